@@ -1,0 +1,87 @@
+# How libraries and programs are made from folders. Sources are globbed, so that adding a file needs no edit here.
+
+# tidu_add_library(NAME ROOMS room... [DEPS name...] [PRIVATE_HEADERS target...])
+# Makes tidu_NAME, alias tidu::NAME, of src/ROOM/*.cpp and, for CUDA, *.cu. A library without sources is not made, and
+# a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
+# instruction sets on x86 and left out elsewhere: whoever calls them asks the processor first. A file
+# src/ROOM/room.cmake, where there is one, is included afterwards with the target's name in `target`.
+function(tidu_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ROOMS;DEPS;PRIVATE_HEADERS")
+  set(sources)
+  set(public_headers)
+  foreach(room IN LISTS arg_ROOMS)
+    file(GLOB room_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp"
+         "${PROJECT_SOURCE_DIR}/src/${room}/*.cu")
+    list(APPEND sources ${room_sources})
+  endforeach()
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cpp$")
+  endif()
+  if(NOT sources)
+    return()
+  endif()
+
+  set(target tidu_${name})
+  add_library(${target} ${sources})
+  add_library(tidu::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
+                        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PUBLIC Threads::Threads)
+  foreach(dep IN LISTS arg_DEPS)
+    if(TARGET tidu_${dep})
+      target_link_libraries(${target} PUBLIC tidu_${dep})
+    endif()
+  endforeach()
+  foreach(package IN LISTS arg_PRIVATE_HEADERS)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${package}>)
+  endforeach()
+  tidu_private_options(${target})
+  foreach(source IN LISTS sources)
+    if(source MATCHES "_avx2\\.cpp$")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma)
+    elseif(source MATCHES "_avx512\\.cpp$")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
+                   -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma)
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY TIDU_LIBRARIES ${target})
+  foreach(room IN LISTS arg_ROOMS)
+    include("${PROJECT_SOURCE_DIR}/src/${room}/room.cmake" OPTIONAL)
+  endforeach()
+endfunction()
+
+# What applies to tidu's own files and never reaches a user's build: warnings are private, and errors only on request.
+function(tidu_private_options target)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    return()
+  endif()
+  set(flags -Wall -Wextra -Wconversion -Wshadow)
+  if(TIDU_WERROR)
+    list(APPEND flags -Werror)
+  endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+endfunction()
+
+# tidu::tidu, which links every library there is.
+function(tidu_add_umbrella_target)
+  get_property(libraries GLOBAL PROPERTY TIDU_LIBRARIES)
+  add_library(tidu INTERFACE)
+  add_library(tidu::tidu ALIAS tidu)
+  target_compile_features(tidu INTERFACE cxx_std_20)
+  target_include_directories(tidu INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(tidu INTERFACE ${libraries})
+  set_property(GLOBAL APPEND PROPERTY TIDU_LIBRARIES tidu)
+endfunction()
+
+# tidu_add_program(NAME SOURCES file... [DEPS target...]): a program of ours, linked to tidu::tidu.
+function(tidu_add_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE tidu::tidu ${arg_DEPS})
+  tidu_private_options(${name})
+endfunction()

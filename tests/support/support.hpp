@@ -1,0 +1,27 @@
+// What every test program may want to know about its surroundings: where the source tree and the built
+// programs are, and how many repetitions a test should make.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+
+namespace tidu::test {
+
+#ifdef TIDU_SOURCE_DIR
+/// The root of the source tree; data lie in its tests/data.
+inline std::filesystem::path source_dir() { return TIDU_SOURCE_DIR; }
+
+/// The folder of the programs of this build, for instance of `tidu`.
+inline std::filesystem::path bin_dir() { return TIDU_BIN_DIR; }
+#endif
+
+/// `count` times the environment's TIDU_TEST_SCALE (1 when unset), at least 1: sanitizer builds run a tenth.
+inline std::size_t scaled(std::size_t count) {
+  const char* text = std::getenv("TIDU_TEST_SCALE");
+  const double scale = text != nullptr ? std::strtod(text, nullptr) : 1.0;
+  const double wanted = static_cast<double>(count) * scale;
+  return wanted > 1.0 ? static_cast<std::size_t>(wanted) : 1;
+}
+
+}  // namespace tidu::test
