@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Configures and builds a preset.
+# usage: scripts/build.sh PRESET [CMAKE-OPTION...] [--target TARGET...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=$1
+shift
+options=()
+while [ "$#" -gt 0 ] && [ "$1" != --target ]; do
+  options+=("$1")
+  shift
+done
+export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD
+if ! log=$(cmake --preset "$preset" "${options[@]}" 2>&1); then
+  echo "$log" >&2
+  exit 1
+fi
+grep -E '^-- tidu:|[Ww]arning' <<<"$log" || true
+cmake --build "build/$preset" "$@"

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Checks which room of tidu looks into which, from the #include lines of src/ and include/tidu/.
+
+A room is a folder of src/ and the folder of the same name in include/tidu/. MAY_INCLUDE states the arrows; they are
+transitive, and nothing else is allowed. Public headers name no third party's types but in the opt-in headers.
+
+usage: check_layers.py [ROOT]       exit status 0, or 1 with one line for each finding
+       check_layers.py --self-test  shows that planted violations are found
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+BACKENDS = ["reference", "cpu", "cuda"]
+MAY_INCLUDE = {
+    "graph": [],
+    "primitives": ["graph"],
+    "linearize": ["graph"],
+    "program": ["graph"],
+    "tensor": ["graph"],
+    "eager": ["linearize"],
+    **{name: ["program", "eager", "tensor", "primitives"] for name in BACKENDS},
+    "frontend": BACKENDS,
+    "check": BACKENDS,
+    "cli": ["frontend", "check"],
+}
+# Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing).
+OPT_IN = {"eigen": "tensor", "boost_graph": "graph", "cuda": "cuda"}
+ROOT_HEADERS = {"version": None, **OPT_IN}
+THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|cblas|openblas|lapacke)")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def closure():
+    """Room -> every room it may include, itself among them."""
+    reach = {}
+    for room in MAY_INCLUDE:
+        seen, stack = set(), [room]
+        while stack:
+            at = stack.pop()
+            if at not in seen:
+                seen.add(at)
+                stack.extend(MAY_INCLUDE[at])
+        reach[room] = seen
+    circles = [(a, b) for a in reach for b in reach[a] if a != b and a in reach[b]]
+    assert not circles, f"MAY_INCLUDE has a circle through {circles[0]}"
+    return reach
+
+
+def room_of_public(path):
+    """The room of <tidu/PATH>, None for a header that any room may include, "tidu.hpp" for the one of all rooms."""
+    parts = pathlib.PurePosixPath(path).parts
+    if len(parts) > 1:
+        return parts[0]
+    stem = pathlib.PurePosixPath(path).stem
+    return ROOT_HEADERS.get(stem, "tidu.hpp") if stem in ROOT_HEADERS else "tidu.hpp"
+
+
+def findings(root):
+    root, reach, found = pathlib.Path(root), closure(), []
+    files = []
+    for base in ("src", "include/tidu"):
+        for path in sorted((root / base).rglob("*")):
+            if path.suffix in (".cpp", ".hpp", ".h", ".cu", ".cuh"):
+                files.append((base, path))
+    for base, path in files:
+        inside = path.relative_to(root / base)
+        public = base == "include/tidu"
+        if len(inside.parts) > 1:
+            room = inside.parts[0]
+            if room not in reach:
+                found.append(f"{path.relative_to(root)}: {room} is not a room")
+                continue
+        elif public and inside.stem == "tidu":
+            continue
+        elif public and inside.stem in ROOT_HEADERS:
+            room = ROOT_HEADERS[inside.stem]
+        else:
+            found.append(f"{path.relative_to(root)}: a header here is tidu.hpp or one of {', '.join(ROOT_HEADERS)}")
+            continue
+        opt_in = public and len(inside.parts) == 1 and inside.stem in OPT_IN
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quote, name = match.groups()
+            where = f"{path.relative_to(root)}:{number}"
+            if name.startswith("tidu/"):
+                target = room_of_public(name[len("tidu/"):])
+            elif quote == '"':
+                if public:
+                    found.append(f'{where}: a public header includes "{name}", which is not installed')
+                    continue
+                beside = (path.parent / name).resolve()
+                local = beside if beside.exists() else (root / "src" / name).resolve()
+                if not local.exists() or (root / "src").resolve() not in local.parents:
+                    found.append(f'{where}: "{name}" is neither beside the file nor in src/')
+                    continue
+                target = local.relative_to((root / "src").resolve()).parts[0]
+            else:
+                if public and not opt_in and THIRD_PARTY.match(name):
+                    found.append(f"{where}: a public header includes a third party's <{name}>")
+                continue
+            if target is not None and target not in reach.get(room, ()):
+                found.append(f"{where}: {room or inside.stem} may not include {target} ({name})")
+    return found
+
+
+def self_test():
+    planted = {  # file -> (its text, what must be said of it, None for nothing)
+        "include/tidu/graph/a.hpp": ("#include <vector>\n#include <tidu/version.hpp>\n", None),
+        "include/tidu/linearize/l.hpp": ("#include <tidu/graph/a.hpp>\n", None),
+        "include/tidu/eigen.hpp": ("#include <Eigen/Core>\n#include <tidu/tensor/t.hpp>\n", None),
+        "include/tidu/version.hpp": ("#include <tidu/graph/a.hpp>\n", "version may not include graph"),
+        "include/tidu/tensor/t.hpp": ('#include "t_impl.hpp"\n', "not installed"),
+        "include/tidu/cpu/e.hpp": ("#  include <Eigen/Core>\n", "third party"),
+        "src/graph/up.cpp": ("#include <tidu/linearize/l.hpp>\n", "graph may not include linearize"),
+        "src/program/side.cpp": ("#include <tidu/eager/e.hpp>\n", "program may not include eager"),
+        "src/eager/fine.cpp": ("#include <tidu/linearize/l.hpp>\n#include <tidu/graph/a.hpp>\n", None),
+        "src/eager/tensor.cpp": ("#include <tidu/tensor/t.hpp>\n", "eager may not include tensor"),
+        "src/cpu/kernels.hpp": ("", None),
+        "src/cpu/k.cpp": ('#include "kernels.hpp"\n#include <Eigen/Core>\n#include <tidu/eager/e.hpp>\n', None),
+        "src/reference/r.cpp": ('#include "cpu/kernels.hpp"\n', "reference may not include cpu"),
+        "src/check/c.cpp": ("#include <tidu/frontend/f.hpp>\n", "check may not include frontend"),
+        "src/cli/c.cpp": ("#include <tidu/frontend/f.hpp>\n#include <tidu/check/c.hpp>\n", None),
+        "src/cli/all.cpp": ("#include <tidu/tidu.hpp>\n", "may not include tidu.hpp"),
+        "src/odd/o.cpp": ("", "not a room"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (text, _) in planted.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        found = findings(folder)
+    wrong = 0
+    for name, (_, expected) in planted.items():
+        said = [line for line in found if line.startswith(name)]
+        right = not said if expected is None else len(said) == 1 and expected in said[0]
+        if not right:
+            print(f"self-test: of {name} expected {expected!r}, got {said}")
+            wrong += 1
+    print(f"self-test: {len(planted) - wrong} of {len(planted)} planted files judged rightly")
+    return 1 if wrong else 0
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    root = arguments[0] if arguments else pathlib.Path(__file__).resolve().parent.parent
+    found = findings(root)
+    print("\n".join(found) if found else "layers: nothing looks where it may not")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

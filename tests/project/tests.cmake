@@ -1,0 +1,50 @@
+# Tests of the project itself: layers, headers, README, and tidu as other projects consume it.
+set(scripts "${PROJECT_SOURCE_DIR}/scripts")
+add_test(NAME layers COMMAND Python3::Interpreter -B "${scripts}/check_layers.py")
+add_test(NAME layers_self_test COMMAND Python3::Interpreter -B "${scripts}/check_layers.py" --self-test)
+add_test(NAME umbrella_header COMMAND Python3::Interpreter -B "${scripts}/umbrella.py")
+if(EXISTS "${PROJECT_SOURCE_DIR}/examples/readme/readme.cpp")
+  add_test(NAME readme_has_its_example COMMAND Python3::Interpreter -B "${scripts}/check_readme.py")
+endif()
+
+# What follows compiles, and says the same in every kind of build: one kind is enough.
+if(TIDU_SANITIZE)
+  return()
+endif()
+
+# One generated file for each public header, which includes that header and nothing else.
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
+     "${PROJECT_SOURCE_DIR}/include/tidu/*.hpp")
+if(NOT TIDU_WITH_CUDA)
+  list(REMOVE_ITEM headers tidu/cuda.hpp)
+endif()
+set(header_sources)
+foreach(header IN LISTS headers)
+  string(REGEX REPLACE "[/.]" "_" name "${header}")
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp")
+  file(CONFIGURE OUTPUT "${file}" CONTENT "#include <${header}>\n" @ONLY)
+  list(APPEND header_sources "${file}")
+endforeach()
+add_library(headers_alone OBJECT EXCLUDE_FROM_ALL ${header_sources})
+target_link_libraries(headers_alone PRIVATE tidu::tidu Eigen3::Eigen Boost::headers)
+target_compile_options(headers_alone PRIVATE -O0)
+tidu_private_options(headers_alone)
+add_test(NAME headers_compile_alone
+         COMMAND ${CMAKE_COMMAND} --build "${PROJECT_BINARY_DIR}" --target headers_alone)
+
+# The two ways in which other projects use tidu, each configured, built and run afresh.
+set(consumer "${PROJECT_SOURCE_DIR}/tests/consumer")
+set(consumer_build "${PROJECT_BINARY_DIR}/consumer")
+set(common -G "${CMAKE_GENERATOR}" -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+    -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DEXPECTED_VERSION=${PROJECT_VERSION})
+add_test(NAME consumer_install
+         COMMAND ${CMAKE_COMMAND} --install "${PROJECT_BINARY_DIR}" --prefix "${consumer_build}/prefix")
+set_tests_properties(consumer_install PROPERTIES FIXTURES_SETUP installed)
+foreach(kind IN ITEMS find_package subdirectory)
+  add_test(NAME consumer_${kind}
+    COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${kind}" "${consumer_build}/${kind}"
+            --build-generator "${CMAKE_GENERATOR}" --build-options ${common}
+            "-DCMAKE_PREFIX_PATH=${consumer_build}/prefix" -DTIDU_SOURCE_DIR=${PROJECT_SOURCE_DIR}
+            --test-command consumer)
+endforeach()
+set_tests_properties(consumer_find_package PROPERTIES FIXTURES_REQUIRED installed)
