@@ -1,0 +1,97 @@
+// attribute.hpp - what an operation is told beside its operands, and the schema by which a primitive names it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tidu/graph/dtype.hpp"
+#include "tidu/graph/literal.hpp"
+
+namespace tidu {
+
+struct GraphData;  // graph.hpp
+class Graph;
+
+using Ints = std::vector<std::int64_t>;
+using IntLists = std::vector<Ints>;
+
+/// How an attribute is checked, and written in a dump.
+enum class AttributeKind : std::uint8_t {
+  boolean,                ///< bool
+  integer,                ///< int64
+  number,                 ///< a scalar of the operation's attribute `dtype` (a Literal of rank 0); a number is converted
+  string,                 ///< one of the words that the primitive's type rule accepts
+  dtype,                  ///< a DType
+  ints,                   ///< axes, sizes, strides
+  int_lists,              ///< [[low, high, interior], …] or [[low, high], …]
+  dot_dimension_numbers,  ///< four lists: lhs contracting, rhs contracting, lhs batch, rhs batch
+  conv_dimension_numbers, ///< three lists: lhs_spec, rhs_spec, out_spec
+  literal,                ///< a tensor
+  graph,                  ///< a graph without externals
+  policy                  ///< a string, or ints
+};
+constexpr std::string_view to_string(AttributeKind kind) {
+  constexpr std::string_view names[] = {"boolean",  "integer", "number", "string", "dtype", "list of integers",
+                                        "list of lists of integers", "dot_general dimension numbers",
+                                        "convolution dimension numbers", "tensor", "graph", "string or list of integers"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// Value of an attribute. A graph is held by its data; Op::graph gives it back as a Graph.
+class Attribute {
+ public:
+  using Variant = std::variant<bool, std::int64_t, double, std::string, DType, Ints, IntLists, Literal,
+                               std::shared_ptr<const GraphData>>;
+  Attribute(bool value) : value_(value) {}
+  Attribute(int value) : value_(static_cast<std::int64_t>(value)) {}
+  Attribute(std::int64_t value) : value_(value) {}
+  Attribute(double value) : value_(value) {}
+  Attribute(const char* value) : value_(std::string(value)) {}
+  Attribute(std::string_view value) : value_(std::string(value)) {}
+  Attribute(std::string value) : value_(std::move(value)) {}
+  Attribute(DType value) : value_(value) {}
+  Attribute(Ints value) : value_(std::move(value)) {}
+  Attribute(IntLists value) : value_(std::move(value)) {}
+  Attribute(Literal value) : value_(std::move(value)) {}
+  Attribute(const Graph& graph);
+  Attribute(std::shared_ptr<const GraphData> graph) : value_(std::move(graph)) {}
+
+  const Variant& variant() const { return value_; }
+  template <class T>
+  const T* get_if() const {
+    return std::get_if<T>(&value_);
+  }
+  Key128 key() const;
+  /// Graphs are equal when they are structurally equal.
+  friend bool operator==(const Attribute& a, const Attribute& b);
+
+ private:
+  Variant value_;
+};
+
+/// Named attributes, in the order of the primitive's schema once they are in an Op.
+using Attributes = std::vector<std::pair<std::string, Attribute>>;
+
+/// One entry of a primitive's schema.
+struct AttributeSpec {
+  std::string_view name;
+  AttributeKind kind;
+  bool has_default = false;
+  std::int64_t default_integer = 0;    ///< of kinds boolean and integer
+  std::string_view default_string{};   ///< of kind string
+
+  /// The default as a value; only where has_default.
+  Attribute default_value() const {
+    if (kind == AttributeKind::string) return Attribute(default_string);
+    if (kind == AttributeKind::boolean) return Attribute(default_integer != 0);
+    return Attribute(default_integer);
+  }
+};
+
+}  // namespace tidu

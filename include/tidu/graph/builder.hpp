@@ -1,0 +1,114 @@
+// builder.hpp - GraphBuilder: the one way in which graphs are made. It infers the type of every value as it is added,
+// refuses what does not fit there and then, computes keys at once, and never makes the same pure operation twice.
+//
+// Note [Consumer lists]: an operation's home is its operand with the largest id. Equal operations share a home, so they are
+// looked for along the home's list of consumers; a list keeps 8 entries and spills into one table beyond, so that a value
+// with a million consumers stays cheap.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+
+namespace tidu {
+
+class GraphBuilder final : public Emitter {
+ public:
+  struct Options {
+    bool deduplicate = true;    ///< false: verbatim, as a loader needs it
+    bool record_where = true;   ///< keep the places that emitters are told
+  };
+
+  explicit GraphBuilder(std::string name = {}, PrimitiveSet set = standard_primitives());
+  GraphBuilder(std::string name, PrimitiveSet set, Options options);
+  ~GraphBuilder() override;
+  GraphBuilder(const GraphBuilder&) = delete;
+  GraphBuilder& operator=(const GraphBuilder&) = delete;
+
+  /// A builder that goes on where `base` ends: its values keep their ids. Outputs are given anew to build().
+  static std::unique_ptr<GraphBuilder> extending(const Graph& base, Options options);
+  static std::unique_ptr<GraphBuilder> extending(const Graph& base) { return extending(base, Options()); }
+
+  /// A further input. Throws Error (invalid_argument) when there is one of that name or key already.
+  Value input(std::string_view name, Type type);
+  Value input(const InputKey& key, Type type, std::string_view label = {});
+  /// A value that another graph defines; the same key twice is one value.
+  Value external(const ValueKey& key, Type type);
+  void set_label(Value value, std::string_view label);
+  std::size_t num_values() const { return data_->types.size(); }
+  std::size_t num_operations() const { return data_->operations.size(); }
+  /// The value with that id. Throws Error (invalid_argument) when there is none.
+  Value value(ValueId id);
+
+  Type type_of(ValueId id) const override { return data_->types[id]; }
+  Values emit(const Op& op, std::span<const Value> operands, Where where = {}) override;
+  const PrimitiveSet& primitives() const override { return data_->primitives; }
+
+  /// Ends the graph. The builder is then empty, and every further call on it but the destructor throws Error (invalid_argument).
+  /// Throws Error (invalid_argument) for an output that is not a value of this builder, and stays as it was.
+  Graph build(std::span<const Value> outputs);
+  Graph build(std::initializer_list<Value> outputs) { return build(std::span(outputs.begin(), outputs.size())); }
+  Graph build_ids(std::vector<ValueId> outputs);
+
+  // --- for transforms: by id, without checks that hold by construction -------------------------------------------------
+
+  struct Extra {
+    std::uint32_t role = 0;            ///< see GraphData::roles; make it with make_role
+    std::uint32_t origin = no_index;
+    std::uint32_t where = no_index;    ///< index into where_table
+  };
+  /// Adds `op` (merged when an equal one is there) and returns its first result. Infers types; `op` must be of this set.
+  ValueId add(const OpRecord* op, std::span<const ValueId> operands, const Extra& extra);
+  ValueId add(const OpRecord* op, std::span<const ValueId> operands) { return add(op, operands, Extra()); }
+  /// The same with result types that are known already (a copy of an operation whose operands have the same types).
+  ValueId add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results, std::uint32_t num_results,
+                    const Extra& extra);
+  /// Encodes which operands an operation is linear in.
+  std::uint32_t make_role(std::span<const bool> linear);
+  std::uint32_t intern_where(Where where);
+  std::uint32_t intern_where(std::string_view text);
+  void reserve(std::size_t values, std::size_t operations, std::size_t operands);
+  void set_dump_ids(std::vector<ValueId> ids) { data_->dump_ids = std::move(ids); }
+  /// `op` itself, or the op with the record that this builder's set has under its name.
+  Op resolve(const Op& op) const;
+  const GraphData& data() const { return *data_; }
+
+ private:
+  struct Index;  // consumer lists, spill table, held ops
+  void require_open() const;
+  ValueId find_equal(const OpRecord* op, std::span<const ValueId> operands, ValueId home);
+  ValueId append(const OpRecord* op, std::span<const ValueId> operands, const Type* results, std::uint32_t num_results,
+                 const Extra& extra, ValueId home);
+  void hold(const OpRecord* op);
+  ValueId add_value(Type type, const ValueKey& key, std::uint32_t producer);
+
+  std::shared_ptr<GraphData> data_;
+  Options options_;
+  std::unique_ptr<Index> index_;
+};
+
+/// Emits the operations of `graph` with `inputs` in the place of its inputs and `externals` in the place of its externals,
+/// and returns the value that stands for each value of `graph` (default-constructed where the id has none). Only what
+/// `needed` reaches is emitted when it is given, else everything.
+/// Throws Error (invalid_argument, type) when counts or types differ.
+std::vector<Value> inline_graph(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
+                                std::span<const Value> externals = {}, const std::vector<bool>* needed = nullptr);
+
+/// Marks the values that `roots` depend on.
+std::vector<bool> reachable(const Graph& graph, std::span<const ValueId> roots);
+
+/// The same inputs and outputs without operations that no output needs, equal operations merged, externals that are not used dropped.
+Graph prune(const Graph& graph);
+
+/// The same graph with other names for its inputs (one for each input; empty keeps what it has).
+Graph with_input_names(const Graph& graph, std::span<const std::string> names);
+
+}  // namespace tidu

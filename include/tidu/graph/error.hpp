@@ -1,0 +1,159 @@
+// error.hpp - the typed errors of every public function, and Result<T>, which carries one instead of throwing it.
+// Messages have one shape: "[op] what was expected, what came", then "\n  in operation N of "graph", file:line".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace tidu {
+
+/// What kind of thing went wrong; the message says which.
+enum class ErrorKind : std::uint8_t {
+  invalid_argument,   ///< a misuse of a function: unknown name, duplicate, missing or surplus argument
+  type,               ///< dtypes or shapes that do not fit an operation
+  attribute,          ///< an attribute that is missing, unknown, or out of range
+  unknown_primitive,  ///< a primitive that is not in the set
+  ad_rule,            ///< a rule that is missing, or that broke its contract (ADRuleError)
+  dump,               ///< a dump that cannot be read
+  execution,          ///< a kernel that is missing or that failed
+  out_of_memory,      ///< an allocation failed
+  internal            ///< a defect of tidu or of a rule or executor that threw something of its own
+};
+
+constexpr std::string_view to_string(ErrorKind kind) {
+  constexpr std::string_view names[] = {"invalid argument", "type",      "attribute",
+                                        "unknown primitive", "ad rule",  "dump",
+                                        "execution",         "out of memory", "internal"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// Base of everything that tidu throws.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const noexcept { return kind_; }
+  /// The same error (of the same dynamic type) with more said at the end of its message.
+  virtual std::shared_ptr<Error> with_message(const std::string& message) const {
+    return std::make_shared<Error>(kind_, message);
+  }
+  virtual std::shared_ptr<Error> clone() const { return with_message(what()); }
+  /// Throws a copy of this error by its dynamic type.
+  [[noreturn]] virtual void raise() const { throw Error(*this); }
+
+ private:
+  ErrorKind kind_;
+};
+
+/// A differentiation or batching rule is missing or broke its contract.
+class ADRuleError : public Error {
+ public:
+  enum class Rule : std::uint8_t { jvp, transpose, batch };
+  ADRuleError(Rule rule, std::string primitive, std::optional<std::uint32_t> operation, const std::string& message)
+      : Error(ErrorKind::ad_rule, message), rule_(rule), primitive_(std::move(primitive)), operation_(operation) {}
+  Rule rule() const noexcept { return rule_; }
+  const std::string& primitive() const noexcept { return primitive_; }
+  /// Index of the operation in the graph that was being transformed.
+  std::optional<std::uint32_t> operation() const noexcept { return operation_; }
+  std::shared_ptr<Error> with_message(const std::string& message) const override {
+    return std::make_shared<ADRuleError>(rule_, primitive_, operation_, message);
+  }
+  [[noreturn]] void raise() const override { throw ADRuleError(*this); }
+
+ private:
+  Rule rule_;
+  std::string primitive_;
+  std::optional<std::uint32_t> operation_;
+};
+
+constexpr std::string_view to_string(ADRuleError::Rule rule) {
+  constexpr std::string_view names[] = {"jvp", "transpose", "batch"};
+  return names[static_cast<std::size_t>(rule)];
+}
+
+/// A T, or the error that kept it from being made. A small type of our own: no third-party type in public headers.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(std::shared_ptr<const Error> error) : error_(std::move(error)) {}
+  Result(const Error& error) : error_(error.clone()) {}
+
+  bool has_value() const noexcept { return value_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  /// The value; throws the error when there is none.
+  T& value() & {
+    if (!value_) error_->raise();
+    return *value_;
+  }
+  const T& value() const& {
+    if (!value_) error_->raise();
+    return *value_;
+  }
+  T&& value() && {
+    if (!value_) error_->raise();
+    return std::move(*value_);
+  }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  /// The error; only when there is no value.
+  const Error& error() const {
+    if (!error_) throw Error(ErrorKind::invalid_argument, "Result::error: expected an error, got a value");
+    return *error_;
+  }
+
+ private:
+  std::optional<T> value_;
+  std::shared_ptr<const Error> error_;
+};
+
+namespace detail {
+
+/// All arguments, one after another, as text.
+template <class... Parts>
+std::string str(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+/// "[a, b, c]" of anything that can be streamed.
+template <class Range>
+std::string list(const Range& range) {
+  std::ostringstream out;
+  out << '[';
+  const char* separator = "";
+  for (const auto& item : range) {
+    out << separator << item;
+    separator = ",";
+  }
+  out << ']';
+  return std::move(out).str();
+}
+
+/// Runs `body` and turns whatever it throws into a Result: this is what every `try_` function is made of.
+template <class Body>
+auto capture(Body&& body) -> Result<std::invoke_result_t<Body>> {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::out_of_memory, "out of memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorKind::internal, error.what());
+  }
+}
+
+}  // namespace detail
+}  // namespace tidu

@@ -1,0 +1,159 @@
+// graph.hpp - Graph: an immutable computation, flat. Values and operations lie in contiguous arrays in topological order;
+// nothing points from node to node. A Graph is a handle: copies share, and any thread may read.
+//
+// Invariants (verify checks them): every operand of an operation is an input, an external, or a result of an earlier
+// operation; the results of an operation have consecutive ids; every value has exactly one origin.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tidu/graph/key.hpp"
+#include "tidu/graph/op.hpp"
+#include "tidu/graph/primitive_set.hpp"
+#include "tidu/graph/type.hpp"
+#include "tidu/graph/value.hpp"
+
+namespace tidu {
+
+/// One operation in the flat arrays of a graph.
+struct OperationRecord {
+  const OpRecord* op;
+  std::uint32_t first_input;  ///< index into GraphData::operands
+  std::uint32_t num_inputs;
+  ValueId first_output;
+  std::uint32_t num_outputs;
+};
+
+inline constexpr std::uint32_t no_index = 0xffffffffU;
+
+/// The arrays behind a Graph. Read them through Graph unless you write a transform.
+struct GraphData {
+  static constexpr std::uint32_t from_input = 0xffffffffU;     ///< producer of an input
+  static constexpr std::uint32_t from_external = 0xfffffffeU;  ///< producer of an external
+
+  explicit GraphData(PrimitiveSet set) : primitives(std::move(set)) {}
+
+  std::string name;
+  PrimitiveSet primitives;
+  // by value
+  std::vector<Type> types;
+  std::vector<ValueKey> keys;
+  std::vector<std::uint32_t> producers;  ///< index of the operation, or from_input, or from_external
+  // by operation
+  std::vector<OperationRecord> operations;
+  std::vector<ValueId> operands;
+  std::vector<std::uint32_t> roles;    ///< empty: all primal. 0 primal; bit 31: linear in the operands of bits 0..30; bit 30: see wide_roles
+  std::vector<std::uint32_t> origins;  ///< empty, or the operation that this one derives from (in this graph, or in the one it was made from), or no_index
+  std::vector<std::uint32_t> wheres;   ///< empty, or an index into where_table, or no_index
+  std::vector<std::vector<bool>> wide_roles;
+  std::vector<std::string> where_table;  ///< "file:line"
+  // interface
+  std::vector<ValueId> inputs;
+  std::vector<InputKey> input_keys;  ///< aligned with inputs
+  std::vector<ValueId> externals;
+  std::vector<ValueId> outputs;
+  // names: of inputs (their key when it is a name, else a label) and labels of other values
+  std::unordered_map<ValueId, std::string> labels;
+  std::vector<ValueId> dump_ids;  ///< empty, or the id under which a dump writes each value
+  std::vector<Op> held;           ///< one handle for each distinct op that can be freed
+  // structural address, on demand
+  mutable std::once_flag structural_once;
+  mutable Key128 structural;
+};
+
+/// One operation of a graph, as a view.
+class Operation {
+ public:
+  Operation(const GraphData& graph, std::uint32_t index) : graph_(&graph), index_(index) {}
+  std::uint32_t index() const { return index_; }
+  Op op() const { return Op::of(record().op); }
+  const Primitive& primitive() const { return *record().op->primitive; }
+  std::string_view name() const { return primitive().name; }
+  std::size_t num_inputs() const { return record().num_inputs; }
+  std::size_t num_outputs() const { return record().num_outputs; }
+  std::span<const ValueId> inputs() const {
+    return {graph_->operands.data() + record().first_input, record().num_inputs};
+  }
+  ValueId input(std::size_t i) const { return graph_->operands[record().first_input + i]; }
+  ValueId output(std::size_t slot = 0) const { return record().first_output + static_cast<ValueId>(slot); }
+  /// Was it emitted as linear in some of its operands?
+  bool is_linear() const { return !graph_->roles.empty() && graph_->roles[index_] != 0; }
+  bool is_linear_in(std::size_t operand) const;
+  /// Index of the operation that this one derives from, or no_index.
+  std::uint32_t origin() const { return graph_->origins.empty() ? no_index : graph_->origins[index_]; }
+  /// "file:line", or empty.
+  std::string_view where() const;
+  const OperationRecord& record() const { return graph_->operations[index_]; }
+
+ private:
+  const GraphData* graph_;
+  std::uint32_t index_;
+};
+
+class Graph {
+ public:
+  /// A graph without inputs, operations or outputs.
+  Graph();
+  explicit Graph(std::shared_ptr<const GraphData> data) : data_(std::move(data)) {}
+
+  const std::string& name() const { return data_->name; }
+  const PrimitiveSet& primitives() const { return data_->primitives; }
+  std::size_t num_values() const { return data_->types.size(); }
+  std::size_t num_operations() const { return data_->operations.size(); }
+  Operation operation(std::size_t index) const { return Operation(*data_, static_cast<std::uint32_t>(index)); }
+
+  std::span<const ValueId> inputs() const { return data_->inputs; }
+  std::span<const ValueId> externals() const { return data_->externals; }
+  std::span<const ValueId> outputs() const { return data_->outputs; }
+  const InputKey& input_key(std::size_t input) const { return data_->input_keys[input]; }
+  /// Position among the inputs of the one so named (or labelled), or nothing.
+  std::optional<std::size_t> find_input(std::string_view name) const;
+  /// Name of an input by position; "input N" when it has none.
+  std::string input_name(std::size_t input) const;
+
+  Type type(ValueId value) const { return data_->types[value]; }
+  const ValueKey& key(ValueId value) const { return data_->keys[value]; }
+  /// Name or label, or empty.
+  std::string_view label(ValueId value) const;
+  bool is_input(ValueId value) const { return data_->producers[value] == GraphData::from_input; }
+  bool is_external(ValueId value) const { return data_->producers[value] == GraphData::from_external; }
+  /// The operation that makes the value, or nothing for inputs and externals.
+  std::optional<std::uint32_t> producer(ValueId value) const;
+
+  /// Address of the structure: inputs and externals by position, outputs in order, sharing, ops with attributes, types; no
+  /// names, labels, roles, origins or places. Computed once.
+  const Key128& structural_key() const;
+
+  /// The value with that key, or nothing. Linear in the graph; to look up many keys use resolve() over a span of graphs.
+  std::optional<ValueId> find(const ValueKey& key) const;
+
+  const GraphData& data() const { return *data_; }
+  const std::shared_ptr<const GraphData>& share() const { return data_; }
+
+ private:
+  std::shared_ptr<const GraphData> data_;
+};
+
+/// Equal structure: what structural_key addresses, compared operation by operation.
+bool structurally_equal(const Graph& a, const Graph& b);
+
+/// Checks every invariant of a graph (see the top of this file), its types by inference and its keys.
+/// Throws Error (internal) that shows the neighbourhood of the first thing wrong.
+void verify(const Graph& graph);
+
+/// "in operation 12 of "f", layer.cpp:42 (derived from operation 3)": how messages name a place.
+std::string describe_operation(const Graph& graph, std::uint32_t operation);
+
+/// Readable text, one operation a line:  %3:f64[3] = mul %0 %1
+std::string to_text(const Graph& graph);
+
+}  // namespace tidu

@@ -1,0 +1,84 @@
+// op.hpp - Op: an immutable, interned handle to a primitive with its attributes. Equal ops are one record: hashed once,
+// cheap to copy, compared in constant time. Records are counted and freed with the last handle or graph that holds them.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "tidu/graph/attribute.hpp"
+#include "tidu/graph/primitive.hpp"
+
+namespace tidu {
+
+/// What an Op points to. Read through Op.
+struct OpRecord {
+  const Primitive* primitive;
+  Attributes attributes;  ///< in the order of the schema, defaults filled in
+  Key128 key;             ///< of name, version and attributes
+  bool immortal;          ///< without attributes: never freed
+  mutable std::atomic<std::uint32_t> references{0};
+};
+
+/// The same primitive with the same attributes. Records of one primitive differ only where a graph in an attribute carries
+/// other names, so this is a comparison of pointers in nearly every case.
+bool equivalent(const OpRecord& a, const OpRecord& b);
+
+class Op {
+ public:
+  /// An op of `primitive`; attributes in any order. Throws Error (attribute) for one that is missing, unknown, given twice
+  /// or of the wrong kind.
+  static Op make(const Primitive& primitive, Attributes attributes = {});
+  /// Another handle to a record that somebody holds.
+  static Op of(const OpRecord* record) { return Op(record); }
+
+  Op(const Op& other) : Op(other.record_) {}
+  Op(Op&& other) noexcept : record_(std::exchange(other.record_, nullptr)) {}
+  Op& operator=(Op other) noexcept {
+    std::swap(record_, other.record_);
+    return *this;
+  }
+  ~Op() {
+    if (record_ != nullptr && !record_->immortal) release(record_);
+  }
+
+  const Primitive& primitive() const { return *record_->primitive; }
+  std::string_view name() const { return record_->primitive->name; }
+  const Attributes& attributes() const { return record_->attributes; }
+  const Key128& key() const { return record_->key; }
+  const OpRecord* record() const { return record_; }
+
+  /// The attribute of that name; throws Error (attribute) when there is none of that name and kind.
+  const Attribute& attribute(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const Ints& ints(std::string_view name) const;
+  const IntLists& lists(std::string_view name) const;
+  const Literal& literal(std::string_view name) const;
+  Graph graph(std::string_view name) const;
+
+  friend bool operator==(const Op& a, const Op& b) { return equivalent(*a.record_, *b.record_); }
+
+ private:
+  explicit Op(const OpRecord* record) : record_(record) {
+    if (!record->immortal) record->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  static void release(const OpRecord* record);
+  const OpRecord* record_;
+};
+
+/// The op of a primitive that needs no attributes; made once.
+template <const Primitive& P>
+const Op& plain_op() {
+  static const Op op = Op::make(P);
+  return op;
+}
+
+/// "reduce_sum axes=[0]": name and the attributes that differ from their defaults.
+std::string to_string(const Op& op);
+std::ostream& operator<<(std::ostream& out, const Op& op);
+
+}  // namespace tidu

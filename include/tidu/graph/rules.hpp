@@ -1,0 +1,175 @@
+// rules.hpp - what the rules of a primitive see: JvpContext, TransposeContext, BatchContext; and what they return.
+// A rule writes with the same emitting functions as everybody else. What it emits on tangents or cotangents is linear and
+// goes to the linear graph; what it emits on primal values alone is residual and goes to the augmented primal graph.
+// Whoever calls a rule checks number and types of what it returns.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/value.hpp"
+
+namespace tidu {
+
+/// A frontend's own context, handed by mutable reference to every rule. tidu reads nothing of it but cache_key.
+class ADContext {
+ public:
+  virtual ~ADContext() = default;
+  /// Under which what was derived with this context may be cached; without one every derivation is made anew.
+  virtual std::optional<Key128> cache_key() const { return std::nullopt; }
+};
+
+/// Tangents or cotangents, one per result or operand; an absent one is a zero that was never made.
+class Derivatives {
+ public:
+  Derivatives() = default;
+  Derivatives(Value value) : values_(value) {}
+  Derivatives(std::nullopt_t) : values_(Value()) {}
+  Derivatives(const std::optional<Value>& value) : values_(value.value_or(Value())) {}
+  Derivatives(std::initializer_list<std::optional<Value>> values) {
+    for (const auto& value : values) push_back(value);
+  }
+  Derivatives(const std::vector<std::optional<Value>>& values) {
+    for (const auto& value : values) push_back(value);
+  }
+  /// `count` absent ones.
+  static Derivatives absent(std::size_t count) {
+    Derivatives none;
+    none.values_.resize(count);
+    return none;
+  }
+  void push_back(const std::optional<Value>& value) { values_.push_back(value.value_or(Value())); }
+  void set(std::size_t i, const std::optional<Value>& value) { values_[i] = value.value_or(Value()); }
+  std::size_t size() const { return values_.size(); }
+  std::optional<Value> operator[](std::size_t i) const {
+    return values_[i].emitter() == nullptr ? std::nullopt : std::optional<Value>(values_[i]);
+  }
+
+ private:
+  Values values_;
+};
+
+/// linearize of a graph that an operation holds, closed: residuals are handed over by outputs and inputs.
+struct InnerLinearization {
+  Graph primal;               ///< outputs: those of the graph, then the residuals
+  Graph linear;               ///< inputs: the residuals, then the tangents of the active inputs; outputs: tangents that are there
+  std::size_t num_residuals;
+  std::vector<std::optional<std::size_t>> tangent_of_output;  ///< by output of the graph: position in linear's outputs
+};
+/// linear_transpose of a graph that an operation holds.
+struct InnerTransposition {
+  Graph graph;  ///< inputs: the inputs that are not linear, then one cotangent per seeded output; outputs: cotangents that are there
+  std::vector<std::optional<std::size_t>> cotangent_of_input;  ///< by input of the linear graph: position in graph's outputs
+};
+
+/// How a rule reaches the transform that called it, for operations that hold graphs.
+class RuleHost {
+ public:
+  virtual ~RuleHost() = default;
+  virtual InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) = 0;
+  virtual InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
+                                       const std::vector<bool>& seeded_outputs) = 0;
+  /// Every output of the result carries the leading axis.
+  virtual Graph batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size) = 0;
+  /// Puts `results` in the place of the results of the primal operation whose rule is running.
+  virtual void replace_results(std::span<const Value> results) = 0;
+};
+
+namespace detail {
+struct RuleFrame {  // what all contexts share
+  const Op& op;
+  RuleHost& host;
+  Emitter& emitter;
+  ADContext* context;
+};
+}  // namespace detail
+
+class JvpContext {
+ public:
+  JvpContext(const detail::RuleFrame& frame, std::span<const Value> primals, std::span<const Value> tangents,
+             std::span<const Value> results)
+      : frame_(frame), primals_(primals), tangents_(tangents), results_(results) {}
+
+  const Op& op() const { return frame_.op; }
+  std::size_t num_operands() const { return primals_.size(); }
+  Value primal(std::size_t i) const { return primals_[i]; }
+  std::span<const Value> primals() const { return primals_; }
+  /// Result of the primal operation.
+  Value result(std::size_t slot = 0) const { return results_[slot]; }
+  std::span<const Value> results() const { return results_; }
+  bool active(std::size_t i) const { return tangents_[i].emitter() != nullptr; }
+  std::optional<Value> tangent(std::size_t i) const {
+    return active(i) ? std::optional<Value>(tangents_[i]) : std::nullopt;
+  }
+  Emitter& emitter() const { return frame_.emitter; }
+  RuleHost& host() const { return frame_.host; }
+  ADContext* context() const { return frame_.context; }
+
+ private:
+  const detail::RuleFrame& frame_;
+  std::span<const Value> primals_;
+  std::span<const Value> tangents_;  // default-constructed: absent
+  std::span<const Value> results_;
+};
+
+class TransposeContext {
+ public:
+  TransposeContext(const detail::RuleFrame& frame, std::span<const Value> operands, std::span<const Type> types,
+                   std::span<const Value> cotangents)
+      : frame_(frame), operands_(operands), types_(types), cotangents_(cotangents) {}
+
+  const Op& op() const { return frame_.op; }
+  std::size_t num_operands() const { return operands_.size(); }
+  /// Is this an operand that the operation is linear in, whose cotangent is wanted?
+  bool linear(std::size_t i) const { return operands_[i].emitter() == nullptr; }
+  /// An operand that is not linear: a residual. (A linear one has no value here; default-constructed.)
+  Value operand(std::size_t i) const { return operands_[i]; }
+  Type operand_type(std::size_t i) const { return types_[i]; }
+  std::size_t num_results() const { return cotangents_.size(); }
+  std::optional<Value> cotangent(std::size_t slot = 0) const {
+    return cotangents_[slot].emitter() == nullptr ? std::nullopt : std::optional<Value>(cotangents_[slot]);
+  }
+  Emitter& emitter() const { return frame_.emitter; }
+  RuleHost& host() const { return frame_.host; }
+  ADContext* context() const { return frame_.context; }
+
+ private:
+  const detail::RuleFrame& frame_;
+  std::span<const Value> operands_;
+  std::span<const Type> types_;
+  std::span<const Value> cotangents_;
+};
+
+class BatchContext {
+ public:
+  BatchContext(const detail::RuleFrame& frame, std::span<const Value> operands, std::span<const bool> batched,
+               std::span<const Type> types, std::int64_t size)
+      : frame_(frame), operands_(operands), batched_(batched), types_(types), size_(size) {}
+
+  const Op& op() const { return frame_.op; }
+  std::size_t num_operands() const { return operands_.size(); }
+  /// The operand, with the leading axis when batched(i).
+  Value operand(std::size_t i) const { return operands_[i]; }
+  bool batched(std::size_t i) const { return batched_[i]; }
+  /// Its type without the leading axis.
+  Type operand_type(std::size_t i) const { return types_[i]; }
+  /// Extent of the leading axis.
+  std::int64_t size() const { return size_; }
+  Emitter& emitter() const { return frame_.emitter; }
+  RuleHost& host() const { return frame_.host; }
+  ADContext* context() const { return frame_.context; }
+
+ private:
+  const detail::RuleFrame& frame_;
+  std::span<const Value> operands_;
+  std::span<const bool> batched_;
+  std::span<const Type> types_;
+  std::int64_t size_;
+};
+
+}  // namespace tidu

@@ -1,0 +1,114 @@
+// value.hpp - Value, Values and Emitter: how operations are written down. A Value belongs to an emitter (a GraphBuilder,
+// the context of a rule, or a user's own that executes at once); emitting an operation on values asks their emitter.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tidu/graph/op.hpp"
+#include "tidu/graph/primitive_set.hpp"
+#include "tidu/graph/type.hpp"
+
+namespace tidu {
+
+/// 32-bit name of a value in one graph.
+using ValueId = std::uint32_t;
+
+/// Where the user wrote an operation; file is null when unknown.
+struct Where {
+  const char* file = nullptr;
+  std::uint32_t line = 0;
+  Where() = default;
+  Where(const std::source_location& location) : file(location.file_name()), line(location.line()) {}
+};
+
+class Emitter;
+
+/// A value that is being computed with. Cheap to copy; valid as long as its emitter.
+class Value {
+ public:
+  Value() = default;
+  Value(Emitter* emitter, ValueId id) : emitter_(emitter), id_(id) {}
+  Emitter* emitter() const { return emitter_; }
+  ValueId id() const { return id_; }
+  Type type() const;
+  DType dtype() const { return type().dtype(); }
+  const Shape& shape() const { return type().shape(); }
+  std::size_t rank() const { return type().rank(); }
+  friend bool operator==(const Value& a, const Value& b) = default;
+
+ private:
+  Emitter* emitter_ = nullptr;
+  ValueId id_ = 0;
+};
+
+/// A list of values, without allocation up to four.
+class Values {
+ public:
+  Values() = default;
+  Values(Value value) : size_(1) { small_[0] = value; }
+  Values(std::initializer_list<Value> values) : Values(std::span(values.begin(), values.size())) {}
+  Values(const std::vector<Value>& values) : Values(std::span<const Value>(values)) {}
+  explicit Values(std::span<const Value> values) {
+    resize(values.size());
+    std::copy(values.begin(), values.end(), data());
+  }
+  void resize(std::size_t size) {
+    if (size > small_.size() && large_.size() < size) {
+      if (large_.empty()) large_.assign(small_.begin(), small_.begin() + static_cast<std::ptrdiff_t>(size_));
+      large_.resize(size);
+    }
+    size_ = size;
+  }
+  void push_back(Value value) {
+    resize(size_ + 1);
+    data()[size_ - 1] = value;
+  }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Value* data() { return large_.empty() ? small_.data() : large_.data(); }
+  const Value* data() const { return large_.empty() ? small_.data() : large_.data(); }
+  Value* begin() { return data(); }
+  Value* end() { return data() + size_; }
+  const Value* begin() const { return data(); }
+  const Value* end() const { return data() + size_; }
+  Value& operator[](std::size_t i) { return data()[i]; }
+  const Value& operator[](std::size_t i) const { return data()[i]; }
+  operator std::span<const Value>() const { return {data(), size_}; }
+  operator std::span<Value>() { return {data(), size_}; }
+
+ private:
+  std::array<Value, 4> small_{};
+  std::vector<Value> large_;
+  std::size_t size_ = 0;
+};
+
+/// Takes operations down. Implemented by GraphBuilder (makes a graph), by the transforms (for rules), and by users (an
+/// emitter that executes, or records on a tape).
+class Emitter {
+ public:
+  virtual ~Emitter() = default;
+  /// The type of a value of this emitter.
+  virtual Type type_of(ValueId id) const = 0;
+  /// Adds one operation and returns its results. Infers their types first; throws Error (type, attribute, invalid_argument)
+  /// and leaves nothing behind when it refuses.
+  virtual Values emit(const Op& op, std::span<const Value> operands, Where where = {}) = 0;
+  virtual const PrimitiveSet& primitives() const = 0;
+};
+
+inline Type Value::type() const { return emitter_->type_of(id_); }
+
+/// Emits on the emitter of the first operand; an op without operands needs the other form.
+/// Throws Error (invalid_argument) when there is no operand or a default-constructed one.
+Values emit(const Op& op, std::span<const Value> operands, Where where = {});
+Value emit1(const Op& op, std::initializer_list<Value> operands, Where where = {});
+
+/// The zeros of the emitter's primitive set. Throws Error (unknown_primitive) when the set names none.
+Value zeros(Emitter& emitter, Type type);
+
+}  // namespace tidu

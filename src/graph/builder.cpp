@@ -1,0 +1,388 @@
+// builder.cpp - adding values and operations: finding equal operations, keys, holding ops.
+#include "tidu/graph/builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/infer.hpp"
+
+namespace tidu {
+namespace {
+
+constexpr std::uint8_t longest_list = 8;
+
+std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operands) {
+  std::uint64_t hash = op->key.low;
+  for (const ValueId id : operands) hash = detail::fold(hash ^ id, 0x9fb21c651e98df25ULL);
+  return hash;
+}
+
+}  // namespace
+
+struct GraphBuilder::Index {
+  // Note [Consumer lists]: by value, the newest operation that has it as home, and how many are listed; by operation, the next one.
+  std::vector<std::uint32_t> head;
+  std::vector<std::uint8_t> length;
+  std::vector<std::uint32_t> next;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> spilled;  // hash of (op, operands) -> operation
+
+  std::array<const OpRecord*, 64> recently_held{};
+  std::unordered_set<const OpRecord*> held;
+  std::unordered_map<Key128, ValueId> interface;  // InputKey bits and external keys -> value
+  std::unordered_map<std::string, std::uint32_t> where_texts;
+  const char* last_file = nullptr;
+  std::uint32_t last_line = 0;
+  std::uint32_t last_where = no_index;
+
+  // scratch of add()
+  std::vector<Type> operand_types;
+  std::vector<Type> result_types;
+  std::vector<ValueId> ids;
+
+  void enter(std::uint32_t operation, const OperationRecord& record, const ValueId* operands) {
+    next.push_back(no_index);
+    const std::span<const ValueId> ids_of(operands, record.num_inputs);
+    if (ids_of.empty()) {
+      spilled.emplace(hash_operation(record.op, ids_of), operation);
+      return;
+    }
+    const ValueId home = *std::max_element(ids_of.begin(), ids_of.end());
+    if (length[home] < longest_list) {
+      next.back() = head[home];
+      head[home] = operation;
+      ++length[home];
+    } else {
+      spilled.emplace(hash_operation(record.op, ids_of), operation);
+    }
+  }
+  void enter_value() {
+    head.push_back(no_index);
+    length.push_back(0);
+  }
+};
+
+GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set) : GraphBuilder(std::move(name), std::move(set), Options()) {}
+
+GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set, Options options)
+    : data_(std::make_shared<GraphData>(std::move(set))), options_(options), index_(std::make_unique<Index>()) {
+  data_->name = std::move(name);
+}
+
+GraphBuilder::~GraphBuilder() = default;
+
+std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options options) {
+  const GraphData& from = base.data();
+  auto builder = std::make_unique<GraphBuilder>(from.name, from.primitives, options);
+  GraphData& to = *builder->data_;
+  const auto copy = [](auto& target, const auto& source) {
+    target.reserve(source.size() + source.size() / 2);
+    target = source;
+  };
+  copy(to.types, from.types);
+  copy(to.keys, from.keys);
+  copy(to.producers, from.producers);
+  copy(to.operations, from.operations);
+  copy(to.operands, from.operands);
+  to.roles = from.roles;
+  to.origins = from.origins;
+  to.wheres = from.wheres;
+  to.wide_roles = from.wide_roles;
+  to.where_table = from.where_table;
+  to.inputs = from.inputs;
+  to.input_keys = from.input_keys;
+  to.externals = from.externals;
+  to.labels = from.labels;
+  to.held = from.held;
+
+  Index& index = *builder->index_;
+  for (const Op& op : to.held) index.held.insert(op.record());
+  for (std::size_t i = 0; i < to.inputs.size(); ++i) index.interface.emplace(to.input_keys[i].bits(), to.inputs[i]);
+  for (const ValueId id : to.externals) index.interface.emplace(to.keys[id], id);
+  for (std::size_t i = 0; i < to.where_table.size(); ++i) {
+    index.where_texts.emplace(to.where_table[i], static_cast<std::uint32_t>(i));
+  }
+  if (options.deduplicate) {
+    index.head.assign(to.types.size(), no_index);
+    index.length.assign(to.types.size(), 0);
+    index.next.reserve(to.operations.capacity());
+    for (std::uint32_t i = 0; i < to.operations.size(); ++i) {
+      index.enter(i, to.operations[i], to.operands.data() + to.operations[i].first_input);
+    }
+  }
+  return builder;
+}
+
+void GraphBuilder::require_open() const {
+  if (index_ == nullptr) {
+    throw Error(ErrorKind::invalid_argument, "GraphBuilder: expected a builder that is still open, got one whose graph was built");
+  }
+}
+
+void GraphBuilder::reserve(std::size_t values, std::size_t operations, std::size_t operands) {
+  data_->types.reserve(values);
+  data_->keys.reserve(values);
+  data_->producers.reserve(values);
+  data_->operations.reserve(operations);
+  data_->operands.reserve(operands);
+  if (options_.deduplicate) {
+    index_->head.reserve(values);
+    index_->length.reserve(values);
+    index_->next.reserve(operations);
+  }
+}
+
+ValueId GraphBuilder::add_value(Type type, const ValueKey& key, std::uint32_t producer) {
+  const auto id = static_cast<ValueId>(data_->types.size());
+  data_->types.push_back(type);
+  data_->keys.push_back(key);
+  data_->producers.push_back(producer);
+  if (options_.deduplicate) index_->enter_value();
+  return id;
+}
+
+Value GraphBuilder::input(std::string_view name, Type type) {
+  if (name.empty()) {
+    throw Error(ErrorKind::invalid_argument, "GraphBuilder::input: expected a name, got an empty one");
+  }
+  return input(InputKey::named(name), type, name);
+}
+
+Value GraphBuilder::input(const InputKey& key, Type type, std::string_view label) {
+  require_open();
+  if (index_->interface.contains(key.bits())) {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("GraphBuilder::input: expected a new input, got \"", label.empty() ? to_hex(key.bits()) : std::string(label),
+                            "\" a second time in \"", data_->name, '"'));
+  }
+  const ValueId id = add_value(type, ValueKey{detail::mix(detail::mix(Key128{23, 29}, key.bits()), type.key())}, GraphData::from_input);
+  index_->interface.emplace(key.bits(), id);
+  data_->inputs.push_back(id);
+  data_->input_keys.push_back(key);
+  if (!label.empty()) data_->labels.emplace(id, label);
+  return Value(this, id);
+}
+
+Value GraphBuilder::external(const ValueKey& key, Type type) {
+  require_open();
+  const auto it = index_->interface.find(key);
+  if (it != index_->interface.end()) {
+    if (data_->types[it->second] != type) {
+      throw Error(ErrorKind::type, detail::str("GraphBuilder::external: expected ", data_->types[it->second],
+                                               " for the external ", to_hex(key), ", got ", type));
+    }
+    return Value(this, it->second);
+  }
+  const ValueId id = add_value(type, key, GraphData::from_external);
+  index_->interface.emplace(key, id);
+  data_->externals.push_back(id);
+  return Value(this, id);
+}
+
+void GraphBuilder::set_label(Value value, std::string_view label) {
+  require_open();
+  data_->labels.insert_or_assign(value.id(), std::string(label));
+}
+
+Value GraphBuilder::value(ValueId id) {
+  if (id >= num_values()) {
+    throw Error(ErrorKind::invalid_argument, detail::str("GraphBuilder::value: expected an id below ", num_values(), ", got ", id));
+  }
+  return Value(this, id);
+}
+
+Op GraphBuilder::resolve(const Op& op) const {
+  const Primitive& primitive = data_->primitives.resolve(op.primitive());
+  if (&primitive == &op.primitive()) return op;
+  return Op::make(primitive, op.attributes());
+}
+
+Values GraphBuilder::emit(const Op& op, std::span<const Value> operands, Where where) {
+  require_open();
+  auto& ids = index_->ids;
+  ids.clear();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].emitter() != this) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (\"", data_->name,
+                              "\"), got one of ", operands[i].emitter() == nullptr ? "none" : "another"));
+    }
+    ids.push_back(operands[i].id());
+  }
+  Extra extra;
+  if (options_.record_where && where.file != nullptr) extra.where = intern_where(where);
+  const bool same_set = data_->primitives.contains(&op.primitive());
+  ValueId first = 0;
+  try {
+    first = same_set ? add(op.record(), ids, extra) : add(resolve(op).record(), ids, extra);
+  } catch (const Error& error) {
+    const std::string place = extra.where == no_index ? std::string() : ", " + data_->where_table[extra.where];
+    error.with_message(detail::str(error.what(), "\n  in operation ", num_operations(), " of \"", data_->name, '"', place))->raise();
+  }
+  const std::uint32_t count = data_->operations[data_->producers[first]].num_outputs;
+  Values results;
+  results.resize(count);
+  for (std::uint32_t i = 0; i < count; ++i) results[i] = Value(this, first + i);
+  return results;
+}
+
+ValueId GraphBuilder::find_equal(const OpRecord* op, std::span<const ValueId> operands, ValueId home) {
+  const auto equal = [&](std::uint32_t operation) {
+    const OperationRecord& record = data_->operations[operation];
+    return (record.op == op || (record.op->key == op->key && equivalent(*record.op, *op))) &&
+           record.num_inputs == operands.size() &&
+           std::equal(operands.begin(), operands.end(), data_->operands.begin() + record.first_input);
+  };
+  if (!operands.empty()) {
+    for (std::uint32_t i = index_->head[home]; i != no_index; i = index_->next[i]) {
+      if (equal(i)) return data_->operations[i].first_output;
+    }
+    if (index_->length[home] < longest_list) return no_index;
+  }
+  const auto [first, last] = index_->spilled.equal_range(hash_operation(op, operands));
+  for (auto it = first; it != last; ++it) {
+    if (equal(it->second)) return data_->operations[it->second].first_output;
+  }
+  return no_index;
+}
+
+namespace {
+
+ValueId home_of(std::span<const ValueId> operands) {
+  ValueId home = 0;
+  for (const ValueId id : operands) home = std::max(home, id);
+  return home;
+}
+
+}  // namespace
+
+ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands, const Extra& extra) {
+  const ValueId home = home_of(operands);
+  if (options_.deduplicate && !op->primitive->has_trait(Trait::impure)) {
+    const ValueId found = find_equal(op, operands, home);
+    if (found != no_index) return found;
+  }
+  auto& types = index_->operand_types;
+  auto& results = index_->result_types;
+  types.clear();
+  for (const ValueId id : operands) types.push_back(data_->types[id]);
+  infer_types(Op::of(op), types, results);
+  if (results.empty()) throw Error(ErrorKind::internal, detail::str('[', op->primitive->name, "] its type rule gave no result"));
+  return append(op, operands, results.data(), static_cast<std::uint32_t>(results.size()), extra, home);
+}
+
+ValueId GraphBuilder::add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
+                                std::uint32_t num_results, const Extra& extra) {
+  const ValueId home = home_of(operands);
+  if (options_.deduplicate && !op->primitive->has_trait(Trait::impure)) {
+    const ValueId found = find_equal(op, operands, home);
+    if (found != no_index) return found;
+  }
+  return append(op, operands, results, num_results, extra, home);
+}
+
+ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operands, const Type* results, std::uint32_t num_results,
+                             const Extra& extra, ValueId home) {
+  GraphData& g = *data_;
+  if (g.types.size() + num_results >= GraphData::from_external || g.operands.size() + operands.size() >= no_index) {
+    throw Error(ErrorKind::invalid_argument, "GraphBuilder: expected fewer than 2^32 - 2 values and operands in one graph");
+  }
+  const auto index = static_cast<std::uint32_t>(g.operations.size());
+  OperationRecord record{op, static_cast<std::uint32_t>(g.operands.size()), static_cast<std::uint32_t>(operands.size()),
+                         static_cast<ValueId>(g.types.size()), num_results};
+  Key128 key = op->key;
+  for (const ValueId id : operands) key = detail::mix(key, g.keys[id]);
+  if (op->primitive->has_trait(Trait::impure)) key = detail::mix(key, detail::fresh_instance());
+  hold(op);
+  g.operands.insert(g.operands.end(), operands.begin(), operands.end());
+  g.operations.push_back(record);
+  if (extra.role != 0 && g.roles.empty()) g.roles.assign(index, 0);
+  if (extra.role != 0 || !g.roles.empty()) g.roles.push_back(extra.role);
+  if (extra.origin != no_index && g.origins.empty()) g.origins.assign(index, no_index);
+  if (extra.origin != no_index || !g.origins.empty()) g.origins.push_back(extra.origin);
+  if (extra.where != no_index && g.wheres.empty()) g.wheres.assign(index, no_index);
+  if (extra.where != no_index || !g.wheres.empty()) g.wheres.push_back(extra.where);
+  for (std::uint32_t slot = 0; slot < num_results; ++slot) {
+    add_value(results[slot], ValueKey{detail::mix(key, static_cast<std::uint64_t>(slot))}, index);
+  }
+  if (options_.deduplicate) {
+    auto& lists = *index_;
+    if (!operands.empty() && lists.length[home] < longest_list) {
+      lists.next.push_back(lists.head[home]);
+      lists.head[home] = index;
+      ++lists.length[home];
+    } else {
+      lists.next.push_back(no_index);
+      lists.spilled.emplace(hash_operation(op, operands), index);
+    }
+  }
+  return record.first_output;
+}
+
+void GraphBuilder::hold(const OpRecord* op) {
+  if (op->immortal) return;
+  const OpRecord*& recent = index_->recently_held[(reinterpret_cast<std::uintptr_t>(op) >> 6) & 63U];
+  if (recent == op) return;
+  recent = op;
+  if (index_->held.insert(op).second) data_->held.push_back(Op::of(op));
+}
+
+std::uint32_t GraphBuilder::make_role(std::span<const bool> linear) {
+  if (linear.size() <= 31) {
+    std::uint32_t role = 0x80000000U;
+    for (std::size_t i = 0; i < linear.size(); ++i) role |= static_cast<std::uint32_t>(linear[i]) << i;
+    return role;
+  }
+  data_->wide_roles.emplace_back(linear.begin(), linear.end());
+  return 0x40000000U | static_cast<std::uint32_t>(data_->wide_roles.size() - 1);
+}
+
+std::uint32_t GraphBuilder::intern_where(Where where) {
+  if (where.file == index_->last_file && where.line == index_->last_line) return index_->last_where;
+  const std::string_view path(where.file);
+  const std::size_t slash = path.find_last_of("/\\");
+  const std::string_view base = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  index_->last_where = intern_where(detail::str(base, ':', where.line));
+  index_->last_file = where.file;
+  index_->last_line = where.line;
+  return index_->last_where;
+}
+
+std::uint32_t GraphBuilder::intern_where(std::string_view text) {
+  const auto [it, added] = index_->where_texts.try_emplace(std::string(text), static_cast<std::uint32_t>(data_->where_table.size()));
+  if (added) data_->where_table.emplace_back(text);
+  return it->second;
+}
+
+Graph GraphBuilder::build(std::span<const Value> outputs) {
+  require_open();
+  std::vector<ValueId> ids;
+  ids.reserve(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].emitter() != this) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("GraphBuilder::build: expected output ", i, " to be a value of this builder (\"", data_->name, "\"), got ",
+                              outputs[i].emitter() == nullptr ? "a default-constructed Value" : "one of another"));
+    }
+    ids.push_back(outputs[i].id());
+  }
+  return build_ids(std::move(ids));
+}
+
+Graph GraphBuilder::build_ids(std::vector<ValueId> outputs) {
+  require_open();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] >= num_values()) {
+      throw Error(ErrorKind::invalid_argument, detail::str("GraphBuilder::build: expected output ", i, " to be an id below ",
+                                                           num_values(), ", got ", outputs[i]));
+    }
+  }
+  data_->outputs = std::move(outputs);
+  std::shared_ptr<const GraphData> done = std::move(data_);
+  data_ = std::make_shared<GraphData>(done->primitives);
+  index_.reset();
+  return Graph(std::move(done));
+}
+
+}  // namespace tidu

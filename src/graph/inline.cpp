@@ -1,0 +1,144 @@
+// inline.cpp - writing a graph's operations into an emitter again: the base of prune, merging and substitution.
+#include <unordered_set>
+
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu {
+namespace {
+
+void bind_interface(std::vector<Value>& values, const Graph& graph, std::span<const ValueId> formal, std::span<const Value> actual,
+          std::string_view what) {
+  if (formal.size() != actual.size()) {
+    throw Error(ErrorKind::invalid_argument, detail::str("inline_graph: expected ", formal.size(), ' ', what, "s for \"",
+                                                         graph.name(), "\", got ", actual.size()));
+  }
+  for (std::size_t i = 0; i < formal.size(); ++i) {
+    if (actual[i].emitter() != nullptr && actual[i].type() != graph.type(formal[i])) {
+      throw Error(ErrorKind::type, detail::str("inline_graph: expected ", graph.type(formal[i]), " for ", what, ' ', i, " of \"",
+                                               graph.name(), "\", got ", actual[i].type()));
+    }
+    values[formal[i]] = actual[i];
+  }
+}
+
+// The fast way into a builder: result types are known, so nothing is inferred again.
+void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& values, const std::vector<bool>* needed) {
+  const GraphData& g = graph.data();
+  const bool same_set = builder.primitives() == g.primitives;
+  std::vector<ValueId> ids;
+  std::vector<std::uint32_t> wheres(g.where_table.size(), no_index);
+  std::vector<std::uint32_t> moved(g.origins.empty() ? 0 : g.operations.size(), no_index);
+  std::vector<char> flags;
+  for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
+    const OperationRecord& record = g.operations[i];
+    const Operation operation = graph.operation(i);
+    bool wanted = needed == nullptr || record.op->primitive->has_trait(Trait::impure);
+    for (std::uint32_t slot = 0; slot < record.num_outputs && !wanted; ++slot) wanted = (*needed)[record.first_output + slot];
+    if (!wanted) continue;
+    ids.clear();
+    for (const ValueId id : operation.inputs()) ids.push_back(values[id].id());
+    GraphBuilder::Extra extra;
+    if (operation.is_linear()) {
+      if ((g.roles[i] & 0x80000000U) != 0) {
+        extra.role = g.roles[i];
+      } else {
+        auto linear = std::make_unique<bool[]>(operation.num_inputs());
+        for (std::size_t k = 0; k < operation.num_inputs(); ++k) linear[k] = operation.is_linear_in(k);
+        extra.role = builder.make_role(std::span<const bool>(linear.get(), operation.num_inputs()));
+      }
+    }
+    if (!g.wheres.empty() && g.wheres[i] != no_index) {
+      std::uint32_t& where = wheres[g.wheres[i]];
+      if (where == no_index) where = builder.intern_where(g.where_table[g.wheres[i]]);
+      extra.where = where;
+    }
+    if (operation.origin() != no_index && operation.origin() < i) extra.origin = moved[operation.origin()];
+    ValueId first = 0;
+    if (same_set) {
+      first = builder.add_typed(record.op, ids, g.types.data() + record.first_output, record.num_outputs, extra);
+    } else {
+      first = builder.add(builder.resolve(Op::of(record.op)).record(), ids, extra);
+    }
+    if (!moved.empty()) moved[i] = builder.data().producers[first];
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) values[record.first_output + slot] = Value(&builder, first + slot);
+  }
+}
+
+}  // namespace
+
+std::vector<Value> inline_graph(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
+                                std::span<const Value> externals, const std::vector<bool>* needed) {
+  std::vector<Value> values(graph.num_values());
+  bind_interface(values, graph, graph.inputs(), inputs, "input");
+  bind_interface(values, graph, graph.externals(), externals, "external");
+  if (auto* builder = dynamic_cast<GraphBuilder*>(&emitter)) {
+    copy_into(*builder, graph, values, needed);
+    return values;
+  }
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    bool wanted = needed == nullptr || operation.primitive().has_trait(Trait::impure);
+    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot) wanted = (*needed)[operation.output(slot)];
+    if (!wanted) continue;
+    operands.clear();
+    for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
+    const Values results = emitter.emit(operation.op(), operands);
+    for (std::size_t slot = 0; slot < results.size(); ++slot) values[operation.output(slot)] = results[slot];
+  }
+  return values;
+}
+
+std::vector<bool> reachable(const Graph& graph, std::span<const ValueId> roots) {
+  std::vector<bool> live(graph.num_values(), false);
+  for (const ValueId id : roots) live[id] = true;
+  for (std::size_t i = graph.num_operations(); i-- > 0;) {
+    const Operation operation = graph.operation(i);
+    bool wanted = operation.primitive().has_trait(Trait::impure);
+    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot) wanted = live[operation.output(slot)];
+    if (!wanted) continue;
+    for (const ValueId id : operation.inputs()) live[id] = true;
+  }
+  return live;
+}
+
+Graph prune(const Graph& graph) {
+  const std::vector<bool> live = reachable(graph, graph.outputs());
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
+  }
+  std::vector<Value> externals;
+  for (const ValueId id : graph.externals()) {
+    externals.push_back(live[id] ? builder.external(graph.key(id), graph.type(id)) : Value());
+  }
+  const std::vector<Value> values = inline_graph(builder, graph, inputs, externals, &live);
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return builder.build(outputs);
+}
+
+Graph with_input_names(const Graph& graph, std::span<const std::string> names) {
+  if (names.size() != graph.inputs().size()) {
+    throw Error(ErrorKind::invalid_argument, detail::str("with_input_names: expected ", graph.inputs().size(), " names for \"",
+                                                         graph.name(), "\", got ", names.size()));
+  }
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    inputs.push_back(names[i].empty() ? builder.input(graph.input_key(i), graph.type(id), graph.label(id))
+                                      : builder.input(names[i], graph.type(id)));
+  }
+  std::vector<Value> externals;
+  for (const ValueId id : graph.externals()) externals.push_back(builder.external(graph.key(id), graph.type(id)));
+  const std::vector<Value> values = inline_graph(builder, graph, inputs, externals);
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return builder.build(outputs);
+}
+
+}  // namespace tidu
