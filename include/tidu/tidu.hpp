@@ -2,4 +2,20 @@
 // Written by scripts/umbrella.py; a test compares.
 #pragma once
 
+#include <tidu/graph/attribute.hpp>
+#include <tidu/graph/builder.hpp>
+#include <tidu/graph/dtype.hpp>
+#include <tidu/graph/error.hpp>
+#include <tidu/graph/graph.hpp>
+#include <tidu/graph/infer.hpp>
+#include <tidu/graph/key.hpp>
+#include <tidu/graph/literal.hpp>
+#include <tidu/graph/op.hpp>
+#include <tidu/graph/primitive.hpp>
+#include <tidu/graph/primitive_set.hpp>
+#include <tidu/graph/rules.hpp>
+#include <tidu/graph/type.hpp>
+#include <tidu/graph/value.hpp>
+#include <tidu/primitives/elementwise.hpp>
+#include <tidu/primitives/structural.hpp>
 #include <tidu/version.hpp>
