@@ -3,9 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,8 +23,12 @@ using ValueId = std::uint32_t;
 struct Where {
   const char* file = nullptr;
   std::uint32_t line = 0;
-  Where() = default;
-  Where(const std::source_location& location) : file(location.file_name()), line(location.line()) {}
+
+  /// The place of the call, as a default argument; std::source_location does the same, but clang 14 has none.
+  static constexpr Where current(const char* file = __builtin_FILE(),
+                                 std::uint32_t line = static_cast<std::uint32_t>(__builtin_LINE())) {
+    return {file, line};
+  }
 };
 
 class Emitter;

@@ -26,7 +26,7 @@ std::vector<const Primitive*> elementwise_primitives();
 
 namespace tidu::ops {
 
-using Source = std::source_location;
+using Source = Where;
 
 /// A tensor of constants.
 Value constant(Emitter& emitter, const Literal& value, Where where = Source::current());
@@ -120,7 +120,7 @@ namespace tidu {
 struct Located {
   Value value;
   Where where;
-  Located(Value v, Where place = std::source_location::current()) : value(v), where(place) {}
+  Located(Value v, Where place = Where::current()) : value(v), where(place) {}
 };
 inline Value operator+(Located x, Located y) { return ops::add(x.value, y.value, x.where); }
 inline Value operator-(Located x, Located y) { return ops::sub(x.value, y.value, x.where); }

@@ -24,7 +24,7 @@ std::vector<const Primitive*> structural_primitives();
 
 namespace tidu::ops {
 
-using Source = std::source_location;
+using Source = Where;
 
 Value reshape(Value x, const Shape& new_sizes, Where where = Source::current());
 Value transpose(Value x, const Ints& permutation, Where where = Source::current());
