@@ -30,6 +30,7 @@ enum class Trait : std::uint32_t {
   holds_graph = 1U << 7,   ///< an attribute holds a graph; its JVP rule replaces the primal operation
   inexact = 1U << 8,       ///< takes floating or complex operands only
   additive = 1U << 9,      ///< the set's sum of two values of one type
+  view = 1U << 11,         ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
   no_tangent = 1U << 10    ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
 };
 constexpr Trait operator|(Trait a, Trait b) {
