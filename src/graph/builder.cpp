@@ -22,7 +22,8 @@ std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operan
 }  // namespace
 
 struct GraphBuilder::Index {
-  // Note [Consumer lists]: by value, the newest operation that has it as home, and how many are listed; by operation, the next one.
+  // Note [Consumer lists]: by value, the newest operation that has it as home, and how many are listed; by
+  // operation, the next one.
   std::vector<std::uint32_t> head;
   std::vector<std::uint8_t> length;
   std::vector<std::uint32_t> next;
@@ -63,10 +64,13 @@ struct GraphBuilder::Index {
   }
 };
 
-GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set) : GraphBuilder(std::move(name), std::move(set), Options()) {}
+GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set)
+    : GraphBuilder(std::move(name), std::move(set), Options()) {}
 
 GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set, Options options)
-    : data_(std::make_shared<GraphData>(std::move(set))), options_(options), index_(std::make_unique<Index>()) {
+    : data_(std::make_shared<GraphData>(std::move(set))),
+      options_(options),
+      index_(std::make_unique<Index>()) {
   data_->name = std::move(name);
 }
 
@@ -98,7 +102,8 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
 
   Index& index = *builder->index_;
   for (const Op& op : to.held) index.held.insert(op.record());
-  for (std::size_t i = 0; i < to.inputs.size(); ++i) index.interface.emplace(to.input_keys[i].bits(), to.inputs[i]);
+  for (std::size_t i = 0; i < to.inputs.size(); ++i)
+    index.interface.emplace(to.input_keys[i].bits(), to.inputs[i]);
   for (const ValueId id : to.externals) index.interface.emplace(to.keys[id], id);
   for (std::size_t i = 0; i < to.where_table.size(); ++i) {
     index.where_texts.emplace(to.where_table[i], static_cast<std::uint32_t>(i));
@@ -116,7 +121,8 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
 
 void GraphBuilder::require_open() const {
   if (index_ == nullptr) {
-    throw Error(ErrorKind::invalid_argument, "GraphBuilder: expected a builder that is still open, got one whose graph was built");
+    throw Error(ErrorKind::invalid_argument,
+                "GraphBuilder: expected a builder that is still open, got one whose graph was built");
   }
 }
 
@@ -153,10 +159,13 @@ Value GraphBuilder::input(const InputKey& key, Type type, std::string_view label
   require_open();
   if (index_->interface.contains(key.bits())) {
     throw Error(ErrorKind::invalid_argument,
-                detail::str("GraphBuilder::input: expected a new input, got \"", label.empty() ? to_hex(key.bits()) : std::string(label),
-                            "\" a second time in \"", data_->name, '"'));
+                detail::str("GraphBuilder::input: expected a new input, got \"",
+                            label.empty() ? to_hex(key.bits()) : std::string(label), "\" a second time in \"",
+                            data_->name, '"'));
   }
-  const ValueId id = add_value(type, ValueKey{detail::mix(detail::mix(Key128{23, 29}, key.bits()), type.key())}, GraphData::from_input);
+  const ValueId id =
+      add_value(type, ValueKey{detail::mix(detail::mix(Key128{23, 29}, key.bits()), type.key())},
+                GraphData::from_input);
   index_->interface.emplace(key.bits(), id);
   data_->inputs.push_back(id);
   data_->input_keys.push_back(key);
@@ -187,7 +196,8 @@ void GraphBuilder::set_label(Value value, std::string_view label) {
 
 Value GraphBuilder::value(ValueId id) {
   if (id >= num_values()) {
-    throw Error(ErrorKind::invalid_argument, detail::str("GraphBuilder::value: expected an id below ", num_values(), ", got ", id));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("GraphBuilder::value: expected an id below ", num_values(), ", got ", id));
   }
   return Value(this, id);
 }
@@ -205,8 +215,9 @@ Values GraphBuilder::emit(const Op& op, std::span<const Value> operands, Where w
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].emitter() != this) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (\"", data_->name,
-                              "\"), got one of ", operands[i].emitter() == nullptr ? "none" : "another"));
+                  detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (\"",
+                              data_->name, "\"), got one of ",
+                              operands[i].emitter() == nullptr ? "none" : "another"));
     }
     ids.push_back(operands[i].id());
   }
@@ -217,8 +228,12 @@ Values GraphBuilder::emit(const Op& op, std::span<const Value> operands, Where w
   try {
     first = same_set ? add(op.record(), ids, extra) : add(resolve(op).record(), ids, extra);
   } catch (const Error& error) {
-    const std::string place = extra.where == no_index ? std::string() : ", " + data_->where_table[extra.where];
-    error.with_message(detail::str(error.what(), "\n  in operation ", num_operations(), " of \"", data_->name, '"', place))->raise();
+    const std::string place =
+        extra.where == no_index ? std::string() : ", " + data_->where_table[extra.where];
+    error
+        .with_message(detail::str(error.what(), "\n  in operation ", num_operations(), " of \"", data_->name,
+                                  '"', place))
+        ->raise();
   }
   const std::uint32_t count = data_->operations[data_->producers[first]].num_outputs;
   Values results;
@@ -268,7 +283,8 @@ ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands,
   types.clear();
   for (const ValueId id : operands) types.push_back(data_->types[id]);
   infer_types(Op::of(op), types, results);
-  if (results.empty()) throw Error(ErrorKind::internal, detail::str('[', op->primitive->name, "] its type rule gave no result"));
+  if (results.empty())
+    throw Error(ErrorKind::internal, detail::str('[', op->primitive->name, "] its type rule gave no result"));
   return append(op, operands, results.data(), static_cast<std::uint32_t>(results.size()), extra, home);
 }
 
@@ -282,15 +298,18 @@ ValueId GraphBuilder::add_typed(const OpRecord* op, std::span<const ValueId> ope
   return append(op, operands, results, num_results, extra, home);
 }
 
-ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operands, const Type* results, std::uint32_t num_results,
-                             const Extra& extra, ValueId home) {
+ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
+                             std::uint32_t num_results, const Extra& extra, ValueId home) {
   GraphData& g = *data_;
-  if (g.types.size() + num_results >= GraphData::from_external || g.operands.size() + operands.size() >= no_index) {
-    throw Error(ErrorKind::invalid_argument, "GraphBuilder: expected fewer than 2^32 - 2 values and operands in one graph");
+  if (g.types.size() + num_results >= GraphData::from_external ||
+      g.operands.size() + operands.size() >= no_index) {
+    throw Error(ErrorKind::invalid_argument,
+                "GraphBuilder: expected fewer than 2^32 - 2 values and operands in one graph");
   }
   const auto index = static_cast<std::uint32_t>(g.operations.size());
-  OperationRecord record{op, static_cast<std::uint32_t>(g.operands.size()), static_cast<std::uint32_t>(operands.size()),
-                         static_cast<ValueId>(g.types.size()), num_results};
+  OperationRecord record{op, static_cast<std::uint32_t>(g.operands.size()),
+                         static_cast<std::uint32_t>(operands.size()), static_cast<ValueId>(g.types.size()),
+                         num_results};
   Key128 key = op->key;
   for (const ValueId id : operands) key = detail::mix(key, g.keys[id]);
   if (op->primitive->has_trait(Trait::impure)) key = detail::mix(key, detail::fresh_instance());
@@ -350,7 +369,8 @@ std::uint32_t GraphBuilder::intern_where(Where where) {
 }
 
 std::uint32_t GraphBuilder::intern_where(std::string_view text) {
-  const auto [it, added] = index_->where_texts.try_emplace(std::string(text), static_cast<std::uint32_t>(data_->where_table.size()));
+  const auto [it, added] = index_->where_texts.try_emplace(
+      std::string(text), static_cast<std::uint32_t>(data_->where_table.size()));
   if (added) data_->where_table.emplace_back(text);
   return it->second;
 }
@@ -361,9 +381,11 @@ Graph GraphBuilder::build(std::span<const Value> outputs) {
   ids.reserve(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].emitter() != this) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("GraphBuilder::build: expected output ", i, " to be a value of this builder (\"", data_->name, "\"), got ",
-                              outputs[i].emitter() == nullptr ? "a default-constructed Value" : "one of another"));
+      throw Error(
+          ErrorKind::invalid_argument,
+          detail::str("GraphBuilder::build: expected output ", i, " to be a value of this builder (\"",
+                      data_->name, "\"), got ",
+                      outputs[i].emitter() == nullptr ? "a default-constructed Value" : "one of another"));
     }
     ids.push_back(outputs[i].id());
   }
@@ -374,8 +396,9 @@ Graph GraphBuilder::build_ids(std::vector<ValueId> outputs) {
   require_open();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] >= num_values()) {
-      throw Error(ErrorKind::invalid_argument, detail::str("GraphBuilder::build: expected output ", i, " to be an id below ",
-                                                           num_values(), ", got ", outputs[i]));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("GraphBuilder::build: expected output ", i, " to be an id below ", num_values(),
+                              ", got ", outputs[i]));
     }
   }
   data_->outputs = std::move(outputs);

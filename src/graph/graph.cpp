@@ -67,7 +67,8 @@ const Key128& Graph::structural_key() const {
     for (const OperationRecord& record : g.operations) {
       key = detail::mix(key, record.op->key);
       const ValueId* ids = g.operands.data() + record.first_input;
-      for (std::uint32_t i = 0; i < record.num_inputs; ++i) key = detail::mix(key, static_cast<std::uint64_t>(ids[i]));
+      for (std::uint32_t i = 0; i < record.num_inputs; ++i)
+        key = detail::mix(key, static_cast<std::uint64_t>(ids[i]));
     }
     sequence(g.outputs);
     g.structural = key;
@@ -85,14 +86,15 @@ bool structurally_equal(const Graph& a, const Graph& b) {
   if (a.share() == b.share()) return true;
   const GraphData& x = a.data();
   const GraphData& y = b.data();
-  if (x.inputs != y.inputs || x.externals != y.externals || x.outputs != y.outputs || x.operands != y.operands ||
-      x.operations.size() != y.operations.size() || x.types != y.types || a.structural_key() != b.structural_key()) {
+  if (x.inputs != y.inputs || x.externals != y.externals || x.outputs != y.outputs ||
+      x.operands != y.operands || x.operations.size() != y.operations.size() || x.types != y.types ||
+      a.structural_key() != b.structural_key()) {
     return false;
   }
   return std::equal(x.operations.begin(), x.operations.end(), y.operations.begin(),
                     [](const OperationRecord& p, const OperationRecord& q) {
-                      return (p.op == q.op || equivalent(*p.op, *q.op)) && p.first_input == q.first_input && p.num_inputs == q.num_inputs &&
-                             p.first_output == q.first_output;
+                      return (p.op == q.op || equivalent(*p.op, *q.op)) && p.first_input == q.first_input &&
+                             p.num_inputs == q.num_inputs && p.first_output == q.first_output;
                     });
 }
 
@@ -113,12 +115,14 @@ std::string to_text(const Graph& graph) {
   };
   out << "graph \"" << graph.name() << "\"\n";
   for (const ValueId id : graph.inputs()) out << "  input " << name(id) << " " << graph.type(id) << '\n';
-  for (const ValueId id : graph.externals()) out << "  external " << name(id) << " " << graph.type(id) << '\n';
+  for (const ValueId id : graph.externals())
+    out << "  external " << name(id) << " " << graph.type(id) << '\n';
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
     out << "  ";
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      out << (slot == 0 ? "" : ", ") << name(operation.output(slot)) << " " << graph.type(operation.output(slot));
+      out << (slot == 0 ? "" : ", ") << name(operation.output(slot)) << " "
+          << graph.type(operation.output(slot));
     }
     out << " = " << operation.op();
     const auto operands = operation.inputs();

@@ -1,4 +1,5 @@
-// inline.cpp - writing a graph's operations into an emitter again: the base of prune, merging and substitution.
+// inline.cpp - writing a graph's operations into an emitter again: the base of prune, merging and
+// substitution.
 #include <unordered_set>
 
 #include "tidu/graph/builder.hpp"
@@ -7,23 +8,26 @@
 namespace tidu {
 namespace {
 
-void bind_interface(std::vector<Value>& values, const Graph& graph, std::span<const ValueId> formal, std::span<const Value> actual,
-          std::string_view what) {
+void bind_interface(std::vector<Value>& values, const Graph& graph, std::span<const ValueId> formal,
+                    std::span<const Value> actual, std::string_view what) {
   if (formal.size() != actual.size()) {
-    throw Error(ErrorKind::invalid_argument, detail::str("inline_graph: expected ", formal.size(), ' ', what, "s for \"",
-                                                         graph.name(), "\", got ", actual.size()));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("inline_graph: expected ", formal.size(), ' ', what, "s for \"", graph.name(),
+                            "\", got ", actual.size()));
   }
   for (std::size_t i = 0; i < formal.size(); ++i) {
     if (actual[i].emitter() != nullptr && actual[i].type() != graph.type(formal[i])) {
-      throw Error(ErrorKind::type, detail::str("inline_graph: expected ", graph.type(formal[i]), " for ", what, ' ', i, " of \"",
-                                               graph.name(), "\", got ", actual[i].type()));
+      throw Error(ErrorKind::type,
+                  detail::str("inline_graph: expected ", graph.type(formal[i]), " for ", what, ' ', i,
+                              " of \"", graph.name(), "\", got ", actual[i].type()));
     }
     values[formal[i]] = actual[i];
   }
 }
 
 // The fast way into a builder: result types are known, so nothing is inferred again.
-void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& values, const std::vector<bool>* needed) {
+void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& values,
+               const std::vector<bool>* needed) {
   const GraphData& g = graph.data();
   const bool same_set = builder.primitives() == g.primitives;
   std::vector<ValueId> ids;
@@ -34,7 +38,8 @@ void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& va
     const OperationRecord& record = g.operations[i];
     const Operation operation = graph.operation(i);
     bool wanted = needed == nullptr || record.op->primitive->has_trait(Trait::impure);
-    for (std::uint32_t slot = 0; slot < record.num_outputs && !wanted; ++slot) wanted = (*needed)[record.first_output + slot];
+    for (std::uint32_t slot = 0; slot < record.num_outputs && !wanted; ++slot)
+      wanted = (*needed)[record.first_output + slot];
     if (!wanted) continue;
     ids.clear();
     for (const ValueId id : operation.inputs()) ids.push_back(values[id].id());
@@ -56,12 +61,14 @@ void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& va
     if (operation.origin() != no_index && operation.origin() < i) extra.origin = moved[operation.origin()];
     ValueId first = 0;
     if (same_set) {
-      first = builder.add_typed(record.op, ids, g.types.data() + record.first_output, record.num_outputs, extra);
+      first =
+          builder.add_typed(record.op, ids, g.types.data() + record.first_output, record.num_outputs, extra);
     } else {
       first = builder.add(builder.resolve(Op::of(record.op)).record(), ids, extra);
     }
     if (!moved.empty()) moved[i] = builder.data().producers[first];
-    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) values[record.first_output + slot] = Value(&builder, first + slot);
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+      values[record.first_output + slot] = Value(&builder, first + slot);
   }
 }
 
@@ -80,7 +87,8 @@ std::vector<Value> inline_graph(Emitter& emitter, const Graph& graph, std::span<
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
     bool wanted = needed == nullptr || operation.primitive().has_trait(Trait::impure);
-    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot) wanted = (*needed)[operation.output(slot)];
+    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot)
+      wanted = (*needed)[operation.output(slot)];
     if (!wanted) continue;
     operands.clear();
     for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
@@ -96,7 +104,8 @@ std::vector<bool> reachable(const Graph& graph, std::span<const ValueId> roots) 
   for (std::size_t i = graph.num_operations(); i-- > 0;) {
     const Operation operation = graph.operation(i);
     bool wanted = operation.primitive().has_trait(Trait::impure);
-    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot) wanted = live[operation.output(slot)];
+    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot)
+      wanted = live[operation.output(slot)];
     if (!wanted) continue;
     for (const ValueId id : operation.inputs()) live[id] = true;
   }
@@ -123,8 +132,9 @@ Graph prune(const Graph& graph) {
 
 Graph with_input_names(const Graph& graph, std::span<const std::string> names) {
   if (names.size() != graph.inputs().size()) {
-    throw Error(ErrorKind::invalid_argument, detail::str("with_input_names: expected ", graph.inputs().size(), " names for \"",
-                                                         graph.name(), "\", got ", names.size()));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("with_input_names: expected ", graph.inputs().size(), " names for \"",
+                            graph.name(), "\", got ", names.size()));
   }
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> inputs;
@@ -134,7 +144,8 @@ Graph with_input_names(const Graph& graph, std::span<const std::string> names) {
                                       : builder.input(names[i], graph.type(id)));
   }
   std::vector<Value> externals;
-  for (const ValueId id : graph.externals()) externals.push_back(builder.external(graph.key(id), graph.type(id)));
+  for (const ValueId id : graph.externals())
+    externals.push_back(builder.external(graph.key(id), graph.type(id)));
   const std::vector<Value> values = inline_graph(builder, graph, inputs, externals);
   std::vector<Value> outputs;
   for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);

@@ -52,7 +52,8 @@ Key128 mix_bytes(Key128 key, const void* bytes, std::size_t size) {
   };
   std::size_t left = size;
   for (; left >= 16; left -= 16, p += 16) key = mix(key, Key128{word_at(p, 8), word_at(p + 8, 8)});
-  if (left > 0) key = mix(key, Key128{word_at(p, left < 8 ? left : 8), left > 8 ? word_at(p + 8, left - 8) : 0});
+  if (left > 0)
+    key = mix(key, Key128{word_at(p, left < 8 ? left : 8), left > 8 ? word_at(p + 8, left - 8) : 0});
   return mix(key, static_cast<std::uint64_t>(size));
 }
 
@@ -70,7 +71,9 @@ Key128 fresh_instance() {
 
 }  // namespace detail
 
-InputKey InputKey::named(std::string_view name) { return InputKey(detail::mix(input_key("named"), name), true); }
+InputKey InputKey::named(std::string_view name) {
+  return InputKey(detail::mix(input_key("named"), name), true);
+}
 
 InputKey InputKey::fresh(const Key128& source, std::uint64_t counter) {
   static const Key128 kind = input_key("fresh");
@@ -82,7 +85,8 @@ InputKey InputKey::tangent(const ValueKey& of, const Key128& instance, std::uint
 }
 
 InputKey InputKey::cotangent(const ValueKey& of, const Key128& instance, std::uint64_t position) {
-  return InputKey(detail::mix(detail::mix(detail::mix(input_key("cotangent"), instance), of), position), false);
+  return InputKey(detail::mix(detail::mix(detail::mix(input_key("cotangent"), instance), of), position),
+                  false);
 }
 
 }  // namespace tidu

@@ -41,7 +41,8 @@ void canonicalise(Type type, std::byte* bytes) {
     case DType::f16: return canonical_nans16(bytes, count, 0x7c00, 0x7e00);
     case DType::bf16: return canonical_nans16(bytes, count, 0x7f80, 0x7fc0);
     case DType::boolean:
-      for (std::size_t i = 0; i < count; ++i) bytes[i] = bytes[i] == std::byte{0} ? std::byte{0} : std::byte{1};
+      for (std::size_t i = 0; i < count; ++i)
+        bytes[i] = bytes[i] == std::byte{0} ? std::byte{0} : std::byte{1};
       return;
     default: return;
   }
@@ -71,8 +72,9 @@ std::uint16_t float_to_half(float value) {
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);
-  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // rounds to 2^16 or beyond
-  if (magnitude < 0x38800000U) {  // subnormal half: round |value| * 2^24 to an integer
+  if (magnitude >= 0x477ff000U)
+    return static_cast<std::uint16_t>(sign | 0x7c00U);  // rounds to 2^16 or beyond
+  if (magnitude < 0x38800000U) {                        // subnormal half: round |value| * 2^24 to an integer
     const float scaled = std::ldexp(std::bit_cast<float>(magnitude), 24);
     return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(std::nearbyint(scaled)));
   }
@@ -80,7 +82,9 @@ std::uint16_t float_to_half(float value) {
   return static_cast<std::uint16_t>(sign | ((rounded >> 13) - (112U << 10)));
 }
 
-float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+float bfloat16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 std::uint16_t float_to_bfloat16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -90,8 +94,8 @@ std::uint16_t float_to_bfloat16(float value) {
 
 Literal::Literal(Type type, std::span<const std::byte> bytes) {
   if (bytes.size() != type.bytes()) {
-    throw Error(ErrorKind::invalid_argument, detail::str("Literal: expected ", type.bytes(), " bytes for ", type,
-                                                         ", got ", bytes.size()));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("Literal: expected ", type.bytes(), " bytes for ", type, ", got ", bytes.size()));
   }
   auto copy = std::make_unique<std::byte[]>(bytes.size());
   if (!bytes.empty()) std::memcpy(copy.get(), bytes.data(), bytes.size());
@@ -124,7 +128,8 @@ Literal Literal::scalar(DType dtype, std::complex<double> value) {
     case DType::f32: return scalar_of(dtype, static_cast<float>(real));
     case DType::f64: return scalar_of(dtype, real);
     case DType::c64:
-      return scalar_of(dtype, std::complex<float>(static_cast<float>(real), static_cast<float>(value.imag())));
+      return scalar_of(dtype,
+                       std::complex<float>(static_cast<float>(real), static_cast<float>(value.imag())));
     default: return scalar_of(dtype, value);
   }
 }

@@ -1,4 +1,5 @@
-// op.cpp - the table of interned ops: checking attributes against the schema, finding or making the record, freeing it.
+// op.cpp - the table of interned ops: checking attributes against the schema, finding or making the record,
+// freeing it.
 #include "tidu/graph/op.hpp"
 
 #include <memory>
@@ -34,12 +35,16 @@ bool has_kind(const Attribute& value, AttributeKind kind) {
     case AttributeKind::dtype: return value.get_if<DType>() != nullptr;
     case AttributeKind::ints: return value.get_if<Ints>() != nullptr;
     case AttributeKind::int_lists: return value.get_if<IntLists>() != nullptr;
-    case AttributeKind::dot_dimension_numbers: return value.get_if<IntLists>() != nullptr && value.get_if<IntLists>()->size() == 4;
-    case AttributeKind::conv_dimension_numbers: return value.get_if<IntLists>() != nullptr && value.get_if<IntLists>()->size() == 3;
-    case AttributeKind::number: return value.get_if<Literal>() != nullptr && value.get_if<Literal>()->type().rank() == 0;
+    case AttributeKind::dot_dimension_numbers:
+      return value.get_if<IntLists>() != nullptr && value.get_if<IntLists>()->size() == 4;
+    case AttributeKind::conv_dimension_numbers:
+      return value.get_if<IntLists>() != nullptr && value.get_if<IntLists>()->size() == 3;
+    case AttributeKind::number:
+      return value.get_if<Literal>() != nullptr && value.get_if<Literal>()->type().rank() == 0;
     case AttributeKind::literal: return value.get_if<Literal>() != nullptr;
     case AttributeKind::graph: return value.get_if<std::shared_ptr<const GraphData>>() != nullptr;
-    case AttributeKind::policy: return value.get_if<std::string>() != nullptr || value.get_if<Ints>() != nullptr;
+    case AttributeKind::policy:
+      return value.get_if<std::string>() != nullptr || value.get_if<Ints>() != nullptr;
   }
   return false;
 }
@@ -52,7 +57,8 @@ const Attribute* find(const Attributes& attributes, std::string_view name) {
 }
 
 // A number becomes a scalar literal of the op's attribute `dtype`.
-Attribute as_number(const Primitive& primitive, std::string_view name, const Attribute& value, const Attributes& given) {
+Attribute as_number(const Primitive& primitive, std::string_view name, const Attribute& value,
+                    const Attributes& given) {
   const Attribute* dtype = find(given, "dtype");
   if (dtype == nullptr || dtype->get_if<DType>() == nullptr) {
     fail(primitive, detail::str("expected an attribute dtype for the number ", name));
@@ -75,7 +81,8 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
     for (const AttributeSpec& spec : primitive.attributes) known = known || spec.name == given[i].first;
     if (!known) fail(primitive, detail::str("unknown attribute \"", given[i].first, '"'));
     for (std::size_t j = 0; j < i; ++j) {
-      if (given[j].first == given[i].first) fail(primitive, detail::str("attribute \"", given[i].first, "\" is given twice"));
+      if (given[j].first == given[i].first)
+        fail(primitive, detail::str("attribute \"", given[i].first, "\" is given twice"));
     }
   }
   Attributes ordered;
@@ -83,7 +90,8 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
   for (const AttributeSpec& spec : primitive.attributes) {
     const Attribute* value = find(given, spec.name);
     if (value == nullptr && !spec.has_default) {
-      fail(primitive, detail::str("expected an attribute \"", spec.name, "\" (", to_string(spec.kind), "), got none"));
+      fail(primitive,
+           detail::str("expected an attribute \"", spec.name, "\" (", to_string(spec.kind), "), got none"));
     }
     Attribute kept = value == nullptr ? spec.default_value() : *value;
     if (spec.kind == AttributeKind::number) kept = as_number(primitive, spec.name, kept, given);
@@ -92,10 +100,11 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
     }
     if (spec.kind == AttributeKind::graph) {
       const auto& graph = *kept.get_if<std::shared_ptr<const GraphData>>();
-      if (graph == nullptr) fail(primitive, detail::str("expected a graph in attribute \"", spec.name, "\", got none"));
+      if (graph == nullptr)
+        fail(primitive, detail::str("expected a graph in attribute \"", spec.name, "\", got none"));
       if (!graph->externals.empty()) {
-        fail(primitive, detail::str("expected a graph without externals in attribute \"", spec.name, "\", got one with ",
-                                    graph->externals.size()));
+        fail(primitive, detail::str("expected a graph without externals in attribute \"", spec.name,
+                                    "\", got one with ", graph->externals.size()));
       }
     }
     ordered.emplace_back(std::string(spec.name), std::move(kept));
@@ -110,10 +119,11 @@ bool identical(const Attributes& a, const Attributes& b) {
     const auto* x = a[i].second.get_if<std::shared_ptr<const GraphData>>();
     if (x == nullptr) continue;
     const auto& y = *b[i].second.get_if<std::shared_ptr<const GraphData>>();
-    const bool same = *x == y || ((*x)->name == y->name && (*x)->labels == y->labels && (*x)->input_keys == y->input_keys &&
-                                  (*x)->roles == y->roles && (*x)->origins == y->origins && (*x)->dump_ids == y->dump_ids &&
-                                  (*x)->wide_roles == y->wide_roles && (*x)->wheres == y->wheres &&
-                                  (*x)->where_table == y->where_table);
+    const bool same =
+        *x == y || ((*x)->name == y->name && (*x)->labels == y->labels && (*x)->input_keys == y->input_keys &&
+                    (*x)->roles == y->roles && (*x)->origins == y->origins && (*x)->dump_ids == y->dump_ids &&
+                    (*x)->wide_roles == y->wide_roles && (*x)->wheres == y->wheres &&
+                    (*x)->where_table == y->where_table);
     if (!same) return false;
   }
   return true;
@@ -130,14 +140,17 @@ const T& get(const Op& op, std::string_view name) {
 
 Op Op::make(const Primitive& primitive, Attributes given) {
   Attributes attributes = normalise(primitive, std::move(given));
-  Key128 key = detail::mix(detail::mix(Key128{11, 13}, primitive.name), static_cast<std::uint64_t>(primitive.version));
-  for (const auto& [name, value] : attributes) key = detail::mix(detail::mix(key, std::string_view(name)), value.key());
+  Key128 key =
+      detail::mix(detail::mix(Key128{11, 13}, primitive.name), static_cast<std::uint64_t>(primitive.version));
+  for (const auto& [name, value] : attributes)
+    key = detail::mix(detail::mix(key, std::string_view(name)), value.key());
 
   const std::lock_guard lock(table().mutex);
   const auto [first, last] = table().records.equal_range(key.low);
   for (auto it = first; it != last; ++it) {
     const OpRecord& record = *it->second;
-    if (record.primitive == &primitive && record.key == key && identical(record.attributes, attributes)) return Op(&record);
+    if (record.primitive == &primitive && record.key == key && identical(record.attributes, attributes))
+      return Op(&record);
   }
   auto record = std::make_unique<OpRecord>();
   record->primitive = &primitive;
@@ -180,7 +193,9 @@ DType Op::dtype(std::string_view name) const { return get<DType>(*this, name); }
 const Ints& Op::ints(std::string_view name) const { return get<Ints>(*this, name); }
 const IntLists& Op::lists(std::string_view name) const { return get<IntLists>(*this, name); }
 const Literal& Op::literal(std::string_view name) const { return get<Literal>(*this, name); }
-Graph Op::graph(std::string_view name) const { return Graph(get<std::shared_ptr<const GraphData>>(*this, name)); }
+Graph Op::graph(std::string_view name) const {
+  return Graph(get<std::shared_ptr<const GraphData>>(*this, name));
+}
 
 namespace {
 

@@ -27,7 +27,8 @@ void infer_types(const Op& op, std::span<const Type> operands, std::vector<Type>
   const Primitive& primitive = op.primitive();
   InferContext context(op, operands, results);
   if (primitive.arity != variadic && operands.size() != static_cast<std::size_t>(primitive.arity)) {
-    context.fail("expected ", primitive.arity, " operand", primitive.arity == 1 ? "" : "s", ", got ", operands.size());
+    context.fail("expected ", primitive.arity, " operand", primitive.arity == 1 ? "" : "s", ", got ",
+                 operands.size());
   }
   if (primitive.has_trait(Trait::inexact)) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -40,7 +41,8 @@ void infer_types(const Op& op, std::span<const Type> operands, std::vector<Type>
     throw Error(ErrorKind::internal, detail::str('[', primitive.name, "] the record has no type rule"));
   }
   primitive.infer(context);
-  if (primitive.num_outputs != variadic && results.size() != static_cast<std::size_t>(primitive.num_outputs)) {
+  if (primitive.num_outputs != variadic &&
+      results.size() != static_cast<std::size_t>(primitive.num_outputs)) {
     throw Error(ErrorKind::internal, detail::str('[', primitive.name, "] its type rule gave ", results.size(),
                                                  " results, the record says ", primitive.num_outputs));
   }
@@ -60,7 +62,8 @@ std::size_t slot_of(const Primitive* primitive, std::size_t slots) {
 
 }  // namespace
 
-PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros) {
+PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder,
+                           Zeros make_zeros) {
   auto data = std::make_shared<Data>();
   data->by_name = primitives;
   std::sort(data->by_name.begin(), data->by_name.end(),
@@ -68,7 +71,8 @@ PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primi
   for (std::size_t i = 1; i < data->by_name.size(); ++i) {
     if (data->by_name[i - 1]->name == data->by_name[i]->name) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("PrimitiveSet: expected names to be unique, got two records named \"", data->by_name[i]->name, '"'));
+                  detail::str("PrimitiveSet: expected names to be unique, got two records named \"",
+                              data->by_name[i]->name, '"'));
     }
   }
   data->by_address.resize(std::bit_ceil(4 * primitives.size() + 4), nullptr);
@@ -82,8 +86,8 @@ PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primi
   data->zeros = make_zeros;
   data_ = std::move(data);
   if (adder != nullptr && !contains(adder)) {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("PrimitiveSet: expected the primitive that adds, \"", adder->name, "\", to be in the set"));
+    throw Error(ErrorKind::invalid_argument, detail::str("PrimitiveSet: expected the primitive that adds, \"",
+                                                         adder->name, "\", to be in the set"));
   }
 }
 
@@ -95,7 +99,8 @@ const Primitive* PrimitiveSet::find(std::string_view name) const {
 
 bool PrimitiveSet::contains(const Primitive* primitive) const {
   const auto& slots = data_->by_address;
-  for (std::size_t slot = slot_of(primitive, slots.size()); slots[slot] != nullptr; slot = (slot + 1) & (slots.size() - 1)) {
+  for (std::size_t slot = slot_of(primitive, slots.size()); slots[slot] != nullptr;
+       slot = (slot + 1) & (slots.size() - 1)) {
     if (slots[slot] == primitive) return true;
   }
   return false;
@@ -106,7 +111,8 @@ const Primitive& PrimitiveSet::resolve(const Primitive& primitive) const {
   const Primitive* found = find(primitive.name);
   if (found == nullptr) {
     throw Error(ErrorKind::unknown_primitive,
-                detail::str('[', primitive.name, "] expected a primitive of the graph's set, which has no such name"));
+                detail::str('[', primitive.name,
+                            "] expected a primitive of the graph's set, which has no such name"));
   }
   return *found;
 }
@@ -121,8 +127,9 @@ PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
   std::vector<const Primitive*> all = primitives();
   const Primitive* old = find(replacement->name);
   if (old == nullptr) {
-    throw Error(ErrorKind::unknown_primitive,
-                detail::str("PrimitiveSet::replacing: expected a name of the set, got \"", replacement->name, '"'));
+    throw Error(
+        ErrorKind::unknown_primitive,
+        detail::str("PrimitiveSet::replacing: expected a name of the set, got \"", replacement->name, '"'));
   }
   std::replace(all.begin(), all.end(), old, replacement);
   return PrimitiveSet(std::move(all), add() == old ? replacement : add(), zeros());
@@ -143,7 +150,8 @@ Value emit1(const Op& op, std::initializer_list<Value> operands, Where where) {
 
 Value zeros(Emitter& emitter, Type type) {
   if (emitter.primitives().zeros() == nullptr) {
-    throw Error(ErrorKind::unknown_primitive, detail::str("expected a primitive set that can make zeros of ", type));
+    throw Error(ErrorKind::unknown_primitive,
+                detail::str("expected a primitive set that can make zeros of ", type));
   }
   return emitter.primitives().zeros()(emitter, type);
 }

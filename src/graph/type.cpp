@@ -1,5 +1,5 @@
-// type.cpp - the table of interned types. Records are never freed; the table is guarded by one mutex, and each thread
-// keeps the types it met last, so that the common case takes no lock.
+// type.cpp - the table of interned types. Records are never freed; the table is guarded by one mutex, and
+// each thread keeps the types it met last, so that the common case takes no lock.
 #include "tidu/graph/type.hpp"
 
 #include <array>
@@ -23,7 +23,8 @@ std::int64_t num_elements(const Shape& shape) {
     if (extent == 0) {
       empty = true;
     } else if (size > limit / extent) {
-      throw Error(ErrorKind::type, detail::str("expected at most 2^62 elements, got shape ", detail::list(shape)));
+      throw Error(ErrorKind::type,
+                  detail::str("expected at most 2^62 elements, got shape ", detail::list(shape)));
     } else {
       size *= extent;
     }

@@ -1,5 +1,5 @@
-// rules.hpp - what several families of records share: type rules, batch rules and small conveniences for JVP rules.
-// Everything here is stated once; a record names what applies to it.
+// rules.hpp - what several families of records share: type rules, batch rules and small conveniences for JVP
+// rules. Everything here is stated once; a record names what applies to it.
 #pragma once
 
 #include "tidu/graph/infer.hpp"
@@ -16,8 +16,8 @@ void infer_comparison(InferContext& c);
 // --- batch rules (leading axis)
 /// The operand with the leading axis: itself when batched, else broadcast to it.
 Value with_batch_axis(BatchContext& c, std::size_t operand);
-/// Element-wise operations: every operand gets the axis, the op stays (operands that are scalars beside batched arrays, such
-/// as the bounds of clamp, are broadcast to the full shape).
+/// Element-wise operations: every operand gets the axis, the op stays (operands that are scalars beside
+/// batched arrays, such as the bounds of clamp, are broadcast to the full shape).
 Values batch_elementwise(BatchContext& c);
 
 }  // namespace tidu::prim

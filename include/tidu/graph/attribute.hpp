@@ -1,4 +1,5 @@
-// attribute.hpp - what an operation is told beside its operands, and the schema by which a primitive names it.
+// attribute.hpp - what an operation is told beside its operands, and the schema by which a primitive names
+// it.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +24,32 @@ using IntLists = std::vector<Ints>;
 
 /// How an attribute is checked, and written in a dump.
 enum class AttributeKind : std::uint8_t {
-  boolean,                ///< bool
-  integer,                ///< int64
-  number,                 ///< a scalar of the operation's attribute `dtype` (a Literal of rank 0); a number is converted
-  string,                 ///< one of the words that the primitive's type rule accepts
-  dtype,                  ///< a DType
-  ints,                   ///< axes, sizes, strides
-  int_lists,              ///< [[low, high, interior], …] or [[low, high], …]
-  dot_dimension_numbers,  ///< four lists: lhs contracting, rhs contracting, lhs batch, rhs batch
-  conv_dimension_numbers, ///< three lists: lhs_spec, rhs_spec, out_spec
-  literal,                ///< a tensor
-  graph,                  ///< a graph without externals
-  policy                  ///< a string, or ints
+  boolean,    ///< bool
+  integer,    ///< int64
+  number,     ///< a scalar of the operation's attribute `dtype` (a Literal of rank 0); a number is converted
+  string,     ///< one of the words that the primitive's type rule accepts
+  dtype,      ///< a DType
+  ints,       ///< axes, sizes, strides
+  int_lists,  ///< [[low, high, interior], …] or [[low, high], …]
+  dot_dimension_numbers,   ///< four lists: lhs contracting, rhs contracting, lhs batch, rhs batch
+  conv_dimension_numbers,  ///< three lists: lhs_spec, rhs_spec, out_spec
+  literal,                 ///< a tensor
+  graph,                   ///< a graph without externals
+  policy                   ///< a string, or ints
 };
 constexpr std::string_view to_string(AttributeKind kind) {
-  constexpr std::string_view names[] = {"boolean",  "integer", "number", "string", "dtype", "list of integers",
-                                        "list of lists of integers", "dot_general dimension numbers",
-                                        "convolution dimension numbers", "tensor", "graph", "string or list of integers"};
+  constexpr std::string_view names[] = {"boolean",
+                                        "integer",
+                                        "number",
+                                        "string",
+                                        "dtype",
+                                        "list of integers",
+                                        "list of lists of integers",
+                                        "dot_general dimension numbers",
+                                        "convolution dimension numbers",
+                                        "tensor",
+                                        "graph",
+                                        "string or list of integers"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -83,8 +93,8 @@ struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
   bool has_default = false;
-  std::int64_t default_integer = 0;    ///< of kinds boolean and integer
-  std::string_view default_string{};   ///< of kind string
+  std::int64_t default_integer = 0;   ///< of kinds boolean and integer
+  std::string_view default_string{};  ///< of kind string
 
   /// The default as a value; only where has_default.
   Attribute default_value() const {

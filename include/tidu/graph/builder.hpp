@@ -1,9 +1,10 @@
-// builder.hpp - GraphBuilder: the one way in which graphs are made. It infers the type of every value as it is added,
-// refuses what does not fit there and then, computes keys at once, and never makes the same pure operation twice.
+// builder.hpp - GraphBuilder: the one way in which graphs are made. It infers the type of every value as it
+// is added, refuses what does not fit there and then, computes keys at once, and never makes the same pure
+// operation twice.
 //
-// Note [Consumer lists]: an operation's home is its operand with the largest id. Equal operations share a home, so they are
-// looked for along the home's list of consumers; a list keeps 8 entries and spills into one table beyond, so that a value
-// with a million consumers stays cheap.
+// Note [Consumer lists]: an operation's home is its operand with the largest id. Equal operations share a
+// home, so they are looked for along the home's list of consumers; a list keeps 8 entries and spills into one
+// table beyond, so that a value with a million consumers stays cheap.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ namespace tidu {
 class GraphBuilder final : public Emitter {
  public:
   struct Options {
-    bool deduplicate = true;    ///< false: verbatim, as a loader needs it
-    bool record_where = true;   ///< keep the places that emitters are told
+    bool deduplicate = true;   ///< false: verbatim, as a loader needs it
+    bool record_where = true;  ///< keep the places that emitters are told
   };
 
   explicit GraphBuilder(std::string name = {}, PrimitiveSet set = standard_primitives());
@@ -52,25 +53,30 @@ class GraphBuilder final : public Emitter {
   Values emit(const Op& op, std::span<const Value> operands, Where where = {}) override;
   const PrimitiveSet& primitives() const override { return data_->primitives; }
 
-  /// Ends the graph. The builder is then empty, and every further call on it but the destructor throws Error (invalid_argument).
-  /// Throws Error (invalid_argument) for an output that is not a value of this builder, and stays as it was.
+  /// Ends the graph. The builder is then empty, and every further call on it but the destructor throws Error
+  /// (invalid_argument). Throws Error (invalid_argument) for an output that is not a value of this builder,
+  /// and stays as it was.
   Graph build(std::span<const Value> outputs);
-  Graph build(std::initializer_list<Value> outputs) { return build(std::span(outputs.begin(), outputs.size())); }
+  Graph build(std::initializer_list<Value> outputs) {
+    return build(std::span(outputs.begin(), outputs.size()));
+  }
   Graph build_ids(std::vector<ValueId> outputs);
 
-  // --- for transforms: by id, without checks that hold by construction -------------------------------------------------
+  // --- for transforms: by id, without checks that hold by construction
 
   struct Extra {
-    std::uint32_t role = 0;            ///< see GraphData::roles; make it with make_role
+    std::uint32_t role = 0;  ///< see GraphData::roles; make it with make_role
     std::uint32_t origin = no_index;
-    std::uint32_t where = no_index;    ///< index into where_table
+    std::uint32_t where = no_index;  ///< index into where_table
   };
-  /// Adds `op` (merged when an equal one is there) and returns its first result. Infers types; `op` must be of this set.
+  /// Adds `op` (merged when an equal one is there) and returns its first result. Infers types; `op` must be
+  /// of this set.
   ValueId add(const OpRecord* op, std::span<const ValueId> operands, const Extra& extra);
   ValueId add(const OpRecord* op, std::span<const ValueId> operands) { return add(op, operands, Extra()); }
-  /// The same with result types that are known already (a copy of an operation whose operands have the same types).
-  ValueId add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results, std::uint32_t num_results,
-                    const Extra& extra);
+  /// The same with result types that are known already (a copy of an operation whose operands have the same
+  /// types).
+  ValueId add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
+                    std::uint32_t num_results, const Extra& extra);
   /// Encodes which operands an operation is linear in.
   std::uint32_t make_role(std::span<const bool> linear);
   std::uint32_t intern_where(Where where);
@@ -85,8 +91,8 @@ class GraphBuilder final : public Emitter {
   struct Index;  // consumer lists, spill table, held ops
   void require_open() const;
   ValueId find_equal(const OpRecord* op, std::span<const ValueId> operands, ValueId home);
-  ValueId append(const OpRecord* op, std::span<const ValueId> operands, const Type* results, std::uint32_t num_results,
-                 const Extra& extra, ValueId home);
+  ValueId append(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
+                 std::uint32_t num_results, const Extra& extra, ValueId home);
   void hold(const OpRecord* op);
   ValueId add_value(Type type, const ValueKey& key, std::uint32_t producer);
 
@@ -95,17 +101,19 @@ class GraphBuilder final : public Emitter {
   std::unique_ptr<Index> index_;
 };
 
-/// Emits the operations of `graph` with `inputs` in the place of its inputs and `externals` in the place of its externals,
-/// and returns the value that stands for each value of `graph` (default-constructed where the id has none). Only what
-/// `needed` reaches is emitted when it is given, else everything.
-/// Throws Error (invalid_argument, type) when counts or types differ.
+/// Emits the operations of `graph` with `inputs` in the place of its inputs and `externals` in the place of
+/// its externals, and returns the value that stands for each value of `graph` (default-constructed where the
+/// id has none). Only what `needed` reaches is emitted when it is given, else everything. Throws Error
+/// (invalid_argument, type) when counts or types differ.
 std::vector<Value> inline_graph(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
-                                std::span<const Value> externals = {}, const std::vector<bool>* needed = nullptr);
+                                std::span<const Value> externals = {},
+                                const std::vector<bool>* needed = nullptr);
 
 /// Marks the values that `roots` depend on.
 std::vector<bool> reachable(const Graph& graph, std::span<const ValueId> roots);
 
-/// The same inputs and outputs without operations that no output needs, equal operations merged, externals that are not used dropped.
+/// The same inputs and outputs without operations that no output needs, equal operations merged, externals
+/// that are not used dropped.
 Graph prune(const Graph& graph);
 
 /// The same graph with other names for its inputs (one for each input; empty keeps what it has).

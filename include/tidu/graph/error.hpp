@@ -1,5 +1,6 @@
-// error.hpp - the typed errors of every public function, and Result<T>, which carries one instead of throwing it.
-// Messages have one shape: "[op] what was expected, what came", then "\n  in operation N of "graph", file:line".
+// error.hpp - the typed errors of every public function, and Result<T>, which carries one instead of throwing
+// it. Messages have one shape: "[op] what was expected, what came", then "\n  in operation N of "graph",
+// file:line".
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ enum class ErrorKind : std::uint8_t {
 };
 
 constexpr std::string_view to_string(ErrorKind kind) {
-  constexpr std::string_view names[] = {"invalid argument", "type",      "attribute",
-                                        "unknown primitive", "ad rule",  "dump",
+  constexpr std::string_view names[] = {"invalid argument",  "type",          "attribute",
+                                        "unknown primitive", "ad rule",       "dump",
                                         "execution",         "out of memory", "internal"};
   return names[static_cast<std::size_t>(kind)];
 }
@@ -56,8 +57,12 @@ class Error : public std::runtime_error {
 class ADRuleError : public Error {
  public:
   enum class Rule : std::uint8_t { jvp, transpose, batch };
-  ADRuleError(Rule rule, std::string primitive, std::optional<std::uint32_t> operation, const std::string& message)
-      : Error(ErrorKind::ad_rule, message), rule_(rule), primitive_(std::move(primitive)), operation_(operation) {}
+  ADRuleError(Rule rule, std::string primitive, std::optional<std::uint32_t> operation,
+              const std::string& message)
+      : Error(ErrorKind::ad_rule, message),
+        rule_(rule),
+        primitive_(std::move(primitive)),
+        operation_(operation) {}
   Rule rule() const noexcept { return rule_; }
   const std::string& primitive() const noexcept { return primitive_; }
   /// Index of the operation in the graph that was being transformed.
@@ -78,7 +83,8 @@ constexpr std::string_view to_string(ADRuleError::Rule rule) {
   return names[static_cast<std::size_t>(rule)];
 }
 
-/// A T, or the error that kept it from being made. A small type of our own: no third-party type in public headers.
+/// A T, or the error that kept it from being made. A small type of our own: no third-party type in public
+/// headers.
 template <class T>
 class [[nodiscard]] Result {
  public:

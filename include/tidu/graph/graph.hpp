@@ -1,8 +1,9 @@
-// graph.hpp - Graph: an immutable computation, flat. Values and operations lie in contiguous arrays in topological order;
-// nothing points from node to node. A Graph is a handle: copies share, and any thread may read.
+// graph.hpp - Graph: an immutable computation, flat. Values and operations lie in contiguous arrays in
+// topological order; nothing points from node to node. A Graph is a handle: copies share, and any thread may
+// read.
 //
-// Invariants (verify checks them): every operand of an operation is an input, an external, or a result of an earlier
-// operation; the results of an operation have consecutive ids; every value has exactly one origin.
+// Invariants (verify checks them): every operand of an operation is an input, an external, or a result of an
+// earlier operation; the results of an operation have consecutive ids; every value has exactly one origin.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +52,10 @@ struct GraphData {
   // by operation
   std::vector<OperationRecord> operations;
   std::vector<ValueId> operands;
-  std::vector<std::uint32_t> roles;    ///< empty: all primal. 0 primal; bit 31: linear in the operands of bits 0..30; bit 30: see wide_roles
-  std::vector<std::uint32_t> origins;  ///< empty, or the operation that this one derives from (in this graph, or in the one it was made from), or no_index
+  std::vector<std::uint32_t> roles;  ///< empty: all primal. 0 primal; bit 31: linear in the operands of bits
+                                     ///< 0..30; bit 30: see wide_roles
+  std::vector<std::uint32_t> origins;  ///< empty, or the operation that this one derives from (in this graph,
+                                       ///< or in the one it was made from), or no_index
   std::vector<std::uint32_t> wheres;   ///< empty, or an index into where_table, or no_index
   std::vector<std::vector<bool>> wide_roles;
   std::vector<std::string> where_table;  ///< "file:line"
@@ -109,7 +112,9 @@ class Graph {
   const PrimitiveSet& primitives() const { return data_->primitives; }
   std::size_t num_values() const { return data_->types.size(); }
   std::size_t num_operations() const { return data_->operations.size(); }
-  Operation operation(std::size_t index) const { return Operation(*data_, static_cast<std::uint32_t>(index)); }
+  Operation operation(std::size_t index) const {
+    return Operation(*data_, static_cast<std::uint32_t>(index));
+  }
 
   std::span<const ValueId> inputs() const { return data_->inputs; }
   std::span<const ValueId> externals() const { return data_->externals; }
@@ -129,11 +134,12 @@ class Graph {
   /// The operation that makes the value, or nothing for inputs and externals.
   std::optional<std::uint32_t> producer(ValueId value) const;
 
-  /// Address of the structure: inputs and externals by position, outputs in order, sharing, ops with attributes, types; no
-  /// names, labels, roles, origins or places. Computed once.
+  /// Address of the structure: inputs and externals by position, outputs in order, sharing, ops with
+  /// attributes, types; no names, labels, roles, origins or places. Computed once.
   const Key128& structural_key() const;
 
-  /// The value with that key, or nothing. Linear in the graph; to look up many keys use resolve() over a span of graphs.
+  /// The value with that key, or nothing. Linear in the graph; to look up many keys use resolve() over a span
+  /// of graphs.
   std::optional<ValueId> find(const ValueKey& key) const;
 
   const GraphData& data() const { return *data_; }

@@ -44,7 +44,8 @@ class InferContext {
   std::vector<Type>& results_;
 };
 
-/// The result types of `op` on operands of these types. Throws Error (type) when they do not fit, also for a wrong number.
+/// The result types of `op` on operands of these types. Throws Error (type) when they do not fit, also for a
+/// wrong number.
 std::vector<Type> infer_types(const Op& op, std::span<const Type> operands);
 void infer_types(const Op& op, std::span<const Type> operands, std::vector<Type>& results);
 

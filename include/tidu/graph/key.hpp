@@ -1,6 +1,7 @@
 // key.hpp - 128-bit content addresses: Key128 and how they are mixed, ValueKey, InputKey.
-// Well mixed, not cryptographic: whoever finds a hit confirms it by one-level comparison. Keys depend on content alone
-// (names, bytes, shapes), never on addresses or on the byte order of the machine's pointers, so they agree between processes.
+// Well mixed, not cryptographic: whoever finds a hit confirms it by one-level comparison. Keys depend on
+// content alone (names, bytes, shapes), never on addresses or on the byte order of the machine's pointers, so
+// they agree between processes.
 #pragma once
 
 #include <compare>
@@ -36,8 +37,10 @@ constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
 
 /// `key` with one more 128-bit word mixed in; order matters.
 constexpr Key128 mix(const Key128& key, const Key128& word) {
-  const std::uint64_t a = fold(key.high ^ word.low ^ 0xa0761d6478bd642fULL, key.low ^ word.high ^ 0xe7037ed1a0b428dbULL);
-  const std::uint64_t b = fold(key.low ^ word.low ^ 0x8ebc6af09c88c6e3ULL, key.high + word.high + 0x589965cc75374cc3ULL);
+  const std::uint64_t a =
+      fold(key.high ^ word.low ^ 0xa0761d6478bd642fULL, key.low ^ word.high ^ 0xe7037ed1a0b428dbULL);
+  const std::uint64_t b =
+      fold(key.low ^ word.low ^ 0x8ebc6af09c88c6e3ULL, key.high + word.high + 0x589965cc75374cc3ULL);
   return {a + (key.low << 1 | key.low >> 63), b ^ (key.high << 7 | key.high >> 57)};
 }
 constexpr Key128 mix(const Key128& key, std::uint64_t word) {
@@ -45,17 +48,20 @@ constexpr Key128 mix(const Key128& key, std::uint64_t word) {
 }
 /// Mixes the bytes of a text or of a literal, read as little-endian 64-bit words, and their count.
 Key128 mix_bytes(Key128 key, const void* bytes, std::size_t size);
-inline Key128 mix(const Key128& key, std::string_view text) { return mix_bytes(key, text.data(), text.size()); }
+inline Key128 mix(const Key128& key, std::string_view text) {
+  return mix_bytes(key, text.data(), text.size());
+}
 
 /// 128 fresh random bits, once per source of keys.
 Key128 random_key();
-/// A number that no other call in this process returns, mixed with a per-process random: two passes never share one.
+/// A number that no other call in this process returns, mixed with a per-process random: two passes never
+/// share one.
 Key128 fresh_instance();
 
 }  // namespace detail
 
-/// Address of a value: of an input from its InputKey and type, of a produced value from (op, keys of its operands, output
-/// slot). Equal keys are one value, in any graph, thread, process or dump.
+/// Address of a value: of an input from its InputKey and type, of a produced value from (op, keys of its
+/// operands, output slot). Equal keys are one value, in any graph, thread, process or dump.
 struct ValueKey : Key128 {
   friend constexpr bool operator==(const ValueKey&, const ValueKey&) = default;
 };
@@ -67,7 +73,8 @@ class InputKey {
   static InputKey named(std::string_view name);
   /// A key that nobody else has: (random source, counter).
   static InputKey fresh(const Key128& source, std::uint64_t counter);
-  /// The tangent (cotangent) that pass `instance` made for the value with key `of`, `position` being its place in that pass.
+  /// The tangent (cotangent) that pass `instance` made for the value with key `of`, `position` being its
+  /// place in that pass.
   static InputKey tangent(const ValueKey& of, const Key128& instance, std::uint64_t position);
   static InputKey cotangent(const ValueKey& of, const Key128& instance, std::uint64_t position);
   /// From the digits that a dump carries.
@@ -91,5 +98,7 @@ struct std::hash<tidu::Key128> {
 };
 template <>
 struct std::hash<tidu::ValueKey> {
-  std::size_t operator()(const tidu::ValueKey& key) const noexcept { return static_cast<std::size_t>(key.low); }
+  std::size_t operator()(const tidu::ValueKey& key) const noexcept {
+    return static_cast<std::size_t>(key.low);
+  }
 };

@@ -1,5 +1,5 @@
-// literal.hpp - a constant tensor that a graph carries. Immutable, shared, hashed once; NaNs are made canonical, and
-// -0.0 is kept apart from 0.0.
+// literal.hpp - a constant tensor that a graph carries. Immutable, shared, hashed once; NaNs are made
+// canonical, and -0.0 is kept apart from 0.0.
 #pragma once
 
 #include <complex>
@@ -17,7 +17,8 @@ class Literal {
  public:
   /// The f64 scalar 0.
   Literal();
-  /// Copies `bytes`, which must hold type.bytes() bytes in row-major order. Throws Error (invalid_argument) otherwise.
+  /// Copies `bytes`, which must hold type.bytes() bytes in row-major order. Throws Error (invalid_argument)
+  /// otherwise.
   Literal(Type type, std::span<const std::byte> bytes);
   /// Scalar of `dtype` with that value, converted as C++ converts; f16 and bf16 round to nearest even.
   static Literal scalar(DType dtype, double value);

@@ -1,5 +1,6 @@
-// op.hpp - Op: an immutable, interned handle to a primitive with its attributes. Equal ops are one record: hashed once,
-// cheap to copy, compared in constant time. Records are counted and freed with the last handle or graph that holds them.
+// op.hpp - Op: an immutable, interned handle to a primitive with its attributes. Equal ops are one record:
+// hashed once, cheap to copy, compared in constant time. Records are counted and freed with the last handle
+// or graph that holds them.
 #pragma once
 
 #include <atomic>
@@ -21,14 +22,14 @@ struct OpRecord {
   mutable std::atomic<std::uint32_t> references{0};
 };
 
-/// The same primitive with the same attributes. Records of one primitive differ only where a graph in an attribute carries
-/// other names, so this is a comparison of pointers in nearly every case.
+/// The same primitive with the same attributes. Records of one primitive differ only where a graph in an
+/// attribute carries other names, so this is a comparison of pointers in nearly every case.
 bool equivalent(const OpRecord& a, const OpRecord& b);
 
 class Op {
  public:
-  /// An op of `primitive`; attributes in any order. Throws Error (attribute) for one that is missing, unknown, given twice
-  /// or of the wrong kind.
+  /// An op of `primitive`; attributes in any order. Throws Error (attribute) for one that is missing,
+  /// unknown, given twice or of the wrong kind.
   static Op make(const Primitive& primitive, Attributes attributes = {});
   /// Another handle to a record that somebody holds.
   static Op of(const OpRecord* record) { return Op(record); }

@@ -1,5 +1,6 @@
-// primitive.hpp - the record of a primitive: its name, schema, traits and rules. Records are constants with static
-// storage duration, gathered in a PrimitiveSet; whoever needs to know something about an operation reads a trait, never a name.
+// primitive.hpp - the record of a primitive: its name, schema, traits and rules. Records are constants with
+// static storage duration, gathered in a PrimitiveSet; whoever needs to know something about an operation
+// reads a trait, never a name.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +21,21 @@ class Values;            // value.hpp
 /// What other rooms may know of a primitive without knowing its name. Combine with |.
 enum class Trait : std::uint32_t {
   none = 0,
-  elementwise = 1U << 0,   ///< every operand and result has one shape; element i depends on elements i alone
-  reduction = 1U << 1,     ///< drops or folds the axes of attribute `axes` or `axis`
-  shape_only = 1U << 2,    ///< moves or selects elements without arithmetic
-  product = 1U << 3,       ///< a contraction: cost grows faster than its operands
-  constant = 1U << 4,      ///< no operands: cheap to make again
-  impure = 1U << 5,        ///< never merged, dropped, replayed or recomputed
-  barrier = 1U << 6,       ///< keeps what passes through apart from what does not
-  holds_graph = 1U << 7,   ///< an attribute holds a graph; its JVP rule replaces the primal operation
-  inexact = 1U << 8,       ///< takes floating or complex operands only
-  additive = 1U << 9,      ///< the set's sum of two values of one type
-  view = 1U << 11,         ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
-  no_tangent = 1U << 10    ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
+  elementwise = 1U << 0,  ///< every operand and result has one shape; element i depends on elements i alone
+  reduction = 1U << 1,    ///< drops or folds the axes of attribute `axes` or `axis`
+  shape_only = 1U << 2,   ///< moves or selects elements without arithmetic
+  product = 1U << 3,      ///< a contraction: cost grows faster than its operands
+  constant = 1U << 4,     ///< no operands: cheap to make again
+  impure = 1U << 5,       ///< never merged, dropped, replayed or recomputed
+  barrier = 1U << 6,      ///< keeps what passes through apart from what does not
+  holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule replaces the primal operation
+  inexact = 1U << 8,      ///< takes floating or complex operands only
+  additive = 1U << 9,     ///< the set's sum of two values of one type
+  view =
+      1U
+      << 11,  ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
+  no_tangent =
+      1U << 10  ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
 };
 constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -40,13 +44,13 @@ constexpr bool has(Trait traits, Trait trait) {
   return (static_cast<std::uint32_t>(traits) & static_cast<std::uint32_t>(trait)) != 0;
 }
 
-/// In which operands a primitive is linear: this polices what a JVP rule may put into a linear graph, and gives linear and
-/// bilinear primitives their JVP.
+/// In which operands a primitive is linear: this polices what a JVP rule may put into a linear graph, and
+/// gives linear and bilinear primitives their JVP.
 struct Linearity {
   enum class Kind : std::uint8_t {
-    none,      ///< not linear in anything
-    joint,     ///< linear in all operands of `operands` together (x, y) -> f(x, y); others are parameters
-    bilinear   ///< linear in each one of `operands` alone, the others being fixed
+    none,     ///< not linear in anything
+    joint,    ///< linear in all operands of `operands` together (x, y) -> f(x, y); others are parameters
+    bilinear  ///< linear in each one of `operands` alone, the others being fixed
   };
   Kind kind = Kind::none;
   /// Bit i: operand i. All bits: every operand, however many there are.
@@ -68,27 +72,31 @@ inline constexpr int variadic = -1;
 struct Primitive {
   /// Gives the result types, or throws through the context.
   using InferRule = void (*)(InferContext&);
-  /// Tangents of the results from those of the operands, of which at least one is there. A tangent that is zero is absent.
+  /// Tangents of the results from those of the operands, of which at least one is there. A tangent that is
+  /// zero is absent.
   using JvpRule = Derivatives (*)(JvpContext&);
-  /// Cotangents of the linear operands from those of the results, of which at least one is there; absent for the other operands.
+  /// Cotangents of the linear operands from those of the results, of which at least one is there; absent for
+  /// the other operands.
   using TransposeRule = Derivatives (*)(TransposeContext&);
   /// The results over a leading axis from operands of which at least one carries it; every result carries it.
   using BatchRule = Values (*)(BatchContext&);
 
   std::string_view name;  ///< may be qualified, "project.name"
   std::uint32_t version = 1;
-  int arity = 1;          ///< number of operands, or `variadic`
-  int num_outputs = 1;    ///< number of results, or `variadic`: as many as the type rule gives
+  int arity = 1;        ///< number of operands, or `variadic`
+  int num_outputs = 1;  ///< number of results, or `variadic`: as many as the type rule gives
   std::span<const AttributeSpec> attributes{};
   Trait traits = Trait::none;
   Linearity linearity{};
   InferRule infer = nullptr;
-  JvpRule jvp = nullptr;  ///< may be left out where `linearity` says it all: joint with all operands live, or bilinear
+  JvpRule jvp =
+      nullptr;  ///< may be left out where `linearity` says it all: joint with all operands live, or bilinear
   TransposeRule transpose = nullptr;
   BatchRule batch = nullptr;
 
   bool has_trait(Trait trait) const { return has(traits, trait); }
-  /// Is there a JVP: a rule of its own, one that follows from linearity, or none because the derivative is zero?
+  /// Is there a JVP: a rule of its own, one that follows from linearity, or none because the derivative is
+  /// zero?
   bool differentiable() const { return jvp != nullptr || linearity.kind != Linearity::Kind::none; }
 };
 

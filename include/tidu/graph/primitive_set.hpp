@@ -1,5 +1,5 @@
-// primitive_set.hpp - a collection of primitives, which graphs, loaders and transforms take as an argument. There is no
-// global registry: a project makes a set of its own, beside the standard one or in place of it.
+// primitive_set.hpp - a collection of primitives, which graphs, loaders and transforms take as an argument.
+// There is no global registry: a project makes a set of its own, beside the standard one or in place of it.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,15 @@ class PrimitiveSet {
   /// Emits a value of `type` that is zero everywhere.
   using Zeros = Value (*)(Emitter& emitter, Type type);
 
-  /// `add` sums two values of one type (cotangents meet in it); `zeros` makes the zeros that a caller asks to see.
-  /// Both may be null in a set that is never differentiated. Throws Error (invalid_argument) when two records share a name.
+  /// `add` sums two values of one type (cotangents meet in it); `zeros` makes the zeros that a caller asks to
+  /// see. Both may be null in a set that is never differentiated. Throws Error (invalid_argument) when two
+  /// records share a name.
   PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* add, Zeros zeros);
 
   /// The primitive of that name, or null.
   const Primitive* find(std::string_view name) const;
-  /// The record of this set that stands for `primitive`: itself, or the one of its name. Throws Error (unknown_primitive).
+  /// The record of this set that stands for `primitive`: itself, or the one of its name. Throws Error
+  /// (unknown_primitive).
   const Primitive& resolve(const Primitive& primitive) const;
   bool contains(const Primitive* primitive) const;
   /// In the order in which they were given.
@@ -51,8 +53,8 @@ class PrimitiveSet {
   std::shared_ptr<const Data> data_;
 };
 
-/// The standard set (defined in the room of the standard primitives). It is the default of GraphBuilder and of the loader,
-/// an argument like any other: graphs of another set never touch it.
+/// The standard set (defined in the room of the standard primitives). It is the default of GraphBuilder and
+/// of the loader, an argument like any other: graphs of another set never touch it.
 const PrimitiveSet& standard_primitives();
 
 }  // namespace tidu

@@ -1,7 +1,7 @@
-// rules.hpp - what the rules of a primitive see: JvpContext, TransposeContext, BatchContext; and what they return.
-// A rule writes with the same emitting functions as everybody else. What it emits on tangents or cotangents is linear and
-// goes to the linear graph; what it emits on primal values alone is residual and goes to the augmented primal graph.
-// Whoever calls a rule checks number and types of what it returns.
+// rules.hpp - what the rules of a primitive see: JvpContext, TransposeContext, BatchContext; and what they
+// return. A rule writes with the same emitting functions as everybody else. What it emits on tangents or
+// cotangents is linear and goes to the linear graph; what it emits on primal values alone is residual and
+// goes to the augmented primal graph. Whoever calls a rule checks number and types of what it returns.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@
 
 namespace tidu {
 
-/// A frontend's own context, handed by mutable reference to every rule. tidu reads nothing of it but cache_key.
+/// A frontend's own context, handed by mutable reference to every rule. tidu reads nothing of it but
+/// cache_key.
 class ADContext {
  public:
   virtual ~ADContext() = default;
@@ -56,15 +57,19 @@ class Derivatives {
 
 /// linearize of a graph that an operation holds, closed: residuals are handed over by outputs and inputs.
 struct InnerLinearization {
-  Graph primal;               ///< outputs: those of the graph, then the residuals
-  Graph linear;               ///< inputs: the residuals, then the tangents of the active inputs; outputs: tangents that are there
+  Graph primal;  ///< outputs: those of the graph, then the residuals
+  Graph linear;  ///< inputs: the residuals, then the tangents of the active inputs; outputs: tangents that
+                 ///< are there
   std::size_t num_residuals;
-  std::vector<std::optional<std::size_t>> tangent_of_output;  ///< by output of the graph: position in linear's outputs
+  std::vector<std::optional<std::size_t>>
+      tangent_of_output;  ///< by output of the graph: position in linear's outputs
 };
 /// linear_transpose of a graph that an operation holds.
 struct InnerTransposition {
-  Graph graph;  ///< inputs: the inputs that are not linear, then one cotangent per seeded output; outputs: cotangents that are there
-  std::vector<std::optional<std::size_t>> cotangent_of_input;  ///< by input of the linear graph: position in graph's outputs
+  Graph graph;  ///< inputs: the inputs that are not linear, then one cotangent per seeded output; outputs:
+                ///< cotangents that are there
+  std::vector<std::optional<std::size_t>>
+      cotangent_of_input;  ///< by input of the linear graph: position in graph's outputs
 };
 
 /// How a rule reaches the transform that called it, for operations that hold graphs.
@@ -119,8 +124,8 @@ class JvpContext {
 
 class TransposeContext {
  public:
-  TransposeContext(const detail::RuleFrame& frame, std::span<const Value> operands, std::span<const Type> types,
-                   std::span<const Value> cotangents)
+  TransposeContext(const detail::RuleFrame& frame, std::span<const Value> operands,
+                   std::span<const Type> types, std::span<const Value> cotangents)
       : frame_(frame), operands_(operands), types_(types), cotangents_(cotangents) {}
 
   const Op& op() const { return frame_.op; }

@@ -1,5 +1,5 @@
-// type.hpp - Shape and Type (dtype and static shape). Types are interned: equal types are one pointer, compared in
-// constant time, and live as long as the process (a process sees few distinct types).
+// type.hpp - Shape and Type (dtype and static shape). Types are interned: equal types are one pointer,
+// compared in constant time, and live as long as the process (a process sees few distinct types).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// value.hpp - Value, Values and Emitter: how operations are written down. A Value belongs to an emitter (a GraphBuilder,
-// the context of a rule, or a user's own that executes at once); emitting an operation on values asks their emitter.
+// value.hpp - Value, Values and Emitter: how operations are written down. A Value belongs to an emitter (a
+// GraphBuilder, the context of a rule, or a user's own that executes at once); emitting an operation on
+// values asks their emitter.
 #pragma once
 
 #include <array>
@@ -92,15 +93,15 @@ class Values {
   std::size_t size_ = 0;
 };
 
-/// Takes operations down. Implemented by GraphBuilder (makes a graph), by the transforms (for rules), and by users (an
-/// emitter that executes, or records on a tape).
+/// Takes operations down. Implemented by GraphBuilder (makes a graph), by the transforms (for rules), and by
+/// users (an emitter that executes, or records on a tape).
 class Emitter {
  public:
   virtual ~Emitter() = default;
   /// The type of a value of this emitter.
   virtual Type type_of(ValueId id) const = 0;
-  /// Adds one operation and returns its results. Infers their types first; throws Error (type, attribute, invalid_argument)
-  /// and leaves nothing behind when it refuses.
+  /// Adds one operation and returns its results. Infers their types first; throws Error (type, attribute,
+  /// invalid_argument) and leaves nothing behind when it refuses.
   virtual Values emit(const Op& op, std::span<const Value> operands, Where where = {}) = 0;
   virtual const PrimitiveSet& primitives() const = 0;
 };

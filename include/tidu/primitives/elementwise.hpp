@@ -1,6 +1,7 @@
-// elementwise.hpp - constants, unary, complex, binary, comparison and ternary primitives of the standard set: their records
-// (tidu::prim) and the functions that emit them (tidu::ops). Semantics and names are those of jax.lax; there is no implicit
-// broadcasting and no implicit conversion. Every function throws Error (type) when the operands do not fit.
+// elementwise.hpp - constants, unary, complex, binary, comparison and ternary primitives of the standard set:
+// their records (tidu::prim) and the functions that emit them (tidu::ops). Semantics and names are those of
+// jax.lax; there is no implicit broadcasting and no implicit conversion. Every function throws Error (type)
+// when the operands do not fit.
 #pragma once
 
 #include <complex>
@@ -11,9 +12,9 @@
 namespace tidu::prim {
 
 extern const Primitive constant, iota, full;
-extern const Primitive neg, abs, sign, floor, ceil, round, exp, exp2, expm1, log, log1p, sqrt, rsqrt, cbrt, sin, cos, tan,
-    asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, logistic, erf, erfc, erf_inv, lgamma, digamma, polygamma, square,
-    reciprocal, is_finite, not_, integer_pow;
+extern const Primitive neg, abs, sign, floor, ceil, round, exp, exp2, expm1, log, log1p, sqrt, rsqrt, cbrt,
+    sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, logistic, erf, erfc, erf_inv,
+    lgamma, digamma, polygamma, square, reciprocal, is_finite, not_, integer_pow;
 extern const Primitive real, imag, complex, conj;
 extern const Primitive add, sub, mul, div, pow, max, min, atan2, rem, nextafter, and_, or_, xor_;
 extern const Primitive eq, ne, lt, le, gt, ge;
@@ -32,8 +33,8 @@ using Source = Where;
 Value constant(Emitter& emitter, const Literal& value, Where where = Source::current());
 /// 0, 1, 2, … along `dimension` of a value of `type`.
 Value iota(Emitter& emitter, Type type, std::int64_t dimension, Where where = Source::current());
-/// `value` everywhere, converted to the dtype of `type`. The op of a value and type seen before is found without a look-up
-/// of its attributes.
+/// `value` everywhere, converted to the dtype of `type`. The op of a value and type seen before is found
+/// without a look-up of its attributes.
 Value full(Emitter& emitter, Type type, double value, Where where = Source::current());
 Value full(Emitter& emitter, Type type, const Literal& scalar, Where where = Source::current());
 /// full of x's type, on x's emitter.

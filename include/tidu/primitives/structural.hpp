@@ -1,6 +1,7 @@
-// structural.hpp - shape, indexing, reduction, product and graph-holding primitives of the standard set: their records
-// (tidu::prim) and the functions that emit them (tidu::ops). Semantics and names are those of jax.lax. The functions take
-// axes that count from the end when negative, and sort the axes of reductions; the records take what is normal only.
+// structural.hpp - shape, indexing, reduction, product and graph-holding primitives of the standard set:
+// their records (tidu::prim) and the functions that emit them (tidu::ops). Semantics and names are those of
+// jax.lax. The functions take axes that count from the end when negative, and sort the axes of reductions;
+// the records take what is normal only.
 #pragma once
 
 #include <vector>
@@ -10,10 +11,11 @@
 
 namespace tidu::prim {
 
-extern const Primitive reshape, transpose, broadcast_in_dim, squeeze, expand_dims, rev, slice, pad, concatenate,
-    convert_element_type, stop_gradient, optimization_barrier;
+extern const Primitive reshape, transpose, broadcast_in_dim, squeeze, expand_dims, rev, slice, pad,
+    concatenate, convert_element_type, stop_gradient, optimization_barrier;
 extern const Primitive take, scatter_add, take_along_axis, scatter_add_along_axis;
-extern const Primitive reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or, argmax, argmin, cumsum, logsumexp;
+extern const Primitive reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or, argmax, argmin,
+    cumsum, logsumexp;
 extern const Primitive dot_general;
 extern const Primitive call;
 
@@ -29,28 +31,35 @@ using Source = Where;
 Value reshape(Value x, const Shape& new_sizes, Where where = Source::current());
 Value transpose(Value x, const Ints& permutation, Where where = Source::current());
 /// Axis i of x becomes axis broadcast_dimensions[i] of the result, whose extent is x's or x's is 1.
-Value broadcast_in_dim(Value x, const Shape& shape, const Ints& broadcast_dimensions, Where where = Source::current());
+Value broadcast_in_dim(Value x, const Shape& shape, const Ints& broadcast_dimensions,
+                       Where where = Source::current());
 /// A scalar made to fill `shape`; the scalar itself when the shape is empty.
 Value broadcast_scalar(Value x, const Shape& shape, Where where = Source::current());
 Value squeeze(Value x, const Ints& dimensions, Where where = Source::current());
 Value expand_dims(Value x, const Ints& dimensions, Where where = Source::current());
 Value rev(Value x, const Ints& dimensions, Where where = Source::current());
 /// Empty strides stand for ones.
-Value slice(Value x, const Ints& start_indices, const Ints& limit_indices, const Ints& strides = {}, Where where = Source::current());
+Value slice(Value x, const Ints& start_indices, const Ints& limit_indices, const Ints& strides = {},
+            Where where = Source::current());
 /// padding_config: [low, high, interior] per axis; low and high may be negative.
 Value pad(Value x, Value padding_value, const IntLists& padding_config, Where where = Source::current());
 Value concatenate(std::span<const Value> operands, std::int64_t dimension, Where where = Source::current());
 Value convert_element_type(Value x, DType new_dtype, Where where = Source::current());
 Value stop_gradient(Value x, Where where = Source::current());
-/// Passes its operands through and keeps them from being merged with values that do not pass; one instance, one barrier.
-Values optimization_barrier(std::span<const Value> operands, std::int64_t instance, Where where = Source::current());
+/// Passes its operands through and keeps them from being merged with values that do not pass; one instance,
+/// one barrier.
+Values optimization_barrier(std::span<const Value> operands, std::int64_t instance,
+                            Where where = Source::current());
 
 /// mode: "clip" or "drop".
-Value take(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip", Where where = Source::current());
-Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis, std::string_view mode = "clip", Where where = Source::current());
-Value take_along_axis(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip", Where where = Source::current());
-Value scatter_add_along_axis(Value x, Value indices, Value updates, std::int64_t axis, std::string_view mode = "clip",
-                             Where where = Source::current());
+Value take(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
+           Where where = Source::current());
+Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis, std::string_view mode = "clip",
+                  Where where = Source::current());
+Value take_along_axis(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
+                      Where where = Source::current());
+Value scatter_add_along_axis(Value x, Value indices, Value updates, std::int64_t axis,
+                             std::string_view mode = "clip", Where where = Source::current());
 
 Value reduce_sum(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_prod(Value x, const Ints& axes, Where where = Source::current());
@@ -68,12 +77,14 @@ struct DotDimensionNumbers {
   Ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
 };
 /// Result axes: batch, then lhs free, then rhs free.
-Value dot_general(Value lhs, Value rhs, const DotDimensionNumbers& dimension_numbers, Where where = Source::current());
+Value dot_general(Value lhs, Value rhs, const DotDimensionNumbers& dimension_numbers,
+                  Where where = Source::current());
 /// [m,k] x [k,n] -> [m,n]; also [k] on either side.
 Value matmul(Value lhs, Value rhs, Where where = Source::current());
 
 /// The outputs of `graph` on `operands`, as one operation.
 Values call(const Graph& graph, std::span<const Value> operands, Where where = Source::current());
-Values call(Emitter& emitter, const Graph& graph, std::span<const Value> operands, Where where = Source::current());
+Values call(Emitter& emitter, const Graph& graph, std::span<const Value> operands,
+            Where where = Source::current());
 
 }  // namespace tidu::ops
