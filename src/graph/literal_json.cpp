@@ -1,0 +1,293 @@
+// literal_json.cpp - writing and reading tensors as JSON. Numbers are written by std::to_chars, which finds
+// the shortest digits, and laid out as Python's repr does; a number is read as f64 and must be in the range
+// of its dtype.
+#include "tidu/graph/literal_json.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "graph/literal_json_impl.hpp"
+
+namespace tidu {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorKind::dump, message); }
+
+template <class T>
+T load(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(std::byte* bytes, T value) {
+  std::memcpy(bytes, &value, sizeof(T));
+}
+
+template <class T>
+void append_integer(std::string& out, T value) {
+  char text[24];
+  out.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+// "d.ddde±xx" as to_chars gives it becomes plain digits where -4 <= exponent < 16, as in Python.
+template <class T>
+void append_number(std::string& out, T value) {
+  if (std::isnan(value)) {
+    out += "\"nan\"";
+    return;
+  }
+  if (std::isinf(value)) {
+    out += value > 0 ? "\"inf\"" : "\"-inf\"";
+    return;
+  }
+  char text[48];
+  const char* const end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific).ptr;
+  const char* at = text;
+  if (*at == '-') {
+    out += '-';
+    ++at;
+  }
+  const char* const mark = static_cast<const char*>(std::memchr(at, 'e', static_cast<std::size_t>(end - at)));
+  int exponent = 0;
+  std::from_chars(mark[1] == '+' ? mark + 2 : mark + 1, end, exponent);
+  if (exponent < -4 || exponent >= 16) {
+    out.append(at, end);
+    return;
+  }
+  std::string digits(1, *at);
+  if (mark - at > 2) digits.append(at + 2, mark);
+  if (exponent < 0) {
+    out += "0.";
+    out.append(static_cast<std::size_t>(-exponent - 1), '0');
+    out += digits;
+    return;
+  }
+  const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
+  if (digits.size() < whole + 1) digits.append(whole + 1 - digits.size(), '0');
+  out.append(digits, 0, whole);
+  out += '.';
+  out.append(digits, whole);
+}
+
+template <class T>
+void append_complex(std::string& out, std::complex<T> value) {
+  out += '[';
+  append_number(out, value.real());
+  out += ", ";
+  append_number(out, value.imag());
+  out += ']';
+}
+
+std::string shown(const json& element) {
+  constexpr std::size_t longest = 60;
+  std::string text = element.is_structured() ? element.type_name()
+                                             : element.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > longest) text.resize(longest);
+  return text;
+}
+
+std::int64_t integer(const json& element, DType dtype, std::int64_t least, std::int64_t most) {
+  if (element.is_number_unsigned() ? element.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
+                                   : element.is_number_integer() && element.get<std::int64_t>() >= least &&
+                                         element.get<std::int64_t>() <= most) {
+    return element.get<std::int64_t>();
+  }
+  fail(detail::str("expected an integer in the range of ", dtype, ", got ", shown(element)));
+}
+
+// `most` is the largest finite number of the dtype; what rounds beyond it is refused.
+double number(const json& element, DType dtype, double most) {
+  if (element.is_string()) {
+    const auto& text = element.get_ref<const std::string&>();
+    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  } else if (element.is_number()) {
+    const double value = element.get<double>();
+    if (std::abs(value) <= most) return value;
+    fail(detail::str("expected a number in the range of ", dtype, ", got ", shown(element)));
+  }
+  fail(detail::str("expected a number, \"nan\", \"inf\" or \"-inf\" for ", dtype, ", got ", shown(element)));
+}
+
+constexpr double most_f32 = std::numeric_limits<float>::max();
+constexpr double most_f64 = std::numeric_limits<double>::max();
+constexpr double most_f16 = 65504.0;
+constexpr double most_bf16 = 0x1.fep127;
+
+template <class T>
+std::complex<T> complex_number(const json& element, DType dtype, double most) {
+  if (!element.is_array() || element.size() != 2) {
+    fail(detail::str("expected [re, im] for ", dtype, ", got ", shown(element)));
+  }
+  return {static_cast<T>(number(element[0], dtype, most)), static_cast<T>(number(element[1], dtype, most))};
+}
+
+void read_element(const json& element, DType dtype, std::byte* out) {
+  using I32 = std::numeric_limits<std::int32_t>;
+  using I64 = std::numeric_limits<std::int64_t>;
+  switch (dtype) {
+    case DType::boolean:
+      if (!element.is_boolean()) fail(detail::str("expected true or false, got ", shown(element)));
+      return store(out, static_cast<std::uint8_t>(element.get<bool>() ? 1 : 0));
+    case DType::i32:
+      return store(out, static_cast<std::int32_t>(integer(element, dtype, I32::min(), I32::max())));
+    case DType::i64:
+      return store(out, integer(element, dtype, I64::min(), I64::max()));
+    case DType::f16:
+      return store(out, float_to_half(static_cast<float>(number(element, dtype, most_f16))));
+    case DType::bf16:
+      return store(out, float_to_bfloat16(static_cast<float>(number(element, dtype, most_bf16))));
+    case DType::f32:
+      return store(out, static_cast<float>(number(element, dtype, most_f32)));
+    case DType::f64:
+      return store(out, number(element, dtype, most_f64));
+    case DType::c64:
+      return store(out, complex_number<float>(element, dtype, most_f32));
+    case DType::c128:
+      return store(out, complex_number<double>(element, dtype, most_f64));
+  }
+}
+
+}  // namespace
+
+void append_json_element(std::string& out, DType dtype, const std::byte* bytes) {
+  switch (dtype) {
+    case DType::boolean:
+      out += bytes[0] == std::byte{0} ? "false" : "true";
+      return;
+    case DType::i32:
+      return append_integer(out, load<std::int32_t>(bytes));
+    case DType::i64:
+      return append_integer(out, load<std::int64_t>(bytes));
+    case DType::f16:
+      return append_number(out, half_to_float(load<std::uint16_t>(bytes)));
+    case DType::bf16:
+      return append_number(out, bfloat16_to_float(load<std::uint16_t>(bytes)));
+    case DType::f32:
+      return append_number(out, load<float>(bytes));
+    case DType::f64:
+      return append_number(out, load<double>(bytes));
+    case DType::c64:
+      return append_complex(out, load<std::complex<float>>(bytes));
+    case DType::c128:
+      return append_complex(out, load<std::complex<double>>(bytes));
+  }
+}
+
+void append_json(std::string& out, Type type, const std::byte* bytes) {
+  out += "{\"dtype\": \"";
+  out += to_string(type.dtype());
+  out += "\", \"shape\": [";
+  for (std::size_t axis = 0; axis < type.rank(); ++axis) {
+    if (axis != 0) out += ", ";
+    append_integer(out, type.dim(axis));
+  }
+  out += "], \"data\": [";
+  const std::size_t stride = size_of(type.dtype());
+  for (std::int64_t i = 0; i < type.size(); ++i) {
+    if (i != 0) out += ", ";
+    append_json_element(out, type.dtype(), bytes + static_cast<std::size_t>(i) * stride);
+  }
+  out += "]}";
+}
+
+std::string to_json(const Literal& literal) {
+  std::string out;
+  append_json(out, literal.type(), literal.bytes());
+  return out;
+}
+
+namespace detail {
+
+json parse_json(std::string_view text) {
+  try {
+    return json::parse(text);
+  } catch (const json::exception& error) {
+    fail(str("expected JSON, got ", error.what()));
+  }
+}
+
+Type tensor_type_from_json(const json& tensor) {
+  if (!tensor.is_object())
+    fail(str("expected a tensor, {\"dtype\", \"shape\", \"data\"}, got ", shown(tensor)));
+  for (const char* member : {"dtype", "shape", "data"}) {
+    if (!tensor.contains(member)) fail(str("expected a tensor to have \"", member, "\", got none"));
+  }
+  if (tensor.size() != 3) {
+    for (const auto& item : tensor.items()) {
+      if (item.key() != "dtype" && item.key() != "shape" && item.key() != "data") {
+        fail(
+            str("expected a tensor to have \"dtype\", \"shape\" and \"data\", got \"", item.key(), "\" too"));
+      }
+    }
+  }
+  const json& name = tensor["dtype"];
+  const auto dtype = name.is_string() ? parse_dtype(name.get_ref<const std::string&>()) : std::nullopt;
+  if (!dtype) fail(str("expected a dtype, got ", shown(name)));
+  const json& extents = tensor["shape"];
+  if (!extents.is_array()) fail(str("expected \"shape\" to be an array, got ", shown(extents)));
+  Shape shape;
+  for (const json& extent : extents) {
+    shape.push_back(integer(extent, DType::i64, 0, std::numeric_limits<std::int64_t>::max()));
+  }
+  const json& data = tensor["data"];
+  if (!data.is_array()) fail(str("expected \"data\" to be an array, got ", shown(data)));
+  std::int64_t size = 0;
+  try {
+    size = num_elements(shape);
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+  if (static_cast<std::uint64_t>(size) != data.size()) {
+    fail(str("expected ", size, " elements for shape ", list(shape), ", got ", data.size()));
+  }
+  return Type(*dtype, shape);
+}
+
+void tensor_data_from_json(const json& data, Type type, std::byte* out) {
+  const std::size_t stride = size_of(type.dtype());
+  std::size_t index = 0;
+  try {
+    for (const json& element : data) {
+      read_element(element, type.dtype(), out + index * stride);
+      ++index;
+    }
+  } catch (const Error& error) {
+    fail(str("element ", index, " of the data: ", error.what()));
+  }
+}
+
+Literal literal_from_json(const json& tensor) {
+  const Type type = tensor_type_from_json(tensor);
+  std::vector<std::byte> bytes(type.bytes());
+  tensor_data_from_json(tensor["data"], type, bytes.data());
+  return Literal(type, bytes);
+}
+
+Literal scalar_from_json(const json& element, DType dtype) {
+  std::byte bytes[16];
+  read_element(element, dtype, bytes);
+  return Literal(Type(dtype), std::span<const std::byte>(bytes, size_of(dtype)));
+}
+
+}  // namespace detail
+
+Literal literal_from_json(std::string_view text) {
+  return detail::literal_from_json(detail::parse_json(text));
+}
+
+Result<Literal> try_literal_from_json(std::string_view text) {
+  return detail::capture([&] { return literal_from_json(text); });
+}
+
+}  // namespace tidu
