@@ -19,4 +19,7 @@
 #include <tidu/graph/value.hpp>
 #include <tidu/primitives/elementwise.hpp>
 #include <tidu/primitives/structural.hpp>
+#include <tidu/tensor/executor.hpp>
+#include <tidu/tensor/json.hpp>
+#include <tidu/tensor/tensor.hpp>
 #include <tidu/version.hpp>

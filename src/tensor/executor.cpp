@@ -1,0 +1,83 @@
+// executor.cpp - what all executors share: inputs by name, and the checks of inputs.
+#include "tidu/tensor/executor.hpp"
+
+#include <optional>
+
+namespace tidu {
+
+Executor::~Executor() = default;
+
+std::vector<Tensor> Executor::run(const Graph& graph, std::span<const Tensor> inputs) const {
+  return try_run(graph, inputs).value();
+}
+
+std::vector<Tensor> Executor::run(const Graph& graph, std::initializer_list<Tensor> inputs) const {
+  return run(graph, std::span(inputs.begin(), inputs.size()));
+}
+
+std::vector<Tensor> Executor::run(const Graph& graph, std::initializer_list<NamedTensor> inputs) const {
+  return run_named(graph, std::span(inputs.begin(), inputs.size()));
+}
+
+std::vector<Tensor> Executor::run_named(const Graph& graph, std::span<const NamedTensor> inputs) const {
+  return run(graph, arrange_inputs(graph, inputs));
+}
+
+Result<std::vector<Tensor>> Executor::try_run_named(const Graph& graph,
+                                                    std::span<const NamedTensor> inputs) const {
+  return detail::capture([&] { return run_named(graph, inputs); });
+}
+
+void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
+  if (!graph.externals().empty()) {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("run: expected a graph without externals, got \"", graph.name(), "\" with ",
+                            graph.externals().size(), " (merge it with the graph that defines them)"));
+  }
+  if (inputs.size() != graph.inputs().size()) {
+    std::string names;
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+      names += (i == 0 ? " (" : ", ") + graph.input_name(i) + ":" + to_string(graph.type(graph.inputs()[i]));
+    }
+    if (!names.empty()) names += ")";
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("run: expected ", graph.inputs().size(), " inputs of \"", graph.name(), "\"",
+                            names, ", got ", inputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Type expected = graph.type(graph.inputs()[i]);
+    if (inputs[i].type() != expected) {
+      throw Error(ErrorKind::type, detail::str("run: expected ", expected, " for input ", graph.input_name(i),
+                                               " of \"", graph.name(), "\", got ", inputs[i].type()));
+    }
+  }
+}
+
+std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTensor> inputs) {
+  std::vector<std::optional<Tensor>> found(graph.inputs().size());
+  for (const auto& [name, tensor] : inputs) {
+    const auto position = graph.find_input(name);
+    if (!position) {
+      throw Error(ErrorKind::invalid_argument, detail::str("run: expected the names of inputs of \"",
+                                                           graph.name(), "\", got \"", name, "\""));
+    }
+    if (found[*position]) {
+      throw Error(ErrorKind::invalid_argument, detail::str("run: expected one tensor for input ", name,
+                                                           " of \"", graph.name(), "\", got two"));
+    }
+    found[*position] = tensor;
+  }
+  std::vector<Tensor> arranged;
+  arranged.reserve(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("run: expected a tensor for input ", graph.input_name(i), " of \"",
+                              graph.name(), "\", got none"));
+    }
+    arranged.push_back(std::move(*found[i]));
+  }
+  return arranged;
+}
+
+}  // namespace tidu

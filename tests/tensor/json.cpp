@@ -1,0 +1,122 @@
+// Tensors as JSON: the layout of numbers, exact round trips, and what is refused.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "tidu/tensor/json.hpp"
+
+namespace {
+
+using namespace tidu;
+
+template <class T>
+std::string number(T value) {
+  std::string out;
+  append_json_element(out, dtype_of<T>(), reinterpret_cast<const std::byte*>(&value));
+  return out;
+}
+
+void refused(const char* text, const char* said) {
+  CAPTURE(text);
+  const auto result = try_tensor_from_json(text);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind() == ErrorKind::dump);
+  CHECK(std::string(result.error().what()).find(said) != std::string::npos);
+}
+
+template <class Bits, class T>
+void round_trips(int count) {
+  std::mt19937_64 random(3);
+  std::vector<T> values;
+  while (values.size() < static_cast<std::size_t>(count)) {
+    const T value = std::bit_cast<T>(static_cast<Bits>(random()));
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  const Tensor tensor = Tensor::from<T>({count}, std::span<const T>(values));
+  const Tensor read = tensor_from_json(to_json(tensor));
+  CHECK(read.type() == tensor.type());
+  CHECK(std::memcmp(read.bytes(), tensor.bytes(), tensor.num_bytes()) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("numbers are laid out as Python's repr lays them out") {
+  CHECK(number(1.0) == "1.0");
+  CHECK(number(-0.0) == "-0.0");
+  CHECK(number(0.1) == "0.1");
+  CHECK(number(1e-4) == "0.0001");
+  CHECK(number(1.25e-4) == "0.000125");
+  CHECK(number(1e-5) == "1e-05");
+  CHECK(number(-1.5e-300) == "-1.5e-300");
+  CHECK(number(1e15) == "1000000000000000.0");
+  CHECK(number(123456789012345680.0) == "1.2345678901234568e+17");
+  CHECK(number(1e16) == "1e+16");
+  CHECK(number(9007199254740993.0) == "9007199254740992.0");
+  CHECK(number(12.5) == "12.5");
+  CHECK(number(5e-324) == "5e-324");
+  CHECK(number(0.1F) == "0.1");
+  CHECK(number(16777216.0F) == "16777216.0");
+  CHECK(number(std::numeric_limits<float>::max()) == "3.4028235e+38");
+  CHECK(number(std::numeric_limits<double>::infinity()) == "\"inf\"");
+  CHECK(number(-std::numeric_limits<float>::infinity()) == "\"-inf\"");
+  CHECK(number(std::nan("")) == "\"nan\"");
+  CHECK(number(std::complex<double>(1.0, -0.0)) == "[1.0, -0.0]");
+  CHECK(number(std::numeric_limits<std::int64_t>::min()) == "-9223372036854775808");
+  CHECK(number(true) == "true");
+}
+
+TEST_CASE("tensors of every dtype are written on one line and read back") {
+  CHECK(to_json(Tensor::from<double>({2, 1}, {1.5, std::nan("")})) ==
+        R"({"dtype": "f64", "shape": [2, 1], "data": [1.5, "nan"]})");
+  CHECK(to_json(Tensor::scalar(7)) == R"({"dtype": "i32", "shape": [], "data": [7]})");
+  for (const char* text : {
+           R"({"dtype": "bool", "shape": [2], "data": [true, false]})",
+           R"({"dtype": "i32", "shape": [2], "data": [-2147483648, 2147483647]})",
+           R"({"dtype": "i64", "shape": [2], "data": [-9223372036854775808, 9223372036854775807]})",
+           R"({"dtype": "f16", "shape": [4], "data": [0.5, -65504.0, "inf", 5.9604645e-08]})",
+           R"({"dtype": "bf16", "shape": [2], "data": [-3.3895314e+38, "nan"]})",
+           R"({"dtype": "f32", "shape": [1, 3], "data": [0.1, 1e-45, "-inf"]})",
+           R"({"dtype": "f64", "shape": [0, 3], "data": []})",
+           R"({"dtype": "c64", "shape": [1], "data": [[0.1, "nan"]]})",
+           R"({"dtype": "c128", "shape": [], "data": [["-inf", -0.0]]})",
+       }) {
+    CHECK(to_json(tensor_from_json(text)) == text);
+    CHECK(to_json(literal_from_json(text)) == text);
+  }
+  CHECK(tensor_from_json("{\"shape\":[ ],\n \"data\":[3],\"dtype\":\"f64\"}").at(0) == 3.0);
+}
+
+TEST_CASE("floating numbers round-trip exactly") {
+  round_trips<std::uint64_t, double>(20000);
+  round_trips<std::uint32_t, float>(200000);
+}
+
+TEST_CASE("what does not fit is refused with a typed error") {
+  refused("{", "expected JSON");
+  refused("[1]", "expected a tensor");
+  refused(R"({"dtype": "f64", "shape": []})", "\"data\"");
+  refused(R"({"dtype": "f64", "shape": [], "data": [1], "name": "x"})", "\"name\"");
+  refused(R"({"dtype": "f80", "shape": [], "data": [1]})", "expected a dtype, got \"f80\"");
+  refused(R"({"dtype": 3, "shape": [], "data": [1]})", "expected a dtype, got 3");
+  refused(R"({"dtype": "f64", "shape": [2], "data": [1]})", "expected 2 elements");
+  refused(R"({"dtype": "f64", "shape": [-2], "data": [1]})", "-2");
+  refused(R"({"dtype": "f64", "shape": [4611686018427387904, 4611686018427387904], "data": []})", "2^62");
+  refused(R"({"dtype": "f64", "shape": [9223372036854775807], "data": []})", "2^62");
+  refused(R"({"dtype": "f64", "shape": 2, "data": [1, 2]})", "\"shape\"");
+  refused(R"({"dtype": "f64", "shape": [2], "data": [1, true]})", "element 1");
+  refused(R"({"dtype": "f64", "shape": [1], "data": ["infinity"]})", "infinity");
+  refused(R"({"dtype": "f64", "shape": [1], "data": [[1, 2]]})", "array");
+  refused(R"({"dtype": "f64", "shape": [1], "data": [1e999]})", "expected JSON");
+  refused(R"({"dtype": "f32", "shape": [1], "data": [1e39]})", "range of f32");
+  refused(R"({"dtype": "f16", "shape": [1], "data": [1e5]})", "range of f16");
+  refused(R"({"dtype": "i32", "shape": [1], "data": [2147483648]})", "range of i32");
+  refused(R"({"dtype": "i32", "shape": [1], "data": [1.0]})", "range of i32");
+  refused(R"({"dtype": "i64", "shape": [1], "data": [9223372036854775808]})", "range of i64");
+  refused(R"({"dtype": "bool", "shape": [1], "data": [1]})", "true or false");
+  refused(R"({"dtype": "c128", "shape": [1], "data": [1]})", "[re, im]");
+  refused(R"({"dtype": "c128", "shape": [1], "data": [[1, 2, 3]]})", "[re, im]");
+}
