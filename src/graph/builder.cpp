@@ -72,6 +72,7 @@ GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set, Options options)
       options_(options),
       index_(std::make_unique<Index>()) {
   data_->name = std::move(name);
+  data_->may_repeat = !options.deduplicate;
 }
 
 GraphBuilder::~GraphBuilder() = default;
@@ -99,6 +100,8 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
   to.externals = from.externals;
   to.labels = from.labels;
   to.held = from.held;
+  to.may_repeat = from.may_repeat || !options.deduplicate;
+  to.depth = from.depth;
 
   Index& index = *builder->index_;
   for (const Op& op : to.held) index.held.insert(op.record());
@@ -187,6 +190,12 @@ Value GraphBuilder::external(const ValueKey& key, Type type) {
   index_->interface.emplace(key, id);
   data_->externals.push_back(id);
   return Value(this, id);
+}
+
+ValueId GraphBuilder::add_external(const ValueKey& key, Type type) {
+  const ValueId id = add_value(type, key, GraphData::from_external);
+  data_->externals.push_back(id);
+  return id;
 }
 
 void GraphBuilder::set_label(Value value, std::string_view label) {
@@ -344,7 +353,12 @@ void GraphBuilder::hold(const OpRecord* op) {
   const OpRecord*& recent = index_->recently_held[(reinterpret_cast<std::uintptr_t>(op) >> 6) & 63U];
   if (recent == op) return;
   recent = op;
-  if (index_->held.insert(op).second) data_->held.push_back(Op::of(op));
+  if (!index_->held.insert(op).second) return;
+  data_->held.push_back(Op::of(op));
+  for (const auto& [name, value] : op->attributes) {
+    const auto* graph = value.get_if<std::shared_ptr<const GraphData>>();
+    if (graph != nullptr) data_->depth = std::max(data_->depth, (*graph)->depth + 1);
+  }
 }
 
 std::uint32_t GraphBuilder::make_role(std::span<const bool> linear) {

@@ -141,20 +141,14 @@ void read_element(const json& element, DType dtype, std::byte* out) {
       return store(out, static_cast<std::uint8_t>(element.get<bool>() ? 1 : 0));
     case DType::i32:
       return store(out, static_cast<std::int32_t>(integer(element, dtype, I32::min(), I32::max())));
-    case DType::i64:
-      return store(out, integer(element, dtype, I64::min(), I64::max()));
-    case DType::f16:
-      return store(out, float_to_half(static_cast<float>(number(element, dtype, most_f16))));
+    case DType::i64: return store(out, integer(element, dtype, I64::min(), I64::max()));
+    case DType::f16: return store(out, float_to_half(static_cast<float>(number(element, dtype, most_f16))));
     case DType::bf16:
       return store(out, float_to_bfloat16(static_cast<float>(number(element, dtype, most_bf16))));
-    case DType::f32:
-      return store(out, static_cast<float>(number(element, dtype, most_f32)));
-    case DType::f64:
-      return store(out, number(element, dtype, most_f64));
-    case DType::c64:
-      return store(out, complex_number<float>(element, dtype, most_f32));
-    case DType::c128:
-      return store(out, complex_number<double>(element, dtype, most_f64));
+    case DType::f32: return store(out, static_cast<float>(number(element, dtype, most_f32)));
+    case DType::f64: return store(out, number(element, dtype, most_f64));
+    case DType::c64: return store(out, complex_number<float>(element, dtype, most_f32));
+    case DType::c128: return store(out, complex_number<double>(element, dtype, most_f64));
   }
 }
 
@@ -162,25 +156,15 @@ void read_element(const json& element, DType dtype, std::byte* out) {
 
 void append_json_element(std::string& out, DType dtype, const std::byte* bytes) {
   switch (dtype) {
-    case DType::boolean:
-      out += bytes[0] == std::byte{0} ? "false" : "true";
-      return;
-    case DType::i32:
-      return append_integer(out, load<std::int32_t>(bytes));
-    case DType::i64:
-      return append_integer(out, load<std::int64_t>(bytes));
-    case DType::f16:
-      return append_number(out, half_to_float(load<std::uint16_t>(bytes)));
-    case DType::bf16:
-      return append_number(out, bfloat16_to_float(load<std::uint16_t>(bytes)));
-    case DType::f32:
-      return append_number(out, load<float>(bytes));
-    case DType::f64:
-      return append_number(out, load<double>(bytes));
-    case DType::c64:
-      return append_complex(out, load<std::complex<float>>(bytes));
-    case DType::c128:
-      return append_complex(out, load<std::complex<double>>(bytes));
+    case DType::boolean: out += bytes[0] == std::byte{0} ? "false" : "true"; return;
+    case DType::i32: return append_integer(out, load<std::int32_t>(bytes));
+    case DType::i64: return append_integer(out, load<std::int64_t>(bytes));
+    case DType::f16: return append_number(out, half_to_float(load<std::uint16_t>(bytes)));
+    case DType::bf16: return append_number(out, bfloat16_to_float(load<std::uint16_t>(bytes)));
+    case DType::f32: return append_number(out, load<float>(bytes));
+    case DType::f64: return append_number(out, load<double>(bytes));
+    case DType::c64: return append_complex(out, load<std::complex<float>>(bytes));
+    case DType::c128: return append_complex(out, load<std::complex<double>>(bytes));
   }
 }
 

@@ -102,6 +102,10 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
       const auto& graph = *kept.get_if<std::shared_ptr<const GraphData>>();
       if (graph == nullptr)
         fail(primitive, detail::str("expected a graph in attribute \"", spec.name, "\", got none"));
+      if (graph->depth >= max_graph_depth) {
+        fail(primitive, detail::str("expected graphs nested at most ", max_graph_depth,
+                                    " deep, got more in attribute \"", spec.name, '"'));
+      }
       if (!graph->externals.empty()) {
         fail(primitive, detail::str("expected a graph without externals in attribute \"", spec.name,
                                     "\", got one with ", graph->externals.size()));

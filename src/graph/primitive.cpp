@@ -62,8 +62,21 @@ std::size_t slot_of(const Primitive* primitive, std::size_t slots) {
 
 }  // namespace
 
-PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder,
-                           Zeros make_zeros) {
+namespace {
+
+PrimitiveSet::Vocabulary small_vocabulary(const Primitive* adder, PrimitiveSet::Zeros make_zeros) {
+  PrimitiveSet::Vocabulary words;
+  words.add = adder;
+  words.zeros = make_zeros;
+  return words;
+}
+
+}  // namespace
+
+PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros)
+    : PrimitiveSet(std::move(primitives), small_vocabulary(adder, make_zeros)) {}
+
+PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Vocabulary& words) {
   auto data = std::make_shared<Data>();
   data->by_name = primitives;
   std::sort(data->by_name.begin(), data->by_name.end(),
@@ -82,12 +95,11 @@ PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primi
     data->by_address[slot] = primitive;
   }
   data->primitives = std::move(primitives);
-  data->add = adder;
-  data->zeros = make_zeros;
+  data->vocabulary = words;
   data_ = std::move(data);
-  if (adder != nullptr && !contains(adder)) {
+  if (words.add != nullptr && !contains(words.add)) {
     throw Error(ErrorKind::invalid_argument, detail::str("PrimitiveSet: expected the primitive that adds, \"",
-                                                         adder->name, "\", to be in the set"));
+                                                         words.add->name, "\", to be in the set"));
   }
 }
 
@@ -120,7 +132,7 @@ const Primitive& PrimitiveSet::resolve(const Primitive& primitive) const {
 PrimitiveSet PrimitiveSet::with(const std::vector<const Primitive*>& more) const {
   std::vector<const Primitive*> all = primitives();
   all.insert(all.end(), more.begin(), more.end());
-  return PrimitiveSet(std::move(all), add(), zeros());
+  return PrimitiveSet(std::move(all), vocabulary());
 }
 
 PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
@@ -132,7 +144,9 @@ PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
         detail::str("PrimitiveSet::replacing: expected a name of the set, got \"", replacement->name, '"'));
   }
   std::replace(all.begin(), all.end(), old, replacement);
-  return PrimitiveSet(std::move(all), add() == old ? replacement : add(), zeros());
+  Vocabulary words = vocabulary();
+  if (words.add == old) words.add = replacement;
+  return PrimitiveSet(std::move(all), words);
 }
 
 Values emit(const Op& op, std::span<const Value> operands, Where where) {

@@ -63,6 +63,7 @@ class GraphBuilder final : public Emitter {
   Graph build_ids(std::vector<ValueId> outputs);
 
   // --- for transforms: by id, without checks that hold by construction
+  // -------------------------------------------------
 
   struct Extra {
     std::uint32_t role = 0;  ///< see GraphData::roles; make it with make_role
@@ -77,6 +78,8 @@ class GraphBuilder final : public Emitter {
   /// types).
   ValueId add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
                     std::uint32_t num_results, const Extra& extra);
+  /// An external that the caller knows to be new.
+  ValueId add_external(const ValueKey& key, Type type);
   /// Encodes which operands an operation is linear in.
   std::uint32_t make_role(std::span<const bool> linear);
   std::uint32_t intern_where(Where where);

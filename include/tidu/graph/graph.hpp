@@ -35,6 +35,8 @@ struct OperationRecord {
 };
 
 inline constexpr std::uint32_t no_index = 0xffffffffU;
+/// How deep graphs may nest in attributes; deeper ones are refused when the op is made.
+inline constexpr std::uint32_t max_graph_depth = 64;
 
 /// The arrays behind a Graph. Read them through Graph unless you write a transform.
 struct GraphData {
@@ -68,6 +70,8 @@ struct GraphData {
   std::unordered_map<ValueId, std::string> labels;
   std::vector<ValueId> dump_ids;  ///< empty, or the id under which a dump writes each value
   std::vector<Op> held;           ///< one handle for each distinct op that can be freed
+  bool may_repeat = false;  ///< made without merging (a loaded dump): equal operations may stand in it twice
+  std::uint32_t depth = 1;  ///< 1, or one more than the deepest graph that an attribute holds
   // structural address, on demand
   mutable std::once_flag structural_once;
   mutable Key128 structural;

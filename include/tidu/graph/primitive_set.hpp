@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tidu/graph/primitive.hpp"
+#include "tidu/graph/type.hpp"
 
 namespace tidu {
 
@@ -19,10 +20,25 @@ class PrimitiveSet {
   /// Emits a value of `type` that is zero everywhere.
   using Zeros = Value (*)(Emitter& emitter, Type type);
 
-  /// `add` sums two values of one type (cotangents meet in it); `zeros` makes the zeros that a caller asks to
-  /// see. Both may be null in a set that is never differentiated. Throws Error (invalid_argument) when two
-  /// records share a name.
-  PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* add, Zeros zeros);
+  /// What transforms need beyond rules, in the words of this set. Each may be null in a set that never needs
+  /// it; a transform that does then throws Error (unknown_primitive).
+  struct Vocabulary {
+    const Primitive* add = nullptr;  ///< sums two values of one type: cotangents meet in it
+    Zeros zeros = nullptr;           ///< the zeros that a caller asks to see
+    /// x repeated over a new leading axis of extent `size`.
+    Value (*broadcast)(Value x, std::int64_t size) = nullptr;
+    /// Of shape [rows] + type.shape(): row offset + i is one at element i of `type` (row-major) and zero
+    /// elsewhere; other rows are zero.
+    Value (*basis)(Emitter& emitter, Type type, std::int64_t rows, std::int64_t offset) = nullptr;
+    /// From x of shape [rows] + rest: rows offset .. offset + n, as shape + rest, where shape has n elements.
+    Value (*leading_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
+    /// The same rows as rest + shape.
+    Value (*trailing_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
+  };
+
+  /// Throws Error (invalid_argument) when two records share a name or vocabulary.add is not among them.
+  PrimitiveSet(std::vector<const Primitive*> primitives, const Vocabulary& vocabulary);
+  PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros);
 
   /// The primitive of that name, or null.
   const Primitive* find(std::string_view name) const;
@@ -32,8 +48,9 @@ class PrimitiveSet {
   bool contains(const Primitive* primitive) const;
   /// In the order in which they were given.
   const std::vector<const Primitive*>& primitives() const { return data_->primitives; }
-  const Primitive* add() const { return data_->add; }
-  Zeros zeros() const { return data_->zeros; }
+  const Vocabulary& vocabulary() const { return data_->vocabulary; }
+  const Primitive* add() const { return data_->vocabulary.add; }
+  Zeros zeros() const { return data_->vocabulary.zeros; }
 
   /// This set and further records (a record of a name that is there already is an error).
   PrimitiveSet with(const std::vector<const Primitive*>& more) const;
@@ -47,8 +64,7 @@ class PrimitiveSet {
     std::vector<const Primitive*> primitives;
     std::vector<const Primitive*> by_name;     // sorted by name
     std::vector<const Primitive*> by_address;  // open addressing; a power of two slots
-    const Primitive* add;
-    Zeros zeros;
+    Vocabulary vocabulary;
   };
   std::shared_ptr<const Data> data_;
 };

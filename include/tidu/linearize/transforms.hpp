@@ -1,0 +1,127 @@
+// transforms.hpp - derivatives as graphs: jvp, vjp, grad, value_and_grad, hvp, jacfwd, jacrev, hessian, vmap,
+// and Pullback. What they return is again a graph, so they compose to any order. `wrt` names inputs; empty
+// stands for every floating or complex input. New inputs carry keys that clash with nothing; their labels
+// ("x.tangent", "cotangent.0") name them for people and for run-by-name. A derivative that is zero because no
+// path leads there is given as zeros, and said in a Presence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/rules.hpp"
+#include "tidu/linearize/batch.hpp"
+#include "tidu/linearize/linearize.hpp"
+#include "tidu/linearize/transpose.hpp"
+
+namespace tidu {
+
+using Names = std::vector<std::string>;
+
+struct DerivativeOptions {
+  /// Give new inputs names ("x.tangent", "cotangent.0"; ".2", ".3" … where one is taken) instead of keys of
+  /// their own: what a dump needs. Two graphs made so share their cotangents when they are merged.
+  bool named_inputs = false;
+  ADContext* context = nullptr;
+};
+
+/// A derivative graph and where its parts are.
+struct Derivative {
+  Graph graph;
+  std::vector<std::size_t> wrt;      ///< positions among the inputs of the given graph
+  std::vector<std::size_t> outputs;  ///< positions of the floating and complex outputs of the given graph
+  std::size_t first = 0;             ///< position in graph's outputs of the first derivative
+  /// By derivative: is it there (or zeros that stand for no path)?
+  std::vector<bool> present;
+};
+
+/// Positions of the inputs that `wrt` names. Throws Error (invalid_argument) for an unknown, repeated or
+/// integer one.
+std::vector<std::size_t> wrt_positions(const Graph& f, const Names& wrt);
+
+/// Inputs: f's, then a tangent for each input in wrt. Outputs: f's, then a tangent for each floating or
+/// complex output.
+Derivative jvp_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Graph jvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+/// Inputs: f's, then a cotangent for each floating or complex output. Outputs: f's, then a gradient for each
+/// input in wrt.
+Derivative vjp_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Graph vjp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+/// f has one floating scalar output. Inputs: f's. Outputs: the value, then a gradient for each input in wrt.
+/// Throws Error (invalid_argument) for another number, dtype or shape of outputs.
+Derivative value_and_grad_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Graph value_and_grad(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+/// The gradients alone.
+Graph grad(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+/// Hessian-vector products, forward over reverse. Inputs: f's, then a tangent v for each input in wrt.
+/// Outputs: the value, the gradients, and for each input x in wrt the sum over y in wrt of (d2f / dx dy) v_y.
+Derivative hvp_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Graph hvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+/// Outputs: f's, then for each floating output and each input in wrt the Jacobian, of shape output + input;
+/// all directions in one batched linear graph. jacfwd runs it forward (one direction per input element),
+/// jacrev backward (one per output element). Throws Error (invalid_argument) for complex inputs or outputs:
+/// split them with real and imag, and join with complex.
+Derivative jacfwd_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Derivative jacrev_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+/// The Jacobians alone.
+Graph jacfwd(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Graph jacrev(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+/// Of one floating scalar output: for each x and each y in wrt the block d2f / dx dy, of shape x + y (jacfwd
+/// of grad).
+Graph hessian(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+/// f mapped over a leading axis of extent `size` that the named inputs (all when empty) and every output
+/// carry.
+Graph vmap(const Graph& f, std::int64_t size, const Names& batched = {}, ADContext* context = nullptr);
+
+/// The graph with only those of its outputs, by position. Throws Error (invalid_argument) for one out of
+/// range.
+Graph with_outputs(const Graph& f, std::span<const std::size_t> outputs);
+
+/// Something that a backward graph reads: a residual or an input of the forward graph.
+struct Residual {
+  ValueId value;  ///< in the forward (augmented) graph
+  ValueKey key;
+  Type type;
+  std::size_t bytes;
+  bool is_input;
+  std::string origin;  ///< what makes it: the input's name, or the operation and its place
+};
+
+/// Linearized and transposed once, to be applied to many cotangents.
+struct Pullback {
+  Graph forward;   ///< inputs: f's. Outputs: f's, then the residuals.
+  Graph backward;  ///< inputs: the residuals, then a cotangent per floating or complex output. Outputs:
+                   ///< gradients of wrt that are there.
+  std::vector<Residual> manifest;  ///< the residuals, in order
+  std::vector<std::size_t> wrt;
+  std::vector<std::optional<std::size_t>>
+      gradient;                      ///< by entry of wrt: position in backward's outputs, or nothing (zero)
+  std::vector<std::size_t> outputs;  ///< positions of the outputs that have cotangents
+};
+Pullback pullback(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+/// What `transposed` (or a linear graph) reads of `forward`, with bytes. Throws Error (invalid_argument) for
+/// an external that forward does not define.
+std::vector<Residual> manifest(const Graph& forward, const Graph& transposed);
+
+Result<Graph> try_jvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_vjp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_grad(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_value_and_grad(const Graph& f, const Names& wrt = {},
+                                 const DerivativeOptions& options = {});
+Result<Graph> try_hvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_jacfwd(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_jacrev(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_hessian(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+Result<Graph> try_vmap(const Graph& f, std::int64_t size, const Names& batched = {},
+                       ADContext* context = nullptr);
+Result<Pullback> try_pullback(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+
+}  // namespace tidu

@@ -1,0 +1,400 @@
+// linearize.cpp - one sweep over the operations on a path from wrt to an output. The Linearizer is the
+// emitter that rules see: ids with the top bit are values of the linear graph, the others of the augmented
+// primal graph; an operation with an operand of the first kind is linear, and primal operands of it become
+// externals.
+#include "tidu/linearize/linearize.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "linearize/rule_call.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu {
+namespace {
+
+using detail::RuleKind;
+
+constexpr ValueId linear_bit = 0x80000000U;
+
+std::vector<std::size_t> resolve_wrt(const Graph& graph, const LinearizeOptions& options) {
+  std::vector<std::size_t> wrt;
+  if (!options.wrt) {
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+      if (is_inexact(graph.type(graph.inputs()[i]).dtype())) wrt.push_back(i);
+    }
+    return wrt;
+  }
+  std::vector<bool> seen(graph.inputs().size(), false);
+  for (const std::size_t i : *options.wrt) {
+    if (i >= graph.inputs().size()) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("linearize: expected an input of \"", graph.name(), "\" below ",
+                              graph.inputs().size(), " in wrt, got ", i));
+    }
+    if (seen[i]) {
+      throw Error(ErrorKind::invalid_argument, detail::str("linearize: expected each input once in wrt, got ",
+                                                           graph.input_name(i), " twice"));
+    }
+    seen[i] = true;
+    const Type type = graph.type(graph.inputs()[i]);
+    if (!is_inexact(type.dtype())) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("linearize: expected a floating or complex input in wrt, got ",
+                              graph.input_name(i), " of type ", type));
+    }
+    wrt.push_back(i);
+  }
+  return wrt;
+}
+
+class Linearizer final : public Emitter, public detail::InnerHost {
+ public:
+  Linearizer(const Graph& graph, const LinearizeOptions& options)
+      : InnerHost(options.context),
+        graph_(graph),
+        context_(options.context),
+        wrt_(resolve_wrt(graph, options)),
+        linear_(graph.name(), graph.primitives(), {.deduplicate = true, .record_where = false}) {
+    find_active();
+    if (copies_primal_) {
+      augmented_ = GraphBuilder::extending(graph, {.deduplicate = true, .record_where = false});
+    } else {
+      start_rebuilding();
+    }
+    externals_.assign(augmented_->num_values(), no_index);
+    tangents_.assign(graph.num_values(), no_index);
+    linear_.reserve(2 * active_operations_ + 16, 2 * active_operations_ + 16, 4 * active_operations_ + 16);
+  }
+
+  Linearization run() {
+    const Key128 instance = detail::fresh_instance();
+    for (std::size_t k = 0; k < wrt_.size(); ++k) {
+      const ValueId id = graph_.inputs()[wrt_[k]];
+      const std::string label =
+          graph_.label(id).empty() ? std::string() : std::string(graph_.label(id)) + ".tangent";
+      tangents_[id] =
+          linear_.input(InputKey::tangent(graph_.key(id), instance, k), graph_.type(id), label).id();
+    }
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      current_ = i;
+      if (!copies_primal_) copy_operation(i);
+      if (active_[i]) differentiate(i);
+    }
+    return finish();
+  }
+
+  // --- Emitter, for rules
+  Type type_of(ValueId id) const override {
+    return (id & linear_bit) != 0 ? linear_.type_of(id & ~linear_bit) : augmented_->type_of(id);
+  }
+  const PrimitiveSet& primitives() const override { return graph_.primitives(); }
+
+  Values emit(const Op& op, std::span<const Value> operands, Where) override {
+    if (!primitives().contains(&op.primitive())) return emit(linear_.resolve(op), operands, {});
+    ids_.clear();
+    bool any_linear = false;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].emitter() != this) {
+        throw Error(ErrorKind::invalid_argument,
+                    detail::str('[', op.name(), "] expected operand ", i,
+                                " to be a value of the rule that runs, got another's"));
+      }
+      ids_.push_back(operands[i].id());
+      any_linear = any_linear || (operands[i].id() & linear_bit) != 0;
+    }
+    GraphBuilder::Extra extra;
+    extra.origin = copies_primal_ ? current_ : origin_map_[current_];
+    if (!any_linear) {
+      const ValueId first = augmented_->add(op.record(), ids_, extra);
+      return results_from(*augmented_, first, 0);
+    }
+    extra.origin = current_;
+    extra.role = import_operands(op);
+    const ValueId first = linear_.add(op.record(), ids_, extra);
+    return results_from(linear_, first, linear_bit);
+  }
+
+  // --- RuleHost
+  void replace_results(std::span<const Value> results) override {
+    const Operation operation = graph_.operation(current_);
+    if (results.size() != operation.num_outputs()) {
+      rule_error(detail::str("expected ", operation.num_outputs(),
+                             " results in the place of the primal ones, got ", results.size()));
+    }
+    for (std::size_t slot = 0; slot < results.size(); ++slot) {
+      if (results[slot].emitter() != this || (results[slot].id() & linear_bit) != 0 ||
+          results[slot].type() != graph_.type(operation.output(slot))) {
+        rule_error(detail::str("expected a primal value of type ", graph_.type(operation.output(slot)),
+                               " to replace result ", slot));
+      }
+      value_map_[operation.output(slot)] = results[slot].id();
+    }
+  }
+
+ private:
+  [[noreturn]] void rule_error(const std::string& message) const {
+    detail::raise_rule_error(RuleKind::jvp, graph_, current_, message);
+  }
+
+  // An operation is active when a tangent reaches it and one of its tangents can reach an output.
+  void find_active() {
+    const GraphData& g = graph_.data();
+    std::vector<char> forward(g.types.size(), 0);
+    std::vector<char> backward(g.types.size(), 0);
+    active_.assign(g.operations.size(), 0);
+    for (const std::size_t i : wrt_) forward[g.inputs[i]] = 1;
+    for (std::size_t i = 0; i < g.operations.size(); ++i) {
+      const OperationRecord& record = g.operations[i];
+      copies_primal_ = copies_primal_ && !record.op->primitive->has_trait(Trait::holds_graph);
+      const ValueId* operands = g.operands.data() + record.first_input;
+      bool reached = false;
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) reached = reached || forward[operands[k]] != 0;
+      if (!reached) continue;
+      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
+        const ValueId id = record.first_output + slot;
+        forward[id] = is_inexact(g.types[id].dtype()) ? 1 : 0;
+      }
+    }
+    copies_primal_ = copies_primal_ && !g.may_repeat;
+    for (const ValueId id : g.outputs) backward[id] = forward[id];
+    for (std::size_t i = g.operations.size(); i-- > 0;) {
+      const OperationRecord& record = g.operations[i];
+      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
+        if (backward[record.first_output + slot] != 0) active_[i] = 1;
+      }
+      if (active_[i] == 0) continue;
+      ++active_operations_;
+      const ValueId* operands = g.operands.data() + record.first_input;
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        if (forward[operands[k]] != 0) backward[operands[k]] = 1;
+      }
+    }
+  }
+
+  void start_rebuilding() {
+    augmented_ = std::make_unique<GraphBuilder>(graph_.name(), graph_.primitives());
+    value_map_.assign(graph_.num_values(), no_index);
+    origin_map_.assign(graph_.num_operations(), no_index);
+    for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const ValueId id = graph_.inputs()[i];
+      value_map_[id] = augmented_->input(graph_.input_key(i), graph_.type(id), graph_.label(id)).id();
+    }
+    for (const ValueId id : graph_.externals())
+      value_map_[id] = augmented_->external(graph_.key(id), graph_.type(id)).id();
+  }
+
+  void copy_operation(std::uint32_t index) {
+    const OperationRecord& record = graph_.data().operations[index];
+    const Operation operation = graph_.operation(index);
+    GraphBuilder::Extra extra;
+    if (!operation.where().empty()) extra.where = augmented_->intern_where(operation.where());
+    if (operation.is_linear()) {
+      linear_flags_.assign(record.num_inputs, 0);
+      for (std::size_t k = 0; k < record.num_inputs; ++k)
+        linear_flags_[k] = operation.is_linear_in(k) ? 1 : 0;
+      extra.role = augmented_->make_role(flags());
+    }
+    if (operation.origin() != no_index && operation.origin() < index)
+      extra.origin = origin_map_[operation.origin()];
+    ids_.clear();
+    for (const ValueId id : operation.inputs()) ids_.push_back(value_map_[id]);
+    const ValueId first = augmented_->add_typed(
+        record.op, ids_, graph_.data().types.data() + record.first_output, record.num_outputs, extra);
+    origin_map_[index] = augmented_->data().producers[first];
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+      value_map_[record.first_output + slot] = first + slot;
+  }
+
+  std::span<const bool> flags() const {
+    static_assert(sizeof(bool) == 1);
+    return {reinterpret_cast<const bool*>(linear_flags_.data()), linear_flags_.size()};
+  }
+
+  // Turns ids_ into ids of the linear graph and returns the role.
+  std::uint32_t import_operands(const Op& op) {
+    linear_flags_.assign(ids_.size(), 0);
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      ValueId& id = ids_[i];
+      if ((id & linear_bit) != 0) {
+        linear_flags_[i] = 1;
+        id &= ~linear_bit;
+        continue;
+      }
+      if (id >= externals_.size())
+        externals_.resize(augmented_->num_values() + augmented_->num_values() / 2, no_index);
+      ValueId& external = externals_[id];
+      if (external == no_index) {
+        external = linear_.add_external(augmented_->data().keys[id], augmented_->type_of(id));
+        residuals_.push_back(id);
+      }
+      id = external;
+    }
+    if (!op.primitive().linearity.allows(flags())) {
+      rule_error(detail::str("expected operations that are linear in the tangents, got ", op.name(),
+                             " with tangents as operands ", detail::list(flags())));
+    }
+    return linear_.make_role(flags());
+  }
+
+  Values results_from(const GraphBuilder& builder, ValueId first, ValueId bit) {
+    Values results;
+    const std::uint32_t count = builder.data().operations[builder.data().producers[first]].num_outputs;
+    results.resize(count);
+    for (std::uint32_t slot = 0; slot < count; ++slot) results[slot] = Value(this, (first + slot) | bit);
+    return results;
+  }
+
+  Value primal_value(ValueId id) { return Value(this, copies_primal_ ? id : value_map_[id]); }
+
+  void differentiate(std::uint32_t index) {
+    const Operation operation = graph_.operation(index);
+    primals_.clear();
+    operand_tangents_.clear();
+    results_.clear();
+    for (const ValueId id : operation.inputs()) {
+      primals_.push_back(primal_value(id));
+      operand_tangents_.push_back(tangents_[id] == no_index ? Value()
+                                                            : Value(this, tangents_[id] | linear_bit));
+    }
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      results_.push_back(primal_value(operation.output(slot)));
+    // The tangents may all have turned out absent.
+    if (std::all_of(operand_tangents_.begin(), operand_tangents_.end(),
+                    [](const Value& t) { return t.emitter() == nullptr; }))
+      return;
+
+    const Primitive& primitive = operation.primitive();
+    if (primitive.jvp == nullptr && primitive.linearity.kind == Linearity::Kind::none) {
+      if (primitive.has_trait(Trait::no_tangent)) return;
+      rule_error("expected a jvp rule, got a record without one");
+    }
+    const Op op = operation.op();
+    const detail::RuleFrame frame{op, *this, *this, context_};
+    JvpContext rule_context(frame, primals_, operand_tangents_, results_);
+    const Derivatives derivatives = detail::in_rule(RuleKind::jvp, graph_, index, [&] {
+      return primitive.jvp != nullptr ? primitive.jvp(rule_context)
+                                      : jvp_of_linear(rule_context, primitive.linearity);
+    });
+    accept(operation, derivatives);
+  }
+
+  void accept(const Operation& operation, const Derivatives& derivatives) {
+    if (derivatives.size() != operation.num_outputs()) {
+      rule_error(detail::str("expected ", operation.num_outputs(), " tangents from the jvp rule, got ",
+                             derivatives.size()));
+    }
+    for (std::size_t slot = 0; slot < derivatives.size(); ++slot) {
+      const std::optional<Value> tangent = derivatives[slot];
+      if (!tangent) continue;
+      const Type type = graph_.type(operation.output(slot));
+      if (tangent->emitter() != this || (tangent->id() & linear_bit) == 0) {
+        rule_error(detail::str("expected tangent ", slot,
+                               " to depend linearly on the operands' tangents, got a primal value"));
+      }
+      if (tangent->type() != type || !is_inexact(type.dtype())) {
+        rule_error(detail::str(
+            "expected ", is_inexact(type.dtype()) ? "a tangent of type " : "no tangent for a result of type ",
+            type, ", got ", tangent->type()));
+      }
+      tangents_[operation.output(slot)] = tangent->id() & ~linear_bit;
+    }
+  }
+
+  // What linearity alone says. Joint: f(t0, t1, …), zeros for absent ones. Bilinear: f(t0, y) + f(x, t1).
+  Derivatives jvp_of_linear(const JvpContext& c, const Linearity& spec) {
+    const auto member = [&spec](std::size_t i) {
+      return i < 32 ? ((spec.operands >> i) & 1U) != 0 : spec.operands == ~0U;
+    };
+    std::vector<Value> operands(c.primals().begin(), c.primals().end());
+    if (spec.kind == Linearity::Kind::joint) {
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (c.active(i) && !member(i))
+          rule_error(
+              detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
+        if (!member(i)) continue;
+        operands[i] = c.active(i) ? *c.tangent(i) : zeros(*this, operands[i].type());
+      }
+      Derivatives all;
+      for (const Value& value : emit(c.op(), operands, {})) {
+        all.push_back(is_inexact(value.dtype()) ? std::optional<Value>(value) : std::nullopt);
+      }
+      return all;
+    }
+    std::optional<Value> sum;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!c.active(i)) continue;
+      if (!member(i))
+        rule_error(detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
+      operands[i] = *c.tangent(i);
+      const Value term = emit(c.op(), operands, {})[0];
+      operands[i] = c.primal(i);
+      sum = sum ? emit(sum_op(), std::array{*sum, term}, {})[0] : term;
+    }
+    return sum;
+  }
+
+  const Op& sum_op() {
+    if (!sum_op_) {
+      if (primitives().add() == nullptr)
+        rule_error("expected a primitive set that names the primitive that adds");
+      sum_op_ = Op::make(*primitives().add());
+    }
+    return *sum_op_;
+  }
+
+  Linearization finish() {
+    Linearization result;
+    std::vector<ValueId> tangent_ids;
+    std::vector<ValueId> primal_outputs;
+    for (const ValueId id : graph_.outputs()) {
+      primal_outputs.push_back(copies_primal_ ? id : value_map_[id]);
+      if (tangents_[id] == no_index) {
+        result.tangent_of_output.push_back(std::nullopt);
+      } else {
+        result.tangent_of_output.push_back(tangent_ids.size());
+        tangent_ids.push_back(tangents_[id]);
+      }
+    }
+    result.primal = graph_;
+    result.augmented = augmented_->build_ids(std::move(primal_outputs));
+    result.linear = linear_.build_ids(std::move(tangent_ids));
+    result.value_map = std::move(value_map_);
+    result.residuals = std::move(residuals_);
+    result.wrt = std::move(wrt_);
+    return result;
+  }
+
+  const Graph& graph_;
+  ADContext* context_;
+  std::vector<std::size_t> wrt_;
+  bool copies_primal_ = true;  // else it is rebuilt, operation by operation
+  std::vector<char> active_;
+  std::size_t active_operations_ = 0;
+  std::unique_ptr<GraphBuilder> augmented_;
+  GraphBuilder linear_;
+  std::vector<ValueId> value_map_;         // when rebuilding: primal -> augmented
+  std::vector<std::uint32_t> origin_map_;  // when rebuilding: primal operation -> augmented operation
+  std::vector<ValueId> externals_;         // augmented -> external of linear
+  std::vector<ValueId> residuals_;         // external of linear -> augmented
+  std::vector<ValueId> tangents_;          // primal -> linear
+  std::uint32_t current_ = 0;
+  std::optional<Op> sum_op_;
+  // scratch
+  std::vector<ValueId> ids_;
+  std::vector<char> linear_flags_;
+  std::vector<Value> primals_, operand_tangents_, results_;
+};
+
+}  // namespace
+
+Linearization linearize(const Graph& graph, const LinearizeOptions& options) {
+  return Linearizer(graph, options).run();
+}
+
+Result<Linearization> try_linearize(const Graph& graph, const LinearizeOptions& options) {
+  return detail::capture([&] { return linearize(graph, options); });
+}
+
+}  // namespace tidu

@@ -1,0 +1,139 @@
+// rule_call.cpp - errors of rules, and graphs that operations hold: linearized, transposed and batched in
+// closed form, so that residuals travel by inputs and outputs.
+#include "linearize/rule_call.hpp"
+
+#include "tidu/linearize/batch.hpp"
+#include "tidu/linearize/linearize.hpp"
+#include "tidu/linearize/transpose.hpp"
+
+namespace tidu::detail {
+
+void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation,
+                      const std::string& message) {
+  const std::string name(graph.operation(operation).name());
+  throw ADRuleError(rule, name, operation,
+                    str('[', name, "] ", message, "\n  rule: ", to_string(rule), ", ",
+                        describe_operation(graph, operation)));
+}
+
+void InnerHost::replace_results(std::span<const Value>) {
+  throw Error(ErrorKind::invalid_argument, "replace_results: expected to be called from a jvp rule");
+}
+
+void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId>& values,
+                 const std::vector<std::uint32_t>* origin_map) {
+  const GraphData& g = linear.data();
+  std::vector<ValueId> ids;
+  for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
+    const OperationRecord& record = g.operations[i];
+    const Operation operation = linear.operation(i);
+    ids.clear();
+    for (const ValueId id : operation.inputs()) ids.push_back(values[id]);
+    GraphBuilder::Extra extra;
+    if (operation.is_linear()) {
+      extra.role = g.roles[i];
+      if ((extra.role & 0x80000000U) == 0) {
+        const auto& wide = g.wide_roles[extra.role & 0x3fffffffU];
+        auto plain = std::make_unique<bool[]>(wide.size());
+        for (std::size_t k = 0; k < wide.size(); ++k) plain[k] = wide[k];
+        extra.role = builder.make_role(std::span<const bool>(plain.get(), wide.size()));
+      }
+    }
+    extra.origin = operation.origin();
+    if (origin_map != nullptr && extra.origin != no_index) extra.origin = (*origin_map)[extra.origin];
+    const ValueId first =
+        builder.add_typed(record.op, ids, g.types.data() + record.first_output, record.num_outputs, extra);
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+      values[record.first_output + slot] = first + slot;
+  }
+}
+
+std::string unused_name(const GraphBuilder& builder, const std::string& name) {
+  const auto& keys = builder.data().input_keys;
+  std::string candidate = name;
+  for (std::size_t n = 2;; ++n) {
+    const InputKey key = InputKey::named(candidate);
+    bool used = false;
+    for (const InputKey& other : keys) used = used || other == key;
+    if (!used) return candidate;
+    candidate = str(name, '.', n);
+  }
+}
+
+const InnerLinearization& InnerGraphs::linearize(const Graph& graph, const std::vector<bool>& active) {
+  Key key{graph.structural_key(), active, {}, 0};
+  if (const auto it = linearized_.find(key); it != linearized_.end()) return it->second;
+
+  LinearizeOptions options;
+  options.context = context_;
+  options.wrt.emplace();
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    if (active[i]) options.wrt->push_back(i);
+  }
+  const Linearization lin = tidu::linearize(graph, options);
+
+  InnerLinearization inner;
+  inner.num_residuals = lin.residuals.size();
+  inner.tangent_of_output = lin.tangent_of_output;
+  const auto primal = GraphBuilder::extending(lin.augmented);
+  std::vector<ValueId> outputs(lin.augmented.outputs().begin(), lin.augmented.outputs().end());
+  outputs.insert(outputs.end(), lin.residuals.begin(), lin.residuals.end());
+  inner.primal = prune(primal->build_ids(std::move(outputs)));
+
+  GraphBuilder closed(str(graph.name(), ".linear"), graph.primitives());
+  std::vector<ValueId> values(lin.linear.num_values(), no_index);
+  for (std::size_t i = 0; i < lin.residuals.size(); ++i) {
+    const ValueId id = lin.linear.externals()[i];
+    values[id] = closed.input(str("residual.", i), lin.linear.type(id)).id();
+  }
+  for (std::size_t i = 0; i < lin.wrt.size(); ++i) {
+    const ValueId id = lin.linear.inputs()[i];
+    values[id] = closed.input(str("tangent.", lin.wrt[i]), lin.linear.type(id)).id();
+  }
+  copy_linear(closed, lin.linear, values);
+  std::vector<ValueId> tangents;
+  for (const ValueId id : lin.linear.outputs()) tangents.push_back(values[id]);
+  inner.linear = closed.build_ids(std::move(tangents));
+  return linearized_.emplace(std::move(key), std::move(inner)).first->second;
+}
+
+const InnerTransposition& InnerGraphs::transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
+                                                 const std::vector<bool>& seeded_outputs) {
+  Key key{graph.structural_key(), linear_inputs, seeded_outputs, 0};
+  if (const auto it = transposed_.find(key); it != transposed_.end()) return it->second;
+
+  TransposeOptions options;
+  options.context = context_;
+  options.seeded = seeded_outputs;
+  options.linear_inputs.emplace();
+  for (std::size_t i = 0; i < linear_inputs.size(); ++i) {
+    if (linear_inputs[i]) options.linear_inputs->push_back(i);
+  }
+  const Transposition transposition = linear_transpose(graph, options);
+
+  InnerTransposition inner;
+  // Inputs get names by position: what runs the inner graph sees the same graph for the same structure.
+  std::vector<std::string> names;
+  const std::size_t parameters = linear_inputs.size() - options.linear_inputs->size();
+  for (std::size_t i = 0; i < transposition.graph.inputs().size(); ++i) {
+    names.push_back(i < parameters ? str("residual.", i) : str("cotangent.", i - parameters));
+  }
+  inner.graph = with_input_names(transposition.graph, names);
+  inner.cotangent_of_input.resize(linear_inputs.size());
+  for (std::size_t k = 0; k < options.linear_inputs->size(); ++k) {
+    inner.cotangent_of_input[(*options.linear_inputs)[k]] = transposition.cotangent_of_input[k];
+  }
+  return transposed_.emplace(std::move(key), std::move(inner)).first->second;
+}
+
+const Graph& InnerGraphs::batch(const Graph& graph, const std::vector<bool>& batched_inputs,
+                                std::int64_t size) {
+  Key key{graph.structural_key(), batched_inputs, {}, size};
+  if (const auto it = batched_.find(key); it != batched_.end()) return it->second;
+  BatchOptions options;
+  options.inputs = batched_inputs;
+  options.context = context_;
+  return batched_.emplace(std::move(key), tidu::batch(graph, size, options).graph).first->second;
+}
+
+}  // namespace tidu::detail

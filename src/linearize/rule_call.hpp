@@ -1,0 +1,87 @@
+// rule_call.hpp - what the transforms share: the errors of rules, the checks on what a rule returns, the memo
+// of graphs that operations hold, and closed forms of linear graphs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/rules.hpp"
+
+namespace tidu::detail {
+
+using RuleKind = ADRuleError::Rule;
+
+/// Throws: `message`, the primitive, and the operation's place.
+[[noreturn]] void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation,
+                                   const std::string& message);
+
+/// Runs a rule; an Error that comes out of it is told where the rule was running.
+template <class Body>
+auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& body) {
+  try {
+    return body();
+  } catch (const ADRuleError&) {
+    throw;
+  } catch (const Error& error) {
+    error
+        .with_message(str(error.what(), "\n  in the ", to_string(rule), " rule of ",
+                          graph.operation(operation).name(), ", ", describe_operation(graph, operation)))
+        ->raise();
+    throw;
+  }
+}
+
+/// The rules reach linearize, transpose and batch of inner graphs through this; results are kept for the
+/// length of one transform.
+class InnerGraphs final {
+ public:
+  explicit InnerGraphs(ADContext* context) : context_(context) {}
+  const InnerLinearization& linearize(const Graph& graph, const std::vector<bool>& active);
+  const InnerTransposition& transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
+                                      const std::vector<bool>& seeded_outputs);
+  const Graph& batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size);
+
+ private:
+  using Key = std::tuple<Key128, std::vector<bool>, std::vector<bool>, std::int64_t>;
+  ADContext* context_;
+  std::map<Key, InnerLinearization> linearized_;
+  std::map<Key, InnerTransposition> transposed_;
+  std::map<Key, Graph> batched_;
+};
+
+/// RuleHost over an InnerGraphs; replacing results is for linearize alone.
+class InnerHost : public RuleHost {
+ public:
+  explicit InnerHost(ADContext* context) : inner_(context) {}
+  InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) override {
+    return inner_.linearize(graph, active);
+  }
+  InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
+                               const std::vector<bool>& seeded_outputs) override {
+    return inner_.transpose(graph, linear_inputs, seeded_outputs);
+  }
+  Graph batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size) override {
+    return inner_.batch(graph, batched_inputs, size);
+  }
+  void replace_results(std::span<const Value> results) override;
+
+ private:
+  InnerGraphs inner_;
+};
+
+/// Copies the operations of a linear graph into `builder`: `values` maps the ids of its inputs and externals
+/// to ids of `builder`, and is filled for the rest. Roles are kept; origins go through `origin_map` (an
+/// operation of the primal graph -> one of `builder`) when it is given, else are kept as they are.
+void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId>& values,
+                 const std::vector<std::uint32_t>* origin_map = nullptr);
+
+/// "name" or "name.2", "name.3", … whichever no input of `builder` has.
+std::string unused_name(const GraphBuilder& builder, const std::string& name);
+
+}  // namespace tidu::detail

@@ -1,0 +1,445 @@
+// transpose.cpp - one backward sweep over a linear graph. Cotangents are indexed by the linear graph's value
+// ids, added where they meet, and dropped when their operation has been transposed.
+#include "tidu/linearize/transpose.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "linearize/rule_call.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu {
+namespace {
+
+using detail::RuleKind;
+
+struct Options {
+  std::vector<std::size_t> linear_inputs;
+  std::vector<char> is_linear_input;  // by input
+  std::vector<bool> seeded;           // by output
+  ADContext* context;
+};
+
+Options resolve_options(const Graph& graph, const TransposeOptions& given) {
+  Options options;
+  options.context = given.context;
+  options.is_linear_input.assign(graph.inputs().size(), 0);
+  if (given.linear_inputs) {
+    options.linear_inputs = *given.linear_inputs;
+  } else {
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) options.linear_inputs.push_back(i);
+  }
+  for (const std::size_t i : options.linear_inputs) {
+    if (i >= graph.inputs().size() || options.is_linear_input[i] != 0) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("linear_transpose: expected each input of \"", graph.name(), "\" (",
+                              graph.inputs().size(), ") at most once among the linear ones, got ", i,
+                              i < graph.inputs().size() ? " twice" : ""));
+    }
+    if (!is_inexact(graph.type(graph.inputs()[i]).dtype())) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("linear_transpose: expected floating or complex linear inputs, got ",
+                              graph.input_name(i), " of type ", graph.type(graph.inputs()[i])));
+    }
+    options.is_linear_input[i] = 1;
+  }
+  options.seeded = given.seeded.value_or(std::vector<bool>(graph.outputs().size(), true));
+  if (options.seeded.size() != graph.outputs().size()) {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("linear_transpose: expected ", graph.outputs().size(), " flags in seeded, got ",
+                            options.seeded.size()));
+  }
+  return options;
+}
+
+// Rules emit through this; ids are those of the target. It knows which values are linear (depend on a
+// cotangent).
+class Target : public Emitter {
+ public:
+  explicit Target(const Graph& graph) : graph_(graph) {}
+  const PrimitiveSet& primitives() const override { return graph_.primitives(); }
+  /// A value of the caller's, linear or not, as a value of this emitter.
+  virtual Value enter(Value value, bool is_linear) = 0;
+  /// The caller's value behind a value of this emitter.
+  virtual Value leave(Value value) const = 0;
+  virtual bool is_linear(Value value) const = 0;
+  std::uint32_t current = no_index;
+
+ protected:
+  void check(const Op& op, std::span<const Value> operands) {
+    flags_.clear();
+    any_linear_ = false;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].emitter() != this) {
+        throw Error(ErrorKind::invalid_argument,
+                    detail::str('[', op.name(), "] expected operand ", i,
+                                " to be a value of the rule that runs, got another's"));
+      }
+      flags_.push_back(is_linear(operands[i]) ? 1 : 0);
+      any_linear_ = any_linear_ || flags_.back() != 0;
+    }
+    if (any_linear_ && !op.primitive().linearity.allows(flags())) {
+      detail::raise_rule_error(
+          RuleKind::transpose, graph_, current,
+          detail::str("expected operations that are linear in the cotangents, got ", op.name(),
+                      " with cotangents as operands ", detail::list(flags())));
+    }
+  }
+  std::span<const bool> flags() const {
+    return {reinterpret_cast<const bool*>(flags_.data()), flags_.size()};
+  }
+  const Graph& graph_;
+  std::vector<char> flags_;
+  bool any_linear_ = false;
+};
+
+// Writes into a GraphBuilder, with roles and origins.
+class BuilderTarget final : public Target {
+ public:
+  BuilderTarget(const Graph& graph, GraphBuilder& builder) : Target(graph), builder_(builder) {}
+  Type type_of(ValueId id) const override { return builder_.type_of(id); }
+  Value enter(Value value, bool is_linear) override {
+    mark(value.id(), is_linear);
+    return Value(this, value.id());
+  }
+  Value leave(Value value) const override { return Value(&builder_, value.id()); }
+  bool is_linear(Value value) const override {
+    return value.id() < linear_.size() && linear_[value.id()] != 0;
+  }
+
+  Values emit(const Op& op, std::span<const Value> operands, Where) override {
+    if (!builder_.primitives().contains(&op.primitive())) return emit(builder_.resolve(op), operands, {});
+    check(op, operands);
+    ids_.clear();
+    for (const Value& value : operands) ids_.push_back(value.id());
+    GraphBuilder::Extra extra;
+    if (any_linear_) extra.role = builder_.make_role(flags());
+    if (current != no_index) {
+      const std::uint32_t origin = graph_.operation(current).origin();
+      extra.origin = origin_map == nullptr || origin == no_index ? origin : (*origin_map)[origin];
+    }
+    const bool result_is_linear = any_linear_;
+    const ValueId first = builder_.add(op.record(), ids_, extra);
+    const std::uint32_t count = builder_.data().operations[builder_.data().producers[first]].num_outputs;
+    Values results;
+    results.resize(count);
+    for (std::uint32_t slot = 0; slot < count; ++slot) {
+      if (result_is_linear) mark(first + slot, true);
+      results[slot] = Value(this, first + slot);
+    }
+    return results;
+  }
+  const std::vector<std::uint32_t>* origin_map = nullptr;
+
+ private:
+  void mark(ValueId id, bool is_linear) {
+    if (id >= linear_.size()) linear_.resize(static_cast<std::size_t>(id) + 1 + id / 2, 0);
+    linear_[id] = is_linear ? 1 : linear_[id];
+  }
+  GraphBuilder& builder_;
+  std::vector<char> linear_;
+  std::vector<ValueId> ids_;
+};
+
+// Passes everything on to an emitter of the user's; ids are positions in a table.
+class ForwardTarget final : public Target {
+ public:
+  ForwardTarget(const Graph& graph, Emitter& emitter) : Target(graph), emitter_(emitter) {}
+  Type type_of(ValueId id) const override { return values_[id].type(); }
+  Value enter(Value value, bool is_linear) override {
+    values_.push_back(value);
+    linear_.push_back(is_linear ? 1 : 0);
+    return Value(this, static_cast<ValueId>(values_.size() - 1));
+  }
+  Value leave(Value value) const override { return values_[value.id()]; }
+  bool is_linear(Value value) const override { return linear_[value.id()] != 0; }
+  Values emit(const Op& op, std::span<const Value> operands, Where where) override {
+    check(op, operands);
+    const bool result_is_linear = any_linear_;
+    std::vector<Value> outer;
+    for (const Value& value : operands) outer.push_back(leave(value));
+    Values results = emitter_.emit(op, outer, where);
+    for (Value& value : results) value = enter(value, result_is_linear);
+    return results;
+  }
+
+ private:
+  Emitter& emitter_;
+  std::vector<Value> values_;
+  std::vector<char> linear_;
+};
+
+class Transposer {
+ public:
+  Transposer(const Graph& graph, const Options& options, Target& target, std::span<const Value> parameters,
+             std::span<const Value> externals)
+      : graph_(graph), options_(options), target_(target), host_(options.context) {
+    depends_.assign(graph.num_values(), 0);
+    outer_.assign(graph.num_values(), Value());
+    std::size_t parameter = 0;
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+      const ValueId id = graph.inputs()[i];
+      if (options.is_linear_input[i] != 0) {
+        depends_[id] = 1;
+      } else {
+        outer_[id] = target.enter(parameters[parameter++], false);
+      }
+    }
+    for (std::size_t i = 0; i < externals.size(); ++i) {
+      if (externals[i].emitter() != nullptr) outer_[graph.externals()[i]] = target.enter(externals[i], false);
+    }
+    spread();
+  }
+
+  std::vector<std::optional<Value>> run(std::span<const std::optional<Value>> seeds) {
+    cotangents_.assign(graph_.num_values(), Value());
+    for (std::size_t i = 0; i < seeds.size(); ++i) {
+      const ValueId id = graph_.outputs()[i];
+      if (seeds[i] && depends_[id] != 0) receive(id, target_.enter(*seeds[i], true));
+    }
+    for (std::size_t i = graph_.num_operations(); i-- > 0;) {
+      target_.current = static_cast<std::uint32_t>(i);
+      transpose(static_cast<std::uint32_t>(i));
+    }
+    std::vector<std::optional<Value>> result;
+    for (const std::size_t i : options_.linear_inputs) {
+      const Value value = cotangents_[graph_.inputs()[i]];
+      result.push_back(value.emitter() == nullptr ? std::nullopt
+                                                  : std::optional<Value>(target_.leave(value)));
+    }
+    return result;
+  }
+
+ private:
+  [[noreturn]] void rule_error(const std::string& message) const {
+    detail::raise_rule_error(RuleKind::transpose, graph_, target_.current, message);
+  }
+
+  // Marks what depends on the linear inputs, and emits the rest (constants, functions of parameters) where it
+  // is needed.
+  void spread() {
+    std::vector<bool> needed(graph_.num_values(), false);
+    bool any = false;
+    for (std::size_t i = 0; i < graph_.num_operations(); ++i) {
+      const Operation operation = graph_.operation(i);
+      bool linear_here = false;
+      for (const ValueId id : operation.inputs()) linear_here = linear_here || depends_[id] != 0;
+      if (!linear_here) continue;
+      for (const ValueId id : operation.inputs()) {
+        if (depends_[id] != 0 || !graph_.producer(id)) continue;
+        needed[id] = true;
+        any = true;
+      }
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+        if (is_inexact(graph_.type(operation.output(slot)).dtype())) depends_[operation.output(slot)] = 1;
+      }
+    }
+    for (const ValueId id : graph_.outputs()) {
+      if (depends_[id] == 0) {
+        throw Error(ErrorKind::invalid_argument,
+                    detail::str("linear_transpose: expected \"", graph_.name(),
+                                "\" to be linear in its linear inputs, got an output (%", id,
+                                ") that does not depend on them"));
+      }
+    }
+    if (!any) return;
+    for (std::size_t i = graph_.num_operations(); i-- > 0;) {
+      const Operation operation = graph_.operation(i);
+      bool wanted = false;
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+        wanted = wanted || needed[operation.output(slot)];
+      if (!wanted) continue;
+      for (const ValueId id : operation.inputs()) needed[id] = true;
+    }
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < graph_.num_operations(); ++i) {
+      const Operation operation = graph_.operation(i);
+      bool wanted = false;
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+        wanted = wanted || needed[operation.output(slot)];
+      if (!wanted) continue;
+      operands.clear();
+      for (const ValueId id : operation.inputs()) operands.push_back(outer_[id]);
+      const Values results = target_.emit(operation.op(), operands);
+      for (std::size_t slot = 0; slot < results.size(); ++slot)
+        outer_[operation.output(slot)] = results[slot];
+    }
+  }
+
+  // The one place where cotangents are summed.
+  void receive(ValueId id, Value cotangent) {
+    Value& slot = cotangents_[id];
+    if (slot.emitter() == nullptr) {
+      slot = cotangent;
+      return;
+    }
+    if (!sum_op_) {
+      if (graph_.primitives().add() == nullptr) {
+        throw Error(ErrorKind::unknown_primitive,
+                    "linear_transpose: expected a primitive set that names the primitive that adds");
+      }
+      sum_op_ = Op::make(*graph_.primitives().add());
+    }
+    slot = target_.emit(*sum_op_, std::array{slot, cotangent})[0];
+  }
+
+  void transpose(std::uint32_t index) {
+    const Operation operation = graph_.operation(index);
+    seeds_.clear();
+    bool any = false;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      Value& cotangent = cotangents_[operation.output(slot)];
+      seeds_.push_back(cotangent);
+      any = any || cotangent.emitter() != nullptr;
+      cotangent = Value();
+    }
+    if (!any) return;
+    operands_.clear();
+    types_.clear();
+    active_.clear();
+    for (const ValueId id : operation.inputs()) {
+      operands_.push_back(depends_[id] != 0 ? Value() : outer_[id]);
+      types_.push_back(graph_.type(id));
+      active_.push_back(depends_[id]);
+    }
+    const Primitive& primitive = operation.primitive();
+    if (!primitive.linearity.allows(
+            std::span(reinterpret_cast<const bool*>(active_.data()), active_.size()))) {
+      rule_error(detail::str(
+          "expected an operation that is linear in the operands that depend on the linear inputs, ",
+          detail::list(std::span(reinterpret_cast<const bool*>(active_.data()), active_.size()))));
+    }
+    if (primitive.transpose == nullptr) rule_error("expected a transpose rule, got a record without one");
+    const Op op = operation.op();
+    const detail::RuleFrame frame{op, host_, target_, options_.context};
+    TransposeContext rule_context(frame, operands_, types_, seeds_);
+    const Derivatives derivatives = detail::in_rule(RuleKind::transpose, graph_, index,
+                                                    [&] { return primitive.transpose(rule_context); });
+    accept(operation, derivatives);
+  }
+
+  void accept(const Operation& operation, const Derivatives& derivatives) {
+    if (derivatives.size() != operation.num_inputs()) {
+      rule_error(detail::str("expected ", operation.num_inputs(), " cotangents from the transpose rule, got ",
+                             derivatives.size()));
+    }
+    for (std::size_t k = 0; k < derivatives.size(); ++k) {
+      const std::optional<Value> cotangent = derivatives[k];
+      if (!cotangent) continue;
+      if (active_[k] == 0)
+        rule_error(detail::str("expected no cotangent for operand ", k, ", which is not linear, got one"));
+      if (cotangent->emitter() != &target_ || !target_.is_linear(*cotangent)) {
+        rule_error(detail::str("expected the cotangent of operand ", k,
+                               " to depend on the cotangents of the results"));
+      }
+      if (cotangent->type() != types_[k]) {
+        rule_error(detail::str("expected a cotangent of type ", types_[k], " for operand ", k, ", got ",
+                               cotangent->type()));
+      }
+      receive(operation.input(k), *cotangent);
+    }
+  }
+
+  const Graph& graph_;
+  const Options& options_;
+  Target& target_;
+  detail::InnerHost host_;
+  std::vector<char> depends_;      // by value: on a linear input
+  std::vector<Value> outer_;       // by value that does not: its stand-in in the target
+  std::vector<Value> cotangents_;  // by value
+  std::optional<Op> sum_op_;
+  // scratch
+  std::vector<Value> seeds_, operands_;
+  std::vector<Type> types_;
+  std::vector<char> active_;
+};
+
+void check_counts(const Graph& graph, const Options& options, std::span<const Value> parameters,
+                  std::span<const Value> externals, std::span<const std::optional<Value>> cotangents) {
+  const auto expect = [&graph](std::size_t expected, std::size_t got, std::string_view what) {
+    if (expected != got) {
+      throw Error(ErrorKind::invalid_argument, detail::str("linear_transpose: expected ", expected, ' ', what,
+                                                           " for \"", graph.name(), "\", got ", got));
+    }
+  };
+  expect(graph.inputs().size() - options.linear_inputs.size(), parameters.size(), "parameters");
+  expect(graph.externals().size(), externals.size(), "externals");
+  expect(graph.outputs().size(), cotangents.size(), "cotangents");
+  for (std::size_t i = 0; i < cotangents.size(); ++i) {
+    if (cotangents[i] && cotangents[i]->type() != graph.type(graph.outputs()[i])) {
+      throw Error(ErrorKind::type, detail::str("linear_transpose: expected a cotangent of type ",
+                                               graph.type(graph.outputs()[i]), " for output ", i, ", got ",
+                                               cotangents[i]->type()));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::optional<Value>> linear_transpose_with(Emitter& emitter, const Graph& linear,
+                                                        std::span<const Value> parameters,
+                                                        std::span<const Value> externals,
+                                                        std::span<const std::optional<Value>> cotangents,
+                                                        const TransposeOptions& given) {
+  const Options options = resolve_options(linear, given);
+  check_counts(linear, options, parameters, externals, cotangents);
+  if (auto* builder = dynamic_cast<GraphBuilder*>(&emitter)) {
+    BuilderTarget target(linear, *builder);
+    return Transposer(linear, options, target, parameters, externals).run(cotangents);
+  }
+  ForwardTarget target(linear, emitter);
+  return Transposer(linear, options, target, parameters, externals).run(cotangents);
+}
+
+Transposition linear_transpose(const Graph& graph, const TransposeOptions& given) {
+  const Options options = resolve_options(graph, given);
+  GraphBuilder builder(graph.name(), graph.primitives(), {.deduplicate = true, .record_where = false});
+  builder.reserve(graph.num_values() * 2 + 16, graph.num_operations() * 2 + 16,
+                  graph.data().operands.size() * 2 + 16);
+  const Key128 instance = detail::fresh_instance();
+  std::vector<Value> parameters;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (options.is_linear_input[i] != 0) continue;
+    const ValueId id = graph.inputs()[i];
+    parameters.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
+  }
+  std::vector<std::optional<Value>> seeds;
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId id = graph.outputs()[i];
+    seeds.push_back(options.seeded[i]
+                        ? std::optional<Value>(builder.input(InputKey::cotangent(graph.key(id), instance, i),
+                                                             graph.type(id), detail::str("cotangent.", i)))
+                        : std::nullopt);
+  }
+  std::vector<Value> externals;
+  externals.reserve(graph.externals().size());
+  for (const ValueId id : graph.externals())
+    externals.emplace_back(&builder, builder.add_external(graph.key(id), graph.type(id)));
+
+  BuilderTarget target(graph, builder);
+  const auto cotangents = Transposer(graph, options, target, parameters, externals).run(seeds);
+  Transposition result;
+  std::vector<ValueId> outputs;
+  for (const auto& cotangent : cotangents) {
+    result.cotangent_of_input.push_back(cotangent ? std::optional<std::size_t>(outputs.size())
+                                                  : std::nullopt);
+    if (cotangent) outputs.push_back(cotangent->id());
+  }
+  result.graph = builder.build_ids(std::move(outputs));
+  return result;
+}
+
+Result<Transposition> try_linear_transpose(const Graph& linear, const TransposeOptions& options) {
+  return detail::capture([&] { return linear_transpose(linear, options); });
+}
+
+Result<std::vector<std::optional<Value>>> try_linear_transpose_with(
+    Emitter& emitter, const Graph& linear, std::span<const Value> parameters,
+    std::span<const Value> externals, std::span<const std::optional<Value>> cotangents,
+    const TransposeOptions& options) {
+  return detail::capture(
+      [&] { return linear_transpose_with(emitter, linear, parameters, externals, cotangents, options); });
+}
+
+}  // namespace tidu
