@@ -1,0 +1,78 @@
+// program.hpp - Program: a graph made ready to run. Equal operations are merged, dead ones dropped, graphs inside operations
+// written out, and what is left is scheduled over numbered slots. Immutable, printable, and of no backend: it knows the traits
+// of primitives and no names. A backend compiles it to something that runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/program/schedule.hpp"
+
+namespace tidu {
+
+/// What Program::make may do.
+struct ProgramOptions {
+  /// Let the result of an element-wise operation take the place of an operand that nobody reads afterwards.
+  bool in_place = true;
+  /// Results of operations without operands are made once, when the program is compiled, if they have at most this many bytes
+  /// (a tensor that the operation carries as an attribute: always).
+  std::size_t constant_bytes = std::size_t{1} << 16;
+  /// Most operations that writing out inner graphs may lead to: a few nested graphs can stand for more than any memory holds.
+  std::size_t max_operations = std::size_t{1} << 26;
+  friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
+};
+
+/// A cheap handle; copies share, and any thread may read.
+class Program {
+ public:
+  using Options = ProgramOptions;
+
+  /// The program without inputs, operations or outputs.
+  Program();
+  /// Linear in the size of the graph. Inputs and outputs keep their order; an input that nothing reads stays an input.
+  /// Throws Error (invalid_argument) for a graph with externals, and for inner graphs that go beyond `max_operations`.
+  static Program make(const Graph& graph, const Options& options = Options());
+  static Result<Program> try_make(const Graph& graph, const Options& options = Options());
+
+  /// The operations that the schedule refers to, simplified.
+  const Graph& graph() const { return data_->graph; }
+  const Schedule& schedule() const { return data_->schedule; }
+  const SlotPlan& plan() const { return data_->plan; }
+  const Options& options() const { return data_->options; }
+  SlotId slot_of(ValueId value) const { return data_->plan.slot_of[value]; }
+  const Slot& slot(SlotId id) const { return data_->plan.slots[id]; }
+  /// Is output `position` written where it is handed back? If not, it is copied there from its value's slot at the end.
+  bool is_written_directly(std::size_t position) const {
+    const Slot& place = slot(slot_of(graph().outputs()[position]));
+    return place.storage == Storage::output && place.index == position;
+  }
+
+  /// Bytes of temporaries while it runs.
+  std::size_t workspace_bytes() const { return plan().small_bytes + plan().large_bytes; }
+  /// Predicted peak above the inputs: temporaries, constants and outputs.
+  std::size_t peak_bytes() const { return workspace_bytes() + plan().constant_bytes + plan().output_bytes; }
+
+ private:
+  struct Data {
+    Graph graph;
+    Schedule schedule;
+    SlotPlan plan;
+    Options options;
+  };
+  explicit Program(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  std::shared_ptr<const Data> data_;
+};
+
+/// Readable text: inputs and constants with their slots, one node a line, indented by depth, the memory plan at the end.
+std::string to_text(const Program& program);
+std::ostream& operator<<(std::ostream& out, const Program& program);
+/// The text of a schedule of any shape over `graph`, with the slots of `plan`.
+std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan& plan);
+
+}  // namespace tidu

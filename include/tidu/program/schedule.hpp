@@ -1,0 +1,83 @@
+// schedule.hpp - the tree of what a Program runs, and the places where its values live.
+//
+// The tree lies flat, in pre-order: a node's children follow it, and `size` counts the node and all below it. Leaves are
+// operations; a fused group runs its operations element by element, a blocked loop its children once for each block of an axis.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+
+namespace tidu {
+
+enum class NodeKind : std::uint8_t {
+  operation,    ///< one operation of the graph
+  fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory between them
+  blocked_loop  ///< its children run on one block of an axis after another, in slots of a block's size
+};
+constexpr std::string_view to_string(NodeKind kind) {
+  constexpr std::string_view names[] = {"operation", "fused group", "blocked loop"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// One node of the schedule.
+struct ScheduleNode {
+  NodeKind kind = NodeKind::operation;
+  /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused group: unused.
+  std::uint32_t index = 0;
+  /// Nodes in the subtree, this one included; 1 for an operation.
+  std::uint32_t size = 1;
+};
+
+/// How a blocked loop runs: `extent` points of an axis in blocks of `block`, the last one perhaps shorter.
+struct BlockedLoop {
+  std::int64_t extent = 0;
+  std::int64_t block = 0;
+  /// Values that are carried from block to block, because they are reduced over the axis.
+  std::vector<ValueId> accumulators;
+};
+
+struct Schedule {
+  std::vector<ScheduleNode> nodes;
+  std::vector<BlockedLoop> loops;
+};
+
+/// Where a slot's bytes are.
+enum class Storage : std::uint8_t {
+  input,     ///< the caller's tensor; `index` is its position
+  constant,  ///< made once when the program is compiled; `index` is the value that an operation without operands makes
+  output,    ///< the tensor that is handed back; `index` is its position
+  small,     ///< the workspace's region of small values, at `offset`
+  large,     ///< the workspace's region of large values, at `offset`
+  block      ///< one block of a value that exists only inside a blocked loop; `index` is the loop's node
+};
+constexpr std::string_view to_string(Storage storage) {
+  constexpr std::string_view names[] = {"input", "constant", "output", "small", "large", "block"};
+  return names[static_cast<std::size_t>(storage)];
+}
+
+/// A place for values; several values may use it one after another.
+struct Slot {
+  Storage storage = Storage::small;
+  std::uint32_t index = 0;
+  std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); 0 elsewhere
+  std::size_t bytes = 0;
+};
+
+using SlotId = std::uint32_t;
+
+/// The memory plan: a slot for each value that somebody makes or reads.
+struct SlotPlan {
+  std::vector<Slot> slots;
+  std::vector<SlotId> slot_of;  ///< by value; no_index for a value that no node makes or reads
+  std::size_t small_bytes = 0;  ///< of the region of small values
+  std::size_t large_bytes = 0;  ///< of the region of large values
+  std::size_t constant_bytes = 0;
+  std::size_t output_bytes = 0;
+  std::uint32_t in_place = 0;  ///< results that took the place of an operand
+};
+
+}  // namespace tidu

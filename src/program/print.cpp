@@ -1,0 +1,92 @@
+// print.cpp - the text of a program.
+#include <sstream>
+
+#include "tidu/program/program.hpp"
+
+namespace tidu {
+namespace {
+
+class Printer {
+ public:
+  Printer(const Graph& graph, const SlotPlan& plan) : graph_(graph), plan_(plan) {}
+
+  void line(std::string_view what, ValueId id) {
+    out_ << "  " << what << ' ' << place(id) << ' ' << graph_.type(id) << " %" << id;
+    if (!graph_.label(id).empty()) out_ << ':' << graph_.label(id);
+    out_ << '\n';
+  }
+  void operation(std::uint32_t index, std::size_t depth) {
+    const Operation operation = graph_.operation(index);
+    out_ << std::string(2 * depth + 2, ' ');
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      const ValueId id = operation.output(slot);
+      out_ << (slot == 0 ? "" : ", ") << place(id) << ' ' << graph_.type(id);
+    }
+    out_ << " = " << operation.op();
+    bool in_place = false;
+    for (const ValueId id : operation.inputs()) {
+      out_ << ' ' << place(id);
+      in_place = in_place || plan_.slot_of[id] == plan_.slot_of[operation.output()];
+    }
+    if (in_place) out_ << "  # in place";
+    out_ << '\n';
+  }
+  void node(const Schedule& schedule, const ScheduleNode& node, std::size_t depth) {
+    if (node.kind == NodeKind::operation) return operation(node.index, depth);
+    out_ << std::string(2 * depth + 2, ' ') << to_string(node.kind);
+    if (node.kind == NodeKind::blocked_loop) {
+      const BlockedLoop& loop = schedule.loops[node.index];
+      out_ << " over " << loop.extent << " by " << loop.block;
+      if (!loop.accumulators.empty()) out_ << ", carrying";
+      for (const ValueId id : loop.accumulators) out_ << ' ' << place(id);
+    }
+    out_ << '\n';
+  }
+  std::string place(ValueId id) const {
+    return plan_.slot_of[id] == no_index ? detail::str('%', id) : detail::str('@', plan_.slot_of[id]);
+  }
+  std::ostringstream& out() { return out_; }
+
+ private:
+  const Graph& graph_;
+  const SlotPlan& plan_;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan& plan) {
+  Printer printer(graph, plan);
+  printer.out() << "program \"" << graph.name() << "\"\n";
+  for (const ValueId id : graph.inputs()) printer.line("input", id);
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    if (operation.num_outputs() == 0) continue;
+    const SlotId slot = plan.slot_of[operation.output()];
+    if (slot == no_index || plan.slots[slot].storage != Storage::constant || operation.num_inputs() != 0) continue;
+    printer.out() << "  constant";
+    printer.operation(static_cast<std::uint32_t>(i), 0);
+  }
+  // Depth of a node: how many subtrees are still open where it stands.
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < schedule.nodes.size(); ++i) {
+    while (!ends.empty() && ends.back() <= i) ends.pop_back();
+    printer.node(schedule, schedule.nodes[i], ends.size());
+    if (schedule.nodes[i].size > 1) ends.push_back(i + schedule.nodes[i].size);
+  }
+  printer.out() << "  output";
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    const SlotId slot = plan.slot_of[graph.outputs()[i]];
+    const bool direct = plan.slots[slot].storage == Storage::output && plan.slots[slot].index == i;
+    printer.out() << ' ' << printer.place(graph.outputs()[i]) << (direct ? "" : "(copied)");
+  }
+  printer.out() << "\n  memory: " << plan.slots.size() << " slots, workspace " << plan.small_bytes + plan.large_bytes << " bytes (small "
+                << plan.small_bytes << "), constants " << plan.constant_bytes << ", outputs " << plan.output_bytes << ", peak "
+                << plan.small_bytes + plan.large_bytes + plan.constant_bytes + plan.output_bytes << ", " << plan.in_place
+                << " results in place\n";
+  return std::move(printer.out()).str();
+}
+
+std::string to_text(const Program& program) { return to_text(program.graph(), program.schedule(), program.plan()); }
+
+}  // namespace tidu

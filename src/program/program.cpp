@@ -1,0 +1,40 @@
+// program.cpp - Program::make: the passes in order.
+#include "tidu/program/program.hpp"
+
+#include <ostream>
+
+#include "tidu/graph/builder.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu {
+
+Program::Program() {
+  static const auto empty = std::make_shared<const Data>();
+  data_ = empty;
+}
+
+Program Program::make(const Graph& graph, const Options& options) {
+  if (!graph.externals().empty()) {
+    const ValueId first = graph.externals()[0];
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("Program::make: expected a graph without externals, got ", graph.externals().size(), " in \"",
+                            graph.name(), "\", the first a ", graph.type(first), " with key ", to_hex(graph.key(first)),
+                            "; merge it with the graph that defines them first"));
+  }
+  auto data = std::make_shared<Data>();
+  data->options = options;
+  data->graph = prune(passes::write_out_graphs(graph, options.max_operations));
+  const std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
+  const std::vector<ValueId> roots = passes::storage_roots(data->graph);
+  data->schedule = passes::sequential_schedule(data->graph, is_constant);
+  data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, roots, options.in_place);
+  return Program(std::move(data));
+}
+
+Result<Program> Program::try_make(const Graph& graph, const Options& options) {
+  return detail::capture([&] { return make(graph, options); });
+}
+
+std::ostream& operator<<(std::ostream& out, const Program& program) { return out << to_text(program); }
+
+}  // namespace tidu

@@ -1,0 +1,54 @@
+// schedule.cpp - what is made at compile time, what shares memory, and the order of the rest.
+#include "tidu/graph/graph.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+namespace {
+
+bool carries_tensor(const OpRecord& op) {
+  for (const AttributeSpec& spec : op.primitive->attributes) {
+    if (spec.kind == AttributeKind::literal) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes) {
+  std::vector<bool> is_constant(graph.num_values(), false);
+  for (const OperationRecord& record : graph.data().operations) {
+    const Primitive& primitive = *record.op->primitive;
+    if (record.num_inputs != 0 || !primitive.has_trait(Trait::constant) || primitive.has_trait(Trait::impure)) continue;
+    if (record.num_outputs != 1) continue;
+    const Type type = graph.type(record.first_output);
+    is_constant[record.first_output] = type.bytes() <= constant_bytes || carries_tensor(*record.op);
+  }
+  return is_constant;
+}
+
+std::vector<ValueId> storage_roots(const Graph& graph) {
+  std::vector<ValueId> roots(graph.num_values());
+  for (ValueId id = 0; id < roots.size(); ++id) roots[id] = id;
+  const GraphData& g = graph.data();
+  for (const OperationRecord& record : g.operations) {
+    if (!record.op->primitive->has_trait(Trait::view)) continue;
+    for (std::uint32_t i = 0; i < record.num_outputs && i < record.num_inputs; ++i) {
+      roots[record.first_output + i] = roots[g.operands[record.first_input + i]];
+    }
+  }
+  return roots;
+}
+
+Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant) {
+  Schedule schedule;
+  schedule.nodes.reserve(graph.num_operations());
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const OperationRecord& record = graph.data().operations[i];
+    if (record.op->primitive->has_trait(Trait::view)) continue;
+    if (record.num_outputs > 0 && is_constant[record.first_output]) continue;
+    schedule.nodes.push_back({NodeKind::operation, i, 1});
+  }
+  return schedule;
+}
+
+}  // namespace tidu::passes

@@ -1,0 +1,201 @@
+// slots.cpp - the memory plan: one walk over the schedule that frees each value's place after its last reader.
+//
+// Note [Two regions]: values of up to a page come in a few sizes (multiples of 16) and reuse places of exactly their size, which
+// costs constant time; larger ones are placed best-fit among the free stretches of a second region, which are joined again.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+namespace {
+
+constexpr std::size_t small_unit = 16;
+constexpr std::size_t small_limit = 4096;
+constexpr std::size_t large_unit = 64;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit; }
+
+// Best fit by (size, offset); stretches that touch are joined.
+class LargeRegion {
+ public:
+  std::size_t allocate(std::size_t bytes) {
+    const auto fit = by_size_.lower_bound({bytes, 0});
+    if (fit != by_size_.end()) {
+      const auto [size, offset] = *fit;
+      erase(offset, size);
+      if (size > bytes) insert(offset + bytes, size - bytes);
+      return offset;
+    }
+    // Nothing fits: grow, from the last stretch when it ends where the region does.
+    std::size_t offset = end_;
+    if (!by_offset_.empty()) {
+      const auto last = std::prev(by_offset_.end());
+      if (last->first + last->second == end_) {
+        offset = last->first;
+        erase(offset, last->second);
+      }
+    }
+    end_ = offset + bytes;
+    return offset;
+  }
+  void free(std::size_t offset, std::size_t bytes) {
+    const auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && offset + bytes == next->first) {
+      const std::size_t size = next->second;
+      erase(next->first, size);
+      bytes += size;
+    }
+    const auto after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == offset) {
+        const auto [start, size] = *before;
+        erase(start, size);
+        offset = start;
+        bytes += size;
+      }
+    }
+    insert(offset, bytes);
+  }
+  std::size_t end() const { return end_; }
+
+ private:
+  void insert(std::size_t offset, std::size_t size) {
+    by_offset_.emplace(offset, size);
+    by_size_.emplace(size, offset);
+  }
+  void erase(std::size_t offset, std::size_t size) {
+    by_offset_.erase(offset);
+    by_size_.erase({size, offset});
+  }
+  std::map<std::size_t, std::size_t> by_offset_;
+  std::set<std::pair<std::size_t, std::size_t>> by_size_;
+  std::size_t end_ = 0;
+};
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const std::vector<ValueId>& roots) : graph_(graph), roots_(roots) {
+    plan_.slot_of.assign(graph.num_values(), no_index);
+  }
+
+  void fixed(ValueId value, Storage storage, std::uint32_t index) {
+    plan_.slot_of[value] = add({storage, index, 0, graph_.type(value).bytes()});
+  }
+  void place(ValueId value) {
+    const std::size_t bytes = graph_.type(value).bytes();
+    if (bytes <= small_limit) {
+      std::vector<SlotId>& free = free_small_[(round_up(bytes, small_unit) / small_unit) - 1];
+      if (!free.empty()) {
+        plan_.slot_of[value] = free.back();
+        plan_.slots[free.back()].bytes = std::max(plan_.slots[free.back()].bytes, bytes);
+        free.pop_back();
+        return;
+      }
+      plan_.slot_of[value] = add({Storage::small, 0, plan_.small_bytes, bytes});
+      plan_.small_bytes += round_up(bytes, small_unit);
+      return;
+    }
+    plan_.slot_of[value] = add({Storage::large, 0, large_.allocate(round_up(bytes, large_unit)), bytes});
+  }
+  void release(ValueId value) {
+    const SlotId id = plan_.slot_of[value];
+    const Slot& slot = plan_.slots[id];
+    if (slot.storage == Storage::small) free_small_[(round_up(slot.bytes, small_unit) / small_unit) - 1].push_back(id);
+    if (slot.storage == Storage::large) large_.free(slot.offset, round_up(slot.bytes, large_unit));
+  }
+  void take_over(ValueId value, ValueId from) {
+    plan_.slot_of[value] = plan_.slot_of[from];
+    ++plan_.in_place;
+  }
+  bool in_workspace(ValueId value) const {
+    const SlotId id = plan_.slot_of[value];
+    return id != no_index && plan_.slots[id].storage >= Storage::small;
+  }
+  bool has_slot(ValueId value) const { return plan_.slot_of[value] != no_index; }
+
+  SlotPlan finish() {
+    for (ValueId id = 0; id < roots_.size(); ++id) plan_.slot_of[id] = plan_.slot_of[roots_[id]];
+    plan_.large_bytes = large_.end();
+    return std::move(plan_);
+  }
+  SlotPlan& plan() { return plan_; }
+
+ private:
+  SlotId add(const Slot& slot) {
+    plan_.slots.push_back(slot);
+    return static_cast<SlotId>(plan_.slots.size() - 1);
+  }
+  const Graph& graph_;
+  const std::vector<ValueId>& roots_;
+  SlotPlan plan_;
+  std::array<std::vector<SlotId>, small_limit / small_unit> free_small_;
+  LargeRegion large_;
+};
+
+// By root: the index of the last node that reads it; no_index when none does.
+std::vector<std::uint32_t> last_readers(const Graph& graph, const Schedule& schedule, const std::vector<ValueId>& roots) {
+  std::vector<std::uint32_t> last(graph.num_values(), no_index);
+  for (std::uint32_t node = 0; node < schedule.nodes.size(); ++node) {
+    for (const ValueId id : graph.operation(schedule.nodes[node].index).inputs()) last[roots[id]] = node;
+  }
+  return last;
+}
+
+}  // namespace
+
+SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
+                      const std::vector<ValueId>& roots, bool in_place) {
+  Planner planner(graph, roots);
+  for (std::uint32_t i = 0; i < graph.inputs().size(); ++i) planner.fixed(graph.inputs()[i], Storage::input, i);
+  for (ValueId id = 0; id < is_constant.size(); ++id) {
+    if (!is_constant[id]) continue;
+    planner.fixed(id, Storage::constant, id);
+    planner.plan().constant_bytes += graph.type(id).bytes();
+  }
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId root = roots[graph.outputs()[i]];
+    planner.plan().output_bytes += graph.type(root).bytes();
+    if (!planner.has_slot(root)) planner.fixed(root, Storage::output, i);
+  }
+  const std::vector<std::uint32_t> last = last_readers(graph, schedule, roots);
+
+  for (std::uint32_t node = 0; node < schedule.nodes.size(); ++node) {
+    const Operation operation = graph.operation(schedule.nodes[node].index);
+    const auto operands = operation.inputs();
+    const bool elementwise = operation.primitive().has_trait(Trait::elementwise);
+    std::size_t taken = operands.size();  // the operand whose place a result has taken
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      const ValueId result = operation.output(slot);
+      if (planner.has_slot(result)) continue;
+      for (std::size_t k = 0; in_place && elementwise && slot == 0 && operation.num_outputs() == 1 && k < operands.size(); ++k) {
+        const ValueId root = roots[operands[k]];
+        if (last[root] != node || !planner.in_workspace(root)) continue;
+        if (graph.type(operands[k]).bytes() != graph.type(result).bytes() || graph.type(operands[k]).size() != graph.type(result).size()) continue;
+        planner.take_over(result, root);
+        taken = k;
+        break;
+      }
+      if (taken == operands.size()) planner.place(result);
+    }
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      const ValueId root = roots[operands[k]];
+      if (last[root] != node || !planner.in_workspace(root)) continue;
+      if (taken != operands.size() && root == roots[operands[taken]]) continue;
+      bool seen = false;  // the same operand twice is freed once
+      for (std::size_t j = 0; j < k && !seen; ++j) seen = roots[operands[j]] == root;
+      if (!seen) planner.release(root);
+    }
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      const ValueId result = operation.output(slot);
+      if (last[result] == no_index && planner.in_workspace(result)) planner.release(result);
+    }
+  }
+  return planner.finish();
+}
+
+}  // namespace tidu::passes
