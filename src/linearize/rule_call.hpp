@@ -81,6 +81,14 @@ class InnerHost : public RuleHost {
 void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId>& values,
                  const std::vector<std::uint32_t>* origin_map = nullptr);
 
+/// linear_transpose_with into a builder that holds the residuals already; origins go through `origin_map`
+/// when it is given.
+std::vector<std::optional<Value>> transpose_into(GraphBuilder& builder, const Graph& linear,
+                                                 std::span<const Value> externals,
+                                                 std::span<const std::optional<Value>> cotangents,
+                                                 ADContext* context,
+                                                 const std::vector<std::uint32_t>* origin_map);
+
 /// "name" or "name.2", "name.3", … whichever no input of `builder` has.
 std::string unused_name(const GraphBuilder& builder, const std::string& name);
 

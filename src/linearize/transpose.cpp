@@ -392,6 +392,20 @@ std::vector<std::optional<Value>> linear_transpose_with(Emitter& emitter, const 
   return Transposer(linear, options, target, parameters, externals).run(cotangents);
 }
 
+std::vector<std::optional<Value>> detail::transpose_into(GraphBuilder& builder, const Graph& linear,
+                                                         std::span<const Value> externals,
+                                                         std::span<const std::optional<Value>> cotangents,
+                                                         ADContext* context,
+                                                         const std::vector<std::uint32_t>* origin_map) {
+  TransposeOptions given;
+  given.context = context;
+  const Options options = resolve_options(linear, given);
+  check_counts(linear, options, {}, externals, cotangents);
+  BuilderTarget target(linear, builder);
+  target.origin_map = origin_map;
+  return Transposer(linear, options, target, {}, externals).run(cotangents);
+}
+
 Transposition linear_transpose(const Graph& graph, const TransposeOptions& given) {
   const Options options = resolve_options(graph, given);
   GraphBuilder builder(graph.name(), graph.primitives(), {.deduplicate = true, .record_where = false});

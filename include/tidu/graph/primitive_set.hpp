@@ -25,6 +25,7 @@ class PrimitiveSet {
   struct Vocabulary {
     const Primitive* add = nullptr;  ///< sums two values of one type: cotangents meet in it
     Zeros zeros = nullptr;           ///< the zeros that a caller asks to see
+    Zeros ones = nullptr;            ///< likewise: the seed of a scalar output
     /// x repeated over a new leading axis of extent `size`.
     Value (*broadcast)(Value x, std::int64_t size) = nullptr;
     /// Of shape [rows] + type.shape(): row offset + i is one at element i of `type` (row-major) and zero

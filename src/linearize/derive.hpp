@@ -1,0 +1,37 @@
+// derive.hpp - Derivation: what jvp, vjp and the Jacobians share. The graph under construction is the
+// augmented primal graph, to which inputs, the linear or transposed graph, and outputs are added.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tidu/graph/builder.hpp"
+#include "tidu/linearize/transforms.hpp"
+
+namespace tidu::detail {
+
+std::vector<std::size_t> inexact_outputs(const Graph& f);
+
+struct Derivation {
+  Derivation(const Graph& f, const Names& wrt, const DerivativeOptions& given);
+  /// An input with that key and label, or so named (options.named_inputs).
+  Value new_input(const InputKey& key, Type type, const std::string& label);
+  /// Writes a graph whose externals are those of lin.linear; returns its outputs.
+  std::vector<Value> apply_linear(const Graph& graph, std::span<const Value> inputs);
+  /// A derivative, zeros of that type when absent.
+  void add_output(const std::optional<Value>& value, Type type);
+  Derivative finish(const Graph& f);
+
+  DerivativeOptions options;
+  Linearization lin;
+  std::unique_ptr<GraphBuilder> builder;
+  std::vector<Value> residuals;  ///< by external of lin.linear
+  std::vector<Value> outputs;    ///< of the graph under construction: those of f, then derivatives
+  std::vector<bool> present;     ///< by derivative
+  std::optional<std::vector<std::uint32_t>>
+      origin_map;  ///< primal operation -> operation in the builder, when they differ
+};
+
+}  // namespace tidu::detail

@@ -1,0 +1,112 @@
+// jacobian.cpp - jacfwd and jacrev: every direction is a row of one batched linear graph, seeded with unit
+// vectors.
+#include <array>
+
+#include "linearize/derive.hpp"
+#include "linearize/rule_call.hpp"
+
+namespace tidu {
+namespace {
+
+using detail::Derivation;
+
+const PrimitiveSet::Vocabulary& words_for_jacobians(const Graph& f) {
+  const PrimitiveSet::Vocabulary& words = f.primitives().vocabulary();
+  if (words.basis == nullptr || words.leading_block == nullptr || words.trailing_block == nullptr) {
+    throw Error(ErrorKind::unknown_primitive,
+                "jacobian: expected a primitive set that can make unit vectors and take blocks of rows");
+  }
+  return words;
+}
+
+void refuse_complex(const Graph& f, const Derivation& d) {
+  const auto refuse = [&f](Type type, const std::string& what) {
+    if (!is_complex(type.dtype())) return;
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str(
+            "jacobian: expected real inputs and outputs of \"", f.name(), "\", got ", what, " of type ", type,
+            "; split it with real and imag (and join inputs with complex), and differentiate the parts"));
+  };
+  for (const std::size_t i : d.lin.wrt) refuse(f.type(f.inputs()[i]), detail::str("input ", f.input_name(i)));
+  for (const std::size_t k : detail::inexact_outputs(f))
+    refuse(f.type(f.outputs()[k]), detail::str("output ", k));
+}
+
+Type block_type(Type output, Type input) {
+  Shape shape = output.shape();
+  shape.insert(shape.end(), input.shape().begin(), input.shape().end());
+  return output.with_shape(shape);
+}
+
+// Unit vectors for values of these types, each with its own rows of `rows`.
+std::vector<Value> unit_vectors(Derivation& d, const std::vector<Type>& types, std::int64_t rows) {
+  const PrimitiveSet::Vocabulary& words = d.lin.primal.primitives().vocabulary();
+  std::vector<Value> seeds;
+  std::int64_t offset = 0;
+  for (const Type type : types) {
+    seeds.push_back(words.basis(*d.builder, type, rows, offset));
+    offset += type.size();
+  }
+  return seeds;
+}
+
+std::int64_t total_size(const std::vector<Type>& types) {
+  std::int64_t total = 0;
+  for (const Type type : types) total += type.size();
+  return total;
+}
+
+}  // namespace
+
+Derivative jacfwd_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
+  Derivation d(f, wrt, options);
+  refuse_complex(f, d);
+  const PrimitiveSet::Vocabulary& words = words_for_jacobians(f);
+  std::vector<Type> inputs;
+  for (const std::size_t i : d.lin.wrt) inputs.push_back(f.type(f.inputs()[i]));
+  const std::int64_t rows = total_size(inputs);
+  const Graph batched =
+      batch(d.lin.linear, rows, {.inputs = {}, .all_outputs = true, .context = options.context}).graph;
+  const std::vector<Value> tangents = d.apply_linear(batched, unit_vectors(d, inputs, rows));
+  for (const std::size_t k : detail::inexact_outputs(f)) {
+    const auto& position = d.lin.tangent_of_output[k];
+    std::int64_t offset = 0;
+    for (const Type input : inputs) {
+      std::optional<Value> block;
+      if (position) block = words.trailing_block(tangents[*position], offset, input.shape());
+      d.add_output(block, block_type(f.type(f.outputs()[k]), input));
+      offset += input.size();
+    }
+  }
+  return d.finish(f);
+}
+
+Derivative jacrev_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
+  Derivation d(f, wrt, options);
+  refuse_complex(f, d);
+  const PrimitiveSet::Vocabulary& words = words_for_jacobians(f);
+  const Transposition transposition =
+      linear_transpose(d.lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context});
+  std::vector<Type> seeded;
+  for (const ValueId id : d.lin.linear.outputs()) seeded.push_back(d.lin.linear.type(id));
+  const std::int64_t rows = total_size(seeded);
+  const Graph batched =
+      batch(transposition.graph, rows, {.inputs = {}, .all_outputs = true, .context = options.context}).graph;
+  const std::vector<Value> gradients = d.apply_linear(batched, unit_vectors(d, seeded, rows));
+  for (const std::size_t k : detail::inexact_outputs(f)) {
+    const Type output = f.type(f.outputs()[k]);
+    const auto& position = d.lin.tangent_of_output[k];
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; position && i < *position; ++i) offset += seeded[i].size();
+    for (std::size_t i = 0; i < d.lin.wrt.size(); ++i) {
+      const auto& gradient = transposition.cotangent_of_input[i];
+      std::optional<Value> block;
+      if (position && gradient) block = words.leading_block(gradients[*gradient], offset, output.shape());
+      d.add_output(block, block_type(output, f.type(f.inputs()[d.lin.wrt[i]])));
+    }
+  }
+  return d.finish(f);
+}
+
+}  // namespace tidu
