@@ -104,8 +104,8 @@ std::int64_t integer(const json& element, DType dtype, std::int64_t least, std::
   fail(detail::str("expected an integer in the range of ", dtype, ", got ", shown(element)));
 }
 
-// `most` is the largest finite number of the dtype; what rounds beyond it is refused.
-double number(const json& element, DType dtype, double most) {
+// `beyond` is the least number that is too large for the dtype.
+double number(const json& element, DType dtype, double beyond) {
   if (element.is_string()) {
     const auto& text = element.get_ref<const std::string&>();
     if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -113,23 +113,25 @@ double number(const json& element, DType dtype, double most) {
     if (text == "-inf") return -std::numeric_limits<double>::infinity();
   } else if (element.is_number()) {
     const double value = element.get<double>();
-    if (std::abs(value) <= most) return value;
+    if (std::abs(value) < beyond) return value;
     fail(detail::str("expected a number in the range of ", dtype, ", got ", shown(element)));
   }
   fail(detail::str("expected a number, \"nan\", \"inf\" or \"-inf\" for ", dtype, ", got ", shown(element)));
 }
 
-constexpr double most_f32 = std::numeric_limits<float>::max();
-constexpr double most_f64 = std::numeric_limits<double>::max();
-constexpr double most_f16 = 65504.0;
-constexpr double most_bf16 = 0x1.fep127;
+// Half an ulp above the largest finite number of each dtype: from there on a number rounds to infinity.
+constexpr double beyond_f16 = 65520.0;
+constexpr double beyond_bf16 = 0x1.ffp127;
+constexpr double beyond_f32 = 0x1.ffffffp127;
+constexpr double beyond_f64 = std::numeric_limits<double>::infinity();
 
 template <class T>
-std::complex<T> complex_number(const json& element, DType dtype, double most) {
+std::complex<T> complex_number(const json& element, DType dtype, double beyond) {
   if (!element.is_array() || element.size() != 2) {
     fail(detail::str("expected [re, im] for ", dtype, ", got ", shown(element)));
   }
-  return {static_cast<T>(number(element[0], dtype, most)), static_cast<T>(number(element[1], dtype, most))};
+  return {static_cast<T>(number(element[0], dtype, beyond)),
+          static_cast<T>(number(element[1], dtype, beyond))};
 }
 
 void read_element(const json& element, DType dtype, std::byte* out) {
@@ -142,13 +144,13 @@ void read_element(const json& element, DType dtype, std::byte* out) {
     case DType::i32:
       return store(out, static_cast<std::int32_t>(integer(element, dtype, I32::min(), I32::max())));
     case DType::i64: return store(out, integer(element, dtype, I64::min(), I64::max()));
-    case DType::f16: return store(out, float_to_half(static_cast<float>(number(element, dtype, most_f16))));
+    case DType::f16: return store(out, float_to_half(static_cast<float>(number(element, dtype, beyond_f16))));
     case DType::bf16:
-      return store(out, float_to_bfloat16(static_cast<float>(number(element, dtype, most_bf16))));
-    case DType::f32: return store(out, static_cast<float>(number(element, dtype, most_f32)));
-    case DType::f64: return store(out, number(element, dtype, most_f64));
-    case DType::c64: return store(out, complex_number<float>(element, dtype, most_f32));
-    case DType::c128: return store(out, complex_number<double>(element, dtype, most_f64));
+      return store(out, float_to_bfloat16(static_cast<float>(number(element, dtype, beyond_bf16))));
+    case DType::f32: return store(out, static_cast<float>(number(element, dtype, beyond_f32)));
+    case DType::f64: return store(out, number(element, dtype, beyond_f64));
+    case DType::c64: return store(out, complex_number<float>(element, dtype, beyond_f32));
+    case DType::c128: return store(out, complex_number<double>(element, dtype, beyond_f64));
   }
 }
 
