@@ -1,0 +1,371 @@
+// Planning of products, the choice of code for this CPU, and the threads. The kernels are in
+// gemm_kernels.hpp, what was measured in docs/products.md.
+//
+// Invariants: a piece writes a part of C that no other piece writes; what a piece computes does not depend on
+// how the product was cut, so any number of threads gives the same bits, and a pool that is busy may be
+// passed by.
+#include "cpu/gemm.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+
+#include <sched.h>
+#include <unistd.h>
+
+namespace tidu::cpu_detail {
+
+namespace avx512 {
+extern const GemmKernel kernels[6];
+}
+namespace avx2 {
+extern const GemmKernel kernels[6];
+}
+namespace baseline {
+extern const GemmKernel kernels[6];
+}
+
+void* gemm_workspace(std::int64_t bytes) {
+  struct Room {
+    void* data = nullptr;
+    std::int64_t bytes = 0;
+    ~Room() { std::free(data); }
+  };
+  thread_local Room room;
+  if (room.bytes < bytes) {
+    const std::int64_t rounded = (bytes + 4095) / 4096 * 4096;
+    void* data = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
+    if (data == nullptr) throw std::bad_alloc();
+    std::free(room.data);
+    room.data = data;
+    room.bytes = rounded;
+  }
+  return room.data;
+}
+
+namespace {
+
+using Index = std::int64_t;
+
+bool cpu_has(GemmIsa isa) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                                 __builtin_cpu_supports("avx512vl");
+  if (isa == GemmIsa::avx512) return has_avx512 && avx512::kernels[0] != nullptr;
+  if (isa == GemmIsa::avx2) return has_avx2 && avx2::kernels[0] != nullptr;
+#endif
+  return isa == GemmIsa::baseline;
+}
+
+/// The best that the CPU has, no better than `limit`.
+GemmIsa choose_isa(GemmIsa limit) {
+  if (limit >= GemmIsa::avx512 && cpu_has(GemmIsa::avx512)) return GemmIsa::avx512;
+  if (limit >= GemmIsa::avx2 && cpu_has(GemmIsa::avx2)) return GemmIsa::avx2;
+  return GemmIsa::baseline;
+}
+
+GemmKernel kernel_for(GemmType type, GemmIsa isa) {
+  const auto index = static_cast<std::size_t>(type);
+#if defined(__x86_64__)
+  if (isa == GemmIsa::avx512) return avx512::kernels[index];
+  if (isa == GemmIsa::avx2) return avx2::kernels[index];
+#endif
+  (void)isa;
+  return baseline::kernels[index];
+}
+
+// ---- checks
+// --------------------------------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& what) { throw GemmError("[gemm] " + what); }
+
+void check_not_negative(const char* name, Index value) {
+  if (value < 0) refuse(std::string("expected ") + name + " >= 0, got " + std::to_string(value));
+}
+
+/// The elements from the first to the last of `batch` matrices of rows x columns.
+Index checked_extent(const char* name, Index rows, Index columns, Index ld, Index batch, Index stride,
+                     Index element_size) {
+  if (rows == 0 || columns == 0 || batch == 0) return 0;
+  if (rows > 1 && ld < columns) {
+    refuse(std::string("expected a leading dimension of ") + name + " of at least " +
+           std::to_string(columns) + ", got " + std::to_string(ld));
+  }
+  Index row_part = 0, batch_part = 0, extent = 0, bytes = 0;
+  if (__builtin_mul_overflow(rows - 1, ld, &row_part) ||
+      __builtin_mul_overflow(batch - 1, stride, &batch_part) ||
+      __builtin_add_overflow(row_part, batch_part, &extent) ||
+      __builtin_add_overflow(extent, columns, &extent) ||
+      __builtin_mul_overflow(extent, element_size, &bytes)) {
+    refuse(std::string("expected the bytes of ") + name + " to fit in an int64, got " +
+           std::to_string(batch) + " x " + std::to_string(rows) + " x " + std::to_string(columns) +
+           " elements at strides " + std::to_string(stride) + ", " + std::to_string(ld));
+  }
+  return row_part + columns;
+}
+
+void check(const GemmCall& call) {
+  check_not_negative("m", call.m);
+  check_not_negative("n", call.n);
+  check_not_negative("k", call.k);
+  check_not_negative("lda", call.lda);
+  check_not_negative("ldb", call.ldb);
+  check_not_negative("ldc", call.ldc);
+  check_not_negative("batch", call.batch);
+  check_not_negative("stride_a", call.stride_a);
+  check_not_negative("stride_b", call.stride_b);
+  check_not_negative("stride_c", call.stride_c);
+  if (static_cast<unsigned>(call.type) > static_cast<unsigned>(GemmType::i64)) refuse("expected a GemmType");
+  const Index size = gemm_element_size(call.type);
+  checked_extent("A", call.trans_a ? call.k : call.m, call.trans_a ? call.m : call.k, call.lda, call.batch,
+                 call.stride_a, size);
+  checked_extent("B", call.trans_b ? call.n : call.k, call.trans_b ? call.k : call.n, call.ldb, call.batch,
+                 call.stride_b, size);
+  const Index extent = checked_extent("C", call.m, call.n, call.ldc, call.batch, call.stride_c, size);
+  const bool side_by_side = call.stride_c >= call.n && call.stride_c * (call.batch - 1) + call.n <= call.ldc;
+  if (call.batch > 1 && extent > 0 && call.stride_c < extent && !side_by_side) {
+    refuse("expected members of C that do not overlap, got stride_c " + std::to_string(call.stride_c) +
+           " for " + std::to_string(call.m) + " x " + std::to_string(call.n) + " with ldc " +
+           std::to_string(call.ldc));
+  }
+}
+
+// ---- the cut into pieces
+// -------------------------------------------------------------------------------------------------------
+
+/// Part `index` of `parts` of [0, size), boundaries at multiples of `unit`.
+std::pair<Index, Index> part_of(Index size, Index unit, int index, int parts) {
+  const Index units = (size + unit - 1) / unit;
+  const auto boundary = [&](Index i) {
+    return std::min(size, (units / parts * i + std::min<Index>(i, units % parts)) * unit);
+  };
+  return {boundary(index), boundary(index + 1)};
+}
+
+/// The columns of C in 128 bytes: two cache lines, a tile's width with AVX-512.
+Index column_unit(GemmType type) { return 128 / gemm_element_size(type); }
+constexpr Index kRowUnit = 14;
+
+/// Multiply-adds of real numbers that repay another thread (about 1.5 microseconds of AVX-512).
+constexpr double kLeastWork = 128 * 1024;
+
+// ---- the pool
+// ------------------------------------------------------------------------------------------------------------------
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Threads that help the one that runs a product. Work is one word: (generation, pieces, next piece); whoever
+/// raises `next` owns that piece, and the job it belongs to cannot end before the piece is done. Helpers spin
+/// for some 20 microseconds, then sleep. A pool lives until the process ends.
+class Pool {
+ public:
+  static Pool& get() {
+    static Pool* const pool = new Pool;
+    return *pool;
+  }
+
+  /// Runs the pieces on this thread and on helpers; false, with nothing done, if another thread's product
+  /// occupies the pool or the pool was left behind by a fork.
+  bool run(const GemmPlan& plan, const void* a, const void* b, void* c) {
+    std::unique_lock lock(busy_, std::try_to_lock);
+    if (!lock.owns_lock() || process_ != getpid()) return false;
+    const int pieces = plan.pieces();
+    start_helpers(pieces - 1);
+    plan_ = &plan;
+    a_ = a;
+    b_ = b;
+    c_ = c;
+    caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
+    failed_.store(false, std::memory_order_relaxed);
+    done_.store(0, std::memory_order_relaxed);
+    generation_ = (generation_ + 1) & 0xffffffffu;
+    work_.store(generation_ << 32 | static_cast<std::uint64_t>(pieces) << 16, std::memory_order_seq_cst);
+    work_.notify_all();
+    while (take_piece()) {
+    }
+    for (int spins = 0; done_.load(std::memory_order_acquire) < pieces; ++spins) {
+      if (spins < 20000) {
+        relax();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+    if (failed_.load(std::memory_order_relaxed)) throw std::bad_alloc();
+    return true;
+  }
+
+ private:
+  void start_helpers(int wanted) {
+    try {
+      for (; helpers_ < wanted; ++helpers_) std::thread([this] { help(); }).detach();
+    } catch (const std::system_error&) {
+      // No more threads to be had: the pieces run on those that there are.
+    }
+  }
+
+  static bool has_piece(std::uint64_t work) { return (work & 0xffff) < (work >> 16 & 0xffff); }
+
+  bool take_piece() {
+    std::uint64_t work = work_.load(std::memory_order_acquire);
+    do {
+      if (!has_piece(work)) return false;
+    } while (
+        !work_.compare_exchange_weak(work, work + 1, std::memory_order_acq_rel, std::memory_order_acquire));
+    try {
+      plan_->run_piece(static_cast<int>(work & 0xffff), a_, b_, c_);
+    } catch (const std::bad_alloc&) {
+      failed_.store(true, std::memory_order_relaxed);
+    }
+    done_.fetch_add(1, std::memory_order_acq_rel);
+    return true;
+  }
+
+  /// A woken thread starts on the processor of the one that woke it and may share it for long. Helpers leave
+  /// it, to any other of those they were allowed at their start.
+  void leave_caller(const cpu_set_t& allowed) const {
+    const int here = sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE || here != caller_cpu_.load(std::memory_order_relaxed)) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(static_cast<std::size_t>(here), &others);
+    if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
+  }
+
+  [[noreturn]] void help() {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (;;) {
+      leave_caller(allowed);
+      for (int spins = 0; spins < 500; ++spins) {
+        if (take_piece()) spins = 0;
+        relax();
+      }
+      const std::uint64_t work = work_.load(std::memory_order_acquire);
+      if (!has_piece(work)) work_.wait(work, std::memory_order_acquire);
+    }
+  }
+
+  std::mutex busy_;
+  const pid_t process_ = getpid();
+  int helpers_ = 0;
+  std::uint64_t generation_ = 0;
+  alignas(64) std::atomic<std::uint64_t> work_{0};
+  alignas(64) std::atomic<int> done_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<int> caller_cpu_{-1};
+  const GemmPlan* plan_ = nullptr;
+  const void* a_ = nullptr;
+  const void* b_ = nullptr;
+  void* c_ = nullptr;
+};
+
+}  // namespace
+
+std::int64_t gemm_element_size(GemmType type) noexcept {
+  constexpr std::int64_t sizes[6] = {4, 8, 8, 16, 4, 8};
+  return sizes[static_cast<std::size_t>(type)];
+}
+
+GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call) {
+  check(call);
+  if (call_.m == 0 || call_.n == 0 || call_.batch == 0) {
+    call_.batch = 0;
+    return;
+  }
+  kernel_ = kernel_for(call_.type, choose_isa(isa));
+  // One B for all, A and C without gaps: one taller product.
+  if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
+      call_.stride_c == call_.m * call_.ldc) {
+    call_.m *= call_.batch;
+    call_.batch = 1;
+  }
+  // A column C is the row C^T = op(B)^T op(A)^T.
+  if (call_.n == 1 && call_.m > 1 && call_.ldc == 1) {
+    swapped_ = true;
+    std::swap(call_.m, call_.n);
+    std::swap(call_.lda, call_.ldb);
+    std::swap(call_.stride_a, call_.stride_b);
+    const bool trans_a = call_.trans_a;
+    call_.trans_a = !call_.trans_b;
+    call_.trans_b = !trans_a;
+  }
+  // A column of A without gaps is a row.
+  if (call_.m == 1 && call_.trans_a && call_.lda == 1) {
+    call_.trans_a = false;
+    call_.lda = call_.k;
+  }
+  const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
+  const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
+                      static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
+  int wanted = static_cast<int>(std::min({work / kLeastWork, static_cast<double>(threads), 4096.0}));
+  if (call_.batch >= wanted) {
+    batch_pieces_ = std::max(wanted, 1);
+    return;
+  }
+  const Index unit = column_unit(call_.type);
+  for (int factor = 2; wanted > 1;) {
+    if (wanted % factor != 0) {
+      ++factor;
+      continue;
+    }
+    wanted /= factor;
+    const Index columns = (call_.n + unit - 1) / unit / (column_pieces_ * factor);
+    const Index rows = (call_.m + kRowUnit - 1) / kRowUnit / (row_pieces_ * factor);
+    if (columns * unit >= rows * kRowUnit && columns > 0) {
+      column_pieces_ *= factor;
+    } else if (rows > 0) {
+      row_pieces_ *= factor;
+    }
+  }
+}
+
+void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const {
+  if (call_.batch == 0) return;
+  const auto [batch_begin, batch_end] = part_of(call_.batch, 1, index % batch_pieces_, batch_pieces_);
+  index /= batch_pieces_;
+  const auto [row_begin, row_end] =
+      part_of(call_.m, row_pieces_ == 1 ? call_.m : kRowUnit, index % row_pieces_, row_pieces_);
+  index /= row_pieces_;
+  const auto [column_begin, column_end] =
+      part_of(call_.n, column_pieces_ == 1 ? call_.n : column_unit(call_.type), index, column_pieces_);
+  const GemmRange range{batch_begin, batch_end, row_begin, row_end, column_begin, column_end};
+  kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, c);
+}
+
+void GemmPlan::run(const void* a, const void* b, void* c) const {
+  const int count = pieces();
+  if (count == 1) {
+    if (call_.batch == 0) return;
+    const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
+    kernel_(call_, all, swapped_ ? b : a, swapped_ ? a : b, c);
+    return;
+  }
+  if (Pool::get().run(*this, a, b, c)) return;
+  for (int i = 0; i < count; ++i) run_piece(i, a, b, c);
+}
+
+void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {
+  GemmPlan(call, threads).run(a, b, c);
+}
+
+const char* gemm_library(const GemmCall&, int) noexcept {
+  switch (choose_isa(GemmIsa::avx512)) {
+    case GemmIsa::avx512: return "tidu/avx512";
+    case GemmIsa::avx2: return "tidu/avx2";
+    case GemmIsa::baseline: break;
+  }
+  return "tidu/baseline";
+}
+
+}  // namespace tidu::cpu_detail

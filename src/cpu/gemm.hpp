@@ -1,0 +1,87 @@
+// Matrix products on the CPU: C = op(A) op(B), dense, row-major, batched, for six element types. Depends on
+// nothing else of the library.
+//
+// A product is planned once (sizes checked, the code for this CPU and the split over threads chosen) and run
+// many times. Running allocates nothing but, once per thread, a packing buffer. The order of the sums depends
+// on the CPU's instruction set and on the sizes alone: results are equal to the last bit from run to run and
+// for any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+namespace tidu::cpu_detail {
+
+enum class GemmType : std::uint8_t { f32, f64, c64, c128, i32, i64 };
+
+/// The instruction sets there are kernels for, lowest first; `baseline` is what the whole library is built
+/// for.
+enum class GemmIsa : std::uint8_t { baseline, avx2, avx512 };
+
+/// Bytes of one element: 4, 8, 8, 16, 4, 8.
+[[nodiscard]] std::int64_t gemm_element_size(GemmType type) noexcept;
+
+/// The sizes of a product, all of them in elements. op(A) is m x k, op(B) is k x n, C is m x n, each
+/// row-major; op(A) is A, stored m x k with lda >= k, or its transpose (not conjugated), A then being stored
+/// k x m with lda >= m; likewise B. A batch of products reads A, B and writes C at multiples of the strides;
+/// a stride of 0 gives the same A or B to all. C overlaps neither A nor B.
+struct GemmCall {
+  GemmType type = GemmType::f32;
+  bool trans_a = false;
+  bool trans_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  std::int64_t batch = 1;
+  std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+};
+
+/// A product that no memory could hold, or whose strides contradict its sizes.
+class GemmError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// Which rows, columns and members of the batch of C one piece of a product covers: [begin, end) of each.
+struct GemmRange {
+  std::int64_t batch_begin, batch_end, row_begin, row_end, column_begin, column_end;
+};
+
+using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
+
+/// A product whose sizes are checked and whose code is chosen. A small value, without storage of its own;
+/// safe to use from any number of threads at once.
+class GemmPlan {
+ public:
+  /// Throws GemmError for negative sizes, leading dimensions that are too short, members of C that overlap,
+  /// and extents whose bytes exceed an int64. `threads` below 1 counts as 1; products too small to gain from
+  /// more threads take fewer. `isa` is the best instruction set to use, for tests; one that the CPU lacks
+  /// gives the next lower one.
+  GemmPlan(const GemmCall& call, int threads, GemmIsa isa = GemmIsa::avx512);
+
+  /// How many pieces the product is cut into, at most `threads`; 1 means that run() stays on the calling
+  /// thread.
+  [[nodiscard]] int pieces() const noexcept { return row_pieces_ * column_pieces_ * batch_pieces_; }
+
+  /// Computes piece `index` of pieces(). Pieces are of about the same work, write disjoint parts of C, and
+  /// may run at the same time.
+  void run_piece(int index, const void* a, const void* b, void* c) const;
+
+  /// Computes the whole product; pieces beyond the first run on a small pool of threads of this layer,
+  /// started at first need. k == 0 writes zeros.
+  void run(const void* a, const void* b, void* c) const;
+
+ private:
+  GemmCall call_;
+  GemmKernel kernel_ = nullptr;
+  bool swapped_ = false;  // A and B change places
+  int row_pieces_ = 1, column_pieces_ = 1, batch_pieces_ = 1;
+};
+
+/// Plans and runs: for products that occur once.
+void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads);
+
+/// The code that runs such a product on this CPU, for printing: "tidu/avx512", "tidu/avx2" or
+/// "tidu/baseline".
+[[nodiscard]] const char* gemm_library(const GemmCall& call, int threads) noexcept;
+
+}  // namespace tidu::cpu_detail

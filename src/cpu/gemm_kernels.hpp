@@ -1,0 +1,378 @@
+// The product for one instruction set. Included by gemm_avx512.cpp, gemm_avx2.cpp and gemm_baseline.cpp, each
+// compiled with its own flags and with TIDU_GEMM_ISA set to a namespace of its own: nothing here, and no
+// template of another library, is instantiated in two of them, so the linker can never take code for a newer
+// CPU where an older one must run (which is why not even std::min occurs).
+//
+// The method is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): C
+// in tiles held in registers, B packed into panels of a tile's width that stay in the second-level cache, the
+// rows of A that a row of tiles needs in the first. Vectors lie along the rows of C, so that A is only ever
+// broadcast: it is copied, never transposed. Products whose operands stay in the second-level cache anyway
+// read them where they are.
+//
+// Complex products keep for each complex row of A two real ones: P = re(A) B and Q = im(A) B on interleaved
+// B, joined as P + i Q when a tile is stored. Every multiplication is then half of a useful one, as in real
+// products.
+#pragma once
+
+#include "cpu/gemm.hpp"
+#include "cpu/gemm_vectors.hpp"
+
+namespace tidu::cpu_detail {
+/// At least `bytes` bytes of the calling thread's own, aligned to 64 and valid until its next call
+/// (gemm.cpp).
+void* gemm_workspace(std::int64_t bytes);
+}  // namespace tidu::cpu_detail
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+// ---- tiles
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// How a tile finds A. `rows`: real row r at a + r * stride, the sum along it contiguous (a row-major A).
+/// `columns`: row r at a + r, the next term of the sum `stride` further (a transposed A). Complex rows come
+/// as pairs of real ones.
+enum class AOrder : std::uint8_t { rows, columns };
+
+template <class T>
+using TileFunction = void (*)(Index k, const T* a, Index a_stride, const T* b, Index b_stride, T* c,
+                              Index ldc, int last_lanes, bool accumulate);
+
+/// One tile of C, R real rows by V vectors, of which the last holds `last_lanes` lanes if Partial: C = A B,
+/// or C += A B.
+template <class T, bool Complex, AOrder Order, int R, int V, bool Partial>
+void tile(Index k, const T* a, Index a_stride, const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
+          bool accumulate) {
+  constexpr int kGroup = Complex ? 6 : 3;  // rows addressed from one pointer: at 0, 1 and 2 strides
+  constexpr int kPointers = (R + kGroup - 1) / kGroup;
+  Vector<T> sum[R][V];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sum[r][v] = Vector<T>{};
+  }
+  constexpr int kStep = Complex ? 2 : 1;
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r += kStep) {  // C comes while the sums are made
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) __builtin_prefetch(c + (r / kStep) * ldc + v * kLanes<T>, 1);
+  }
+  const T* pointer[kPointers];
+  if constexpr (Order == AOrder::rows) {
+#pragma GCC unroll 8
+    for (int g = 0; g < kPointers; ++g) pointer[g] = a + 3 * g * a_stride;
+  }
+  for (Index p = 0; p < k; ++p) {
+    Vector<T> bv[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      bv[v] =
+          Partial && v == V - 1 ? load_first<T>(b + v * kLanes<T>, last_lanes) : load<T>(b + v * kLanes<T>);
+    }
+    b += b_stride;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      T factor;
+      if constexpr (Order == AOrder::columns) {
+        factor = a[r];
+      } else if constexpr (Complex) {
+        factor = pointer[r / kGroup][(r % kGroup) / 2 * a_stride + r % 2];
+      } else {
+        factor = pointer[r / kGroup][(r % kGroup) * a_stride];
+      }
+      const Vector<T> av = factor - Vector<T>{};
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[r][v] = av * bv[v] + sum[r][v];
+    }
+    if constexpr (Order == AOrder::columns) {
+      a += a_stride;
+    } else {
+#pragma GCC unroll 8
+      for (int g = 0; g < kPointers; ++g) pointer[g] += Complex ? 2 : 1;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r += kStep) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      Vector<T> value = sum[r][v];
+      if constexpr (Complex) value += times_i<T>(sum[r + 1][v]);
+      T* to = c + (r / kStep) * ldc + v * kLanes<T>;
+      if (Partial && v == V - 1) {
+        if (accumulate) value += load_first<T>(to, last_lanes);
+        store_first<T>(to, value, last_lanes);
+      } else {
+        if (accumulate) value += load<T>(to);
+        store<T>(to, value);
+      }
+    }
+  }
+}
+
+/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector; and by rows of
+/// C.
+enum TileWidth : std::uint8_t { whole, most, narrow };
+
+template <class T, bool Complex, AOrder Order, int... I>
+constexpr TileFunction<T> find_tile(int width, int rows, std::integer_sequence<int, I...>) {
+  constexpr int kStep = Complex ? 2 : 1;
+  constexpr TileFunction<T> table[3][sizeof...(I)] = {
+      {tile<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
+      {tile<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...},
+      {tile<T, Complex, Order, (I + 1) * kStep, 1, true>...}};
+  return table[width][rows - 1];
+}
+
+// ---- products with few rows and a transposed B: inner products
+// -----------------------------------------------------------------
+
+template <class T>
+TIDU_GEMM_INLINE T total(Vector<T> v) {
+  T part[kLanes<T>];
+  store<T>(part, v);
+  for (int width = kLanes<T> / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+  }
+  return part[0];
+}
+
+/// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
+template <class T, bool Complex, int J>
+void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c) {
+  Vector<T> sum[J][2];
+#pragma GCC unroll 8
+  for (int j = 0; j < J; ++j) sum[j][0] = sum[j][1] = Vector<T>{};
+  using Lanes = std::make_integer_sequence<int, kLanes<T>>;
+  const auto add = [&](Vector<T> av, int j, Vector<T> bv) __attribute__((always_inline)) {
+    if constexpr (Complex) {  // a b* in the pairs of the first sum, its imaginary part in the second
+      sum[j][0] = av * bv + sum[j][0];
+      sum[j][1] = av * swap_pairs<T>(bv, Lanes{}) + sum[j][1];
+    } else {
+      sum[j][0] = av * bv + sum[j][0];
+    }
+  };
+  Index p = 0;
+  for (; p + kLanes<T> <= k; p += kLanes<T>) {
+    const Vector<T> av = load<T>(a + p);
+#pragma GCC unroll 8
+    for (int j = 0; j < J; ++j) add(av, j, load<T>(b + j * b_stride + p));
+  }
+  if (p < k) {
+    const int rest = static_cast<int>(k - p);
+    const Vector<T> av = load_first<T>(a + p, rest);
+#pragma GCC unroll 8
+    for (int j = 0; j < J; ++j) add(av, j, load_first<T>(b + j * b_stride + p, rest));
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < J; ++j) {
+    if constexpr (Complex) {
+      c[2 * j] = -total<T>(sum[j][0] * alternating_signs<T>(Lanes{}));
+      c[2 * j + 1] = total<T>(sum[j][1]);
+    } else {
+      c[j] = total<T>(sum[j][0]);
+    }
+  }
+}
+
+// ---- whole products
+// ------------------------------------------------------------------------------------------------------------
+
+/// Terms of the sum in one block, and bytes of a block of A, which stays in the second-level cache. Measured:
+/// longer sums write C less often, although a panel of B then takes all of the first-level cache.
+template <bool Complex>
+inline constexpr Index kBlockTerms = Complex ? 256 : 384;
+
+/// Bytes of a row of a block of B.
+inline constexpr Index kBlockWidthBytes = 2048;
+
+/// Bytes of an operand up to which it is read where it is: it then stays in the second-level cache.
+inline constexpr double kNear = 512 * 1024;
+
+/// Rows at such distances fall into the same sets of the caches and each into a page of its own.
+inline constexpr double kPage = 4096;
+
+template <class T, bool Complex>
+struct Product {
+  static constexpr Index kScalars = Complex ? 2 : 1;
+  static constexpr int kRows = kTileRows / static_cast<int>(kScalars);
+  static constexpr Index kWidth = kTileVectors * kLanes<T>;
+  static constexpr Index kTerms = kBlockTerms<Complex>;
+  static constexpr Index kBlockWidth = kBlockWidthBytes / static_cast<Index>(sizeof(T));
+  static constexpr int kWideVectors = Complex ? 4 : 8;
+  static constexpr Index kPadding = 64 / static_cast<Index>(sizeof(T));
+
+  /// The cut of m rows into tiles of nearly the same height.
+  struct Panels {
+    Index least_rows, more;
+    explicit Panels(Index m) : least_rows(m), more(0) {
+      if (m > kRows) {
+        const Index count = ceil_div(m, kRows);
+        least_rows = m / count;
+        more = m % count;
+      }
+    }
+    int rows(Index panel) const { return static_cast<int>(least_rows + (panel < more ? 1 : 0)); }
+  };
+
+  template <AOrder Order>
+  static TIDU_GEMM_INLINE void one_tile(int rows, Index left, Index k, const T* a, Index a_stride, const T* b,
+                                        Index b_stride, T* c, Index ldc, bool accumulate) {
+    const TileWidth kind = left >= kWidth ? whole : left > kWidth - kLanes<T> ? most : narrow;
+    const int last_lanes = static_cast<int>(kind == most     ? left - (kWidth - kLanes<T>)
+                                            : kind == narrow ? left
+                                                             : kLanes<T>);
+    find_tile<T, Complex, Order>(kind, rows, std::make_integer_sequence<int, kRows>{})(
+        k, a, a_stride, b, b_stride, c, ldc, last_lanes, accumulate);
+  }
+
+  /// C (m rows, `width` scalars) = or += A B over k terms, B where it is: one column of tiles after the
+  /// other, each read of B serving all.
+  template <AOrder Order>
+  static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
+                                T* c, Index ldc, bool accumulate) {
+    Index j = 0;
+    if (m == 1) {  // a row of C: all that counts is the reading of B, so wide pieces of its rows
+      for (; j + kWideVectors * kLanes<T> <= width; j += kWideVectors * kLanes<T>) {
+        tile<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(k, a, lda, b + j, ldb, c + j,
+                                                                                 ldc, 0, accumulate);
+      }
+    }
+    const Panels panels(m);
+    for (; j < width; j += kWidth) {
+      for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+        one_tile<Order>(panels.rows(panel), width - j, k, a + i * (Order == AOrder::rows ? lda : kScalars),
+                        lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+      }
+    }
+  }
+
+  /// Likewise with B in panels: one row of tiles after the other, so that its rows of A stay in the
+  /// first-level cache and B comes from the second in order. The rows of A are copied to `room_a`, where that
+  /// is given.
+  template <AOrder Order>
+  static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, T* c,
+                              Index ldc, bool accumulate, T* room_a) {
+    const Panels panels(m);
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const int rows = panels.rows(panel);
+      const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
+      Index a_stride = lda;
+      if (room_a != nullptr) {
+        if constexpr (Order == AOrder::rows) {
+          a_stride = k * kScalars + kPadding;
+          for (Index r = 0; r < rows; ++r) copy<T>(ai + r * lda, room_a + r * a_stride, k * kScalars);
+        } else {
+          a_stride = rows * kScalars;
+          for (Index p = 0; p < k; ++p) copy<T>(ai + p * lda, room_a + p * a_stride, a_stride);
+        }
+        ai = room_a;
+      }
+      for (Index j = 0; j < width; j += kWidth) {
+        one_tile<Order>(rows, width - j, k, ai, a_stride, b + j * k, kWidth, c + i * ldc + j, ldc,
+                        accumulate);
+      }
+    }
+  }
+
+  static void pack_b(const T* b, Index ldb, bool trans, Index k, Index width, T* to) {
+    if (trans) {
+      constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
+      for (Index j = 0; j < width; j += kWidth) {
+        transpose_copy<kBytes>(least(kWidth, width - j) / kScalars, k,
+                               reinterpret_cast<const char*>(b + j / kScalars * ldb),
+                               ldb * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to + j * k),
+                               kWidth * static_cast<Index>(sizeof(T)));
+      }
+      return;
+    }
+    for (Index p = 0; p < k; ++p) {
+      Index j = 0;
+      for (; j + kWidth <= width; j += kWidth) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kTileVectors; ++v) {
+          store<T>(to + j * k + p * kWidth + v * kLanes<T>, load<T>(b + p * ldb + j + v * kLanes<T>));
+        }
+      }
+      if (j < width) copy<T>(b + p * ldb + j, to + j * k + p * kWidth, width - j);
+    }
+  }
+
+  /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
+  /// this piece, decides the method, so that pieces sum as the whole would.
+  static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
+                  const T* b, Index ldb, T* c, Index ldc) {
+    const Index width = n * kScalars;
+    if (k == 0) {
+      for (Index i = 0; i < m; ++i)
+        __builtin_memset(c + i * ldc, 0, static_cast<std::size_t>(width) * sizeof(T));
+      return;
+    }
+    if (trans_b && !trans_a && m0 <= 2) {
+      for (Index i = 0; i < m; ++i) {
+        const T* ai = a + i * lda;
+        Index j = 0;
+        for (; j + 4 <= n; j += 4) {
+          inner_products<T, Complex, 4>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars);
+        }
+        for (; j < n; ++j)
+          inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars);
+      }
+      return;
+    }
+    const auto is_far = [](Index rows, Index ld) {
+      const double row_bytes = static_cast<double>(ld) * sizeof(T);
+      return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
+    };
+    const bool pack_the_b = trans_b || (is_far(k, ldb) && m > kRows);
+    if (!pack_the_b) {
+      for (Index p = 0; p < k; p += kTerms) {
+        const Index terms = least(kTerms, k - p);
+        if (trans_a) {
+          multiply_in_place<AOrder::columns>(m, width, terms, a + p * lda, lda, b + p * ldb, ldb, c, ldc,
+                                             p > 0);
+        } else {
+          multiply_in_place<AOrder::rows>(m, width, terms, a + p * kScalars, lda, b + p * ldb, ldb, c, ldc,
+                                          p > 0);
+        }
+      }
+      return;
+    }
+    const bool pack_the_a = is_far(trans_a ? k : m, lda) && width >= 3 * kWidth && m > kRows;
+    const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
+                most_terms = least(k, kTerms);
+    const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);
+    T* room_b = static_cast<T*>(gemm_workspace((a_scalars + b_scalars) * static_cast<Index>(sizeof(T))));
+    T* room_a = pack_the_a ? room_b + b_scalars : nullptr;
+    for (Index j = 0; j < width; j += block_width) {
+      const Index w = least(block_width, width - j);
+      for (Index p = 0; p < k; p += kTerms) {
+        const Index terms = least(kTerms, k - p);
+        pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
+               room_b);
+        if (trans_a) {
+          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, room_b, c + j, ldc, p > 0, room_a);
+        } else {
+          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, room_b, c + j, ldc, p > 0,
+                                        room_a);
+        }
+      }
+    }
+  }
+
+  static void run(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c) {
+    const Index m = range.row_end - range.row_begin, n = range.column_end - range.column_begin;
+    const Index lda = call.lda * kScalars, ldb = call.ldb * kScalars, ldc = call.ldc * kScalars;
+    const T* a0 =
+        static_cast<const T*>(a) + (call.trans_a ? range.row_begin * kScalars : range.row_begin * lda);
+    const T* b0 =
+        static_cast<const T*>(b) + (call.trans_b ? range.column_begin * ldb : range.column_begin * kScalars);
+    T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
+    for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+      one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
+          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc);
+    }
+  }
+};
+
+extern const GemmKernel kernels[6];  // by GemmType; null where the build lacks the flags
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -1,0 +1,215 @@
+// The vectors of one instruction set, and the copies that bring B into panels. Included by gemm_kernels.hpp
+// alone, which says what TIDU_GEMM_ISA is; the flags of the file being compiled decide what a vector is.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+using Index = std::int64_t;
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64, kTileRows = 14, kTileVectors = 2;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32, kTileRows = 6, kTileVectors = 2;
+#else
+inline constexpr int kVectorBytes = 16, kTileRows = 6, kTileVectors = 2;
+#endif
+
+#define TIDU_GEMM_INLINE inline __attribute__((always_inline))
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+template <class T>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+TIDU_GEMM_INLINE Index least(Index x, Index y) { return x < y ? x : y; }
+TIDU_GEMM_INLINE Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
+
+// ---- vectors
+// -------------------------------------------------------------------------------------------------------------------
+
+template <class T>
+TIDU_GEMM_INLINE Vector<T> load(const T* p) {
+  Vector<T> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class T>
+TIDU_GEMM_INLINE void store(T* p, Vector<T> v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+#if defined(__AVX512F__)
+/// The first `count` lanes (1 to all), the others zero and not touched in memory.
+template <class T>
+TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
+  if constexpr (sizeof(T) == 4) {
+    return reinterpret_cast<Vector<T>>(
+        _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << count) - 1u), p));
+  } else {
+    return reinterpret_cast<Vector<T>>(
+        _mm512_maskz_loadu_epi64(static_cast<__mmask8>((1u << count) - 1u), p));
+  }
+}
+
+template <class T>
+TIDU_GEMM_INLINE void store_first(T* p, Vector<T> v, int count) {
+  if constexpr (sizeof(T) == 4) {
+    _mm512_mask_storeu_epi32(p, static_cast<__mmask16>((1u << count) - 1u), reinterpret_cast<__m512i>(v));
+  } else {
+    _mm512_mask_storeu_epi64(p, static_cast<__mmask8>((1u << count) - 1u), reinterpret_cast<__m512i>(v));
+  }
+}
+#elif defined(__AVX2__)
+TIDU_GEMM_INLINE __m256i first_lanes32(int count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+TIDU_GEMM_INLINE __m256i first_lanes64(int count) {
+  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+
+/// The first `count` lanes (1 to all), the others zero and not touched in memory.
+template <class T>
+TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
+  if constexpr (sizeof(T) == 4) {
+    return reinterpret_cast<Vector<T>>(
+        _mm256_maskload_epi32(reinterpret_cast<const int*>(p), first_lanes32(count)));
+  } else {
+    return reinterpret_cast<Vector<T>>(
+        _mm256_maskload_epi64(reinterpret_cast<const long long*>(p), first_lanes64(count)));
+  }
+}
+
+template <class T>
+TIDU_GEMM_INLINE void store_first(T* p, Vector<T> v, int count) {
+  if constexpr (sizeof(T) == 4) {
+    _mm256_maskstore_epi32(reinterpret_cast<int*>(p), first_lanes32(count), reinterpret_cast<__m256i>(v));
+  } else {
+    _mm256_maskstore_epi64(reinterpret_cast<long long*>(p), first_lanes64(count),
+                           reinterpret_cast<__m256i>(v));
+  }
+}
+#else
+/// The first `count` lanes (1 to all), the others zero and not touched in memory.
+template <class T>
+TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
+  Vector<T> v = {};
+  for (int i = 0; i < count; ++i) v[i] = p[i];
+  return v;
+}
+
+template <class T>
+TIDU_GEMM_INLINE void store_first(T* p, Vector<T> v, int count) {
+  for (int i = 0; i < count; ++i) p[i] = v[i];
+}
+#endif
+
+template <class T, int... I>
+TIDU_GEMM_INLINE Vector<T> swap_pairs(Vector<T> v, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, (I ^ 1)...);
+}
+
+template <class T, int... I>
+TIDU_GEMM_INLINE Vector<T> alternating_signs(std::integer_sequence<int, I...>) {
+  return Vector<T>{static_cast<T>(I % 2 == 0 ? -1 : 1)...};
+}
+
+/// Of interleaved complex numbers (p, q) those times i: (-q, p).
+template <class T>
+TIDU_GEMM_INLINE Vector<T> times_i(Vector<T> v) {
+  using Lanes = std::make_integer_sequence<int, kLanes<T>>;
+  return swap_pairs<T>(v, Lanes{}) * alternating_signs<T>(Lanes{});
+}
+
+// ---- copies of B
+// ---------------------------------------------------------------------------------------------------------------
+
+/// A transposed square of 32 bytes by 32 bytes, elements of 4 bytes (8 x 8) or 8 bytes (4 x 4).
+typedef std::uint32_t Words __attribute__((vector_size(32)));
+typedef std::uint64_t LongWords __attribute__((vector_size(32)));
+
+TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char* to, Index to_bytes,
+                                       std::integral_constant<int, 4>) {
+  Words r[8];
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(&r[i], from + i * from_bytes, 32);
+  Words s[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    r[i + 1] = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    r[i + 2] = __builtin_shufflevector(s[i + 1], s[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    r[i + 3] = __builtin_shufflevector(s[i + 1], s[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; ++i) {
+    const Words low = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    const Words high = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    __builtin_memcpy(to + i * to_bytes, &low, 32);
+    __builtin_memcpy(to + (i + 4) * to_bytes, &high, 32);
+  }
+}
+
+TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char* to, Index to_bytes,
+                                       std::integral_constant<int, 8>) {
+  LongWords r[4];
+  for (int i = 0; i < 4; ++i) __builtin_memcpy(&r[i], from + i * from_bytes, 32);
+  const LongWords s0 = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6);
+  const LongWords s1 = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+  const LongWords s2 = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6);
+  const LongWords s3 = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+  r[0] = __builtin_shufflevector(s0, s2, 0, 1, 4, 5);
+  r[1] = __builtin_shufflevector(s1, s3, 0, 1, 4, 5);
+  r[2] = __builtin_shufflevector(s0, s2, 2, 3, 6, 7);
+  r[3] = __builtin_shufflevector(s1, s3, 2, 3, 6, 7);
+  for (int i = 0; i < 4; ++i) __builtin_memcpy(to + i * to_bytes, &r[i], 32);
+}
+
+/// to[p, j] = from[j, p] for j < n, p < k, elements of Bytes bytes, rows at the given distances in bytes.
+template <int Bytes>
+void transpose_copy(Index n, Index k, const char* from, Index from_bytes, char* to, Index to_bytes) {
+  constexpr Index kSide = Bytes <= 8 ? 32 / Bytes : 1;
+  for (Index j = 0; j < n; j += kSide) {
+    Index p = 0;
+    if constexpr (kSide > 1) {
+      if (j + kSide <= n) {
+        for (; p + kSide <= k; p += kSide) {
+          transpose_square(from + j * from_bytes + p * Bytes, from_bytes, to + p * to_bytes + j * Bytes,
+                           to_bytes, std::integral_constant<int, Bytes>{});
+        }
+      }
+    }
+    for (; p < k; ++p) {
+      for (Index i = j; i < least(j + kSide, n); ++i) {
+        __builtin_memcpy(to + p * to_bytes + i * Bytes, from + i * from_bytes + p * Bytes, Bytes);
+      }
+    }
+  }
+}
+
+/// `count` elements, whole vectors first.
+template <class T>
+TIDU_GEMM_INLINE void copy(const T* from, T* to, Index count) {
+  Index i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) store<T>(to + i, load<T>(from + i));
+  if (i < count)
+    store_first<T>(to + i, load_first<T>(from + i, static_cast<int>(count - i)), static_cast<int>(count - i));
+}
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

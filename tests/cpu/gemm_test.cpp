@@ -1,0 +1,246 @@
+// Products against plain loops: all types, transposes, sizes on both sides of every tile and block, batches,
+// threads, and refusals. The operands are small integers, whose sums are exact in every type, so results must
+// be equal.
+#include "cpu/gemm.hpp"
+
+#include <doctest/doctest.h>
+
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace tidu::cpu_detail;
+using Index = std::int64_t;
+
+namespace {
+
+template <class T>
+struct TypeOf;
+template <>
+struct TypeOf<float> {
+  static constexpr GemmType value = GemmType::f32;
+};
+template <>
+struct TypeOf<double> {
+  static constexpr GemmType value = GemmType::f64;
+};
+template <>
+struct TypeOf<std::complex<float>> {
+  static constexpr GemmType value = GemmType::c64;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+  static constexpr GemmType value = GemmType::c128;
+};
+template <>
+struct TypeOf<std::int32_t> {
+  static constexpr GemmType value = GemmType::i32;
+};
+template <>
+struct TypeOf<std::int64_t> {
+  static constexpr GemmType value = GemmType::i64;
+};
+
+template <class T>
+T random_element(std::mt19937& random) {
+  std::uniform_int_distribution<int> digit(-9, 9);
+  if constexpr (requires { typename T::value_type; }) {
+    const auto re = static_cast<typename T::value_type>(digit(random));
+    return T(re, static_cast<typename T::value_type>(digit(random)));
+  } else {
+    return static_cast<T>(digit(random));
+  }
+}
+
+template <class T>
+std::vector<T> random_elements(Index count, std::mt19937& random) {
+  std::vector<T> v(static_cast<std::size_t>(count));
+  for (T& x : v) x = random_element<T>(random);
+  return v;
+}
+
+template <class T>
+void plain_product(const GemmCall& g, const T* a, const T* b, T* c) {
+  for (Index q = 0; q < g.batch; ++q) {
+    for (Index i = 0; i < g.m; ++i) {
+      for (Index j = 0; j < g.n; ++j) {
+        T sum{};
+        for (Index p = 0; p < g.k; ++p) {
+          sum += a[q * g.stride_a + (g.trans_a ? p * g.lda + i : i * g.lda + p)] *
+                 b[q * g.stride_b + (g.trans_b ? j * g.ldb + p : p * g.ldb + j)];
+        }
+        c[q * g.stride_c + i * g.ldc + j] = sum;
+      }
+    }
+  }
+}
+
+GemmCall make_call(GemmType type, bool trans_a, bool trans_b, Index m, Index n, Index k, Index gap = 0) {
+  GemmCall g;
+  g.type = type;
+  g.trans_a = trans_a;
+  g.trans_b = trans_b;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.lda = (trans_a ? m : k) + gap;
+  g.ldb = (trans_b ? k : n) + gap;
+  g.ldc = n + gap;
+  g.stride_a = (trans_a ? k : m) * g.lda;
+  g.stride_b = (trans_b ? n : k) * g.ldb;
+  g.stride_c = m * g.ldc;
+  return g;
+}
+
+std::string describe(const GemmCall& g, int threads, GemmIsa isa) {
+  return "type " + std::to_string(static_cast<int>(g.type)) + (g.trans_a ? " t " : " n ") +
+         (g.trans_b ? "t " : "n ") + std::to_string(g.m) + " " + std::to_string(g.n) + " " +
+         std::to_string(g.k) + " batch " + std::to_string(g.batch) + " threads " + std::to_string(threads) +
+         " isa " + std::to_string(static_cast<int>(isa));
+}
+
+/// Equal to the plain product, nothing written between the rows of C or after it.
+template <class T>
+void check_product(const GemmCall& g, int threads, std::mt19937& random, GemmIsa isa = GemmIsa::avx512) {
+  const auto a = random_elements<T>(g.batch * g.stride_a + g.m * g.lda + g.k * g.lda + 1, random);
+  const auto b = random_elements<T>(g.batch * g.stride_b + g.n * g.ldb + g.k * g.ldb + 1, random);
+  auto got = random_elements<T>(g.batch * g.stride_c + g.m * g.ldc + 64, random);
+  auto expected = got;
+  plain_product(g, a.data(), b.data(), expected.data());
+  GemmPlan(g, threads, isa).run(a.data(), b.data(), got.data());
+  CHECK_MESSAGE(got == expected, describe(g, threads, isa));
+}
+
+template <class T>
+void check_all_shapes(GemmIsa isa) {
+  std::mt19937 random(7);
+  const Index sizes[] = {1, 2, 3, 5, 7, 8, 13, 15, 17, 31, 33, 50};
+  std::uniform_int_distribution<std::size_t> pick(0, std::size(sizes) - 1);
+  std::bernoulli_distribution coin;
+  for (int trial = 0; trial < 150; ++trial) {
+    const bool trans_a = coin(random), trans_b = coin(random);
+    const Index m = sizes[pick(random)], n = sizes[pick(random)], k = sizes[pick(random)];
+    check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k, coin(random) ? 3 : 0), 1, random,
+                     isa);
+  }
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 4, 4, 4), 1, random, isa);
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 1, 601, 70), 2, random, isa);
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 601, 1, 70), 2, random, isa);
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 45, 300, 800), 2, random, isa);
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 61, 37, 90, 1024), 3, random, isa);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("products equal plain loops, with every instruction set", T, float, double,
+                   std::complex<float>, std::complex<double>, std::int32_t, std::int64_t) {
+  for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) check_all_shapes<T>(isa);
+}
+
+TEST_CASE("integers wrap") {
+  const std::int64_t a[] = {std::numeric_limits<std::int64_t>::max(), 3}, b[] = {2, 5};
+  std::int64_t c = 0;
+  gemm(make_call(GemmType::i64, false, false, 1, 1, 2), a, b, &c, 1);
+  CHECK(c == 13);
+}
+
+TEST_CASE_TEMPLATE("batches, shared operands and interleaved members", T, float, std::complex<double>,
+                   std::int32_t) {
+  std::mt19937 random(11);
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      for (const int threads : {1, 2, 3}) {
+        GemmCall g = make_call(TypeOf<T>::value, trans_a, trans_b, 9, 20, 33, 1);
+        g.batch = 7;
+        check_product<T>(g, threads, random);
+        g.stride_b = 0;
+        check_product<T>(g, threads, random);
+        g.stride_a = 0;
+        check_product<T>(g, threads, random);
+        g = make_call(TypeOf<T>::value, trans_a, trans_b, 40, 40, 40);
+        g.batch = 5;
+        g.ldc = 5 * 40;
+        g.stride_c = 40;
+        check_product<T>(g, threads, random);
+      }
+    }
+  }
+}
+
+TEST_CASE("empty products write nothing, empty sums write zeros") {
+  std::mt19937 random(13);
+  for (const Index m : {0, 3}) {
+    for (const Index n : {0, 1, 5}) {
+      for (const Index k : {0, 4}) {
+        for (const bool trans_b : {false, true}) {
+          check_product<double>(make_call(GemmType::f64, false, trans_b, m, n, k), 2, random);
+          check_product<std::complex<float>>(make_call(GemmType::c64, true, trans_b, m, n, k), 1, random);
+        }
+      }
+    }
+  }
+  GemmCall none = make_call(GemmType::f32, false, false, 4, 4, 4);
+  none.batch = 0;
+  gemm(none, nullptr, nullptr, nullptr, 2);
+  gemm(make_call(GemmType::f32, false, false, 0, 4, 0), nullptr, nullptr, nullptr, 1);
+}
+
+TEST_CASE("threads change no bit, and pieces may be run one by one") {
+  std::mt19937 random(17);
+  std::normal_distribution<float> normal;
+  const Index m = 150, n = 210, k = 900;
+  std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
+  for (float& x : a) x = normal(random);
+  for (float& x : b) x = normal(random);
+  for (const bool trans_b : {false, true}) {
+    for (const Index rows : {Index{1}, Index{2}, m}) {
+      const GemmCall g = make_call(GemmType::f32, false, trans_b, rows, n, k);
+      std::vector<float> one(static_cast<std::size_t>(rows * n)), more(one), pieces(one);
+      gemm(g, a.data(), b.data(), one.data(), 1);
+      for (const int threads : {2, 3, 5, 16}) {
+        gemm(g, a.data(), b.data(), more.data(), threads);
+        CHECK(one == more);
+        const GemmPlan plan(g, threads);
+        CHECK(plan.pieces() <= threads);
+        for (int i = plan.pieces(); i-- > 0;) plan.run_piece(i, a.data(), b.data(), pieces.data());
+        CHECK(one == pieces);
+      }
+    }
+  }
+}
+
+TEST_CASE("sizes that contradict one another are refused by name") {
+  const auto refused = [](auto&& change, const char* part) {
+    GemmCall g = make_call(GemmType::f32, false, false, 4, 5, 6);
+    g.batch = 2;
+    change(g);
+    std::string message;
+    try {
+      gemm(g, nullptr, nullptr, nullptr, 1);
+    } catch (const GemmError& error) {
+      message = error.what();
+    }
+    CHECK_MESSAGE(message.find(part) != std::string::npos, message);
+  };
+  refused([](GemmCall& g) { g.m = -1; }, "m >= 0, got -1");
+  refused([](GemmCall& g) { g.lda = 5; }, "leading dimension of A of at least 6, got 5");
+  refused([](GemmCall& g) { g.ldb = 4; }, "leading dimension of B of at least 5, got 4");
+  refused([](GemmCall& g) { g.ldc = 4; }, "leading dimension of C of at least 5, got 4");
+  refused([](GemmCall& g) { g.stride_c = 19; }, "do not overlap, got stride_c 19");
+  refused([](GemmCall& g) { g.stride_a = std::numeric_limits<Index>::max(); },
+          "bytes of A to fit in an int64");
+  refused([](GemmCall& g) { g.m = g.lda = Index{1} << 40; }, "to fit in an int64");
+}
+
+TEST_CASE("the code that runs has a name") {
+  CHECK(std::string(gemm_library(make_call(GemmType::f32, false, false, 2, 2, 2), 1)).rfind("tidu/", 0) == 0);
+}
