@@ -84,8 +84,6 @@ class Values {
   const Value* end() const { return data() + size_; }
   Value& operator[](std::size_t i) { return data()[i]; }
   const Value& operator[](std::size_t i) const { return data()[i]; }
-  operator std::span<const Value>() const { return {data(), size_}; }
-  operator std::span<Value>() { return {data(), size_}; }
 
  private:
   std::array<Value, 4> small_{};
