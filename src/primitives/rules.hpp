@@ -12,6 +12,9 @@ namespace tidu::prim {
 void infer_same_type(InferContext& c);
 /// All operands of one type; the result is bool of that shape.
 void infer_comparison(InferContext& c);
+/// Type(dtype, shape), for a shape that an attribute gives; one that is no shape is refused in the name of
+/// the op.
+Type make_type(const InferContext& c, DType dtype, const Shape& shape);
 
 // --- batch rules (leading axis)
 /// The operand with the leading axis: itself when batched, else broadcast to it.

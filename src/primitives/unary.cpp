@@ -1,0 +1,192 @@
+// unary.cpp - records of the elementary functions of one operand: arithmetic, roots, powers, exponentials,
+// logarithms, circular and hyperbolic functions. z = f(x), dz = f'(x) dx: one linear operation each, all else
+// is residual.
+#include <numbers>
+
+#include "primitives/elementwise_rules.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr Primitive unary(std::string_view name, Trait traits, Primitive::InferRule infer,
+                          Primitive::JvpRule jvp) {
+  return {.name = name,
+          .traits = Trait::elementwise | traits,
+          .infer = infer,
+          .jvp = jvp,
+          .batch = batch_elementwise};
+}
+
+// An analytic function of floating and complex numbers.
+constexpr Primitive analytic(std::string_view name, Primitive::JvpRule jvp) {
+  return unary(name, Trait::inexact, infer_of<kinds::inexact>, jvp);
+}
+
+void infer_abs(InferContext& c) {
+  require_kind(c, 0, kinds::number);
+  c.result(c.operand(0).with_dtype(real_dtype(c.operand(0).dtype())));
+}
+
+void infer_integer_pow(InferContext& c) {
+  require_kind(c, 0, kinds::number);
+  c.require(c.op().integer("y") >= 0 || is_inexact(c.operand(0).dtype()),
+            "expected a floating or complex operand for the negative power y=", c.op().integer("y"), ", got ",
+            c.operand(0));
+  c.result(c.operand(0));
+}
+
+constexpr AttributeSpec integer_pow_attributes[] = {{.name = "y", .kind = AttributeKind::integer}};
+
+}  // namespace
+
+// z = -x             linear: ct_x = -ct
+constinit const Primitive neg{
+    .name = "neg",
+    .traits = Trait::elementwise,
+    .linearity = linearity::linear,
+    .infer = infer_of<kinds::number>,
+    .transpose = [](TransposeContext& c) -> Derivatives { return ops::neg(*c.cotangent()); },
+    .batch = batch_elementwise};
+
+// z = |x|            real: dz = sign(x) dx, complex: dz = Re(conj(sign(x)) dx); 0 at 0
+constinit const Primitive abs = unary("abs", Trait::none, infer_abs, [](JvpContext& c) -> Derivatives {
+  const Value slope = ops::sign(x_of(c));
+  return is_complex(slope.dtype()) ? ops::real(t_of(c) * ops::conj(slope)) : t_of(c) * slope;
+});
+
+// z = x / |x|, 0 at 0          real: dz = 0, complex: dz = i z Im(dx / x), 0 at 0
+constinit const Primitive sign =
+    unary("sign", Trait::none, infer_of<kinds::number>, [](JvpContext& c) -> Derivatives {
+      const Value x = x_of(c);
+      if (!is_complex(x.dtype())) return std::nullopt;
+      const Value safe = ops::select_n(ops::eq(x, like(x, 0.0)), x, like(x, 1.0));
+      const Value angle = ops::imag(t_of(c) / safe);
+      return ops::complex(tidu::zeros(c.emitter(), angle.type()), angle) * z_of(c);
+    });
+
+// z = x^2            dz = 2 x dx
+constinit const Primitive square =
+    unary("square", Trait::none, infer_of<kinds::number>,
+          [](JvpContext& c) -> Derivatives { return t_of(c) * (like(x_of(c), 2.0) * x_of(c)); });
+
+// z = 1 / x          dz = -z^2 dx
+constinit const Primitive reciprocal =
+    analytic("reciprocal", [](JvpContext& c) -> Derivatives { return t_of(c) * -ops::square(z_of(c)); });
+
+// z = x^y            dz = y x^(y-1) dx
+constinit const Primitive integer_pow{
+    .name = "integer_pow",
+    .attributes = integer_pow_attributes,
+    .traits = Trait::elementwise,
+    .infer = infer_integer_pow,
+    .jvp = [](JvpContext& c) -> Derivatives {
+      const std::int64_t y = c.op().integer("y");
+      const Value x = x_of(c);
+      if (y == 0) return std::nullopt;
+      if (y == 1) return t_of(c);
+      const Value power = y == 2 ? x : y == 3 ? ops::square(x) : ops::integer_pow(x, y - 1);
+      return t_of(c) * (like(x, static_cast<double>(y)) * power);
+    },
+    .batch = batch_elementwise};
+
+// z = x^(1/2)        dz = dx / (2 z)
+constinit const Primitive sqrt =
+    analytic("sqrt", [](JvpContext& c) -> Derivatives { return t_of(c) * (like(z_of(c), 0.5) / z_of(c)); });
+
+// z = x^(-1/2)       dz = -z / (2 x) dx
+constinit const Primitive rsqrt = analytic("rsqrt", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * (like(z_of(c), -0.5) * (z_of(c) / x_of(c)));
+});
+
+// z = x^(1/3)        dz = dx / (3 z^2)
+constinit const Primitive cbrt = unary(
+    "cbrt", Trait::inexact, infer_of<Kinds::floats>,
+    [](JvpContext& c) -> Derivatives { return t_of(c) * (like(z_of(c), 1.0 / 3.0) / ops::square(z_of(c))); });
+
+// z = e^x            dz = z dx
+constinit const Primitive exp =
+    analytic("exp", [](JvpContext& c) -> Derivatives { return t_of(c) * z_of(c); });
+
+// z = 2^x            dz = z ln 2 dx
+constinit const Primitive exp2 = analytic("exp2", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * (like(z_of(c), std::numbers::ln2) * z_of(c));
+});
+
+// z = e^x - 1        dz = (z + 1) dx
+constinit const Primitive expm1 =
+    analytic("expm1", [](JvpContext& c) -> Derivatives { return t_of(c) * (z_of(c) + like(z_of(c), 1.0)); });
+
+// z = ln x           dz = dx / x
+constinit const Primitive log =
+    analytic("log", [](JvpContext& c) -> Derivatives { return t_of(c) / x_of(c); });
+
+// z = ln(1 + x)      dz = dx / (1 + x)
+constinit const Primitive log1p =
+    analytic("log1p", [](JvpContext& c) -> Derivatives { return t_of(c) / (x_of(c) + like(x_of(c), 1.0)); });
+
+// z = sin x          dz = cos x dx
+constinit const Primitive sin =
+    analytic("sin", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::cos(x_of(c)); });
+
+// z = cos x          dz = -sin x dx
+constinit const Primitive cos =
+    analytic("cos", [](JvpContext& c) -> Derivatives { return t_of(c) * -ops::sin(x_of(c)); });
+
+// z = tan x          dz = (1 + z^2) dx
+constinit const Primitive tan = analytic("tan", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * (like(z_of(c), 1.0) + ops::square(z_of(c)));
+});
+
+// z = asin x         dz = dx / sqrt(1 - x^2)
+constinit const Primitive asin = analytic("asin", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * ops::rsqrt(like(x_of(c), 1.0) - ops::square(x_of(c)));
+});
+
+// z = acos x         dz = -dx / sqrt(1 - x^2)
+constinit const Primitive acos = analytic("acos", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * -ops::rsqrt(like(x_of(c), 1.0) - ops::square(x_of(c)));
+});
+
+// z = atan x         dz = dx / (1 + x^2)
+constinit const Primitive atan = analytic("atan", [](JvpContext& c) -> Derivatives {
+  return t_of(c) / (like(x_of(c), 1.0) + ops::square(x_of(c)));
+});
+
+// z = sinh x         dz = cosh x dx
+constinit const Primitive sinh =
+    analytic("sinh", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::cosh(x_of(c)); });
+
+// z = cosh x         dz = sinh x dx
+constinit const Primitive cosh =
+    analytic("cosh", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::sinh(x_of(c)); });
+
+// z = tanh x         dz = (1 - z^2) dx
+constinit const Primitive tanh = analytic("tanh", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * (like(z_of(c), 1.0) - ops::square(z_of(c)));
+});
+
+// z = asinh x        dz = dx / sqrt(x^2 + 1)
+constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * ops::rsqrt(ops::square(x_of(c)) + like(x_of(c), 1.0));
+});
+
+// z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); the roots are apart for the sake of complex x with
+// Re x < 0
+constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
+  const Value x = x_of(c), one = like(x, 1.0);
+  if (is_complex(x.dtype())) return t_of(c) * (ops::rsqrt(x - one) * ops::rsqrt(x + one));
+  return t_of(c) * ops::rsqrt((x - one) * (x + one));
+});
+
+// z = atanh x        dz = dx / ((1 - x) (1 + x))
+constinit const Primitive atanh = analytic("atanh", [](JvpContext& c) -> Derivatives {
+  const Value one = like(x_of(c), 1.0);
+  return t_of(c) / ((one - x_of(c)) * (one + x_of(c)));
+});
+
+// z = 1 / (1 + e^-x)           dz = z (1 - z) dx
+constinit const Primitive logistic = analytic("logistic", [](JvpContext& c) -> Derivatives {
+  return t_of(c) * (z_of(c) * (like(z_of(c), 1.0) - z_of(c)));
+});
+
+}  // namespace tidu::prim
