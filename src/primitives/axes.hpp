@@ -1,0 +1,64 @@
+// axes.hpp - what the structural records share: checks of axes and extents in type rules, arithmetic on lists
+// of axes, and the transpositions that batch rules need. No axis that has not been checked is used as an
+// index, and no sum or product of extents is formed without a check: attributes may come from a stranger's
+// dump.
+#pragma once
+
+#include <string_view>
+
+#include "tidu/graph/infer.hpp"
+#include "tidu/graph/rules.hpp"
+
+namespace tidu::prim {
+
+// --- type rules
+/// Axes in [0, rank) without repetition, in any order; `what` names the attribute in messages.
+void require_axes(const InferContext& c, std::string_view what, const Ints& axes, std::size_t rank);
+/// One axis in [0, rank).
+void require_axis(const InferContext& c, std::string_view what, std::int64_t axis, std::size_t rank);
+/// Operand `i` is integer, floating or complex.
+void require_numeric(const InferContext& c, std::size_t i);
+/// Operand `i` is integer or floating.
+void require_real(const InferContext& c, std::size_t i);
+/// Operand `i` is i32 or i64.
+void require_integer(const InferContext& c, std::size_t i);
+/// A result of that type; one that is too large is refused in the op's name.
+void give(InferContext& c, DType dtype, const Shape& shape);
+
+/// a + b and a * b, or a refusal in the op's name where int64 cannot hold them.
+std::int64_t checked_add(const InferContext& c, std::int64_t a, std::int64_t b);
+std::int64_t checked_mul(const InferContext& c, std::int64_t a, std::int64_t b);
+
+// --- lists of axes
+/// first, first + 1, …, last - 1.
+Ints range(std::int64_t first, std::int64_t last);
+/// The axes of [0, rank) that are not in `axes`, ascending.
+Ints remaining(std::size_t rank, const Ints& axes);
+/// The same, and not in `more` either.
+Ints remaining(std::size_t rank, const Ints& axes, const Ints& more);
+/// Every axis plus one: where it stands behind a leading axis.
+Ints shifted(Ints axes);
+/// The concatenation of lists.
+Ints joined(std::initializer_list<Ints> lists);
+/// `leading` before the entries of `list`.
+Ints prepended(std::int64_t leading, const Ints& list);
+/// The permutation that undoes `permutation`.
+Ints inverse_permutation(const Ints& permutation);
+/// Extents of `shape` at `axes`.
+Shape extents_at(const Shape& shape, const Ints& axes);
+
+// --- emitting functions
+/// Axes that are negative count from the end of `rank` axes; what is out of range stays as it is, for the
+/// type rule to refuse.
+std::int64_t normal_axis(std::int64_t axis, std::size_t rank);
+Ints normal_axes(Ints axes, std::size_t rank);
+
+// --- rules
+/// x with axis `from` moved to place `to`; x itself when they are one.
+Value move_axis(Value x, std::size_t from, std::size_t to);
+/// x without the axes of `reduced`, spread over them again to `shape`.
+Value spread(Value x, const Shape& shape, const Ints& reduced);
+/// The primitive of `c` on `operands`, which keeps none of the old attributes but those given.
+Value emit_same(const BatchContext& c, Attributes attributes, std::initializer_list<Value> operands);
+
+}  // namespace tidu::prim

@@ -1,0 +1,86 @@
+// reduce_prod.cpp - the product over axes. Its derivative needs, for each element, the product of all others;
+// a division would be wrong at zeros, so these products are built along a binary tree: multiplications only,
+// right with any number of zeros, and themselves differentiable to any order.
+#include <algorithm>
+
+#include "axes.hpp"
+#include "reductions.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+// Elements [first, first + count) of the last axis.
+Value part(Value x, std::int64_t first, std::int64_t count) {
+  Ints start(x.rank(), 0);
+  Ints limit = x.shape();
+  start.back() = first;
+  limit.back() = first + count;
+  return ops::slice(x, start, limit);
+}
+
+// Note [Products of all others]: on the way up, each level multiplies its first half with its second (with
+// ones appended where the count is odd). On the way down, the others of an element are the others of its
+// parent times its sibling. 3 n multiplications in 2 log2(n) operations.
+Value products_of_others(Value x) {
+  struct Level {
+    Value left, right;
+    std::int64_t count;
+  };
+  Emitter& emitter = *x.emitter();
+  std::vector<Level> levels;
+  for (std::int64_t n = x.shape().back(); n > 1; n = (n + 1) / 2) {
+    const std::int64_t half = (n + 1) / 2;
+    const Value left = part(x, 0, half);
+    Value right = part(x, half, n - half);
+    if (n % 2 != 0) {
+      IntLists one_more(x.rank(), Ints{0, 0, 0});
+      one_more.back()[1] = 1;
+      right = ops::pad(right, ops::full(emitter, Type(x.dtype()), 1.0), one_more);
+    }
+    levels.push_back({left, right, n});
+    if (half > 1) x = ops::mul(left, right);
+  }
+  if (levels.empty()) return ops::full_like(x, 1.0);
+  std::optional<Value> others;
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+    const Value of_left = others ? ops::mul(*others, level->right) : level->right;
+    const Value of_right = others ? ops::mul(*others, level->left) : level->left;
+    const std::int64_t half = (level->count + 1) / 2;
+    const std::vector<Value> halves{of_left, part(of_right, 0, level->count - half)};
+    others = ops::concatenate(halves, -1);
+  }
+  return *others;
+}
+
+// The axes that are reduced, side by side at the end as one, and back.
+Value others_of(Value x, const Ints& axes) {
+  const Ints kept = remaining(x.rank(), axes);
+  const Ints order = joined({kept, axes});
+  const Value moved = ops::transpose(x, order);
+  Shape flat = extents_at(x.shape(), kept);
+  flat.push_back(num_elements(extents_at(x.shape(), axes)));
+  const Value others = products_of_others(ops::reshape(moved, flat));
+  return ops::transpose(ops::reshape(others, moved.shape()), inverse_permutation(order));
+}
+
+}  // namespace
+
+// y = Π x over `axes`          dy = Σ_i dx_i Π_{j≠i} x_j
+constinit const Primitive reduce_prod{.name = "reduce_prod",
+                                      .attributes = reduction_axes,
+                                      .traits = Trait::reduction,
+                                      .infer =
+                                          [](InferContext& c) {
+                                            require_numeric(c, 0);
+                                            infer_reduction(c);
+                                          },
+                                      .jvp = [](JvpContext& c) -> Derivatives {
+                                        const Ints& axes = c.op().ints("axes");
+                                        return ops::reduce_sum(
+                                            ops::mul(*c.tangent(0), others_of(c.primal(0), axes)), axes);
+                                      },
+                                      .batch = batch_reduction};
+
+}  // namespace tidu::prim

@@ -1,0 +1,208 @@
+// reductions.cpp - sums, extrema, logsumexp, cumulative sums, argmax and the logical reductions. Over no
+// elements a sum is 0, a maximum -inf or the type's least, "and" true. The product, whose derivative takes
+// more, is in reduce_prod.cpp.
+#include <algorithm>
+
+#include "axes.hpp"
+#include "reductions.hpp"
+#include "rules.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr AttributeSpec index_attributes[] = {{"axis", AttributeKind::integer},
+                                              {"index_dtype", AttributeKind::dtype}};
+constexpr AttributeSpec scan_attributes[] = {{"axis", AttributeKind::integer},
+                                             {"reverse", AttributeKind::boolean}};
+
+void infer_sum(InferContext& c) {
+  require_numeric(c, 0);
+  infer_reduction(c);
+}
+
+void infer_extremum(InferContext& c) {
+  require_real(c, 0);
+  infer_reduction(c);
+}
+
+void infer_logical(InferContext& c) {
+  c.require(is_bool(c.operand(0).dtype()), "expected a bool operand, got ", c.operand(0));
+  infer_reduction(c);
+}
+
+// The elements that are the extremum share its tangent evenly: w = (x = y) / count of them, a residual.
+Derivatives jvp_extremum(JvpContext& c) {
+  const Ints& axes = c.op().ints("axes");
+  const Value x = c.primal(0);
+  const Value chosen = ops::convert_element_type(ops::eq(x, spread(c.result(), x.shape(), axes)), x.dtype());
+  const Value weight = ops::div(chosen, spread(ops::reduce_sum(chosen, axes), x.shape(), axes));
+  return ops::reduce_sum(ops::mul(*c.tangent(0), weight), axes);
+}
+
+void infer_index(InferContext& c) {
+  const Type x = c.operand(0);
+  const std::int64_t axis = c.op().integer("axis");
+  const DType dtype = c.op().dtype("index_dtype");
+  require_real(c, 0);
+  require_axis(c, "axis", axis, x.rank());
+  c.require(is_integer(dtype), "expected index_dtype i32 or i64, got ", dtype);
+  c.require(x.dim(static_cast<std::size_t>(axis)) > 0, "expected an element in dimension ", axis, " of ", x);
+  give(c, dtype, extents_at(x.shape(), remaining(x.rank(), {axis})));
+}
+
+Values batch_index(BatchContext& c) {
+  return emit_same(c, {{"axis", c.op().integer("axis") + 1}, {"index_dtype", c.op().dtype("index_dtype")}},
+                   {c.operand(0)});
+}
+
+void infer_scan(InferContext& c) {
+  require_numeric(c, 0);
+  require_axis(c, "axis", c.op().integer("axis"), c.operand(0).rank());
+  c.result(c.operand(0));
+}
+
+}  // namespace
+
+void infer_reduction(InferContext& c) {
+  const Ints& axes = c.op().ints("axes");
+  const Type x = c.operand(0);
+  require_axes(c, "axes", axes, x.rank());
+  give(c, x.dtype(), extents_at(x.shape(), remaining(x.rank(), axes)));
+}
+
+Values batch_reduction(BatchContext& c) {
+  return emit_same(c, {{"axes", shifted(c.op().ints("axes"))}}, {c.operand(0)});
+}
+
+// y = Σ x over `axes`          ct_x = ct spread over them
+constinit const Primitive reduce_sum{.name = "reduce_sum",
+                                     .attributes = reduction_axes,
+                                     .traits = Trait::reduction,
+                                     .linearity = linearity::linear,
+                                     .infer = infer_sum,
+                                     .transpose = [](TransposeContext& c) -> Derivatives {
+                                       return spread(*c.cotangent(), c.operand_type(0).shape(),
+                                                     c.op().ints("axes"));
+                                     },
+                                     .batch = batch_reduction};
+
+// y = max x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
+constinit const Primitive reduce_max{.name = "reduce_max",
+                                     .attributes = reduction_axes,
+                                     .traits = Trait::reduction,
+                                     .infer = infer_extremum,
+                                     .jvp = jvp_extremum,
+                                     .batch = batch_reduction};
+
+// y = min x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
+constinit const Primitive reduce_min{.name = "reduce_min",
+                                     .attributes = reduction_axes,
+                                     .traits = Trait::reduction,
+                                     .infer = infer_extremum,
+                                     .jvp = jvp_extremum,
+                                     .batch = batch_reduction};
+
+// y = is every x true along `axes`?
+constinit const Primitive reduce_and{.name = "reduce_and",
+                                     .attributes = reduction_axes,
+                                     .traits = Trait::reduction | Trait::no_tangent,
+                                     .infer = infer_logical,
+                                     .batch = batch_reduction};
+
+// y = is any x true along `axes`?
+constinit const Primitive reduce_or{.name = "reduce_or",
+                                    .attributes = reduction_axes,
+                                    .traits = Trait::reduction | Trait::no_tangent,
+                                    .infer = infer_logical,
+                                    .batch = batch_reduction};
+
+// y = index of the first maximum along `axis`; a NaN counts as the maximum
+constinit const Primitive argmax{.name = "argmax",
+                                 .attributes = index_attributes,
+                                 .traits = Trait::reduction | Trait::no_tangent,
+                                 .infer = infer_index,
+                                 .batch = batch_index};
+
+// y = index of the first minimum along `axis`; a NaN counts as the minimum
+constinit const Primitive argmin{.name = "argmin",
+                                 .attributes = index_attributes,
+                                 .traits = Trait::reduction | Trait::no_tangent,
+                                 .infer = infer_index,
+                                 .batch = batch_index};
+
+// y_i = Σ x_j over j <= i along `axis` (j >= i when reverse)          ct_x = cumsum(ct) the other way
+constinit const Primitive cumsum{
+    .name = "cumsum",
+    .attributes = scan_attributes,
+    .linearity = linearity::linear,
+    .infer = infer_scan,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      return ops::cumsum(*c.cotangent(), c.op().integer("axis"), !c.op().boolean("reverse"));
+    },
+    .batch = [](BatchContext& c) -> Values {
+      return ops::cumsum(c.operand(0), c.op().integer("axis") + 1, c.op().boolean("reverse"));
+    }};
+
+// y = log Σ exp x over `axes`          dy = Σ w dx, w = exp(x - y), NaN where y is not finite, as in JAX
+constinit const Primitive logsumexp{
+    .name = "logsumexp",
+    .attributes = reduction_axes,
+    .traits = Trait::reduction,
+    .infer =
+        [](InferContext& c) {
+          c.require(is_floating(c.operand(0).dtype()), "expected a floating operand, got ", c.operand(0));
+          infer_reduction(c);
+        },
+    .jvp = [](JvpContext& c) -> Derivatives {
+      const Ints& axes = c.op().ints("axes");
+      const Value x = c.primal(0);
+      const Value weight = ops::exp(ops::sub(x, spread(c.result(), x.shape(), axes)));
+      return ops::reduce_sum(ops::mul(*c.tangent(0), weight), axes);
+    },
+    .batch = batch_reduction};
+
+}  // namespace tidu::prim
+
+namespace tidu::ops {
+namespace {
+
+Value reduce(const Primitive& primitive, Value x, const Ints& axes, Where where) {
+  Ints sorted = prim::normal_axes(axes, x.rank());
+  std::sort(sorted.begin(), sorted.end());
+  return emit1(Op::make(primitive, {{"axes", std::move(sorted)}}), {x}, where);
+}
+
+Value index_of(const Primitive& primitive, Value x, std::int64_t axis, DType index_dtype, Where where) {
+  return emit1(
+      Op::make(primitive, {{"axis", prim::normal_axis(axis, x.rank())}, {"index_dtype", index_dtype}}), {x},
+      where);
+}
+
+}  // namespace
+
+Value reduce_sum(Value x, const Ints& axes, Where where) { return reduce(prim::reduce_sum, x, axes, where); }
+Value reduce_prod(Value x, const Ints& axes, Where where) {
+  return reduce(prim::reduce_prod, x, axes, where);
+}
+Value reduce_max(Value x, const Ints& axes, Where where) { return reduce(prim::reduce_max, x, axes, where); }
+Value reduce_min(Value x, const Ints& axes, Where where) { return reduce(prim::reduce_min, x, axes, where); }
+Value reduce_and(Value x, const Ints& axes, Where where) { return reduce(prim::reduce_and, x, axes, where); }
+Value reduce_or(Value x, const Ints& axes, Where where) { return reduce(prim::reduce_or, x, axes, where); }
+Value logsumexp(Value x, const Ints& axes, Where where) { return reduce(prim::logsumexp, x, axes, where); }
+
+Value argmax(Value x, std::int64_t axis, DType index_dtype, Where where) {
+  return index_of(prim::argmax, x, axis, index_dtype, where);
+}
+
+Value argmin(Value x, std::int64_t axis, DType index_dtype, Where where) {
+  return index_of(prim::argmin, x, axis, index_dtype, where);
+}
+
+Value cumsum(Value x, std::int64_t axis, bool reverse, Where where) {
+  return emit1(Op::make(prim::cumsum, {{"axis", prim::normal_axis(axis, x.rank())}, {"reverse", reverse}}),
+               {x}, where);
+}
+
+}  // namespace tidu::ops
