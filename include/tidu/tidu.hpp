@@ -8,6 +8,7 @@
 #include <tidu/graph/error.hpp>
 #include <tidu/graph/graph.hpp>
 #include <tidu/graph/infer.hpp>
+#include <tidu/graph/json.hpp>
 #include <tidu/graph/key.hpp>
 #include <tidu/graph/literal.hpp>
 #include <tidu/graph/literal_json.hpp>
@@ -17,8 +18,15 @@
 #include <tidu/graph/rules.hpp>
 #include <tidu/graph/type.hpp>
 #include <tidu/graph/value.hpp>
+#include <tidu/linearize/batch.hpp>
+#include <tidu/linearize/linearize.hpp>
+#include <tidu/linearize/transforms.hpp>
+#include <tidu/linearize/transpose.hpp>
 #include <tidu/primitives/elementwise.hpp>
 #include <tidu/primitives/structural.hpp>
+#include <tidu/program/passes.hpp>
+#include <tidu/program/program.hpp>
+#include <tidu/program/schedule.hpp>
 #include <tidu/tensor/executor.hpp>
 #include <tidu/tensor/json.hpp>
 #include <tidu/tensor/tensor.hpp>

@@ -122,6 +122,10 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
   return builder;
 }
 
+ValueKey detail::input_value_key(const InputKey& key, Type type) {
+  return ValueKey{mix(mix(Key128{23, 29}, key.bits()), type.key())};
+}
+
 void GraphBuilder::require_open() const {
   if (index_ == nullptr) {
     throw Error(ErrorKind::invalid_argument,
@@ -166,9 +170,7 @@ Value GraphBuilder::input(const InputKey& key, Type type, std::string_view label
                             label.empty() ? to_hex(key.bits()) : std::string(label), "\" a second time in \"",
                             data_->name, '"'));
   }
-  const ValueId id =
-      add_value(type, ValueKey{detail::mix(detail::mix(Key128{23, 29}, key.bits()), type.key())},
-                GraphData::from_input);
+  const ValueId id = add_value(type, detail::input_value_key(key, type), GraphData::from_input);
   index_->interface.emplace(key.bits(), id);
   data_->inputs.push_back(id);
   data_->input_keys.push_back(key);

@@ -85,6 +85,8 @@ class GraphBuilder final : public Emitter {
   std::uint32_t intern_where(Where where);
   std::uint32_t intern_where(std::string_view text);
   void reserve(std::size_t values, std::size_t operations, std::size_t operands);
+  /// The key under which a dump knows the result of an impure operation; before anything is computed from it.
+  void adopt_key(ValueId value, const ValueKey& key) { data_->keys[value] = key; }
   void set_dump_ids(std::vector<ValueId> ids) { data_->dump_ids = std::move(ids); }
   /// `op` itself, or the op with the record that this builder's set has under its name.
   Op resolve(const Op& op) const;

@@ -153,6 +153,11 @@ class Graph {
   std::shared_ptr<const GraphData> data_;
 };
 
+namespace detail {
+/// Address of an input.
+ValueKey input_value_key(const InputKey& key, Type type);
+}  // namespace detail
+
 /// Equal structure: what structural_key addresses, compared operation by operation.
 bool structurally_equal(const Graph& a, const Graph& b);
 

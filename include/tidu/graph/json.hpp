@@ -1,0 +1,30 @@
+// json.hpp - graph dumps, format version 1: a graph as JSON that diffs well and reads back to the same bytes.
+// One value and one operation a line, members in a fixed order; duplicate and dead operations, the ids of
+// values and the order of operations are kept, so that loading a dump and dumping it again changes nothing.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+
+namespace tidu {
+
+struct DumpOptions {
+  bool keys = false;  ///< write the content address of every value, which a loader then checks
+};
+
+/// The dump of `graph`; ends in a newline. Text that is not UTF-8 is written with replacement characters.
+/// Throws Error (dump) for graphs that nest more than 64 deep.
+std::string to_json(const Graph& graph, DumpOptions options = {});
+
+/// Reads a dump in any layout of its JSON, verbatim: nothing is merged or dropped. Primitives are looked up
+/// in `set`. Throws Error, naming the line, or the value or operation, where it went wrong: of kind `dump`
+/// for what is malformed (JSON, another version, unknown or missing members, ids, order, names, keys), `type`
+/// where operands do not fit or a declared type is not the inferred one, `attribute`, or `unknown_primitive`.
+/// Memory stays within a fixed multiple of the text's size.
+Graph graph_from_json(std::string_view text, const PrimitiveSet& set = standard_primitives());
+Result<Graph> try_graph_from_json(std::string_view text, const PrimitiveSet& set = standard_primitives());
+
+}  // namespace tidu

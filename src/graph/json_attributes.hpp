@@ -1,0 +1,34 @@
+// json_attributes.hpp - attributes of operations between dumps and Attribute, by the kind that the
+// primitive's schema states.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "graph/json_tape.hpp"
+#include "tidu/graph/attribute.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/op.hpp"
+
+namespace tidu::detail {
+
+/// How deep graphs may lie in attributes of operations of the outermost graph.
+inline constexpr int deepest_graph = 64;
+
+/// How a graph that is an attribute is read and written; whoever hands it over counts the levels.
+using ReadGraph = std::function<Graph(JsonTape::Index)>;
+using WriteGraph = std::function<void(std::string&, const Graph&)>;
+
+/// The attributes of an operation of `primitive` from the object at `node`. Throws Error (dump, attribute).
+Attributes attributes_from_json(const JsonTape& tape, JsonTape::Index node, const Primitive& primitive,
+                                const ReadGraph& read_graph);
+
+/// Appends {"name": value, ...} of the attributes that differ from their defaults; appends nothing when there
+/// are none.
+void append_attributes(std::string& out, std::string_view before, const OpRecord& op,
+                       const WriteGraph& write_graph);
+
+void append_json_string(std::string& out, std::string_view text);
+void append_json_integer(std::string& out, std::int64_t value);
+
+}  // namespace tidu::detail

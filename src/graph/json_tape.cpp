@@ -1,0 +1,183 @@
+// json_tape.cpp - filling the tape from nlohmann's event parser, which keeps no stack of its own but one bit
+// a level.
+#include "graph/json_tape.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::detail {
+namespace {
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorKind::dump, message); }
+
+constexpr std::string_view kind_name(JsonTape::Kind kind) {
+  constexpr std::string_view names[] = {
+      "null",     "true or false", "an integer", "an integer beyond 64 bits",
+      "a number", "a string",      "an array",   "an object"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace
+
+std::string shortened(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  if (text.size() <= longest) return std::string(text);
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U)
+    --end;  // not inside a character
+  return std::string(text.substr(0, end)) + "...";
+}
+
+struct JsonTape::Handler {
+  JsonTape& tape;
+  std::string_view text;
+  std::vector<Index> open;
+  std::string error;
+
+  bool add(Kind kind, std::uint64_t bits, std::uint32_t count = 0) {
+    if (!open.empty() && tape.kind(open.back()) == Kind::array) ++tape.nodes_[open.back()].count;
+    tape.nodes_.push_back(Node{bits, count, kind});
+    return true;
+  }
+  bool add_string(const std::string& value, bool is_key) {
+    if (is_key) ++tape.nodes_[open.back()].count;
+    const std::uint64_t offset = tape.strings_.size();
+    tape.strings_ += value;
+    const auto size = static_cast<std::uint32_t>(value.size());
+    if (!is_key) return add(Kind::string, offset, size);
+    tape.nodes_.push_back(Node{offset, size, Kind::string});
+    return true;
+  }
+  bool start(Kind kind) {
+    if (open.size() == deepest) {
+      error = str("expected JSON nested at most ", deepest, " levels deep, got more");
+      return false;
+    }
+    add(kind, 0);
+    open.push_back(static_cast<Index>(tape.nodes_.size() - 1));
+    return true;
+  }
+  bool end() {
+    tape.nodes_[open.back()].bits = tape.nodes_.size();
+    open.pop_back();
+    return true;
+  }
+
+  // nlohmann's events
+  bool null() { return add(Kind::null, 0); }
+  bool boolean(bool value) { return add(Kind::boolean, value ? 1 : 0); }
+  bool number_integer(std::int64_t value) { return add(Kind::integer, static_cast<std::uint64_t>(value)); }
+  bool number_unsigned(std::uint64_t value) {
+    const bool fits = value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    return add(fits ? Kind::integer : Kind::large_integer, value);
+  }
+  bool number_float(double value, const std::string&) {
+    return add(Kind::number, std::bit_cast<std::uint64_t>(value));
+  }
+  bool string(const std::string& value) { return add_string(value, false); }
+  bool binary(const std::vector<std::uint8_t>&) { return false; }  // JSON text has none
+  bool key(const std::string& value) { return add_string(value, true); }
+  bool start_object(std::size_t) { return start(Kind::object); }
+  bool start_array(std::size_t) { return start(Kind::array); }
+  bool end_object() { return end(); }
+  bool end_array() { return end(); }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& exception) {
+    std::string_view said = exception.what();
+    for (const std::string_view before :
+         {"] ", ": "}) {  // "[json.exception...] parse error at line 1, column 2: what"
+      const std::size_t at = said.find(before);
+      if (at != std::string_view::npos) said.remove_prefix(at + before.size());
+      if (said.substr(0, 11) != "parse error") break;
+    }
+    constexpr std::size_t longest = 200;
+    const auto stop =
+        text.begin() + static_cast<std::ptrdiff_t>(std::min(position == 0 ? 0 : position - 1, text.size()));
+    error = str("expected JSON, got something else in line ", 1 + std::count(text.begin(), stop, '\n'), ": ",
+                said.substr(0, longest));
+    return false;
+  }
+};
+
+JsonTape::JsonTape(std::string_view text) {
+  if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
+    fail(str("expected a dump of fewer than 2^32 - 1 bytes, got ", text.size()));
+  }
+  Handler handler{*this, text, {}, {}};
+  if (!nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &handler)) fail(handler.error);
+}
+
+void JsonTape::expect(Index i, Kind wanted, std::string_view what) const {
+  if (kind(i) != wanted) fail(str("expected ", what, " to be ", kind_name(wanted), ", got ", shown(i)));
+}
+
+std::string_view JsonTape::expect_string(Index i, std::string_view what) const {
+  expect(i, Kind::string, what);
+  return string(i);
+}
+
+std::int64_t JsonTape::expect_integer(Index i, std::string_view what) const {
+  expect(i, Kind::integer, what);
+  return integer(i);
+}
+
+bool JsonTape::expect_boolean(Index i, std::string_view what) const {
+  expect(i, Kind::boolean, what);
+  return boolean(i);
+}
+
+void JsonTape::members(Index i, std::span<const std::string_view> names, std::span<Index> values,
+                       std::string_view what) const {
+  expect(i, Kind::object, what);
+  std::fill(values.begin(), values.end(), 0);
+  for (Index at = first(i); at != end(i); at = next(at + 1)) {
+    const std::string_view name = string(at);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) fail(str("unknown member \"", shortened(name), "\" of ", what));
+    Index& value = values[static_cast<std::size_t>(found - names.begin())];
+    if (value != 0) fail(str("member \"", name, "\" of ", what, " is given twice"));
+    value = at + 1;
+  }
+}
+
+std::string JsonTape::shown(Index i) const {
+  switch (kind(i)) {
+    case Kind::string: return str('"', shortened(string(i)), '"');
+    case Kind::integer: return str(integer(i));
+    case Kind::large_integer: return str(nodes_[i].bits);
+    case Kind::number: return str(number(i));
+    case Kind::boolean: return boolean(i) ? "true" : "false";
+    default: return std::string(kind_name(kind(i)));
+  }
+}
+
+nlohmann::json JsonTape::to_nlohmann(Index i, int levels) const {
+  if (levels == 0) fail("expected a tensor, got something that is nested deeper");
+  switch (kind(i)) {
+    case Kind::null: return nullptr;
+    case Kind::boolean: return boolean(i);
+    case Kind::integer: return integer(i);
+    case Kind::large_integer: return nodes_[i].bits;
+    case Kind::number: return number(i);
+    case Kind::string: return std::string(string(i));
+    case Kind::array: {
+      nlohmann::json array = nlohmann::json::array();
+      array.get_ref<nlohmann::json::array_t&>().reserve(count(i));
+      for (Index at = first(i); at != end(i); at = next(at)) array.push_back(to_nlohmann(at, levels - 1));
+      return array;
+    }
+    default: {
+      nlohmann::json object = nlohmann::json::object();
+      for (Index at = first(i); at != end(i); at = next(at + 1)) {
+        const auto [it, added] = object.get_ref<nlohmann::json::object_t&>().emplace(
+            std::string(string(at)), to_nlohmann(at + 1, levels - 1));
+        if (!added) fail(str("member \"", shortened(it->first), "\" of a tensor is given twice"));
+      }
+      return object;
+    }
+  }
+}
+
+}  // namespace tidu::detail

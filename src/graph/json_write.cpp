@@ -1,0 +1,170 @@
+// json_write.cpp - graphs as JSON text, format version 1. The outermost graph has one value and one operation
+// a line; a graph in an attribute is the same on one line.
+#include <functional>
+#include <numeric>
+
+#include "graph/json_attributes.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/json.hpp"
+
+namespace tidu {
+namespace {
+
+using detail::append_json_integer;
+using detail::append_json_string;
+
+class Writer {
+ public:
+  Writer(std::string& out, const Graph& graph, DumpOptions options, int level)
+      : out_(out), graph_(graph), data_(graph.data()), options_(options), level_(level) {}
+
+  void write() {
+    out_ += "{\"format\": \"tidu.graph\", \"version\": 1, \"name\": ";
+    append_json_string(out_, graph_.name());
+    values();
+    member("inputs");
+    ids(graph_.inputs());
+    if (!graph_.externals().empty()) externals();
+    operations();
+    member("outputs");
+    ids(graph_.outputs());
+    out_ += '}';
+  }
+
+ private:
+  void member(std::string_view name) {
+    out_ += level_ == 0 ? ",\n \"" : ", \"";
+    out_ += name;
+    out_ += "\": ";
+  }
+  void next_item(bool first) {
+    if (level_ == 0) {
+      out_ += first ? "\n  " : ",\n  ";
+    } else if (!first) {
+      out_ += ", ";
+    }
+  }
+  void text_member(std::string_view name, std::string_view text) {
+    out_ += ", \"";
+    out_ += name;
+    out_ += "\": ";
+    append_json_string(out_, text);
+  }
+  ValueId dump_id(ValueId value) const { return data_.dump_ids.empty() ? value : data_.dump_ids[value]; }
+  void ids(std::span<const ValueId> values) {
+    out_ += '[';
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i != 0) out_ += ", ";
+      append_json_integer(out_, dump_id(values[i]));
+    }
+    out_ += ']';
+  }
+
+  void values() {
+    std::vector<ValueId> order(graph_.num_values());
+    for (ValueId value = 0; value < order.size(); ++value) order[dump_id(value)] = value;
+    std::vector<const InputKey*> keys;
+    if (!data_.inputs.empty()) keys.resize(order.size());
+    for (std::size_t i = 0; i < data_.inputs.size(); ++i) keys[data_.inputs[i]] = &data_.input_keys[i];
+    member("values");
+    out_ += '[';
+    for (ValueId id = 0; id < order.size(); ++id) {
+      const ValueId value = order[id];
+      const Type type = graph_.type(value);
+      next_item(id == 0);
+      out_ += "{\"id\": ";
+      append_json_integer(out_, id);
+      text_member("dtype", to_string(type.dtype()));
+      out_ += ", \"shape\": [";
+      for (std::size_t axis = 0; axis < type.rank(); ++axis) {
+        if (axis != 0) out_ += ", ";
+        append_json_integer(out_, type.dim(axis));
+      }
+      out_ += ']';
+      const std::string_view label = graph_.label(value);
+      if (!label.empty()) text_member("name", label);
+      const InputKey* key = keys.empty() ? nullptr : keys[value];
+      if (key != nullptr && !(key->is_named() && InputKey::named(label) == *key))
+        text_member("input_key", to_hex(key->bits()));
+      if (options_.keys) text_member("key", to_hex(graph_.key(value)));
+      out_ += '}';
+    }
+    out_ += ']';
+  }
+
+  void externals() {
+    member("externals");
+    out_ += '[';
+    for (std::size_t i = 0; i < graph_.externals().size(); ++i) {
+      const ValueId value = graph_.externals()[i];
+      out_ += i == 0 ? "{\"id\": " : ", {\"id\": ";
+      append_json_integer(out_, dump_id(value));
+      text_member("key", to_hex(graph_.key(value)));
+      out_ += '}';
+    }
+    out_ += ']';
+  }
+
+  void operations() {
+    const detail::WriteGraph nested = [this](std::string& out, const Graph& graph) {
+      if (level_ == detail::deepest_graph) {
+        throw Error(ErrorKind::dump, detail::str("expected graphs nested at most ", detail::deepest_graph,
+                                                 " deep, got \"", graph.name(), "\" deeper"));
+      }
+      Writer(out, graph, options_, level_ + 1).write();
+    };
+    std::vector<ValueId> results;
+    member("operations");
+    out_ += '[';
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      const Operation operation = graph_.operation(i);
+      next_item(i == 0);
+      out_ += "{\"op\": ";
+      append_json_string(out_, operation.name());
+      out_ += ", \"inputs\": ";
+      ids(operation.inputs());
+      out_ += ", \"outputs\": ";
+      results.resize(operation.num_outputs());
+      std::iota(results.begin(), results.end(), operation.output());
+      ids(results);
+      if (!operation.record().op->attributes.empty()) {
+        detail::append_attributes(out_, ", \"attrs\": ", *operation.record().op, nested);
+      }
+      if (operation.is_linear()) role(operation);
+      if (operation.origin() < graph_.num_operations()) {
+        out_ += ", \"origin\": ";
+        append_json_integer(out_, operation.origin());
+      }
+      if (!operation.where().empty()) text_member("where", operation.where());
+      out_ += '}';
+    }
+    out_ += ']';
+  }
+
+  void role(const Operation& operation) {
+    out_ += ", \"role\": {\"linear\": [";
+    for (std::size_t i = 0; i < operation.num_inputs(); ++i) {
+      if (i != 0) out_ += ", ";
+      out_ += operation.is_linear_in(i) ? "true" : "false";
+    }
+    out_ += "]}";
+  }
+
+  std::string& out_;
+  const Graph& graph_;
+  const GraphData& data_;
+  DumpOptions options_;
+  int level_;
+};
+
+}  // namespace
+
+std::string to_json(const Graph& graph, DumpOptions options) {
+  std::string out;
+  out.reserve(128 + graph.num_values() * 48 + graph.num_operations() * 56);
+  Writer(out, graph, options, 0).write();
+  out += '\n';
+  return out;
+}
+
+}  // namespace tidu
