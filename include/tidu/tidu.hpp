@@ -12,6 +12,7 @@
 #include <tidu/graph/key.hpp>
 #include <tidu/graph/literal.hpp>
 #include <tidu/graph/literal_json.hpp>
+#include <tidu/graph/merge.hpp>
 #include <tidu/graph/op.hpp>
 #include <tidu/graph/primitive.hpp>
 #include <tidu/graph/primitive_set.hpp>
