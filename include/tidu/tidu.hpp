@@ -28,6 +28,7 @@
 #include <tidu/program/passes.hpp>
 #include <tidu/program/program.hpp>
 #include <tidu/program/schedule.hpp>
+#include <tidu/reference/executor.hpp>
 #include <tidu/tensor/executor.hpp>
 #include <tidu/tensor/json.hpp>
 #include <tidu/tensor/tensor.hpp>

@@ -1,0 +1,82 @@
+// indexing.cpp - kernels of take, scatter_add and their forms along an axis. A position of the result (of the
+// updates) says which index to read and which element of x it means; an index out of range is clipped, or, in
+// mode "drop", means none.
+#include <algorithm>
+#include <optional>
+
+#include "reference/elements.hpp"
+
+namespace tidu::ref {
+namespace {
+
+/// Where in x a position of take's result, or of scatter_add's updates, lies.
+class Places {
+ public:
+  Places(const KernelCall& c, bool along)
+      : x_(c.input(0)),
+        indices_(c.input(1)),
+        axis_(axis_of(c.op().integer("axis"))),
+        along_(along),
+        clip_(c.op().string("mode") == "clip") {}
+
+  std::optional<Int> operator()(const Shape& at) const {
+    const auto first = at.begin() + static_cast<std::ptrdiff_t>(axis_);
+    const auto last = first + static_cast<std::ptrdiff_t>(along_ ? 1 : indices_.rank());
+    Int index = load<Int>(indices_, flat(indices_.shape(), along_ ? at : Shape(first, last)));
+    const Int extent = x_.dim(axis_);
+    if (clip_) index = std::max(Int{0}, std::min(index, extent - 1));
+    if (index < 0 || index >= extent) return std::nullopt;
+    Shape in_x(at.begin(), first);
+    in_x.push_back(index);
+    in_x.insert(in_x.end(), last, at.end());
+    return flat(x_.shape(), in_x);
+  }
+
+ private:
+  const Tensor& x_;
+  const Tensor& indices_;
+  std::size_t axis_;
+  bool along_;
+  bool clip_;
+};
+
+template <bool along>
+void take(const KernelCall& c) {
+  const Places place(c, along);
+  const Tensor zero = Tensor::zeros(Type(c.output().dtype()));
+  const Writer out(c.output());
+  for_each(c.output().shape(), [&](Int i, const Shape& at) {
+    const std::optional<Int> from = place(at);
+    out.copy(i, from ? c.input(0) : zero, from.value_or(0));
+  });
+}
+
+template <bool along>
+void scatter_add(const KernelCall& c) {
+  const Places place(c, along);
+  const Tensor& updates = c.input(2);
+  const Writer out(c.output());
+  for (Int i = 0; i < c.output().size(); ++i) out.copy(i, c.input(0), i);
+  with_element(updates.dtype(), [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, bool>) {
+      no_kernel_for(c);
+    } else {
+      for_each(updates.shape(), [&](Int i, const Shape& at) {
+        const std::optional<Int> to = place(at);
+        if (to) out.store<T>(*to, plus(load<T>(c.output(), *to), load<T>(updates, i)));
+      });
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<NamedKernel> indexing_kernels() {
+  const DTypes numbers = dtypes::integers | dtypes::floats | dtypes::complexes;
+  return {{"take", dtypes::all, take<false>},
+          {"take_along_axis", dtypes::all, take<true>},
+          {"scatter_add", numbers, scatter_add<false>},
+          {"scatter_add_along_axis", numbers, scatter_add<true>}};
+}
+
+}  // namespace tidu::ref
