@@ -24,9 +24,9 @@ std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operan
 struct GraphBuilder::Index {
   // Note [Consumer lists]: by value, the newest operation that has it as home, and how many are listed; by
   // operation, the next one.
-  std::vector<std::uint32_t> head;
-  std::vector<std::uint8_t> length;
-  std::vector<std::uint32_t> next;
+  FlatArray<std::uint32_t> head;
+  FlatArray<std::uint8_t> length;
+  FlatArray<std::uint32_t> next;
   std::unordered_multimap<std::uint64_t, std::uint32_t> spilled;  // hash of (op, operands) -> operation
 
   std::array<const OpRecord*, 64> recently_held{};

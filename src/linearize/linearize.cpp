@@ -141,8 +141,8 @@ class Linearizer final : public Emitter, public detail::InnerHost {
   // An operation is active when a tangent reaches it and one of its tangents can reach an output.
   void find_active() {
     const GraphData& g = graph_.data();
-    std::vector<char> forward(g.types.size(), 0);
-    std::vector<char> backward(g.types.size(), 0);
+    FlatArray<char> forward(g.types.size(), 0);
+    FlatArray<char> backward(g.types.size(), 0);
     active_.assign(g.operations.size(), 0);
     for (const std::size_t i : wrt_) forward[g.inputs[i]] = 1;
     for (std::size_t i = 0; i < g.operations.size(); ++i) {
@@ -370,15 +370,15 @@ class Linearizer final : public Emitter, public detail::InnerHost {
   ADContext* context_;
   std::vector<std::size_t> wrt_;
   bool copies_primal_ = true;  // else it is rebuilt, operation by operation
-  std::vector<char> active_;
+  FlatArray<char> active_;
   std::size_t active_operations_ = 0;
   std::unique_ptr<GraphBuilder> augmented_;
   GraphBuilder linear_;
   std::vector<ValueId> value_map_;         // when rebuilding: primal -> augmented
   std::vector<std::uint32_t> origin_map_;  // when rebuilding: primal operation -> augmented operation
-  std::vector<ValueId> externals_;         // augmented -> external of linear
+  FlatArray<ValueId> externals_;           // augmented -> external of linear
   std::vector<ValueId> residuals_;         // external of linear -> augmented
-  std::vector<ValueId> tangents_;          // primal -> linear
+  FlatArray<ValueId> tangents_;            // primal -> linear
   std::uint32_t current_ = 0;
   std::optional<Op> sum_op_;
   // scratch

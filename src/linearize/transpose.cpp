@@ -138,7 +138,7 @@ class BuilderTarget final : public Target {
     linear_[id] = is_linear ? 1 : linear_[id];
   }
   GraphBuilder& builder_;
-  std::vector<char> linear_;
+  FlatArray<char> linear_;
   std::vector<ValueId> ids_;
 };
 
@@ -345,9 +345,9 @@ class Transposer {
   const Options& options_;
   Target& target_;
   detail::InnerHost host_;
-  std::vector<char> depends_;      // by value: on a linear input
-  std::vector<Value> outer_;       // by value that does not: its stand-in in the target
-  std::vector<Value> cotangents_;  // by value
+  FlatArray<char> depends_;      // by value: on a linear input
+  FlatArray<Value> outer_;       // by value that does not: its stand-in in the target
+  FlatArray<Value> cotangents_;  // by value
   std::optional<Op> sum_op_;
   // scratch
   std::vector<Value> seeds_, operands_;

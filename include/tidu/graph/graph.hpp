@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tidu/graph/key.hpp"
+#include "tidu/graph/memory.hpp"
 #include "tidu/graph/op.hpp"
 #include "tidu/graph/primitive_set.hpp"
 #include "tidu/graph/type.hpp"
@@ -48,17 +49,17 @@ struct GraphData {
   std::string name;
   PrimitiveSet primitives;
   // by value
-  std::vector<Type> types;
-  std::vector<ValueKey> keys;
-  std::vector<std::uint32_t> producers;  ///< index of the operation, or from_input, or from_external
+  FlatArray<Type> types;
+  FlatArray<ValueKey> keys;
+  FlatArray<std::uint32_t> producers;  ///< index of the operation, or from_input, or from_external
   // by operation
-  std::vector<OperationRecord> operations;
-  std::vector<ValueId> operands;
-  std::vector<std::uint32_t> roles;  ///< empty: all primal. 0 primal; bit 31: linear in the operands of bits
+  FlatArray<OperationRecord> operations;
+  FlatArray<ValueId> operands;
+  FlatArray<std::uint32_t> roles;    ///< empty: all primal. 0 primal; bit 31: linear in the operands of bits
                                      ///< 0..30; bit 30: see wide_roles
-  std::vector<std::uint32_t> origins;  ///< empty, or the operation that this one derives from (in this graph,
-                                       ///< or in the one it was made from), or no_index
-  std::vector<std::uint32_t> wheres;   ///< empty, or an index into where_table, or no_index
+  FlatArray<std::uint32_t> origins;  ///< empty, or the operation that this one derives from (in this graph,
+                                     ///< or in the one it was made from), or no_index
+  FlatArray<std::uint32_t> wheres;   ///< empty, or an index into where_table, or no_index
   std::vector<std::vector<bool>> wide_roles;
   std::vector<std::string> where_table;  ///< "file:line"
   // interface

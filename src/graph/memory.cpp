@@ -1,0 +1,114 @@
+// memory.cpp - the store of recycled blocks. Blocks are rounded up to a power of two, so that a block fits
+// any request of its class; sanitizers get plain allocations, or they would not see a use after free.
+#include "tidu/graph/memory.hpp"
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TIDU_PLAIN_MEMORY 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define TIDU_PLAIN_MEMORY 1
+#endif
+#endif
+
+namespace tidu {
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+struct Store {
+  std::mutex mutex;
+  std::array<std::vector<void*>, 64> free_blocks;  // by log2 of the size
+  std::size_t kept = 0;
+  std::size_t limit = std::size_t{512} << 20;
+};
+
+Store& store() {
+  static Store& made = *new Store;  // outlives every static that frees a graph
+  return made;
+}
+
+std::size_t class_of(std::size_t bytes) { return static_cast<std::size_t>(std::bit_width(bytes - 1)); }
+
+}  // namespace
+
+void* detail::allocate_recycled(std::size_t bytes) {
+#ifdef TIDU_PLAIN_MEMORY
+  return ::operator new(bytes);
+#else
+  const std::size_t size_class = class_of(bytes);
+  if (size_class >= 62) throw std::bad_alloc();
+  {
+    Store& blocks = store();
+    const std::lock_guard lock(blocks.mutex);
+    auto& list = blocks.free_blocks[size_class];
+    if (!list.empty()) {
+      void* block = list.back();
+      list.pop_back();
+      blocks.kept -= std::size_t{1} << size_class;
+      return block;
+    }
+  }
+  const std::size_t size = std::size_t{1} << size_class;
+  void* block = std::aligned_alloc(size >= huge_page ? huge_page : 4096, size);
+  if (block == nullptr) throw std::bad_alloc();
+#ifdef __linux__
+  if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);  // advice: a refusal costs speed alone
+#endif
+  return block;
+#endif
+}
+
+void detail::deallocate_recycled(void* block, std::size_t bytes) noexcept {
+#ifdef TIDU_PLAIN_MEMORY
+  static_cast<void>(bytes);
+  ::operator delete(block);
+#else
+  const std::size_t size_class = class_of(bytes);
+  const std::size_t size = std::size_t{1} << size_class;
+  {
+    Store& blocks = store();
+    const std::lock_guard lock(blocks.mutex);
+    if (blocks.kept + size <= blocks.limit) {
+      try {
+        blocks.free_blocks[size_class].push_back(block);
+        blocks.kept += size;
+        return;
+      } catch (const std::bad_alloc&) {  // no room for the note: free the block
+      }
+    }
+  }
+  std::free(block);
+#endif
+}
+
+std::size_t release_recycled_memory() {
+  Store& blocks = store();
+  const std::lock_guard lock(blocks.mutex);
+  for (auto& list : blocks.free_blocks) {
+    for (void* block : list) std::free(block);
+    list.clear();
+  }
+  return std::exchange(blocks.kept, 0);
+}
+
+std::size_t set_recycled_memory_limit(std::size_t bytes) {
+  const std::size_t before = [bytes] {
+    Store& blocks = store();
+    const std::lock_guard lock(blocks.mutex);
+    return std::exchange(blocks.limit, bytes);
+  }();
+  if (bytes < before) release_recycled_memory();
+  return before;
+}
+
+}  // namespace tidu
