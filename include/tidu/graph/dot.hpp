@@ -1,0 +1,23 @@
+// dot.hpp - a graph as Graphviz text: inputs, externals, operations and outputs as nodes, values as edges
+// with their types.
+#pragma once
+
+#include <string>
+
+#include "tidu/graph/graph.hpp"
+
+namespace tidu {
+
+struct DotOptions {
+  bool left_to_right = false;  ///< instead of top to bottom
+  bool inner_graphs = true;    ///< draw the graphs that operations hold, as clusters beside
+  std::size_t max_operations =
+      2000;  ///< of one graph; what is beyond is left out, and said so, for a picture fit to look at
+};
+
+/// Text for `dot -Tsvg`. Primal operations are blue, linear ones orange (with a bold edge into each operand
+/// they are linear in), inputs green ellipses, externals grey and dashed, outputs double circles in their
+/// order. Never fails for a valid graph.
+std::string to_dot(const Graph& graph, const DotOptions& options = {});
+
+}  // namespace tidu
