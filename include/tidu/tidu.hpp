@@ -4,6 +4,7 @@
 
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
+#include <tidu/graph/dot.hpp>
 #include <tidu/graph/dtype.hpp>
 #include <tidu/graph/error.hpp>
 #include <tidu/graph/graph.hpp>
@@ -12,6 +13,7 @@
 #include <tidu/graph/key.hpp>
 #include <tidu/graph/literal.hpp>
 #include <tidu/graph/literal_json.hpp>
+#include <tidu/graph/memory.hpp>
 #include <tidu/graph/merge.hpp>
 #include <tidu/graph/op.hpp>
 #include <tidu/graph/primitive.hpp>
