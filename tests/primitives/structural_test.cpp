@@ -126,7 +126,8 @@ TEST_CASE("slice, pad and concatenate refuse what does not fit") {
   check_refused(prim::concatenate, {{"dimension", -1}}, {f({2, 3})});
   check_refused(prim::concatenate, {{"dimension", 1}}, {f({2, 3}), f({3, 3})});
   check_refused(prim::concatenate, {{"dimension", 1}}, {f({2, 3}), i({2, 3})});
-  check_refused(prim::concatenate, {{"dimension", 1}}, {f({0, huge / 2}), f({0, huge / 2}), f({0, huge / 2})});
+  check_refused(prim::concatenate, {{"dimension", 1}},
+                {f({0, huge / 2}), f({0, huge / 2}), f({0, huge / 2})});
 }
 
 TEST_CASE("indexing primitives check axis, mode, indices and updates") {
