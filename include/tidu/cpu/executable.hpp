@@ -1,0 +1,41 @@
+// executable.hpp - Executable: a Program compiled for the CPU. A cheap handle; any number of threads may run it at once.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tidu/program/program.hpp"
+#include "tidu/tensor/executor.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu {
+
+namespace cpu_detail {
+class Compiled;
+}
+
+class Executable {
+ public:
+  explicit Executable(std::shared_ptr<const cpu_detail::Compiled> compiled) : compiled_(std::move(compiled)) {}
+
+  /// The outputs on `inputs`, which are aligned with the program's inputs. No output shares memory with an input or with another output.
+  /// A failure leaves everything usable. Errors: invalid_argument for another number of inputs, type for an input of
+  /// another type, execution for a kernel that failed, with the operation's place, out_of_memory.
+  Result<std::vector<Tensor>> try_run(std::span<const Tensor> inputs) const;
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
+  /// One tensor for every input, by name, in any order.
+  std::vector<Tensor> run_named(std::span<const NamedTensor> inputs) const;
+
+  const Program& program() const;
+  /// Steps that a run takes.
+  std::size_t num_instructions() const;
+
+ private:
+  std::shared_ptr<const cpu_detail::Compiled> compiled_;
+};
+
+}  // namespace tidu

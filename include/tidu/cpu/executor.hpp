@@ -1,0 +1,60 @@
+// executor.hpp - CpuExecutor: compiles graphs to programs for this machine's CPU and runs them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tidu/cpu/executable.hpp"
+#include "tidu/program/program.hpp"
+#include "tidu/tensor/executor.hpp"
+
+namespace tidu {
+
+struct CpuOptions {
+  /// Threads that one run may use; 0: as many as the hardware has. Results are the same to the last bit for any number.
+  int threads = 0;
+  /// Fail when an index of take, scatter_add, … is out of range, whatever its mode, naming operation, position and bound.
+  bool check_indices = false;
+  /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
+  std::size_t cached_bytes = std::size_t{1} << 30;
+  ProgramOptions program{};
+};
+
+namespace cpu_detail {
+class Arena;
+class KernelTable;
+}  // namespace cpu_detail
+
+class CpuExecutor final : public Executor {
+ public:
+  /// With the kernels of the standard primitives.
+  explicit CpuExecutor(const CpuOptions& options = CpuOptions());
+
+  std::string_view name() const override { return "cpu"; }
+  Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
+  bool supports(const Primitive& primitive, DType dtype) const override;
+
+  /// Errors: those of Program::make; execution where a kernel is missing, naming operation and place; out_of_memory.
+  Result<Executable> try_compile(const Graph& graph) const;
+  Result<Executable> try_compile(const Program& program) const;
+  Executable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }
+  Executable compile(const Program& program) const { return std::move(try_compile(program)).value(); }
+
+  /// This executor with other options; memory is shared unless `cached_bytes` differs.
+  CpuExecutor with_options(const CpuOptions& options) const;
+  const CpuOptions& options() const { return options_; }
+
+ private:
+  CpuOptions options_;
+  std::shared_ptr<const cpu_detail::KernelTable> kernels_;
+  std::shared_ptr<cpu_detail::Arena> arena_;
+};
+
+/// The CPU executor with standard kernels and default options; made once.
+const CpuExecutor& cpu();
+
+}  // namespace tidu

@@ -1,0 +1,77 @@
+// arena.cpp - best fit among the blocks that are free, within twice what is asked for.
+#include "cpu/arena.hpp"
+
+#include <cstdlib>
+#include <new>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+std::byte* allocate(std::size_t bytes) {
+  const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : page;
+  void* data = ::operator new(bytes, std::align_val_t(alignment), std::nothrow);
+  if (data == nullptr) throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, got none"));
+#if defined(__linux__)
+  if (alignment == huge_page) ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: whether it is taken does not matter
+#endif
+  return static_cast<std::byte*>(data);
+}
+void deallocate(std::byte* data, std::size_t bytes) noexcept {
+  ::operator delete(data, std::align_val_t(bytes >= 2 * huge_page ? huge_page : page));
+}
+
+}  // namespace
+
+Arena::~Arena() { clear(); }
+
+Arena::Block Arena::acquire(std::size_t bytes) {
+  if (bytes == 0) return {};
+  constexpr std::size_t largest = std::size_t{1} << 62;
+  if (bytes > largest) throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, which no address space has"));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto fit = free_.lower_bound(bytes);
+    if (fit != free_.end() && fit->first / 2 <= bytes + 16 * page) {
+      const Block block{fit->second, fit->first};
+      cached_ -= block.bytes;
+      free_.erase(fit);
+      return block;
+    }
+  }
+  const std::size_t unit = bytes >= 2 * huge_page ? huge_page : page;
+  const std::size_t rounded = (bytes + unit - 1) / unit * unit;
+  return {allocate(rounded), rounded};
+}
+
+void Arena::release(Block block) noexcept {
+  if (block.data == nullptr) return;
+  try {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (block.bytes <= limit_ && cached_ <= limit_ - block.bytes) {
+      free_.emplace(block.bytes, block.data);
+      cached_ += block.bytes;
+      return;
+    }
+  } catch (const std::bad_alloc&) {
+    // no room to remember it
+  }
+  deallocate(block.data, block.bytes);
+}
+
+void Arena::clear() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [bytes, data] : free_) deallocate(data, bytes);
+  free_.clear();
+  cached_ = 0;
+}
+
+}  // namespace tidu::cpu_detail

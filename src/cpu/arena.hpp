@@ -1,0 +1,52 @@
+// arena.hpp - memory for large temporaries and outputs: blocks that are handed back are kept for the next one who needs as
+// much, so that their pages are not faulted in anew. Shared by all that one executor compiles; any thread may use it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace tidu::cpu_detail {
+
+class Arena {
+ public:
+  struct Block {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  /// Keeps blocks of at most `cached_bytes` in all.
+  explicit Arena(std::size_t cached_bytes) : limit_(cached_bytes) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  /// At least that many bytes, aligned to 64; no block for 0. Throws Error (out_of_memory).
+  Block acquire(std::size_t bytes);
+  void release(Block block) noexcept;
+  /// Gives back to the system what nobody uses.
+  void clear() noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::size_t, std::byte*> free_;  // by bytes
+  std::size_t cached_ = 0;
+  const std::size_t limit_;
+};
+
+/// A block that goes back by itself.
+class ArenaLease {
+ public:
+  ArenaLease(Arena& arena, std::size_t bytes) : arena_(arena), block_(arena.acquire(bytes)) {}
+  ArenaLease(const ArenaLease&) = delete;
+  ArenaLease& operator=(const ArenaLease&) = delete;
+  ~ArenaLease() { arena_.release(block_); }
+  std::byte* data() const { return block_.data; }
+
+ private:
+  Arena& arena_;
+  Arena::Block block_;
+};
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,72 @@
+// constants.cpp - kernels without operands.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/arithmetic.hpp"
+#include "cpu/kernel.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+struct ConstantState {
+  Literal value;
+};
+void copy_literal(const ConstantState& s, const Call& call) {
+  if (s.value.type().bytes() != 0) std::memcpy(call.out[0], s.value.bytes(), s.value.type().bytes());
+}
+Plan plan_constant(const PlanRequest& request) {
+  return make_plan<ConstantState, copy_literal>({request.op.literal("value")});
+}
+
+template <class T>
+struct FullState {
+  std::int64_t count;
+  T value;
+};
+template <class T>
+void fill(const FullState<T>& s, const Call& call) {
+  std::fill_n(call.result<T>(), s.count, s.value);
+}
+Plan plan_full(const PlanRequest& request) {
+  const Literal& value = request.op.literal("value");
+  return with_type(request.out[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    T element{};
+    if (value.type().dtype() == request.out[0].dtype()) {
+      std::memcpy(&element, value.bytes(), sizeof(T));
+    } else {
+      element = convert<T>(value.at(0).real());  // a 16-bit value that is widened
+    }
+    return make_plan<FullState<T>, fill<T>>({request.out[0].size(), element});
+  });
+}
+
+struct IotaState {
+  std::int64_t outer, extent, inner;
+};
+template <class T>
+void count_up(const IotaState& s, const Call& call) {
+  T* y = call.result<T>();
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::int64_t i = 0; i < s.extent; ++i, y += s.inner) std::fill_n(y, s.inner, convert<T>(i));
+  }
+}
+Plan plan_iota(const PlanRequest& request) {
+  const Type type = request.out[0];
+  const auto axis = static_cast<std::size_t>(request.op.integer("dimension"));
+  IotaState state{1, type.dim(axis), 1};
+  for (std::size_t i = 0; i < axis; ++i) state.outer *= type.dim(i);
+  for (std::size_t i = axis + 1; i < type.rank(); ++i) state.inner *= type.dim(i);
+  return with_type(type.dtype(), [&]<class T>(std::type_identity<T>) { return make_plan<IotaState, count_up<T>>(state); });
+}
+
+constexpr KernelEntry entries[] = {
+    {"constant", plan_constant, any_dtype, true},
+    {"full", plan_full, any_dtype},
+    {"iota", plan_iota, numbers},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> constant_kernels() { return entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,101 @@
+// kernel_table.cpp - the table, and the widening of 16-bit types at the edges of kernels.
+#include "cpu/kernel_table.hpp"
+
+#include <vector>
+
+#include "tidu/graph/literal.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// A kernel on f32 with operands widened before it and results narrowed behind it, in scratch memory.
+struct Widened {
+  struct Edge {
+    DType dtype;  // a 16-bit type, or any other: then the pointer passes through
+    std::int64_t count;
+    std::size_t offset;
+  };
+  Plan plan;
+  std::vector<Edge> operands, results;
+  std::size_t kernel_scratch;  // offset
+  std::size_t pointers;        // offset of room for the kernel's pointers
+};
+
+void run_widened(const Widened& s, const Call& call) {
+  auto* pointers = reinterpret_cast<std::byte**>(call.scratch + s.pointers);
+  for (std::size_t i = 0; i < s.operands.size(); ++i) {
+    const Widened::Edge& edge = s.operands[i];
+    pointers[i] = const_cast<std::byte*>(call.in[i]);
+    if (!is_half(edge.dtype)) continue;
+    pointers[i] = call.scratch + edge.offset;
+    const auto* from = call.operand<std::uint16_t>(i);
+    auto* to = reinterpret_cast<float*>(pointers[i]);
+    for (std::int64_t k = 0; k < edge.count; ++k) {
+      to[k] = edge.dtype == f16 ? half_to_float(from[k]) : bfloat16_to_float(from[k]);
+    }
+  }
+  std::byte** results = pointers + s.operands.size();
+  for (std::size_t i = 0; i < s.results.size(); ++i) {
+    results[i] = is_half(s.results[i].dtype) ? call.scratch + s.results[i].offset : call.out[i];
+  }
+  s.plan.run(s.plan.state.get(), Call{pointers, results, call.scratch + s.kernel_scratch});
+  for (std::size_t i = 0; i < s.results.size(); ++i) {
+    const Widened::Edge& edge = s.results[i];
+    if (!is_half(edge.dtype)) continue;
+    const auto* from = reinterpret_cast<const float*>(results[i]);
+    auto* to = call.result<std::uint16_t>(i);
+    for (std::int64_t k = 0; k < edge.count; ++k) {
+      to[k] = edge.dtype == f16 ? float_to_half(from[k]) : float_to_bfloat16(from[k]);
+    }
+  }
+}
+
+Plan widen(const KernelEntry& entry, const PlanRequest& request) {
+  std::vector<Type> in, out;
+  Widened state;
+  std::size_t scratch = 0;
+  const auto edges = [&scratch](std::span<const Type> types, std::vector<Type>& wide, std::vector<Widened::Edge>& to) {
+    for (const Type type : types) {
+      to.push_back({type.dtype(), type.size(), scratch});
+      wide.push_back(is_half(type.dtype()) ? type.with_dtype(f32) : type);
+      if (is_half(type.dtype())) scratch += aligned(wide.back().bytes());
+    }
+  };
+  edges(request.in, in, state.operands);
+  edges(request.out, out, state.results);
+  state.plan = entry.rule({request.op, in, out, request.threads, request.check_indices});
+  if (!state.plan) return Plan();
+  state.kernel_scratch = scratch;
+  scratch += aligned(state.plan.scratch);
+  state.pointers = scratch;
+  scratch += aligned((in.size() + out.size()) * sizeof(std::byte*));
+  return make_plan<Widened, run_widened>(std::move(state), scratch);
+}
+
+}  // namespace
+
+KernelTable::KernelTable() {
+  for (const auto family : {constant_kernels(), unary_kernels(), transcendental_kernels(), binary_kernels(), comparison_kernels(),
+                            ternary_kernels(), convert_kernels()}) {
+    for (const KernelEntry& entry : family) entries_.emplace(entry.name, entry);
+  }
+}
+
+Plan KernelTable::plan(const PlanRequest& request) const {
+  const auto it = entries_.find(request.op.name());
+  if (it == entries_.end()) return Plan();
+  bool half = false;
+  for (const Type type : request.in) half = half || is_half(type.dtype());
+  for (const Type type : request.out) half = half || is_half(type.dtype());
+  return half && !it->second.moves_bytes ? widen(it->second, request) : it->second.rule(request);
+}
+
+bool KernelTable::supports(std::string_view name, DType dtype) const {
+  const auto it = entries_.find(name);
+  return it != entries_.end() && (it->second.dtypes & bit(dtype)) != 0;
+}
+
+}  // namespace tidu::cpu_detail
