@@ -70,10 +70,10 @@ class Compiled {
     std::uint32_t output;
     Slot from;
   };
-  void execute(Workspace& workspace, std::byte* large) const;
+  void execute(Workspace& workspace, std::byte* scratch) const;
   std::unique_ptr<Workspace> take_workspace() const;
   Tensor make_output(Type type) const;
-  [[noreturn]] void explain(const Error& error, const Instruction* at) const;
+  void explain(const Error& error, const Instruction* at) const;
 
   Program program_;
   std::shared_ptr<Arena> arena_;
@@ -92,6 +92,7 @@ class Compiled {
   std::vector<const std::byte*> constant_at_;  // by value that is a constant: its bytes
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
+  mutable std::size_t workspaces_ = 0;
 };
 
 void run_general(const Instruction& i, std::byte* base, const Frame& frame);

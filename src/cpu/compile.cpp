@@ -1,0 +1,233 @@
+// compile.cpp - from a Program to instructions: plans for operations, addresses for values.
+#include <array>
+#include <cstring>
+
+#include "cpu/compiled.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::size_t small_unit = 16;
+
+bool one_element(Type type) { return type.size() == 1; }
+
+// The tensor that the operation carries and gives as it is, or null.
+const Literal* carried(const OpRecord& op, Type type) {
+  for (std::size_t i = 0; i < op.primitive->attributes.size(); ++i) {
+    if (op.primitive->attributes[i].kind != AttributeKind::literal) continue;
+    const auto* literal = op.attributes[i].second.get_if<Literal>();
+    if (literal != nullptr && literal->type() == type) return literal;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+class Compiler {
+ public:
+  Compiler(Compiled& target, const CompileOptions& options, const KernelTable& kernels)
+      : to_(target), graph_(target.program_.graph()), plan_(target.program_.plan()), options_(options), kernels_(kernels) {}
+
+  void compile() {
+    to_.small_bytes_ = plan_.small_bytes;
+    place_inputs_and_outputs();
+    make_constants();
+    const Schedule& schedule = to_.program_.schedule();
+    to_.instructions_.reserve(schedule.nodes.size());
+    to_.operations_.reserve(schedule.nodes.size());
+    for (const ScheduleNode& node : schedule.nodes) {
+      if (node.kind != NodeKind::operation) {
+        throw Error(ErrorKind::execution, detail::str("cpu: expected a schedule of operations, got a ", to_string(node.kind)));
+      }
+      step(node.index);
+    }
+    for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
+  }
+
+ private:
+  // Values of one element outside the workspace get a place in its small region.
+  std::size_t extra_small() {
+    const std::size_t at = to_.small_bytes_;
+    to_.small_bytes_ += small_unit;
+    return at;
+  }
+  void place_inputs_and_outputs() {
+    small_at_.assign(plan_.slots.size(), no_index);
+    for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) {
+      const Type type = graph_.type(graph_.inputs()[i]);
+      if (!one_element(type)) continue;
+      const std::size_t at = extra_small();
+      set_small(plan_.slot_of[graph_.inputs()[i]], at);
+      to_.loads_.push_back({i, static_cast<std::uint32_t>(type.bytes()), at});
+    }
+    for (SlotId id = 0; id < plan_.slots.size(); ++id) {
+      const Slot& slot = plan_.slots[id];
+      if (slot.storage == Storage::small) set_small(id, slot.offset);
+      if (slot.storage == Storage::output && one_element(graph_.type(graph_.outputs()[slot.index]))) set_small(id, extra_small());
+    }
+  }
+  void set_small(SlotId id, std::size_t offset) {
+    if (offset / 8 >= no_index) throw Error(ErrorKind::out_of_memory, "cpu: expected less than 32 GiB of small values");
+    small_at_[id] = static_cast<std::uint32_t>(offset / 8);
+  }
+
+  void make_constants() {
+    to_.constant_at_.resize(graph_.num_values(), nullptr);
+    std::size_t bytes = 0;
+    std::vector<std::pair<ValueId, std::size_t>> computed;
+    for (const OperationRecord& record : graph_.data().operations) {
+      if (record.num_inputs != 0 || record.num_outputs != 1) continue;
+      const ValueId id = record.first_output;
+      const SlotId slot = plan_.slot_of[id];
+      if (slot == no_index || plan_.slots[slot].storage != Storage::constant) continue;
+      const Type type = graph_.type(id);
+      if (const Literal* literal = carried(*record.op, type)) {
+        to_.constant_at_[id] = literal->bytes();
+      } else {
+        computed.emplace_back(id, bytes);
+        bytes += (type.bytes() + 63) / 64 * 64;
+      }
+    }
+    to_.constants_ = to_.arena_->acquire(bytes);
+    for (const auto& [id, offset] : computed) {
+      std::byte* at = to_.constants_.data + offset;
+      const std::uint32_t operation = *graph_.producer(id);
+      const Plan plan = plan_of(operation);
+      const ArenaLease scratch(*to_.arena_, plan.scratch);
+      plan.run(plan.state.get(), Call{nullptr, &at, scratch.data()});
+      to_.constant_at_[id] = at;
+    }
+    for (ValueId id = 0; id < to_.constant_at_.size(); ++id) {
+      if (to_.constant_at_[id] == nullptr || !one_element(graph_.type(id))) continue;
+      const std::size_t at = extra_small();
+      set_small(plan_.slot_of[id], at);
+      to_.literals_.push_back({static_cast<std::uint32_t>(to_.literals_.size()), small_unit, at});
+      const std::size_t end = to_.literal_bytes_.size();
+      to_.literal_bytes_.resize(end + small_unit);
+      std::memcpy(to_.literal_bytes_.data() + end, to_.constant_at_[id], graph_.type(id).bytes());
+    }
+  }
+
+  Plan plan_of(std::uint32_t index) {
+    const Operation operation = graph_.operation(index);
+    in_.clear();
+    out_.clear();
+    for (const ValueId id : operation.inputs()) in_.push_back(graph_.type(id));
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) out_.push_back(graph_.type(operation.output(slot)));
+    const Op op = operation.op();
+    try {
+      Plan plan = kernels_.plan({op, in_, out_, options_.threads, options_.check_indices});
+      if (plan) return plan;
+    } catch (const Error& error) {
+      error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
+    }
+    throw Error(ErrorKind::execution, detail::str('[', op.name(), "] expected a CPU kernel for operands ", detail::list(in_), " and results ",
+                                                  detail::list(out_), ", got none\n  ", describe_operation(graph_, index)));
+  }
+
+  // The plan of an operation, from the cache when one with the same op and types was planned lately.
+  std::uint32_t cached_plan(std::uint32_t index) {
+    const OperationRecord& record = graph_.data().operations[index];
+    const ValueId* operands = graph_.data().operands.data() + record.first_input;
+    if (record.num_inputs > 3 || record.num_outputs > 1) return keep(plan_of(index));
+    Recent key{record.op, {}, no_index};
+    std::size_t hash = reinterpret_cast<std::uintptr_t>(record.op) >> 4;
+    for (std::uint32_t i = 0; i < record.num_inputs; ++i) {
+      key.types[i] = graph_.type(operands[i]).identity();
+      hash = hash * 31 + (reinterpret_cast<std::uintptr_t>(key.types[i]) >> 4);
+    }
+    Recent& recent = recent_[(hash ^ (hash >> 8)) % recent_.size()];
+    if (recent.op != key.op || recent.types != key.types) {
+      key.plan = keep(plan_of(index));
+      recent = key;
+    }
+    return recent.plan;
+  }
+  std::uint32_t keep(Plan plan) {
+    to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
+    to_.plans_.push_back(std::move(plan));
+    bool scalar = to_.plans_.back().scalar != nullptr;
+    for (const Type type : in_) scalar = scalar && one_element(type);
+    for (const Type type : out_) scalar = scalar && one_element(type);
+    is_scalar_.push_back(scalar);
+    return static_cast<std::uint32_t>(to_.plans_.size() - 1);
+  }
+
+  void step(std::uint32_t index) {
+    const std::uint32_t at = cached_plan(index);
+    const Plan& plan = to_.plans_[at];
+    const OperationRecord& record = graph_.data().operations[index];
+    const ValueId* operands = graph_.data().operands.data() + record.first_input;
+    Instruction instruction;
+    if (is_scalar_[at]) {
+      instruction.execute = plan.scalar;
+      instruction.c = plan.parameter;
+      std::uint32_t* places[] = {&instruction.a, &instruction.b, &instruction.c};
+      for (std::uint32_t i = 0; i < record.num_inputs; ++i) *places[i] = small_at_[plan_.slot_of[operands[i]]];
+      instruction.out = small_at_[plan_.slot_of[record.first_output]];
+    } else {
+      instruction.execute = run_general;
+      instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
+      to_.steps_.push_back({plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_), record.num_inputs});
+      for (std::uint32_t i = 0; i < record.num_inputs; ++i) pointer(plan_.slot_of[operands[i]]);
+      for (std::uint32_t i = 0; i < record.num_outputs; ++i) pointer(plan_.slot_of[record.first_output + i]);
+    }
+    to_.instructions_.push_back(instruction);
+    to_.operations_.push_back(index);
+  }
+  void pointer(SlotId id) {
+    if (to_.num_pointers_ >= no_index) throw Error(ErrorKind::out_of_memory, "cpu: expected fewer than 2^32 operands");
+    const auto at = static_cast<std::uint32_t>(to_.num_pointers_++);
+    const Slot& slot = plan_.slots[id];
+    if (small_at_[id] != no_index) {
+      to_.small_pointers_.push_back({at, 0, std::size_t{small_at_[id]} * 8});
+      return;
+    }
+    switch (slot.storage) {
+      case Storage::input: to_.input_pointers_.push_back({at, slot.index, 0}); break;
+      case Storage::output: to_.output_pointers_.push_back({at, slot.index, 0}); break;
+      case Storage::constant: to_.constant_pointers_.push_back({at, slot.index, 0}); break;
+      default: to_.large_pointers_.push_back({at, 0, slot.offset}); break;
+    }
+  }
+  void finish_output(std::uint32_t position) {
+    const ValueId id = graph_.outputs()[position];
+    const SlotId slot = plan_.slot_of[id];
+    const Type type = graph_.type(id);
+    if (type.size() == 0) return;
+    if (small_at_[slot] != no_index) {
+      to_.stores_.push_back({position, static_cast<std::uint32_t>(type.bytes()), std::size_t{small_at_[slot]} * 8});
+    } else if (!to_.program_.is_written_directly(position)) {
+      to_.copies_.push_back({position, plan_.slots[slot]});
+    }
+  }
+
+  struct Recent {
+    const OpRecord* op = nullptr;
+    std::array<const void*, 3> types{};
+    std::uint32_t plan = no_index;
+  };
+
+  Compiled& to_;
+  const Graph& graph_;
+  const SlotPlan& plan_;
+  const CompileOptions& options_;
+  const KernelTable& kernels_;
+  std::vector<std::uint32_t> small_at_;  // by slot: offset into the small region by 8, or no_index
+  std::vector<bool> is_scalar_;          // by plan
+  std::array<Recent, 256> recent_{};
+  std::vector<Type> in_, out_;
+};
+
+Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels, std::shared_ptr<Arena> arena)
+    : program_(std::move(program)), arena_(std::move(arena)) {
+  try {
+    Compiler(*this, options, kernels).compile();
+  } catch (...) {
+    arena_->release(constants_);
+    throw;
+  }
+}
+
+}  // namespace tidu::cpu_detail

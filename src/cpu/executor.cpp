@@ -1,0 +1,68 @@
+// executor.cpp - CpuExecutor and Executable, over what compiles and runs.
+#include "tidu/cpu/executor.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "cpu/arena.hpp"
+#include "cpu/compiled.hpp"
+#include "cpu/kernel_table.hpp"
+
+namespace tidu {
+
+Result<std::vector<Tensor>> Executable::try_run(std::span<const Tensor> inputs) const {
+  return detail::capture([&] { return compiled_->run(inputs); });
+}
+std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) const { return try_run(inputs).value(); }
+std::vector<Tensor> Executable::run(std::initializer_list<Tensor> inputs) const {
+  return run(std::span<const Tensor>(inputs.begin(), inputs.size()));
+}
+std::vector<Tensor> Executable::run_named(std::span<const NamedTensor> inputs) const {
+  return run(arrange_inputs(program().graph(), inputs));
+}
+const Program& Executable::program() const { return compiled_->program(); }
+std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
+
+CpuExecutor::CpuExecutor(const CpuOptions& options)
+    : options_(options),
+      kernels_(std::make_shared<const cpu_detail::KernelTable>()),
+      arena_(std::make_shared<cpu_detail::Arena>(options.cached_bytes)) {}
+
+CpuExecutor CpuExecutor::with_options(const CpuOptions& options) const {
+  CpuExecutor other(*this);
+  other.options_ = options;
+  if (options.cached_bytes != options_.cached_bytes) other.arena_ = std::make_shared<cpu_detail::Arena>(options.cached_bytes);
+  return other;
+}
+
+Result<std::vector<Tensor>> CpuExecutor::try_run(const Graph& graph, std::span<const Tensor> inputs) const {
+  return detail::capture([&] {
+    check_inputs(graph, inputs);
+    return compile(graph).run(inputs);
+  });
+}
+
+bool CpuExecutor::supports(const Primitive& primitive, DType dtype) const {
+  return kernels_->supports(primitive.name, dtype);
+}
+
+Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
+  return detail::capture([&] { return compile(Program::make(graph, options_.program)); });
+}
+
+Result<Executable> CpuExecutor::try_compile(const Program& program) const {
+  return detail::capture([&] {
+    cpu_detail::CompileOptions compile_options;
+    compile_options.check_indices = options_.check_indices;
+    compile_options.threads =
+        options_.threads > 0 ? options_.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return Executable(std::make_shared<const cpu_detail::Compiled>(program, compile_options, *kernels_, arena_));
+  });
+}
+
+const CpuExecutor& cpu() {
+  static const CpuExecutor executor;
+  return executor;
+}
+
+}  // namespace tidu
