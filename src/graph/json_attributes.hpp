@@ -12,9 +12,6 @@
 
 namespace tidu::detail {
 
-/// How deep graphs may lie in attributes of operations of the outermost graph.
-inline constexpr int deepest_graph = 64;
-
 /// How a graph that is an attribute is read and written; whoever hands it over counts the levels.
 using ReadGraph = std::function<Graph(JsonTape::Index)>;
 using WriteGraph = std::function<void(std::string&, const Graph&)>;

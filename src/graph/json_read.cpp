@@ -34,7 +34,7 @@ struct FileValue {
 
 class Loader {
  public:
-  Loader(const JsonTape& tape, const PrimitiveSet& set, Index node, int level)
+  Loader(const JsonTape& tape, const PrimitiveSet& set, Index node, std::uint32_t level)
       : tape_(tape), set_(set), level_(level), node_(node) {}
 
   Graph load();
@@ -59,7 +59,7 @@ class Loader {
 
   const JsonTape& tape_;
   const PrimitiveSet& set_;
-  int level_;
+  std::uint32_t level_;
   Index node_;
   std::unique_ptr<GraphBuilder> builder_;
   std::string name_;
@@ -309,8 +309,8 @@ Graph Loader::load() {
   read_inputs(inputs);
   if (externals != absent) read_externals(externals);
   read_graph_ = [this](Index at) {
-    if (level_ == detail::deepest_graph)
-      fail(str("expected graphs nested at most ", detail::deepest_graph, " deep, got more"));
+    if (level_ == max_graph_depth)
+      fail(str("expected graphs nested at most ", max_graph_depth, " deep, got more"));
     return Loader(tape_, set_, at, level_ + 1).load();
   };
   each(operations, "operation", [this](Index at, std::uint32_t) { read_operation(at); });

@@ -15,7 +15,7 @@ using detail::append_json_string;
 
 class Writer {
  public:
-  Writer(std::string& out, const Graph& graph, DumpOptions options, int level)
+  Writer(std::string& out, const Graph& graph, DumpOptions options, std::uint32_t level)
       : out_(out), graph_(graph), data_(graph.data()), options_(options), level_(level) {}
 
   void write() {
@@ -107,8 +107,8 @@ class Writer {
 
   void operations() {
     const detail::WriteGraph nested = [this](std::string& out, const Graph& graph) {
-      if (level_ == detail::deepest_graph) {
-        throw Error(ErrorKind::dump, detail::str("expected graphs nested at most ", detail::deepest_graph,
+      if (level_ == max_graph_depth) {
+        throw Error(ErrorKind::dump, detail::str("expected graphs nested at most ", max_graph_depth,
                                                  " deep, got \"", graph.name(), "\" deeper"));
       }
       Writer(out, graph, options_, level_ + 1).write();
@@ -154,7 +154,7 @@ class Writer {
   const Graph& graph_;
   const GraphData& data_;
   DumpOptions options_;
-  int level_;
+  std::uint32_t level_;
 };
 
 }  // namespace

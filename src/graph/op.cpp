@@ -102,7 +102,7 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
       const auto& graph = *kept.get_if<std::shared_ptr<const GraphData>>();
       if (graph == nullptr)
         fail(primitive, detail::str("expected a graph in attribute \"", spec.name, "\", got none"));
-      if (graph->depth >= max_graph_depth) {
+      if (graph->depth > max_graph_depth) {
         fail(primitive, detail::str("expected graphs nested at most ", max_graph_depth,
                                     " deep, got more in attribute \"", spec.name, '"'));
       }

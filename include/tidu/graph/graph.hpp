@@ -36,7 +36,7 @@ struct OperationRecord {
 };
 
 inline constexpr std::uint32_t no_index = 0xffffffffU;
-/// How deep graphs may nest in attributes; deeper ones are refused when the op is made.
+/// How many levels of graphs may lie in attributes below a graph; more are refused when the op is made.
 inline constexpr std::uint32_t max_graph_depth = 64;
 
 /// The arrays behind a Graph. Read them through Graph unless you write a transform.
