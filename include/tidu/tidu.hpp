@@ -2,6 +2,7 @@
 // Written by scripts/umbrella.py; a test compares.
 #pragma once
 
+#include <tidu/check/check_gradients.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
 #include <tidu/graph/dot.hpp>

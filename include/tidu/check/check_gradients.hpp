@@ -1,0 +1,86 @@
+// check_gradients.hpp - check_gradients: is the derivative of this graph right, and if not, which rule of
+// which primitive is at fault? What a frontend's author runs on new primitives, and what `tidu check` prints.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/tensor/executor.hpp"
+
+namespace tidu {
+
+/// What is held against what.
+enum class CheckKind : std::uint8_t {
+  linearity,         ///< L(a u + b w) against a L u + b L w, L being the linear graph
+  differences,       ///< J u against central differences
+  transpose,         ///< <J u, v> against <u, J^T v>, with <a, b> the sum of Re(conj(a) b)
+  twice_transposed,  ///< the transpose of the transpose against the linear graph
+  batch              ///< the batched graph against a loop
+};
+inline constexpr std::size_t num_check_kinds = 5;
+/// "vjp disagrees with jvp" and the like.
+std::string_view describe(CheckKind kind);
+
+struct CheckOptions {
+  /// Random tangents and cotangents that each test is made with.
+  std::size_t directions = 3;
+  std::uint64_t seed = 1;
+  /// 1, or 2: the same tests on the graphs of jvp and vjp too.
+  int order = 2;
+  /// Relative errors that pass; 0 stands for what the least precise dtype of the graph allows: 1e-7 and 1e-10
+  /// with f64, 2e-3 and 1e-3 with f32.
+  double difference_tolerance = 0.0;
+  double rounding_tolerance = 0.0;
+  /// Extent of the leading axis with which batch is tested; 0 leaves the test out.
+  std::int64_t batch = 3;
+};
+
+struct CheckFinding {
+  CheckKind kind = CheckKind::differences;
+  int order = 1;  ///< of the derivative that is wrong
+  /// The operation of the checked graph, and its primitive; nothing when no single operation disagrees.
+  std::optional<std::uint32_t> operation;
+  std::string operation_primitive;
+  /// The rule at fault and the primitive whose rule it is: not always the operation's, for a JVP rule is made
+  /// of other primitives.
+  std::string primitive;
+  std::optional<ADRuleError::Rule> rule;
+  double relative_error = 0.0;
+  std::size_t direction = 0;
+  std::string input;  ///< name of the input whose direction shows it; empty when all together do
+  std::string message;
+};
+
+struct CheckReport {
+  bool ok = true;
+  std::vector<CheckFinding> findings;
+  /// What could not be tested and why, for instance for want of a batch rule.
+  std::vector<std::string> notes;
+  /// By CheckKind: the largest relative error that was met in the graph, and in how many comparisons.
+  std::array<double, num_check_kinds> worst{};
+  std::array<std::size_t, num_check_kinds> comparisons{};
+};
+
+/// Findings and notes, or what was tested and how well it agrees. Ends in a newline.
+std::string to_text(const CheckReport& report);
+
+/// Differentiates `graph` at `inputs` by all its floating and complex inputs, and runs the tests of CheckKind
+/// with seeded random directions. Where one fails, each operation is tested by itself on the values that it
+/// sees. An element whose differences cannot be relied on (a kink, a pole) is not judged by them; results of
+/// primitives without tangent (stop_gradient, floor) and of integer dtype are kept fixed in differences.
+/// Errors: invalid_argument and type as Executor::run; ADRuleError for a missing jvp or transpose rule;
+/// execution.
+CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
+                            const CheckOptions& options = {});
+Result<CheckReport> try_check_gradients(const Graph& graph, std::span<const Tensor> inputs,
+                                        const Executor& executor, const CheckOptions& options = {});
+
+}  // namespace tidu

@@ -1,0 +1,341 @@
+// check_gradients.cpp - the tests on the whole graph, order by order; where one fails, on each of its
+// operations; and within an operation that fails, on what its rules emitted. First-order faults hide those of
+// second order.
+#include "tidu/check/check_gradients.hpp"
+
+#include <algorithm>
+
+#include "check/level.hpp"
+
+namespace tidu {
+namespace {
+
+using check::Disagreement;
+using check::index;
+using check::KeySet;
+using check::Kinds;
+using check::LevelResult;
+using check::Subject;
+using check::Tensors;
+using Rule = ADRuleError::Rule;
+
+constexpr std::array<CheckKind, num_check_kinds> kinds_in_order{
+    CheckKind::linearity, CheckKind::differences, CheckKind::transpose, CheckKind::twice_transposed,
+    CheckKind::batch};
+
+constexpr Kinds just(CheckKind kind) {
+  Kinds kinds{};
+  kinds[index(kind)] = true;
+  return kinds;
+}
+
+std::string figure(double error) {
+  std::ostringstream out;
+  out.precision(2);
+  out << error;
+  return out.str();
+}
+
+// The first level at which each kind fails.
+struct Faults {
+  struct Fault {
+    Subject subject;
+    Disagreement disagreement;
+    int order;
+  };
+  std::array<std::optional<Fault>, num_check_kinds> of;
+  std::array<double, num_check_kinds> worst{};
+  std::array<std::size_t, num_check_kinds> comparisons{};
+  std::vector<std::string> notes;
+  bool any() const {
+    return std::any_of(of.begin(), of.end(), [](const auto& fault) { return fault.has_value(); });
+  }
+};
+
+// A subject, then the graphs of its jvp and vjp, until something fails.
+Faults test(const Subject& subject, const KeySet& frozen, const Executor& executor,
+            const CheckOptions& options, int order) {
+  Faults faults;
+  std::vector<Subject> level{subject};
+  for (int at = 1; at <= order && !level.empty(); ++at) {
+    for (const Subject& one : level) {
+      const LevelResult result = check::check_level(one, frozen, executor, options);
+      for (std::size_t k = 0; k < num_check_kinds; ++k) {
+        faults.worst[k] = std::max(faults.worst[k], result.worst[k]);
+        faults.comparisons[k] += result.comparisons[k];
+        if (result.failed[k] && !faults.of[k]) faults.of[k] = Faults::Fault{one, *result.failed[k], at};
+      }
+      faults.notes.insert(faults.notes.end(), result.notes.begin(), result.notes.end());
+    }
+    if (faults.any() || at == order) break;
+    std::vector<Subject> next;
+    for (const Subject& one : level) {
+      for (Subject& derived : check::next_order(one, options.seed)) next.push_back(std::move(derived));
+    }
+    level = std::move(next);
+  }
+  return faults;
+}
+
+// An operation of `graph` by itself on these values; wrt: operands with a true flag in `active`.
+Subject alone(const Graph& graph, std::uint32_t operation, const Tensors& values,
+              const std::vector<bool>& active) {
+  Subject subject{check::single_operation(graph, operation), {}, {}};
+  const std::span<const ValueId> operands = graph.operation(operation).inputs();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    subject.inputs.push_back(values[operands[i]]);
+    if (active[operands[i]]) subject.wrt.push_back(i);
+  }
+  return subject;
+}
+
+// By value: does it depend on one of these inputs by a path of inexact values?
+std::vector<bool> reached_from(const Graph& graph, std::span<const std::size_t> wrt) {
+  std::vector<bool> active(graph.num_values(), false);
+  for (const std::size_t i : wrt) active[graph.inputs()[i]] = true;
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    if (operation.primitive().has_trait(Trait::no_tangent)) continue;
+    const auto operands = operation.inputs();
+    if (std::none_of(operands.begin(), operands.end(), [&](ValueId id) { return active[id]; })) continue;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      active[operation.output(slot)] = is_inexact(graph.type(operation.output(slot)).dtype());
+  }
+  return active;
+}
+
+class Checker {
+ public:
+  Checker(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
+          const CheckOptions& options)
+      : graph_(graph), executor_(executor), options_(options) {
+    if (options.order < 1 || options.order > 2) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("check_gradients: expected order 1 or 2, got ", options.order));
+    }
+    check_inputs(graph, inputs);
+    subject_ = Subject{graph, check::inexact_inputs(graph), Tensors(inputs.begin(), inputs.end())};
+  }
+
+  CheckReport run() {
+    const KeySet frozen = check::frozen_values(graph_);
+    const Faults faults = test(subject_, frozen, executor_, options_, options_.order);
+    report_.worst = faults.worst;
+    report_.comparisons = faults.comparisons;
+    report_.notes = faults.notes;
+    if (faults.any()) locate(faults);
+    report_.ok = report_.findings.empty();
+    return std::move(report_);
+  }
+
+ private:
+  void locate(const Faults& whole) {
+    const Tensors values = check::all_values(graph_, subject_.inputs, executor_);
+    const std::vector<bool> active = reached_from(graph_, subject_.wrt);
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      const Subject one = alone(graph_, i, values, active);
+      if (one.inputs.empty()) continue;
+      const KeySet frozen = check::frozen_values(one.graph);
+      blame(i, test(one, frozen, executor_, options_, options_.order), whole);
+    }
+    for (const CheckKind kind : kinds_in_order) {
+      const auto& fault = whole.of[index(kind)];
+      if (!fault || !report_.findings.empty()) continue;
+      CheckFinding finding;
+      finding.kind = kind;
+      describe_direction(finding, *fault);
+      finding.message = detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
+                                    direction_text(finding), "\n  each operation by itself agrees");
+      report_.findings.push_back(std::move(finding));
+    }
+  }
+
+  // Of the tests that an operation fails, the first one that explains the others: what is not linear or has a
+  // wrong tangent is no use to a test against it.
+  void blame(std::uint32_t operation, const Faults& faults, const Faults& whole) {
+    const auto failed = [&](CheckKind kind) { return faults.of[index(kind)].has_value(); };
+    for (const CheckKind kind : kinds_in_order) {
+      if (!failed(kind)) continue;
+      if (kind == CheckKind::twice_transposed && failed(CheckKind::transpose)) continue;
+      if (kind != CheckKind::linearity && kind != CheckKind::batch && failed(CheckKind::linearity)) continue;
+      const Faults::Fault& fault = *faults.of[index(kind)];
+      CheckFinding finding;
+      finding.kind = kind;
+      finding.operation = operation;
+      finding.operation_primitive = graph_.operation(operation).name();
+      const std::string cause = name_rule(finding, fault, faults);
+      const auto& seen = whole.of[index(kind)];
+      describe_direction(finding, seen && seen->order == fault.order ? *seen : fault);
+      add(std::move(finding), cause);
+    }
+  }
+
+  // Fills in primitive and rule, and says how it is known.
+  std::string name_rule(CheckFinding& finding, const Faults::Fault& fault, const Faults& faults) {
+    finding.order = fault.order;
+    finding.primitive = finding.operation_primitive;
+    const std::string agrees =
+        faults.of[index(CheckKind::differences)]
+            ? std::string()
+            : ": its jvp agrees with differences to " + figure(faults.worst[index(CheckKind::differences)]);
+    switch (finding.kind) {
+      case CheckKind::linearity: {
+        finding.rule = Rule::jvp;
+        const auto culprit = culprit_in_linear_graph(fault.subject, CheckKind::linearity);
+        if (!culprit)
+          return detail::str("the jvp of ", finding.primitive,
+                             " is at fault: it is not linear in its tangents");
+        if (*culprit == finding.operation_primitive)
+          return detail::str("the record of ", *culprit, " is at fault: it says linear, and is not");
+        return detail::str("the jvp of ", finding.primitive, " is at fault: it hands its tangents to ",
+                           *culprit, ", whose record says linear and which is not");
+      }
+      case CheckKind::differences: {
+        finding.rule = Rule::jvp;
+        if (fault.order == 1) return detail::str("the jvp of ", finding.primitive, " is at fault");
+        if (const auto culprit = culprit_in_graph(fault.subject, CheckKind::differences)) {
+          finding.primitive = *culprit;
+          return detail::str("the jvp of ", *culprit, ", which the rules of ", finding.operation_primitive,
+                             " use, is at fault");
+        }
+        return detail::str("the jvp of ", finding.primitive,
+                           " is at fault: right at first order, and its residuals have a wrong derivative");
+      }
+      case CheckKind::transpose:
+      case CheckKind::twice_transposed: {
+        finding.rule = Rule::transpose;
+        const auto culprit = culprit_in_linear_graph(fault.subject, finding.kind);
+        if (culprit && *culprit != finding.operation_primitive) {
+          finding.primitive = *culprit;
+          return detail::str("the transpose of ", *culprit, ", which the rules of ",
+                             finding.operation_primitive, " use, is at fault", agrees);
+        }
+        return detail::str("the transpose of ", finding.primitive, " is at fault", agrees);
+      }
+      case CheckKind::batch: {
+        finding.rule = Rule::batch;
+        if (fault.order == 1) return detail::str("the batch rule of ", finding.primitive, " is at fault");
+        if (const auto culprit = culprit_in_graph(fault.subject, CheckKind::batch))
+          finding.primitive = *culprit;
+        return detail::str("the batch rule of ", finding.primitive, ", which the rules of ",
+                           finding.operation_primitive, " use, is at fault");
+      }
+    }
+    return {};
+  }
+
+  // The primitive of the first operation of the subject that fails the test by itself.
+  std::optional<std::string> culprit_in_graph(const Subject& subject, CheckKind kind) const {
+    const Tensors values = check::all_values(subject.graph, subject.inputs, executor_);
+    const std::vector<bool> active = reached_from(subject.graph, subject.wrt);
+    return first_to_fail(subject.graph, values, active, kind);
+  }
+
+  // The same among the operations of its linear graph, at random tangents.
+  std::optional<std::string> culprit_in_linear_graph(const Subject& subject, CheckKind kind) const {
+    const check::Derived derived(subject.graph, subject.wrt);
+    const check::Point point(derived, subject.inputs, executor_);
+    check::Random random(options_.seed);
+    const Graph& linear = derived.linearization().linear;
+    const check::Closed every = check::close(linear, true);
+    const Tensors tangents = point.random_tangents(random);
+    const Tensors results = point.run(every, tangents);
+    Tensors values(linear.num_values());
+    for (std::size_t i = 0; i < tangents.size(); ++i) values[linear.inputs()[i]] = tangents[i];
+    for (std::size_t i = 0; i < every.externals.size(); ++i)
+      values[linear.externals()[i]] = point.value(every.externals[i]);
+    std::size_t next = 0;
+    for (std::uint32_t i = 0; i < linear.num_operations(); ++i) {
+      const Operation operation = linear.operation(i);
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+        values[operation.output(slot)] = results[next++];
+    }
+    std::vector<std::size_t> all(linear.inputs().size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    return first_to_fail(linear, values, reached_from(linear, all), kind);
+  }
+
+  std::optional<std::string> first_to_fail(const Graph& graph, const Tensors& values,
+                                           const std::vector<bool>& active, CheckKind kind) const {
+    for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+      if (graph.operation(i).primitive().has_trait(Trait::no_tangent)) continue;
+      const Subject one = alone(graph, i, values, active);
+      if (one.wrt.empty() && kind != CheckKind::batch) continue;
+      const LevelResult result =
+          check::check_level(one, check::frozen_values(one.graph), executor_, options_, just(kind));
+      if (!result.ok()) return std::string(graph.operation(i).name());
+    }
+    return std::nullopt;
+  }
+
+  void describe_direction(CheckFinding& finding, const Faults::Fault& fault) const {
+    finding.order = fault.order;
+    finding.relative_error = fault.disagreement.error;
+    finding.direction = fault.disagreement.direction;
+    if (fault.disagreement.input) finding.input = fault.subject.graph.input_name(*fault.disagreement.input);
+  }
+  static std::string direction_text(const CheckFinding& finding) {
+    return detail::str(finding.order > 1 ? " at second order" : "", ": relative error ",
+                       figure(finding.relative_error), " in direction ", finding.direction,
+                       finding.input.empty() ? std::string() : " of input \"" + finding.input + "\"");
+  }
+
+  // One finding for each fault, at the first operation that shows it.
+  void add(CheckFinding finding, const std::string& cause) {
+    for (const CheckFinding& other : report_.findings) {
+      if (other.kind == finding.kind && other.primitive == finding.primitive && other.rule == finding.rule &&
+          other.order == finding.order)
+        return;
+    }
+    const Operation operation = graph_.operation(*finding.operation);
+    const std::string place =
+        operation.where().empty() ? std::string() : detail::str(" (", operation.where(), ')');
+    finding.message = detail::str(describe(finding.kind), " in operation ", *finding.operation, ", ",
+                                  finding.operation_primitive, place, direction_text(finding), "\n  ", cause);
+    report_.findings.push_back(std::move(finding));
+  }
+
+  const Graph& graph_;
+  const Executor& executor_;
+  CheckOptions options_;
+  Subject subject_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+std::string_view describe(CheckKind kind) {
+  constexpr std::string_view texts[] = {
+      "the linear graph is not linear", "jvp disagrees with differences", "vjp disagrees with jvp",
+      "the transpose of the transpose disagrees with jvp", "batch disagrees with a loop"};
+  return texts[index(kind)];
+}
+
+std::string to_text(const CheckReport& report) {
+  constexpr std::string_view agreements[] = {
+      "the linear graph is linear", "jvp agrees with differences", "vjp agrees with jvp",
+      "the transpose of the transpose agrees with jvp", "batch agrees with a loop"};
+  std::string text;
+  for (const CheckFinding& finding : report.findings) text += finding.message + '\n';
+  for (const CheckKind kind : kinds_in_order) {
+    const std::size_t k = index(kind);
+    if (!report.ok || report.comparisons[k] == 0) continue;
+    text += detail::str(agreements[k], " to ", figure(report.worst[k]), " (", report.comparisons[k],
+                        report.comparisons[k] == 1 ? " comparison)\n" : " comparisons)\n");
+  }
+  for (const std::string& note : report.notes) text += "note: " + note + '\n';
+  if (text.empty()) text = "nothing to check: no operation and no floating or complex input\n";
+  return text;
+}
+
+CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
+                            const CheckOptions& options) {
+  return Checker(graph, inputs, executor, options).run();
+}
+
+Result<CheckReport> try_check_gradients(const Graph& graph, std::span<const Tensor> inputs,
+                                        const Executor& executor, const CheckOptions& options) {
+  return detail::capture([&] { return check_gradients(graph, inputs, executor, options); });
+}
+
+}  // namespace tidu

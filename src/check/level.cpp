@@ -1,0 +1,348 @@
+// level.cpp - see level.hpp. Each test makes comparisons for every direction and keeps the worst.
+#include "check/level.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tidu/linearize/batch.hpp"
+#include "tidu/linearize/transforms.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::check {
+namespace {
+
+constexpr std::size_t most_operations = std::size_t{1} << 24;
+
+// The least precise of the graph's inexact dtypes.
+double coarsest_epsilon(const Graph& graph) {
+  double epsilon = epsilon_of(DType::f64);
+  for (const Type& type : graph.data().types) epsilon = std::max(epsilon, epsilon_of(type.dtype()));
+  return epsilon;
+}
+
+bool is_frozen(const Graph& graph, const Operation& operation) {
+  if (operation.num_inputs() == 0) return false;
+  if (operation.primitive().has_trait(Trait::no_tangent)) return true;
+  for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+    if (is_inexact(graph.type(operation.output(slot)).dtype())) return false;
+  }
+  return true;
+}
+
+// A graph whose frozen results are inputs after its own.
+struct Frozen {
+  Graph graph;
+  Tensors extra;
+};
+Frozen freeze(const Subject& subject, const KeySet& frozen, const Executor& executor) {
+  if (frozen.empty()) return {subject.graph, {}};
+  const Graph graph = passes::write_out_graphs(subject.graph, most_operations);
+  GraphBuilder builder(graph.name(), graph.primitives());
+  const Key128 source = detail::random_key();
+  std::vector<ValueId> ids(graph.num_values(), no_index), frozen_ids, operands, outputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i)
+    ids[graph.inputs()[i]] = builder.input(graph.input_key(i), graph.type(graph.inputs()[i])).id();
+  for (ValueId id = 0; id < graph.num_values(); ++id) {
+    if (!graph.producer(id) || !frozen.contains(graph.key(id))) continue;
+    ids[id] = builder.input(InputKey::fresh(source, frozen_ids.size()), graph.type(id)).id();
+    frozen_ids.push_back(id);
+  }
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    bool wanted = false;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      wanted = wanted || ids[operation.output(slot)] == no_index;
+    if (!wanted) continue;
+    operands.clear();
+    for (const ValueId id : operation.inputs()) operands.push_back(ids[id]);
+    const ValueId first = builder.add(operation.record().op, operands);
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      ValueId& id = ids[operation.output(slot)];
+      if (id == no_index) id = first + static_cast<ValueId>(slot);
+    }
+  }
+  for (const ValueId id : graph.outputs()) outputs.push_back(ids[id]);
+  Frozen result{builder.build_ids(std::move(outputs)), {}};
+  const Tensors values = all_values(graph, subject.inputs, executor);
+  for (const ValueId id : frozen_ids) result.extra.push_back(values[id]);
+  return result;
+}
+
+class Tester {
+ public:
+  Tester(const Subject& subject, const KeySet& frozen, const Executor& executor, const CheckOptions& options)
+      : subject_(subject),
+        executor_(executor),
+        options_(options),
+        epsilon_(coarsest_epsilon(subject.graph)),
+        rounding_(rounding_tolerance(subject.graph, options)),
+        difference_(difference_tolerance(subject.graph, options)),
+        derived_(subject.graph, subject.wrt),
+        point_(derived_, subject.inputs, executor),
+        frozen_(freeze(subject, frozen, executor)),
+        random_(options.seed) {}
+
+  LevelResult run(const Kinds& kinds) {
+    for (std::size_t direction = 0; direction < options_.directions; ++direction) {
+      const Tensors u = point_.random_tangents(random_);
+      const MaybeTensors v = point_.random_cotangents(random_);
+      const MaybeTensors ju = point_.jvp(u);
+      if (kinds[index(CheckKind::linearity)]) linearity(direction, u, ju);
+      if (kinds[index(CheckKind::differences)]) differences(direction, u, ju);
+      if (kinds[index(CheckKind::transpose)]) transpose(direction, u, v, ju);
+      if (kinds[index(CheckKind::twice_transposed)]) twice_transposed(direction, u, ju);
+    }
+    if (kinds[index(CheckKind::batch)] && options_.batch > 0) batch();
+    return std::move(result_);
+  }
+
+ private:
+  void met(CheckKind kind, double error, double tolerance, std::size_t direction) {
+    const std::size_t k = index(kind);
+    ++result_.comparisons[k];
+    result_.worst[k] = std::max(result_.worst[k], error);
+    if (error > tolerance && (!result_.failed[k] || result_.failed[k]->error < error))
+      result_.failed[k] = Disagreement{error, direction, std::nullopt};
+  }
+  bool failed_now(CheckKind kind, std::size_t direction) const {
+    const auto& failed = result_.failed[index(kind)];
+    return failed && failed->direction == direction;
+  }
+
+  // The tangents with all but those of one input zero.
+  Tensors only(const Tensors& u, std::size_t chosen) const {
+    Tensors one;
+    for (std::size_t k = 0; k < u.size(); ++k) one.push_back(k == chosen ? u[k] : Tensor::zeros(u[k].type()));
+    return one;
+  }
+  // Which input shows it by itself, and how much.
+  template <class Error>
+  void narrow(CheckKind kind, std::size_t direction, const Tensors& u, const Error& error) {
+    if (!failed_now(kind, direction)) return;
+    double worst = 0.0;
+    for (std::size_t k = 0; k < u.size(); ++k) {
+      const double alone = error(only(u, k));
+      if (alone <= worst) continue;
+      worst = alone;
+      result_.failed[index(kind)]->input = subject_.wrt[k];
+    }
+    if (worst > 0.0) result_.failed[index(kind)]->error = worst;
+  }
+
+  void linearity(std::size_t direction, const Tensors& u, const MaybeTensors& ju) {
+    constexpr double a = 0.75, b = -1.5;
+    const Tensors w = point_.random_tangents(random_);
+    Tensors mixed;
+    for (std::size_t k = 0; k < u.size(); ++k) mixed.push_back(combine(a, u[k], b, w[k]));
+    const MaybeTensors jw = point_.jvp(w), jm = point_.jvp(mixed);
+    for (std::size_t k = 0; k < ju.size(); ++k) {
+      if (ju[k])
+        met(CheckKind::linearity, relative_error(*jm[k], combine(a, *ju[k], b, *jw[k])), rounding_,
+            direction);
+    }
+  }
+
+  double difference_error(const Tensors& u, const MaybeTensors& ju) {
+    const auto f = [&](double s) {
+      Tensors inputs = subject_.inputs;
+      for (std::size_t k = 0; k < u.size(); ++k)
+        inputs[subject_.wrt[k]] = combine(1.0, inputs[subject_.wrt[k]], s, u[k]);
+      inputs.insert(inputs.end(), frozen_.extra.begin(), frozen_.extra.end());
+      return executor_.run(frozen_.graph, inputs);
+    };
+    const std::vector<Difference> expected = differentiate(f, epsilon_);
+    double worst = 0.0;
+    for (std::size_t k = 0; k < ju.size(); ++k) {
+      if (!is_inexact(point_.outputs()[k].dtype())) continue;
+      double scale = 0.0;
+      for (std::size_t i = 0; i < expected[k].value.size(); ++i) {
+        if (std::isfinite(expected[k].uncertainty[i]))
+          scale = std::max(scale, std::abs(expected[k].value[i]));
+        const std::complex<double> got = ju[k] ? ju[k]->at(static_cast<std::int64_t>(i)) : 0.0;
+        if (std::isfinite(std::abs(got))) scale = std::max(scale, std::abs(got));
+      }
+      for (std::size_t i = 0; i < expected[k].value.size(); ++i) {
+        if (!std::isfinite(expected[k].uncertainty[i])) continue;
+        const std::complex<double> got = ju[k] ? ju[k]->at(static_cast<std::int64_t>(i)) : 0.0;
+        const double error = relative_error(got, expected[k].value[i], scale);
+        const double doubt = scale > 0.0 ? 10.0 * expected[k].uncertainty[i] / scale : 0.0;
+        worst = std::max(worst, error - doubt);
+      }
+    }
+    return worst;
+  }
+  void differences(std::size_t direction, const Tensors& u, const MaybeTensors& ju) {
+    met(CheckKind::differences, difference_error(u, ju), difference_, direction);
+    narrow(CheckKind::differences, direction, u,
+           [&](const Tensors& one) { return difference_error(one, point_.jvp(one)); });
+  }
+
+  static double transpose_error(const MaybeTensors& ju, const MaybeTensors& v, const Tensors& u,
+                                const MaybeTensors& jtv) {
+    const InnerProduct left = inner_product(ju, v);
+    const InnerProduct right = inner_product(MaybeTensors(u.begin(), u.end()), jtv);
+    return relative_error(left.value, right.value, std::max(left.magnitude, right.magnitude));
+  }
+  void transpose(std::size_t direction, const Tensors& u, const MaybeTensors& v, const MaybeTensors& ju) {
+    const MaybeTensors jtv = point_.vjp(v);
+    met(CheckKind::transpose, transpose_error(ju, v, u, jtv), rounding_, direction);
+    narrow(CheckKind::transpose, direction, u,
+           [&](const Tensors& one) { return transpose_error(point_.jvp(one), v, one, jtv); });
+  }
+
+  void twice_transposed(std::size_t direction, const Tensors& u, const MaybeTensors& ju) {
+    const MaybeTensors twice = point_.twice_transposed(u);
+    for (std::size_t k = 0; k < ju.size(); ++k) {
+      if (!ju[k]) continue;
+      met(CheckKind::twice_transposed,
+          relative_error(*ju[k], twice[k] ? *twice[k] : Tensor::zeros(ju[k]->type())), rounding_, direction);
+    }
+  }
+
+  // Example `example` of an input: the input itself, then a little changed where it is inexact, with its
+  // elements moved round where it is not, so that they stay in their domain.
+  Tensor example_of(std::size_t input, std::size_t example) {
+    Numbers numbers = numbers_of(subject_.inputs[input]);
+    const Type type = subject_.inputs[input].type();
+    if (is_inexact(type.dtype())) {
+      for (std::complex<double>& number : numbers)
+        number *= 1.0 + (example == 0 ? 0.0 : random_.uniform(-0.01, 0.01));
+    } else if (numbers.size() > 1) {
+      std::rotate(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(example % numbers.size()),
+                  numbers.end());
+    } else if (numbers.size() == 1 && example % 2 == 1) {
+      numbers[0] = is_bool(type.dtype()) && numbers[0] == 0.0 ? 1.0 : 0.0;
+    }
+    return tensor_of(type, numbers);
+  }
+
+  // All inputs over a leading axis; then each one alone, then a random half.
+  void batch() {
+    const std::size_t count = subject_.inputs.size();
+    if (count == 0) return;
+    std::vector<std::vector<bool>> masks{std::vector<bool>(count, true)};
+    for (std::size_t i = 0; i < count && count > 1; ++i) {
+      masks.emplace_back(count, false);
+      masks.back()[i] = true;
+    }
+    if (count > 2) {
+      masks.emplace_back(count, false);
+      for (std::size_t i = 0; i < count; ++i) masks.back()[i] = random_.below(2) == 1;
+      masks.back()[random_.below(count)] = true;
+    }
+    for (std::size_t m = 0; m < masks.size(); ++m) {
+      try {
+        batch_over(masks[m], m);
+      } catch (const ADRuleError& error) {
+        result_.notes.push_back(detail::str("batch was not tested: ", error.what()));
+        return;
+      }
+    }
+  }
+  void batch_over(const std::vector<bool>& mask, std::size_t direction) {
+    BatchOptions options;
+    options.inputs = mask;
+    const Batching batching = tidu::batch(subject_.graph, options_.batch, options);
+    std::vector<Tensors> examples(static_cast<std::size_t>(options_.batch));
+    Tensors stacked;
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      const Type type = subject_.inputs[i].type();
+      Numbers all;
+      for (std::size_t e = 0; e < examples.size(); ++e) {
+        examples[e].push_back(mask[i] ? example_of(i, e) : subject_.inputs[i]);
+        const Numbers one = numbers_of(examples[e].back());
+        all.insert(all.end(), one.begin(), one.end());
+      }
+      Shape shape = type.shape();
+      shape.insert(shape.begin(), options_.batch);
+      stacked.push_back(mask[i] ? tensor_of(type.with_shape(shape), all) : subject_.inputs[i]);
+    }
+    const Tensors together = executor_.run(batching.graph, stacked);
+    for (std::size_t e = 0; e < examples.size(); ++e) {
+      const Tensors alone = executor_.run(subject_.graph, examples[e]);
+      for (std::size_t k = 0; k < alone.size(); ++k) {
+        const Tensor part = batching.batched_outputs[k]
+                                ? together[k].view(alone[k].type(), e * alone[k].num_bytes()).clone()
+                                : together[k];
+        met(CheckKind::batch, relative_error(part, alone[k]), rounding_, direction);
+      }
+    }
+    if (failed_now(CheckKind::batch, direction) && std::count(mask.begin(), mask.end(), true) == 1) {
+      result_.failed[index(CheckKind::batch)]->input =
+          static_cast<std::size_t>(std::find(mask.begin(), mask.end(), true) - mask.begin());
+    }
+  }
+
+  const Subject& subject_;
+  const Executor& executor_;
+  const CheckOptions& options_;
+  double epsilon_, rounding_, difference_;
+  Derived derived_;
+  Point point_;
+  Frozen frozen_;
+  Random random_;
+  LevelResult result_;
+};
+
+}  // namespace
+
+bool LevelResult::ok() const {
+  return std::none_of(failed.begin(), failed.end(), [](const auto& one) { return one.has_value(); });
+}
+
+double difference_tolerance(const Graph& graph, const CheckOptions& options) {
+  if (options.difference_tolerance > 0.0) return options.difference_tolerance;
+  const double epsilon = coarsest_epsilon(graph);
+  return epsilon < 1e-12 ? 1e-7 : epsilon < 1e-5 ? 2e-3 : 0.2;
+}
+
+double rounding_tolerance(const Graph& graph, const CheckOptions& options) {
+  if (options.rounding_tolerance > 0.0) return options.rounding_tolerance;
+  const double epsilon = coarsest_epsilon(graph);
+  return epsilon < 1e-12 ? 1e-10 : epsilon < 1e-5 ? 1e-3 : 0.1;
+}
+
+std::vector<std::size_t> inexact_inputs(const Graph& graph) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (is_inexact(graph.type(graph.inputs()[i]).dtype())) positions.push_back(i);
+  }
+  return positions;
+}
+
+KeySet frozen_values(const Graph& graph) {
+  const Graph written = passes::write_out_graphs(graph, most_operations);
+  KeySet keys;
+  for (std::uint32_t i = 0; i < written.num_operations(); ++i) {
+    const Operation operation = written.operation(i);
+    if (!is_frozen(written, operation)) continue;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      keys.insert(written.key(operation.output(slot)));
+  }
+  return keys;
+}
+
+LevelResult check_level(const Subject& subject, const KeySet& frozen, const Executor& executor,
+                        const CheckOptions& options, const Kinds& kinds) {
+  return Tester(subject, frozen, executor, options).run(kinds);
+}
+
+std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed) {
+  std::vector<Subject> subjects;
+  if (subject.wrt.empty()) return subjects;
+  Names names;
+  for (const std::size_t i : subject.wrt) names.push_back(subject.graph.input_name(i));
+  Random random(seed);
+  for (const bool forward : {true, false}) {
+    const Derivative derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
+    Subject next{derivative.graph, subject.wrt, subject.inputs};
+    for (std::size_t i = subject.inputs.size(); i < derivative.graph.inputs().size(); ++i) {
+      next.wrt.push_back(i);
+      next.inputs.push_back(random_tensor(random, derivative.graph.type(derivative.graph.inputs()[i])));
+    }
+    subjects.push_back(std::move(next));
+  }
+  return subjects;
+}
+
+}  // namespace tidu::check

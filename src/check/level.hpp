@@ -1,0 +1,61 @@
+// level.hpp - the tests of one graph at one point, of one order of derivative.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "check/derived.hpp"
+#include "tidu/check/check_gradients.hpp"
+
+namespace tidu::check {
+
+using KeySet = std::unordered_set<ValueKey>;
+using Kinds = std::array<bool, num_check_kinds>;
+inline constexpr Kinds all_kinds{true, true, true, true, true};
+constexpr std::size_t index(CheckKind kind) { return static_cast<std::size_t>(kind); }
+
+/// The worst disagreement of one kind.
+struct Disagreement {
+  double error;
+  std::size_t direction;
+  std::optional<std::size_t> input;  ///< position; nothing when all inputs together show it
+};
+
+struct LevelResult {
+  std::array<double, num_check_kinds> worst{};
+  std::array<std::size_t, num_check_kinds> comparisons{};
+  std::array<std::optional<Disagreement>, num_check_kinds> failed{};
+  std::vector<std::string> notes;
+  bool ok() const;
+};
+
+/// A graph to be tested, by the inputs in `wrt` at `inputs`.
+struct Subject {
+  Graph graph;
+  std::vector<std::size_t> wrt;
+  Tensors inputs;
+};
+
+/// The results that differences keep fixed: those of primitives without tangent and of exact dtype. Keys of
+/// the graph with its inner graphs written out.
+KeySet frozen_values(const Graph& graph);
+
+/// Positions of the floating and complex inputs.
+std::vector<std::size_t> inexact_inputs(const Graph& graph);
+
+LevelResult check_level(const Subject& subject, const KeySet& frozen, const Executor& executor,
+                        const CheckOptions& options, const Kinds& kinds = all_kinds);
+
+/// The graphs of jvp and vjp of `subject` at random tangents and cotangents, by all their inexact inputs that
+/// derive from wrt.
+std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed);
+
+/// Relative errors that pass for this graph.
+double difference_tolerance(const Graph& graph, const CheckOptions& options);
+double rounding_tolerance(const Graph& graph, const CheckOptions& options);
+
+}  // namespace tidu::check

@@ -1,0 +1,178 @@
+// numeric.cpp - see numeric.hpp.
+#include "check/numeric.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tidu/graph/literal.hpp"
+
+namespace tidu::check {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+bool finite(std::complex<double> z) { return std::isfinite(z.real()) && std::isfinite(z.imag()); }
+
+template <class T, class Convert>
+void fill(Tensor& tensor, const Numbers& numbers, Convert convert) {
+  const std::span<T> elements = tensor.mutable_elements<T>();
+  std::transform(numbers.begin(), numbers.end(), elements.begin(), convert);
+}
+
+}  // namespace
+
+std::uint64_t Random::bits() {
+  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+double Random::uniform(double low, double high) {
+  return low + (high - low) * (static_cast<double>(bits() >> 11) * 0x1p-53);
+}
+
+Numbers numbers_of(const Tensor& tensor) {
+  Numbers numbers(static_cast<std::size_t>(tensor.size()));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = tensor.at(static_cast<std::int64_t>(i));
+  return numbers;
+}
+
+Tensor tensor_of(Type type, const Numbers& numbers) {
+  using Number = std::complex<double>;
+  Tensor tensor(type);
+  switch (type.dtype()) {
+    case DType::boolean:
+      fill<std::uint8_t>(tensor, numbers,
+                         [](Number z) { return static_cast<std::uint8_t>(z.real() != 0.0); });
+      break;
+    case DType::i32:
+      fill<std::int32_t>(tensor, numbers, [](Number z) { return static_cast<std::int32_t>(z.real()); });
+      break;
+    case DType::i64:
+      fill<std::int64_t>(tensor, numbers, [](Number z) { return static_cast<std::int64_t>(z.real()); });
+      break;
+    case DType::f16:
+      fill<std::uint16_t>(tensor, numbers,
+                          [](Number z) { return float_to_half(static_cast<float>(z.real())); });
+      break;
+    case DType::bf16:
+      fill<std::uint16_t>(tensor, numbers,
+                          [](Number z) { return float_to_bfloat16(static_cast<float>(z.real())); });
+      break;
+    case DType::f32:
+      fill<float>(tensor, numbers, [](Number z) { return static_cast<float>(z.real()); });
+      break;
+    case DType::f64: fill<double>(tensor, numbers, [](Number z) { return z.real(); }); break;
+    case DType::c64:
+      fill<std::complex<float>>(tensor, numbers, [](Number z) { return std::complex<float>(z); });
+      break;
+    case DType::c128: fill<Number>(tensor, numbers, [](Number z) { return z; }); break;
+  }
+  return tensor;
+}
+
+Tensor random_tensor(Random& random, Type type) {
+  Numbers numbers(static_cast<std::size_t>(type.size()));
+  for (std::complex<double>& number : numbers) {
+    const double real = random.uniform(-1.0, 1.0);
+    number = {real, is_complex(type.dtype()) ? random.uniform(-1.0, 1.0) : 0.0};
+  }
+  return tensor_of(type, numbers);
+}
+
+Tensor combine(double a, const Tensor& x, double b, const Tensor& y) {
+  Numbers numbers = numbers_of(x);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = a * numbers[i] + b * y.at(static_cast<std::int64_t>(i));
+  return tensor_of(x.type(), numbers);
+}
+
+double epsilon_of(DType dtype) {
+  switch (real_dtype(dtype)) {
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    case DType::f32: return 0x1p-23;
+    case DType::f64: return 0x1p-52;
+    default: return 0.0;
+  }
+}
+
+InnerProduct inner_product(const MaybeTensors& a, const MaybeTensors& b) {
+  InnerProduct sum;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    if (!a[k] || !b[k]) continue;
+    for (std::int64_t i = 0; i < a[k]->size(); ++i) {
+      const std::complex<double> x = a[k]->at(i), y = b[k]->at(i);
+      sum.value += x.real() * y.real() + x.imag() * y.imag();
+      sum.magnitude += std::abs(x.real() * y.real()) + std::abs(x.imag() * y.imag());
+    }
+  }
+  return sum;
+}
+
+double relative_error(std::complex<double> a, std::complex<double> b, double scale) {
+  if (!finite(a) || !finite(b)) return finite(a) == finite(b) ? 0.0 : infinity;
+  const double distance = std::abs(a - b);
+  return distance == 0.0 ? 0.0 : distance / std::max(scale, std::numeric_limits<double>::min());
+}
+
+double relative_error(const Tensor& a, const Tensor& b) {
+  double scale = 0.0;
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    for (const std::complex<double> z : {a.at(i), b.at(i)}) {
+      if (finite(z)) scale = std::max(scale, std::abs(z));
+    }
+  }
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, relative_error(a.at(i), b.at(i), scale));
+  return worst;
+}
+
+std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon) {
+  // Truncation is of order h^4, rounding of order epsilon / h.
+  const double largest = epsilon < 1e-12 ? 4e-3 : epsilon < 1e-5 ? 0.1 : 0.5;
+  const Tensors at_zero = f(0.0);
+  std::vector<Difference> best(at_zero.size());
+  for (std::size_t k = 0; k < at_zero.size(); ++k) {
+    const auto size = static_cast<std::size_t>(at_zero[k].size());
+    best[k].value.assign(size, 0.0);
+    best[k].uncertainty.assign(size, infinity);
+  }
+  for (const double h : {largest, largest / 16.0, largest / 256.0}) {
+    // f at -2h, -h, -h/2, h/2, h, 2h
+    std::array<Tensors, 6> at;
+    constexpr std::array<double, 6> steps{-2.0, -1.0, -0.5, 0.5, 1.0, 2.0};
+    for (std::size_t s = 0; s < steps.size(); ++s) at[s] = f(steps[s] * h);
+    for (std::size_t k = 0; k < best.size(); ++k) {
+      for (std::size_t i = 0; i < best[k].value.size(); ++i) {
+        const auto element = static_cast<std::int64_t>(i);
+        std::array<std::complex<double>, 6> y;
+        double size = 0.0;
+        for (std::size_t s = 0; s < y.size(); ++s) {
+          y[s] = at[s][k].at(element);
+          size = std::max(size, std::abs(y[s]));
+        }
+        const std::complex<double> y0 = at_zero[k].at(element);
+        const std::complex<double> coarse = (8.0 * (y[4] - y[1]) - (y[5] - y[0])) / (12.0 * h);
+        const std::complex<double> fine = (8.0 * (y[3] - y[2]) - (y[4] - y[1])) / (6.0 * h);
+        const double noise = 8.0 * epsilon * size / h;
+        // One-sided slopes that stay apart as the step shrinks are those of a kink.
+        const double gap = std::abs(y[4] - 2.0 * y0 + y[1]) / h;
+        const double half_gap = 2.0 * std::abs(y[3] - 2.0 * y0 + y[2]) / h;
+        if (half_gap > 0.75 * gap && half_gap > 4.0 * noise) continue;
+        const double uncertainty = std::abs(coarse - fine) + noise;
+        if (finite(fine) && uncertainty < best[k].uncertainty[i]) {
+          best[k].uncertainty[i] = uncertainty;
+          best[k].value[i] = fine;
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace tidu::check

@@ -1,0 +1,69 @@
+// numeric.hpp - arithmetic of the checker on tensors, whatever their dtype: seeded random tensors, the real
+// inner product, displacements, and derivatives by differences with an estimate of their own error.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tidu/graph/type.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::check {
+
+using Tensors = std::vector<Tensor>;
+/// An absent one is zero.
+using MaybeTensors = std::vector<std::optional<Tensor>>;
+using Numbers = std::vector<std::complex<double>>;
+
+/// A small generator (splitmix64, Steele et al. 2014): the same numbers on every machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t bits();
+  /// Uniform in [low, high).
+  double uniform(double low, double high);
+  /// Uniform in 0 .. count - 1.
+  std::size_t below(std::size_t count) { return static_cast<std::size_t>(bits() % count); }
+
+ private:
+  std::uint64_t state_;
+};
+
+Numbers numbers_of(const Tensor& tensor);
+/// Elements rounded to the dtype; imaginary parts are dropped where it is real.
+Tensor tensor_of(Type type, const Numbers& numbers);
+/// Elements (of complex dtypes their real and imaginary parts) uniform in [-1, 1). An inexact dtype.
+Tensor random_tensor(Random& random, Type type);
+/// a x + b y, of one type.
+Tensor combine(double a, const Tensor& x, double b, const Tensor& y);
+
+/// The unit roundoff's neighbour: distance from 1 to the next number of the dtype; 0 for exact dtypes.
+double epsilon_of(DType dtype);
+
+/// Sum of Re(conj(a) b) over all elements of what is there on both sides, and the sum of the absolute values.
+struct InnerProduct {
+  double value = 0.0;
+  double magnitude = 0.0;
+};
+InnerProduct inner_product(const MaybeTensors& a, const MaybeTensors& b);
+
+/// |a - b| / scale; 0 where neither is finite, infinity where one is not.
+double relative_error(std::complex<double> a, std::complex<double> b, double scale);
+/// The largest difference of elements, relative to the largest element of either.
+double relative_error(const Tensor& a, const Tensor& b);
+
+/// A directional derivative, element by element, and how far off it may be; infinity where it cannot be told
+/// (a kink, a function that is not finite nearby).
+struct Difference {
+  Numbers value;
+  std::vector<double> uncertainty;
+};
+/// d/ds of f(s) at 0 by five-point central differences at several steps, the best of them for each element;
+/// `epsilon` is that of the dtype in which f is computed. One Difference for each tensor that f returns.
+std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon);
+
+}  // namespace tidu::check
