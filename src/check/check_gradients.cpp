@@ -4,6 +4,8 @@
 #include "tidu/check/check_gradients.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 
 #include "check/level.hpp"
 
@@ -141,6 +143,12 @@ class Checker {
     for (const CheckKind kind : kinds_in_order) {
       const auto& fault = whole.of[index(kind)];
       if (!fault || !report_.findings.empty()) continue;
+      if (std::isinf(fault->disagreement.error)) {
+        report_.notes.push_back(detail::str("derivatives of \"", graph_.name(),
+                                            "\" are not finite where one of the two sides of a test is (",
+                                            describe(kind), "); each operation by itself agrees"));
+        continue;
+      }
       CheckFinding finding;
       finding.kind = kind;
       describe_direction(finding, *fault);
