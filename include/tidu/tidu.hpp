@@ -3,6 +3,8 @@
 #pragma once
 
 #include <tidu/check/check_gradients.hpp>
+#include <tidu/cpu/executable.hpp>
+#include <tidu/cpu/executor.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
 #include <tidu/graph/dot.hpp>
