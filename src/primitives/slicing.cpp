@@ -111,9 +111,9 @@ Value unpad(Value ct, const IntLists& config) {
   return ops::slice(ct, start, limit, strides);
 }
 
-// 1 where the result of a pad is the padding value, else 0.
-Value padding_mask(Emitter& emitter, Type x, const IntLists& config) {
-  return ops::pad(zeros(emitter, x), ops::full(emitter, Type(x.dtype()), 1.0), config);
+// True where the result of a pad is the padding value.
+Value padding_places(Emitter& emitter, const Shape& shape, const IntLists& config) {
+  return ops::pad(ops::full(emitter, Type(bool_, shape), 0.0), ops::full(emitter, Type(bool_), 1.0), config);
 }
 
 Derivatives transpose_pad(TransposeContext& c) {
@@ -122,7 +122,8 @@ Derivatives transpose_pad(TransposeContext& c) {
   Derivatives result = Derivatives::absent(2);
   if (c.linear(0)) result.set(0, unpad(ct, config));
   if (c.linear(1)) {
-    const Value mask = padding_mask(c.emitter(), c.operand_type(0), config);
+    const Value places = padding_places(c.emitter(), c.operand_type(0).shape(), config);
+    const Value mask = ops::convert_element_type(places, ct.dtype());
     result.set(1, ops::reduce_sum(ops::mul(ct, mask), range(0, static_cast<std::int64_t>(ct.rank()))));
   }
   return result;
@@ -136,12 +137,11 @@ Values batch_pad(BatchContext& c) {
   if (!c.batched(1)) return emit_same(c, {{"padding_config", std::move(config)}}, {x, c.operand(1)});
   Emitter& emitter = c.emitter();
   const DType dtype = x.dtype();
-  const Value around = ops::pad(ops::full(emitter, Type(bool_, c.operand_type(0).shape()), 0.0),
-                                ops::full(emitter, Type(bool_), 1.0), c.op().lists("padding_config"));
+  const Value places = padding_places(emitter, c.operand_type(0).shape(), c.op().lists("padding_config"));
   const Value padded = ops::pad(x, zero_like(emitter, dtype), config);
   const Value value = ops::broadcast_in_dim(c.operand(1), padded.shape(), {0});
   const Value everywhere =
-      ops::broadcast_in_dim(around, padded.shape(), range(1, static_cast<std::int64_t>(padded.rank())));
+      ops::broadcast_in_dim(places, padded.shape(), range(1, static_cast<std::int64_t>(padded.rank())));
   return ops::select_n(everywhere, padded, value);
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "primitives/axes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -207,8 +208,13 @@ void check_rules(const Graph& graph) {
   check_batches(gradient, random);
 }
 
-// The operation alone (linear ones show nothing in second order) and behind a square, which gives it
-// residuals.
+// Its gradient is taken with a constant for a seed.
+Value sum_of_squares(Value y) {
+  return ops::reduce_sum(ops::square(y), prim::range(0, static_cast<std::int64_t>(y.rank())));
+}
+
+// The operation alone (linear ones show nothing in second order), behind a square, which gives it residuals,
+// and within a scalar function.
 void check_rules(const char* name, const std::vector<Type>& types, const Body& body) {
   CAPTURE(std::string(name));
   check_rules(graph_of(types, body));
@@ -217,6 +223,12 @@ void check_rules(const char* name, const std::vector<Type>& types, const Body& b
     for (const Value& value : x) squared.push_back(is_inexact(value.dtype()) ? ops::square(value) : value);
     return body(squared);
   }));
+  const Graph plain = graph_of(types, body);
+  if (inexact_inputs(plain).empty() || plain.type(plain.outputs()[0]).dtype() != f64) return;
+  std::mt19937 random(20240608);
+  check_first_order(
+      value_and_grad(graph_of(types, [&](std::span<const Value> x) { return sum_of_squares(body(x)); })),
+      random);
 }
 
 Type f(Shape shape) { return Type(f64, shape); }
