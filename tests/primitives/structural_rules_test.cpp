@@ -367,7 +367,7 @@ TEST_CASE("call, and a call within a call") {
   const Value index = builder.input("k", i({}));
   const Value y = ops::call(inner, std::vector<Value>{a, ops::square(b)})[0];
   const Graph middle = builder.build({index, ops::reduce_sum(ops::mul(y, a), {0}), y, ops::floor(b)});
-  for (const std::size_t slot : {1, 2, 3}) {
+  for (std::size_t slot = 1; slot < 4; ++slot) {
     check_rules("call", {f({3}), f({3}), i({})}, [&](Args x) { return ops::call(middle, x)[slot]; });
   }
   check_rules("call of one argument twice", {f({3}), i({})}, [&](Args x) {
