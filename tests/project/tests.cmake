@@ -43,7 +43,7 @@ set_tests_properties(consumer_install PROPERTIES FIXTURES_SETUP installed)
 foreach(kind IN ITEMS find_package subdirectory)
   add_test(NAME consumer_${kind}
     COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${kind}" "${consumer_build}/${kind}"
-            --build-generator "${CMAKE_GENERATOR}" --build-options ${common}
+            --build-generator "${CMAKE_GENERATOR}" --build-target all_consumers --build-options ${common}
             "-DCMAKE_PREFIX_PATH=${consumer_build}/prefix" -DTIDU_SOURCE_DIR=${PROJECT_SOURCE_DIR}
             --test-command consumer)
 endforeach()
