@@ -16,8 +16,7 @@ bool Linearity::allows(std::span<const bool> active) const {
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (!active[i]) continue;
     ++count;
-    const bool member = i < 32 ? ((operands >> i) & 1U) != 0 : operands == ~0U;
-    if (!member) return false;
+    if (!includes(i)) return false;
   }
   if (count == 0) return true;
   return kind == Kind::joint || (kind == Kind::bilinear && count == 1);

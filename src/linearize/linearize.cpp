@@ -304,16 +304,13 @@ class Linearizer final : public Emitter, public detail::InnerHost {
 
   // What linearity alone says. Joint: f(t0, t1, …), zeros for absent ones. Bilinear: f(t0, y) + f(x, t1).
   Derivatives jvp_of_linear(const JvpContext& c, const Linearity& spec) {
-    const auto member = [&spec](std::size_t i) {
-      return i < 32 ? ((spec.operands >> i) & 1U) != 0 : spec.operands == ~0U;
-    };
     std::vector<Value> operands(c.primals().begin(), c.primals().end());
     if (spec.kind == Linearity::Kind::joint) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        if (c.active(i) && !member(i))
+        if (c.active(i) && !spec.includes(i))
           rule_error(
               detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
-        if (!member(i)) continue;
+        if (!spec.includes(i)) continue;
         operands[i] = c.active(i) ? *c.tangent(i) : zeros(*this, operands[i].type());
       }
       Derivatives all;
@@ -325,7 +322,7 @@ class Linearizer final : public Emitter, public detail::InnerHost {
     std::optional<Value> sum;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!c.active(i)) continue;
-      if (!member(i))
+      if (!spec.includes(i))
         rule_error(detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
       operands[i] = *c.tangent(i);
       const Value term = emit(c.op(), operands, {})[0];

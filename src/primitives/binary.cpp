@@ -6,20 +6,24 @@ namespace tidu::prim {
 namespace {
 
 constexpr Primitive binary(std::string_view name, Primitive::InferRule infer, Primitive::JvpRule jvp) {
-  return {.name = name,
-          .arity = 2,
-          .traits = Trait::elementwise,
-          .infer = infer,
-          .jvp = jvp,
-          .batch = batch_elementwise};
+  return {
+      .name = name,
+      .arity = 2,
+      .traits = Trait::elementwise,
+      .infer = infer,
+      .jvp = jvp,
+      .batch = batch_elementwise,
+  };
 }
 
 constexpr Primitive bitwise(std::string_view name) {
-  return {.name = name,
-          .arity = 2,
-          .traits = Trait::elementwise | Trait::no_tangent,
-          .infer = infer_of<kinds::bits>,
-          .batch = batch_elementwise};
+  return {
+      .name = name,
+      .arity = 2,
+      .traits = Trait::elementwise | Trait::no_tangent,
+      .infer = infer_of<kinds::bits>,
+      .batch = batch_elementwise,
+  };
 }
 
 Value y_of(const JvpContext& c) { return c.primal(1); }
@@ -60,39 +64,42 @@ constinit const Primitive add{
       }
       return result;
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 // z = x - y          linear: ct_x = ct, ct_y = -ct
-constinit const Primitive sub{.name = "sub",
-                              .arity = 2,
-                              .traits = Trait::elementwise,
-                              .linearity = linearity::linear,
-                              .infer = infer_of<kinds::number>,
-                              .jvp = [](JvpContext& c) -> Derivatives {
-                                if (!c.active(1)) return c.tangent(0);
-                                return c.active(0) ? ops::sub(*c.tangent(0), *c.tangent(1))
-                                                   : ops::neg(*c.tangent(1));
-                              },
-                              .transpose = [](TransposeContext& c) -> Derivatives {
-                                Derivatives result = Derivatives::absent(2);
-                                if (c.linear(0)) result.set(0, c.cotangent());
-                                if (c.linear(1)) result.set(1, ops::neg(*c.cotangent()));
-                                return result;
-                              },
-                              .batch = batch_elementwise};
+constinit const Primitive sub{
+    .name = "sub",
+    .arity = 2,
+    .traits = Trait::elementwise,
+    .linearity = linearity::linear,
+    .infer = infer_of<kinds::number>,
+    .jvp = [](JvpContext& c) -> Derivatives {
+      if (!c.active(1)) return c.tangent(0);
+      return c.active(0) ? ops::sub(*c.tangent(0), *c.tangent(1)) : ops::neg(*c.tangent(1));
+    },
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      Derivatives result = Derivatives::absent(2);
+      if (c.linear(0)) result.set(0, c.cotangent());
+      if (c.linear(1)) result.set(1, ops::neg(*c.cotangent()));
+      return result;
+    },
+    .batch = batch_elementwise,
+};
 
 // z = x y            bilinear: ct_x = ct conj(y), ct_y = ct conj(x)
-constinit const Primitive mul{.name = "mul",
-                              .arity = 2,
-                              .traits = Trait::elementwise,
-                              .linearity = linearity::bilinear,
-                              .infer = infer_of<kinds::number>,
-                              .transpose = [](TransposeContext& c) -> Derivatives {
-                                if (c.linear(0))
-                                  return {ops::mul(*c.cotangent(), conjugate(c.operand(1))), std::nullopt};
-                                return {std::nullopt, ops::mul(*c.cotangent(), conjugate(c.operand(0)))};
-                              },
-                              .batch = batch_elementwise};
+constinit const Primitive mul{
+    .name = "mul",
+    .arity = 2,
+    .traits = Trait::elementwise,
+    .linearity = linearity::bilinear,
+    .infer = infer_of<kinds::number>,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      if (c.linear(0)) return {ops::mul(*c.cotangent(), conjugate(c.operand(1))), std::nullopt};
+      return {std::nullopt, ops::mul(*c.cotangent(), conjugate(c.operand(0)))};
+    },
+    .batch = batch_elementwise,
+};
 
 // z = x / y          dz = (dx - z dy) / y; linear in x: ct_x = ct / conj(y)
 constinit const Primitive div{
@@ -108,7 +115,8 @@ constinit const Primitive div{
     .transpose = [](TransposeContext& c) -> Derivatives {
       return {*c.cotangent() / conjugate(c.operand(1)), std::nullopt};
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 // z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) in the place of ln(0)
 constinit const Primitive pow{
@@ -122,7 +130,8 @@ constinit const Primitive pow{
           c, [&] { return y * ops::pow(x, y - like(y, 1.0)); },
           [&] { return ops::log(ops::select_n(ops::eq(x, like(x, 0.0)), x, like(x, 1.0))) * z_of(c); });
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 // z = max(x, y)      dz = dx where x > y, dy where x < y, (dx + dy) / 2 where x = y
 constinit const Primitive max = binary("max", infer_of<kinds::ordered>, jvp_extremum);
@@ -131,17 +140,18 @@ constinit const Primitive max = binary("max", infer_of<kinds::ordered>, jvp_extr
 constinit const Primitive min = binary("min", infer_of<kinds::ordered>, jvp_extremum);
 
 // z = atan2(x, y), the angle of y + x i        dz = (y dx - x dy) / (x^2 + y^2)
-constinit const Primitive atan2{.name = "atan2",
-                                .arity = 2,
-                                .traits = Trait::elementwise | Trait::inexact,
-                                .infer = infer_of<Kinds::floats>,
-                                .jvp = [](JvpContext& c) -> Derivatives {
-                                  const Value x = x_of(c), y = y_of(c),
-                                              norm = ops::square(x) + ops::square(y);
-                                  return partials(
-                                      c, [&] { return y / norm; }, [&] { return -x / norm; });
-                                },
-                                .batch = batch_elementwise};
+constinit const Primitive atan2{
+    .name = "atan2",
+    .arity = 2,
+    .traits = Trait::elementwise | Trait::inexact,
+    .infer = infer_of<Kinds::floats>,
+    .jvp = [](JvpContext& c) -> Derivatives {
+      const Value x = x_of(c), y = y_of(c), norm = ops::square(x) + ops::square(y);
+      return partials(
+          c, [&] { return y / norm; }, [&] { return -x / norm; });
+    },
+    .batch = batch_elementwise,
+};
 
 // z = x - y trunc(x / y)       dz = dx - trunc(x / y) dy
 constinit const Primitive rem = binary("rem", infer_of<kinds::real>, [](JvpContext& c) -> Derivatives {
@@ -153,11 +163,13 @@ constinit const Primitive rem = binary("rem", infer_of<kinds::real>, [](JvpConte
 });
 
 // z: the number next to x in the direction of y
-constinit const Primitive nextafter{.name = "nextafter",
-                                    .arity = 2,
-                                    .traits = Trait::elementwise | Trait::inexact | Trait::no_tangent,
-                                    .infer = infer_of<Kinds::floats>,
-                                    .batch = batch_elementwise};
+constinit const Primitive nextafter{
+    .name = "nextafter",
+    .arity = 2,
+    .traits = Trait::elementwise | Trait::inexact | Trait::no_tangent,
+    .infer = infer_of<Kinds::floats>,
+    .batch = batch_elementwise,
+};
 
 constinit const Primitive and_ = bitwise("and");
 constinit const Primitive or_ = bitwise("or");

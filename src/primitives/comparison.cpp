@@ -6,11 +6,13 @@ namespace tidu::prim {
 namespace {
 
 constexpr Primitive comparison(std::string_view name, Primitive::InferRule infer) {
-  return {.name = name,
-          .arity = 2,
-          .traits = Trait::elementwise | Trait::no_tangent,
-          .infer = infer,
-          .batch = batch_elementwise};
+  return {
+      .name = name,
+      .arity = 2,
+      .traits = Trait::elementwise | Trait::no_tangent,
+      .infer = infer,
+      .batch = batch_elementwise,
+  };
 }
 
 }  // namespace

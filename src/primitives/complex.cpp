@@ -23,45 +23,44 @@ Value zeros_like(TransposeContext& c, Value x) { return tidu::zeros(c.emitter(),
 }  // namespace
 
 // z = Re x           linear: ct_x = ct + 0 i
-constinit const Primitive real{.name = "real",
-                               .traits = Trait::elementwise | Trait::inexact,
-                               .linearity = linearity::linear,
-                               .infer = infer_part,
-                               .transpose = [](TransposeContext& c) -> Derivatives {
-                                 return ops::complex(*c.cotangent(), zeros_like(c, *c.cotangent()));
-                               },
-                               .batch = batch_elementwise};
+constinit const Primitive real{
+    .name = "real",
+    .traits = Trait::elementwise | Trait::inexact,
+    .linearity = linearity::linear,
+    .infer = infer_part,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      return ops::complex(*c.cotangent(), zeros_like(c, *c.cotangent()));
+    },
+    .batch = batch_elementwise,
+};
 
 // z = Im x           linear: ct_x = 0 + ct i
-constinit const Primitive imag{.name = "imag",
-                               .traits = Trait::elementwise | Trait::inexact,
-                               .linearity = linearity::linear,
-                               .infer = infer_part,
-                               .transpose = [](TransposeContext& c) -> Derivatives {
-                                 return ops::complex(zeros_like(c, *c.cotangent()), *c.cotangent());
-                               },
-                               .batch = batch_elementwise};
+constinit const Primitive imag{
+    .name = "imag",
+    .traits = Trait::elementwise | Trait::inexact,
+    .linearity = linearity::linear,
+    .infer = infer_part,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      return ops::complex(zeros_like(c, *c.cotangent()), *c.cotangent());
+    },
+    .batch = batch_elementwise,
+};
 
 // z = x + y i        linear: ct_x = Re ct, ct_y = Im ct
-constinit const Primitive complex{.name = "complex",
-                                  .arity = 2,
-                                  .traits = Trait::elementwise | Trait::inexact,
-                                  .linearity = linearity::linear,
-                                  .infer = infer_complex,
-                                  .jvp = [](JvpContext& c) -> Derivatives {
-                                    const auto part = [&](std::size_t i) {
-                                      return c.active(i) ? *c.tangent(i)
-                                                         : tidu::zeros(c.emitter(), c.primal(i).type());
-                                    };
-                                    return ops::complex(part(0), part(1));
-                                  },
-                                  .transpose = [](TransposeContext& c) -> Derivatives {
-                                    Derivatives result = Derivatives::absent(2);
-                                    if (c.linear(0)) result.set(0, ops::real(*c.cotangent()));
-                                    if (c.linear(1)) result.set(1, ops::imag(*c.cotangent()));
-                                    return result;
-                                  },
-                                  .batch = batch_elementwise};
+constinit const Primitive complex{
+    .name = "complex",
+    .arity = 2,
+    .traits = Trait::elementwise | Trait::inexact,
+    .linearity = linearity::linear,
+    .infer = infer_complex,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      Derivatives result = Derivatives::absent(2);
+      if (c.linear(0)) result.set(0, ops::real(*c.cotangent()));
+      if (c.linear(1)) result.set(1, ops::imag(*c.cotangent()));
+      return result;
+    },
+    .batch = batch_elementwise,
+};
 
 // z = conj x         linear: ct_x = conj ct
 constinit const Primitive conj{
@@ -70,6 +69,7 @@ constinit const Primitive conj{
     .linearity = linearity::linear,
     .infer = infer_of<Kinds::complexes>,
     .transpose = [](TransposeContext& c) -> Derivatives { return ops::conj(*c.cotangent()); },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 }  // namespace tidu::prim

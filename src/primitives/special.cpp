@@ -8,19 +8,23 @@ namespace tidu::prim {
 namespace {
 
 constexpr Primitive of_floating(std::string_view name, Primitive::JvpRule jvp) {
-  return {.name = name,
-          .traits = Trait::elementwise | Trait::inexact,
-          .infer = infer_of<Kinds::floats>,
-          .jvp = jvp,
-          .batch = batch_elementwise};
+  return {
+      .name = name,
+      .traits = Trait::elementwise | Trait::inexact,
+      .infer = infer_of<Kinds::floats>,
+      .jvp = jvp,
+      .batch = batch_elementwise,
+  };
 }
 
 // Constant between its steps.
 constexpr Primitive flat(std::string_view name, Primitive::InferRule infer) {
-  return {.name = name,
-          .traits = Trait::elementwise | Trait::no_tangent,
-          .infer = infer,
-          .batch = batch_elementwise};
+  return {
+      .name = name,
+      .traits = Trait::elementwise | Trait::no_tangent,
+      .infer = infer,
+      .batch = batch_elementwise,
+  };
 }
 
 void infer_round(InferContext& c) {
@@ -48,11 +52,13 @@ Value gaussian(Value x) { return like(x, 2.0 * std::numbers::inv_sqrtpi) * ops::
 
 constinit const Primitive floor = flat("floor", infer_of<Kinds::floats>);
 constinit const Primitive ceil = flat("ceil", infer_of<Kinds::floats>);
-constinit const Primitive round{.name = "round",
-                                .attributes = round_attributes,
-                                .traits = Trait::elementwise | Trait::no_tangent,
-                                .infer = infer_round,
-                                .batch = batch_elementwise};
+constinit const Primitive round{
+    .name = "round",
+    .attributes = round_attributes,
+    .traits = Trait::elementwise | Trait::no_tangent,
+    .infer = infer_round,
+    .batch = batch_elementwise,
+};
 constinit const Primitive is_finite = flat("is_finite", infer_predicate<Kinds::floats>);
 constinit const Primitive not_ = flat("not", infer_of<kinds::bits>);
 
@@ -78,13 +84,15 @@ constinit const Primitive digamma =
     of_floating("digamma", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::polygamma(x_of(c), 1); });
 
 // z = digamma^(m)(x)           dz = polygamma(m + 1, x) dx
-constinit const Primitive polygamma{.name = "polygamma",
-                                    .attributes = polygamma_attributes,
-                                    .traits = Trait::elementwise | Trait::inexact,
-                                    .infer = infer_polygamma,
-                                    .jvp = [](JvpContext& c) -> Derivatives {
-                                      return t_of(c) * ops::polygamma(x_of(c), c.op().integer("m") + 1);
-                                    },
-                                    .batch = batch_elementwise};
+constinit const Primitive polygamma{
+    .name = "polygamma",
+    .attributes = polygamma_attributes,
+    .traits = Trait::elementwise | Trait::inexact,
+    .infer = infer_polygamma,
+    .jvp = [](JvpContext& c) -> Derivatives {
+      return t_of(c) * ops::polygamma(x_of(c), c.op().integer("m") + 1);
+    },
+    .batch = batch_elementwise,
+};
 
 }  // namespace tidu::prim

@@ -44,13 +44,6 @@ constinit const Primitive select_n{
     .traits = Trait::elementwise,
     .linearity = linearity::linear_in(~1U),
     .infer = infer_select_n,
-    .jvp = [](JvpContext& c) -> Derivatives {
-      Values cases;
-      for (std::size_t i = 1; i < c.num_operands(); ++i) {
-        cases.push_back(c.active(i) ? *c.tangent(i) : tidu::zeros(c.emitter(), c.primal(i).type()));
-      }
-      return ops::select_n(c.primal(0), cases);
-    },
     .transpose = [](TransposeContext& c) -> Derivatives {
       Derivatives result = Derivatives::absent(c.num_operands());
       const Value zero = tidu::zeros(c.emitter(), c.cotangent()->type());
@@ -62,7 +55,8 @@ constinit const Primitive select_n{
       }
       return result;
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 // z = min(max(x, lo), hi)      dz = dx where lo < x < hi, dlo where x < lo < hi, dhi where hi < x
 constinit const Primitive clamp{
@@ -86,6 +80,7 @@ constinit const Primitive clamp{
       if (c.active(2)) result = sum(result, masked(ops::lt(hi, x), *c.tangent(2)));
       return result;
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 }  // namespace tidu::prim

@@ -10,11 +10,13 @@ namespace {
 
 constexpr Primitive unary(std::string_view name, Trait traits, Primitive::InferRule infer,
                           Primitive::JvpRule jvp) {
-  return {.name = name,
-          .traits = Trait::elementwise | traits,
-          .infer = infer,
-          .jvp = jvp,
-          .batch = batch_elementwise};
+  return {
+      .name = name,
+      .traits = Trait::elementwise | traits,
+      .infer = infer,
+      .jvp = jvp,
+      .batch = batch_elementwise,
+  };
 }
 
 // An analytic function of floating and complex numbers.
@@ -46,7 +48,8 @@ constinit const Primitive neg{
     .linearity = linearity::linear,
     .infer = infer_of<kinds::number>,
     .transpose = [](TransposeContext& c) -> Derivatives { return ops::neg(*c.cotangent()); },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 // z = |x|            real: dz = sign(x) dx, complex: dz = Re(conj(sign(x)) dx); 0 at 0
 constinit const Primitive abs = unary("abs", Trait::none, infer_abs, [](JvpContext& c) -> Derivatives {
@@ -87,7 +90,8 @@ constinit const Primitive integer_pow{
       const Value power = y == 2 ? x : y == 3 ? ops::square(x) : ops::integer_pow(x, y - 1);
       return t_of(c) * (like(x, static_cast<double>(y)) * power);
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+};
 
 // z = x^(1/2)        dz = dx / (2 z)
 constinit const Primitive sqrt =

@@ -3,6 +3,7 @@
 // reads a trait, never a name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -21,7 +22,9 @@ class Values;            // value.hpp
 /// What other rooms may know of a primitive without knowing its name. Combine with |.
 enum class Trait : std::uint32_t {
   none = 0,
-  elementwise = 1U << 0,  ///< every operand and result has one shape; element i depends on elements i alone
+  /// every array among operands and results has one shape; element i depends on elements i alone, and on
+  /// operands that are scalars where the type rule takes such beside arrays (bounds of clamp)
+  elementwise = 1U << 0,
   reduction = 1U << 1,    ///< drops or folds the axes of attribute `axes` or `axis`
   shape_only = 1U << 2,   ///< moves or selects elements without arithmetic
   product = 1U << 3,      ///< a contraction: cost grows faster than its operands
@@ -53,8 +56,11 @@ struct Linearity {
     bilinear  ///< linear in each one of `operands` alone, the others being fixed
   };
   Kind kind = Kind::none;
-  /// Bit i: operand i. All bits: every operand, however many there are.
+  /// Bit i: operand i. Bit 31: operand 31 and every later one.
   std::uint32_t operands = 0;
+  bool includes(std::size_t operand) const {
+    return ((operands >> (operand < 31 ? operand : std::size_t{31})) & 1U) != 0;
+  }
   /// May exactly the operands with a true flag be linear at once?
   bool allows(std::span<const bool> active) const;
 };
