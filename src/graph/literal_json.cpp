@@ -125,13 +125,32 @@ constexpr double beyond_bf16 = 0x1.ffp127;
 constexpr double beyond_f32 = 0x1.ffffffp127;
 constexpr double beyond_f64 = std::numeric_limits<double>::infinity();
 
+// The T nearest to the decimal number that was read as `value`. Where `value` lies midway between two of f32,
+// it may have been rounded there, and rounding it again could go the wrong way. Its shortest digits, which
+// are those that stood in the text when that had at most 15, are then read as f32: 7.038531e-26 is such a
+// number.
+template <class T>
+T nearest(double value) {
+  const auto rounded = static_cast<T>(value);
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const double error = value - static_cast<double>(rounded);
+    const T other = std::nextafter(rounded, static_cast<T>(error > 0 ? INFINITY : -INFINITY));
+    if (error != 0 && static_cast<double>(other) - value == error) {
+      char text[32];
+      const char* const end = std::to_chars(text, text + sizeof text, value).ptr;
+      T read = rounded;
+      if (std::from_chars(text, end, read).ec == std::errc()) return read;
+    }
+  }
+  return rounded;
+}
+
 template <class T>
 std::complex<T> complex_number(const json& element, DType dtype, double beyond) {
   if (!element.is_array() || element.size() != 2) {
     fail(detail::str("expected [re, im] for ", dtype, ", got ", shown(element)));
   }
-  return {static_cast<T>(number(element[0], dtype, beyond)),
-          static_cast<T>(number(element[1], dtype, beyond))};
+  return {nearest<T>(number(element[0], dtype, beyond)), nearest<T>(number(element[1], dtype, beyond))};
 }
 
 void read_element(const json& element, DType dtype, std::byte* out) {
@@ -147,7 +166,7 @@ void read_element(const json& element, DType dtype, std::byte* out) {
     case DType::f16: return store(out, float_to_half(static_cast<float>(number(element, dtype, beyond_f16))));
     case DType::bf16:
       return store(out, float_to_bfloat16(static_cast<float>(number(element, dtype, beyond_bf16))));
-    case DType::f32: return store(out, static_cast<float>(number(element, dtype, beyond_f32)));
+    case DType::f32: return store(out, nearest<float>(number(element, dtype, beyond_f32)));
     case DType::f64: return store(out, number(element, dtype, beyond_f64));
     case DType::c64: return store(out, complex_number<float>(element, dtype, beyond_f32));
     case DType::c128: return store(out, complex_number<double>(element, dtype, beyond_f64));

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <random>
 #include <tidu/graph/json.hpp>
+#include <tidu/graph/literal_json.hpp>
 
 #include "support/support.hpp"
 #include "support/test_primitives.hpp"
@@ -145,6 +147,20 @@ TEST_CASE("random graphs come back with shuffled ids") {
     std::shuffle(ids.begin(), ids.end(), random);
     builder.set_dump_ids(ids);
     check_round_trip(to_json(builder.build({pick(), pick()})));
+  }
+}
+
+TEST_CASE("every f32 comes back, also where reading it as f64 first rounds it midway between two") {
+  const auto comes_back = [](float value) {
+    const float values[] = {value, -value};
+    const Literal literal = Literal::of<float>(Type(f32, {2}), values);
+    return literal_from_json(to_json(literal)) == literal;
+  };
+  CHECK(comes_back(7.038531e-26F));
+  std::mt19937 random(6);
+  for (std::size_t n = 0; n < test::scaled(200'000); ++n) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (!comes_back(value)) FAIL("f32 ", value, " does not come back");
   }
 }
 
