@@ -295,7 +295,8 @@ ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands,
   for (const ValueId id : operands) types.push_back(data_->types[id]);
   infer_types(Op::of(op), types, results);
   if (results.empty())
-    throw Error(ErrorKind::internal, detail::str('[', op->primitive->name, "] its type rule gave no result"));
+    throw Error(ErrorKind::type,
+                detail::str('[', op->primitive->name, "] expected at least one result, got none"));
   return append(op, operands, results.data(), static_cast<std::uint32_t>(results.size()), extra, home);
 }
 

@@ -222,5 +222,15 @@ TEST_CASE("graphs nest at most 64 deep, and the place of an error names every le
                        "\"level 1\""));
 }
 
+TEST_CASE("a call of a graph without outputs is refused") {
+  const std::string text =
+      R"({"format": "tidu.graph", "version": 1, "name": "f", "values": [], "inputs": [], "operations": [{"op": "call", "inputs": [], )"
+      R"("outputs": [], "attrs": {"graph": {"format": "tidu.graph", "version": 1, "name": "g", "values": [], "inputs": [], )"
+      R"("operations": [], "outputs": []}}}], "outputs": []})";
+  const Result<Graph> result = try_graph_from_json(text, test_set());
+  CHECK(result.error().kind() == ErrorKind::type);
+  CHECK(std::string_view(result.error().what()).find("[call] expected at least one result, got none") == 0);
+}
+
 }  // namespace
 }  // namespace tidu
