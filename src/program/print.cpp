@@ -63,7 +63,8 @@ std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan
     const Operation operation = graph.operation(i);
     if (operation.num_outputs() == 0) continue;
     const SlotId slot = plan.slot_of[operation.output()];
-    if (slot == no_index || plan.slots[slot].storage != Storage::constant || operation.num_inputs() != 0) continue;
+    if (slot == no_index || plan.slots[slot].storage != Storage::constant || operation.num_inputs() != 0)
+      continue;
     printer.out() << "  constant";
     printer.operation(static_cast<std::uint32_t>(i), 0);
   }
@@ -80,13 +81,16 @@ std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan
     const bool direct = plan.slots[slot].storage == Storage::output && plan.slots[slot].index == i;
     printer.out() << ' ' << printer.place(graph.outputs()[i]) << (direct ? "" : "(copied)");
   }
-  printer.out() << "\n  memory: " << plan.slots.size() << " slots, workspace " << plan.small_bytes + plan.large_bytes << " bytes (small "
-                << plan.small_bytes << "), constants " << plan.constant_bytes << ", outputs " << plan.output_bytes << ", peak "
-                << plan.small_bytes + plan.large_bytes + plan.constant_bytes + plan.output_bytes << ", " << plan.in_place
-                << " results in place\n";
+  printer.out() << "\n  memory: " << plan.slots.size() << " slots, workspace "
+                << plan.small_bytes + plan.large_bytes << " bytes (small " << plan.small_bytes
+                << "), constants " << plan.constant_bytes << ", outputs " << plan.output_bytes << ", peak "
+                << plan.small_bytes + plan.large_bytes + plan.constant_bytes + plan.output_bytes << ", "
+                << plan.in_place << " results in place\n";
   return std::move(printer.out()).str();
 }
 
-std::string to_text(const Program& program) { return to_text(program.graph(), program.schedule(), program.plan()); }
+std::string to_text(const Program& program) {
+  return to_text(program.graph(), program.schedule(), program.plan());
+}
 
 }  // namespace tidu

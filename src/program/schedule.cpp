@@ -18,7 +18,8 @@ std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes)
   std::vector<bool> is_constant(graph.num_values(), false);
   for (const OperationRecord& record : graph.data().operations) {
     const Primitive& primitive = *record.op->primitive;
-    if (record.num_inputs != 0 || !primitive.has_trait(Trait::constant) || primitive.has_trait(Trait::impure)) continue;
+    if (record.num_inputs != 0 || !primitive.has_trait(Trait::constant) || primitive.has_trait(Trait::impure))
+      continue;
     if (record.num_outputs != 1) continue;
     const Type type = graph.type(record.first_output);
     is_constant[record.first_output] = type.bytes() <= constant_bytes || carries_tensor(*record.op);

@@ -1,7 +1,9 @@
-// slots.cpp - the memory plan: one walk over the schedule that frees each value's place after its last reader.
+// slots.cpp - the memory plan: one walk over the schedule that frees each value's place after its last
+// reader.
 //
-// Note [Two regions]: values of up to a page come in a few sizes (multiples of 16) and reuse places of exactly their size, which
-// costs constant time; larger ones are placed best-fit among the free stretches of a second region, which are joined again.
+// Note [Two regions]: values of up to a page come in a few sizes (multiples of 16) and reuse places of
+// exactly their size, which costs constant time; larger ones are placed best-fit among the free stretches of
+// a second region, which are joined again.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -17,7 +19,9 @@ constexpr std::size_t small_unit = 16;
 constexpr std::size_t small_limit = 4096;
 constexpr std::size_t large_unit = 64;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit; }
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit;
+}
 
 // Best fit by (size, offset); stretches that touch are joined.
 class LargeRegion {
@@ -105,7 +109,8 @@ class Planner {
   void release(ValueId value) {
     const SlotId id = plan_.slot_of[value];
     const Slot& slot = plan_.slots[id];
-    if (slot.storage == Storage::small) free_small_[(round_up(slot.bytes, small_unit) / small_unit) - 1].push_back(id);
+    if (slot.storage == Storage::small)
+      free_small_[(round_up(slot.bytes, small_unit) / small_unit) - 1].push_back(id);
     if (slot.storage == Storage::large) large_.free(slot.offset, round_up(slot.bytes, large_unit));
   }
   void take_over(ValueId value, ValueId from) {
@@ -138,7 +143,8 @@ class Planner {
 };
 
 // By root: the index of the last node that reads it; no_index when none does.
-std::vector<std::uint32_t> last_readers(const Graph& graph, const Schedule& schedule, const std::vector<ValueId>& roots) {
+std::vector<std::uint32_t> last_readers(const Graph& graph, const Schedule& schedule,
+                                        const std::vector<ValueId>& roots) {
   std::vector<std::uint32_t> last(graph.num_values(), no_index);
   for (std::uint32_t node = 0; node < schedule.nodes.size(); ++node) {
     for (const ValueId id : graph.operation(schedule.nodes[node].index).inputs()) last[roots[id]] = node;
@@ -151,7 +157,8 @@ std::vector<std::uint32_t> last_readers(const Graph& graph, const Schedule& sche
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, bool in_place) {
   Planner planner(graph, roots);
-  for (std::uint32_t i = 0; i < graph.inputs().size(); ++i) planner.fixed(graph.inputs()[i], Storage::input, i);
+  for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
+    planner.fixed(graph.inputs()[i], Storage::input, i);
   for (ValueId id = 0; id < is_constant.size(); ++id) {
     if (!is_constant[id]) continue;
     planner.fixed(id, Storage::constant, id);
@@ -172,10 +179,13 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
       const ValueId result = operation.output(slot);
       if (planner.has_slot(result)) continue;
-      for (std::size_t k = 0; in_place && elementwise && slot == 0 && operation.num_outputs() == 1 && k < operands.size(); ++k) {
+      for (std::size_t k = 0;
+           in_place && elementwise && slot == 0 && operation.num_outputs() == 1 && k < operands.size(); ++k) {
         const ValueId root = roots[operands[k]];
         if (last[root] != node || !planner.in_workspace(root)) continue;
-        if (graph.type(operands[k]).bytes() != graph.type(result).bytes() || graph.type(operands[k]).size() != graph.type(result).size()) continue;
+        if (graph.type(operands[k]).bytes() != graph.type(result).bytes() ||
+            graph.type(operands[k]).size() != graph.type(result).size())
+          continue;
         planner.take_over(result, root);
         taken = k;
         break;

@@ -48,11 +48,13 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
   for (const ValueId id : graph.inputs()) memory.write(plan.slot_of[id], id);
   for (ValueId id = 0; id < graph.num_values(); ++id) {
     const SlotId slot = plan.slot_of[id];
-    if (slot != no_index && plan.slots[slot].storage == Storage::constant && roots[id] == id) memory.write(slot, id);
+    if (slot != no_index && plan.slots[slot].storage == Storage::constant && roots[id] == id)
+      memory.write(slot, id);
   }
   const auto read = [&](ValueId id, const std::string& place) {
     if (plan.slot_of[id] == no_index || !memory.holds(plan.slot_of[id], roots[id])) {
-      throw Error(ErrorKind::internal, detail::str("memory plan: the bytes of value %", id, " are not its own ", place));
+      throw Error(ErrorKind::internal,
+                  detail::str("memory plan: the bytes of value %", id, " are not its own ", place));
     }
   };
   for (const ScheduleNode& node : schedule.nodes) {

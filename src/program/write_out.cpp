@@ -1,4 +1,5 @@
-// write_out.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead of recursion.
+// write_out.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead
+// of recursion.
 #include <memory>
 
 #include "tidu/graph/builder.hpp"
@@ -25,39 +26,44 @@ const std::shared_ptr<const GraphData>* inner_graph(const Operation& operation) 
 
 struct Frame {
   Graph graph;
-  std::vector<ValueId> values;  // by value of `graph`: its value in the builder
-  std::uint32_t next = 0;       // operation
+  std::vector<ValueId> values;     // by value of `graph`: its value in the builder
+  std::uint32_t next = 0;          // operation
   std::uint32_t where = no_index;  // place of the operation that stands for this graph
-  ValueId result = 0;           // first value, in the frame below, of that operation
+  ValueId result = 0;              // first value, in the frame below, of that operation
 };
 
-void enter(std::vector<Frame>& frames, Graph graph, std::span<const ValueId> inputs, std::uint32_t where, ValueId result) {
+void enter(std::vector<Frame>& frames, Graph graph, std::span<const ValueId> inputs, std::uint32_t where,
+           ValueId result) {
   Frame frame{std::move(graph), {}, 0, where, result};
   frame.values.resize(frame.graph.num_values());
   for (std::size_t i = 0; i < inputs.size(); ++i) frame.values[frame.graph.inputs()[i]] = inputs[i];
   frames.push_back(std::move(frame));
 }
 
-void copy_operation(GraphBuilder& builder, Frame& frame, const Operation& operation, std::vector<ValueId>& operands) {
+void copy_operation(GraphBuilder& builder, Frame& frame, const Operation& operation,
+                    std::vector<ValueId>& operands) {
   const GraphData& from = frame.graph.data();
   GraphBuilder::Extra extra;
   extra.where = operation.where().empty() ? frame.where : builder.intern_where(operation.where());
   const OperationRecord& record = operation.record();
   ValueId first = 0;
   if (builder.primitives().contains(record.op->primitive)) {
-    first = builder.add_typed(record.op, operands, from.types.data() + record.first_output, record.num_outputs, extra);
+    first = builder.add_typed(record.op, operands, from.types.data() + record.first_output,
+                              record.num_outputs, extra);
   } else {
     const Op resolved = builder.resolve(operation.op());
     first = builder.add(resolved.record(), operands, extra);
   }
-  for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) frame.values[record.first_output + slot] = first + slot;
+  for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+    frame.values[record.first_output + slot] = first + slot;
 }
 
 }  // namespace
 
 Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
   bool any = false;
-  for (std::size_t i = 0; i < graph.num_operations() && !any; ++i) any = inner_graph(graph.operation(i)) != nullptr;
+  for (std::size_t i = 0; i < graph.num_operations() && !any; ++i)
+    any = inner_graph(graph.operation(i)) != nullptr;
   if (!any) return graph;
 
   GraphBuilder builder(graph.name(), graph.primitives());
@@ -83,14 +89,16 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
     }
     const Operation operation = frame.graph.operation(frame.next++);
     if (++visited > max_operations) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("Program::make: expected at most ", max_operations, " operations once inner graphs are written out, got more in \"",
-                              graph.name(), '"'));
+      throw Error(
+          ErrorKind::invalid_argument,
+          detail::str("Program::make: expected at most ", max_operations,
+                      " operations once inner graphs are written out, got more in \"", graph.name(), '"'));
     }
     operands.clear();
     for (const ValueId id : operation.inputs()) operands.push_back(frame.values[id]);
     if (const auto* inner = inner_graph(operation)) {
-      const std::uint32_t where = operation.where().empty() ? frame.where : builder.intern_where(operation.where());
+      const std::uint32_t where =
+          operation.where().empty() ? frame.where : builder.intern_where(operation.where());
       enter(frames, Graph(*inner), operands, where, operation.output());
     } else {
       copy_operation(builder, frame, operation, operands);

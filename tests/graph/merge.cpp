@@ -131,8 +131,8 @@ TEST_CASE("substitution puts a value in the place of an input") {
   };
   CHECK(refused({pair}, {{InputKey::named("p"), at(pair, 1)}, {InputKey::named("q"), at(pair, 0)}})
             .find("depend on themselves") != std::string::npos);
-  CHECK(refused({a}, {{x, a.key(a.outputs()[0])}})
-            .find("depend on themselves, got value 1 of \"primal\"") != std::string::npos);
+  CHECK(refused({a}, {{x, a.key(a.outputs()[0])}}).find("depend on themselves, got value 1 of \"primal\"") !=
+        std::string::npos);
   CHECK(refused({a, pair}, {{x, at(pair, 0)}})
             .find("expected f64[3] for the input value 0 (x) of \"primal\", got f64[]") != std::string::npos);
   CHECK(refused({a}, {{InputKey::named("nobody"), a.key(0)}}).find("expected the key of an input") !=

@@ -1,6 +1,7 @@
-// program.hpp - Program: a graph made ready to run. Equal operations are merged, dead ones dropped, graphs inside operations
-// written out, and what is left is scheduled over numbered slots. Immutable, printable, and of no backend: it knows the traits
-// of primitives and no names. A backend compiles it to something that runs.
+// program.hpp - Program: a graph made ready to run. Equal operations are merged, dead ones dropped, graphs
+// inside operations written out, and what is left is scheduled over numbered slots. Immutable, printable, and
+// of no backend: it knows the traits of primitives and no names. A backend compiles it to something that
+// runs.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,11 @@ namespace tidu {
 struct ProgramOptions {
   /// Let the result of an element-wise operation take the place of an operand that nobody reads afterwards.
   bool in_place = true;
-  /// Results of operations without operands are made once, when the program is compiled, if they have at most this many bytes
-  /// (a tensor that the operation carries as an attribute: always).
+  /// Results of operations without operands are made once, when the program is compiled, if they have at most
+  /// this many bytes (a tensor that the operation carries as an attribute: always).
   std::size_t constant_bytes = std::size_t{1} << 16;
-  /// Most operations that writing out inner graphs may lead to: a few nested graphs can stand for more than any memory holds.
+  /// Most operations that writing out inner graphs may lead to: a few nested graphs can stand for more than
+  /// any memory holds.
   std::size_t max_operations = std::size_t{1} << 26;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
@@ -35,8 +37,9 @@ class Program {
 
   /// The program without inputs, operations or outputs.
   Program();
-  /// Linear in the size of the graph. Inputs and outputs keep their order; an input that nothing reads stays an input.
-  /// Throws Error (invalid_argument) for a graph with externals, and for inner graphs that go beyond `max_operations`.
+  /// Linear in the size of the graph. Inputs and outputs keep their order; an input that nothing reads stays
+  /// an input. Throws Error (invalid_argument) for a graph with externals, and for inner graphs that go
+  /// beyond `max_operations`.
   static Program make(const Graph& graph, const Options& options = Options());
   static Result<Program> try_make(const Graph& graph, const Options& options = Options());
 
@@ -47,7 +50,8 @@ class Program {
   const Options& options() const { return data_->options; }
   SlotId slot_of(ValueId value) const { return data_->plan.slot_of[value]; }
   const Slot& slot(SlotId id) const { return data_->plan.slots[id]; }
-  /// Is output `position` written where it is handed back? If not, it is copied there from its value's slot at the end.
+  /// Is output `position` written where it is handed back? If not, it is copied there from its value's slot
+  /// at the end.
   bool is_written_directly(std::size_t position) const {
     const Slot& place = slot(slot_of(graph().outputs()[position]));
     return place.storage == Storage::output && place.index == position;
@@ -69,7 +73,8 @@ class Program {
   std::shared_ptr<const Data> data_;
 };
 
-/// Readable text: inputs and constants with their slots, one node a line, indented by depth, the memory plan at the end.
+/// Readable text: inputs and constants with their slots, one node a line, indented by depth, the memory plan
+/// at the end.
 std::string to_text(const Program& program);
 std::ostream& operator<<(std::ostream& out, const Program& program);
 /// The text of a schedule of any shape over `graph`, with the slots of `plan`.

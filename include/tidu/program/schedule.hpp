@@ -1,7 +1,8 @@
 // schedule.hpp - the tree of what a Program runs, and the places where its values live.
 //
-// The tree lies flat, in pre-order: a node's children follow it, and `size` counts the node and all below it. Leaves are
-// operations; a fused group runs its operations element by element, a blocked loop its children once for each block of an axis.
+// The tree lies flat, in pre-order: a node's children follow it, and `size` counts the node and all below it.
+// Leaves are operations; a fused group runs its operations element by element, a blocked loop its children
+// once for each block of an axis.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace tidu {
 
 enum class NodeKind : std::uint8_t {
   operation,    ///< one operation of the graph
-  fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory between them
+  fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory
+                ///< between them
   blocked_loop  ///< its children run on one block of an axis after another, in slots of a block's size
 };
 constexpr std::string_view to_string(NodeKind kind) {
@@ -26,7 +28,8 @@ constexpr std::string_view to_string(NodeKind kind) {
 /// One node of the schedule.
 struct ScheduleNode {
   NodeKind kind = NodeKind::operation;
-  /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused group: unused.
+  /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused
+  /// group: unused.
   std::uint32_t index = 0;
   /// Nodes in the subtree, this one included; 1 for an operation.
   std::uint32_t size = 1;
@@ -48,7 +51,8 @@ struct Schedule {
 /// Where a slot's bytes are.
 enum class Storage : std::uint8_t {
   input,     ///< the caller's tensor; `index` is its position
-  constant,  ///< made once when the program is compiled; `index` is the value that an operation without operands makes
+  constant,  ///< made once when the program is compiled; `index` is the value that an operation without
+             ///< operands makes
   output,    ///< the tensor that is handed back; `index` is its position
   small,     ///< the workspace's region of small values, at `offset`
   large,     ///< the workspace's region of large values, at `offset`
@@ -63,7 +67,8 @@ constexpr std::string_view to_string(Storage storage) {
 struct Slot {
   Storage storage = Storage::small;
   std::uint32_t index = 0;
-  std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); 0 elsewhere
+  std::size_t offset =
+      0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); 0 elsewhere
   std::size_t bytes = 0;
 };
 
