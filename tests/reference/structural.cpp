@@ -1,0 +1,162 @@
+// Kernels that move, index, fold and multiply, by small examples worked out by hand.
+#include "reference/run.hpp"
+
+namespace {
+
+using namespace tidu;
+using namespace tidu::test;
+using C = std::complex<double>;
+
+// [[0, 1, 2], [3, 4, 5]]
+Tensor grid() { return Tensor::from<std::int32_t>({2, 3}, {0, 1, 2, 3, 4, 5}); }
+
+}  // namespace
+
+TEST_CASE("elements move") {
+  CHECK(data_of("reshape", {grid()}, {{"new_sizes", Ints{3, 2}}}) == "[0, 1, 2, 3, 4, 5]");
+  CHECK(data_of("transpose", {grid()}, {{"permutation", Ints{1, 0}}}) == "[0, 3, 1, 4, 2, 5]");
+  const Tensor cube = Tensor::from<std::int32_t>({2, 1, 3}, {0, 1, 2, 3, 4, 5});
+  const Tensor turned = run_op("transpose", {cube}, {{"permutation", Ints{2, 0, 1}}})[0];
+  CHECK(turned.shape() == Shape{3, 2, 1});
+  CHECK(data_of(turned) == "[0, 3, 1, 4, 2, 5]");
+  CHECK(data_of("broadcast_in_dim", {row({7, 8})},
+                {{"shape", Ints{2, 2}}, {"broadcast_dimensions", Ints{0}}}) == "[7, 7, 8, 8]");
+  CHECK(data_of("broadcast_in_dim", {Tensor::from<std::int32_t>({1, 2}, {7, 8})},
+                {{"shape", Ints{2, 2}}, {"broadcast_dimensions", Ints{0, 1}}}) == "[7, 8, 7, 8]");
+  CHECK(data_of("squeeze", {cube}, {{"dimensions", Ints{1}}}) == "[0, 1, 2, 3, 4, 5]");
+  CHECK(data_of("expand_dims", {grid()}, {{"dimensions", Ints{0}}}) == "[0, 1, 2, 3, 4, 5]");
+  CHECK(data_of("rev", {grid()}, {{"dimensions", Ints{1}}}) == "[2, 1, 0, 5, 4, 3]");
+  CHECK(data_of("rev", {grid()}, {{"dimensions", Ints{0, 1}}}) == "[5, 4, 3, 2, 1, 0]");
+  CHECK(data_of("slice", {grid()},
+                {{"start_indices", Ints{1, 0}}, {"limit_indices", Ints{2, 3}}, {"strides", Ints{1, 2}}}) ==
+        "[3, 5]");
+  CHECK(data_of("concatenate", {grid(), Tensor::from<std::int32_t>({2, 1}, {8, 9})}, {{"dimension", 1}}) ==
+        "[0, 1, 2, 8, 3, 4, 5, 9]");
+  CHECK(data_of("stop_gradient", {row({1.5})}) == "[1.5]");
+  const auto passed = run_op("optimization_barrier", {grid(), row({1.5})}, {{"instance", 1}});
+  CHECK(data_of(passed[0]) == "[0, 1, 2, 3, 4, 5]");
+  CHECK(data_of(passed[1]) == "[1.5]");
+}
+
+TEST_CASE("padding may be interior, and cuts where it is negative") {
+  const auto pad = [](Tensor x, IntLists config) {
+    return data_of("pad", {std::move(x), Tensor::scalar(9)}, {{"padding_config", std::move(config)}});
+  };
+  CHECK(pad(row({1, 2}), {{1, 2, 0}}) == "[9, 1, 2, 9, 9]");
+  CHECK(pad(row({1, 2, 3}), {{0, 0, 2}}) == "[1, 9, 9, 2, 9, 9, 3]");
+  CHECK(pad(row({1, 2, 3}), {{-1, 1, 1}}) == "[9, 2, 9, 3, 9]");
+  CHECK(pad(row({1, 2, 3}), {{-1, -1, 0}}) == "[2]");
+  CHECK(pad(Tensor(Type(i32, {0})), {{1, 1, 3}}) == "[9, 9]");
+  CHECK(pad(grid(), {{0, 1, 0}, {1, -1, 0}}) == "[9, 0, 1, 9, 3, 4, 9, 9, 9]");
+}
+
+TEST_CASE("take clips indices or drops them") {
+  const Attributes clip{{"axis", 1}}, drop{{"axis", 1}, {"mode", "drop"}};
+  CHECK(data_of("take", {grid(), row({2, -1, 7})}, clip) == "[2, 0, 2, 5, 3, 5]");
+  CHECK(data_of("take", {grid(), row({2, -1, 7})}, drop) == "[2, 0, 0, 5, 0, 0]");
+  const Tensor square = run_op(
+      "take", {row({5.0, 6.0, 7.0}), Tensor::from<std::int64_t>({2, 2}, {0, 2, 1, 1})}, {{"axis", 0}})[0];
+  CHECK(square.shape() == Shape{2, 2});
+  CHECK(data_of(square) == "[5.0, 7.0, 6.0, 6.0]");
+  CHECK(data_of("take", {grid(), Tensor::scalar(1)}, {{"axis", 0}}) == "[3, 4, 5]");
+  CHECK(data_of("take", {Tensor(Type(f32, {0})), row({0, 1})}, {{"axis", 0}, {"mode", "drop"}}) ==
+        "[0.0, 0.0]");
+  CHECK(data_of("take_along_axis", {grid(), Tensor::from<std::int32_t>({2, 2}, {2, 0, 1, 9})}, clip) ==
+        "[2, 0, 4, 5]");
+  CHECK(data_of("take_along_axis", {grid(), Tensor::from<std::int32_t>({1, 3}, {1, 0, 9})},
+                {{"axis", 0}, {"mode", "drop"}}) == "[3, 1, 0]");
+}
+
+TEST_CASE("scatter_add sums repeated indices, and clips or drops others") {
+  const Tensor zeros = Tensor::zeros(Type(i32, {3}));
+  const Tensor at = row({0, 2, 0, 5, -1}), updates = row({1, 10, 100, 1000, 10000});
+  CHECK(data_of("scatter_add", {zeros, at, updates}, {{"axis", 0}}) == "[10101, 0, 1010]");
+  CHECK(data_of("scatter_add", {zeros, at, updates}, {{"axis", 0}, {"mode", "drop"}}) == "[101, 0, 10]");
+  CHECK(data_of("scatter_add", {grid(), row({1}), Tensor::from<std::int32_t>({2, 1}, {10, 20})},
+                {{"axis", 1}}) == "[0, 11, 2, 3, 24, 5]");
+  CHECK(data_of("scatter_add_along_axis",
+                {grid(), Tensor::from<std::int32_t>({2, 2}, {2, 2, 0, 7}),
+                 Tensor::from<std::int32_t>({2, 2}, {10, 20, 30, 40})},
+                {{"axis", 1}, {"mode", "drop"}}) == "[0, 1, 32, 33, 4, 5]");
+  CHECK(data_of("scatter_add", {row({C(1, 1)}), row({0, 0}), row({C(1, 0), C(0, 2)})}, {{"axis", 0}}) ==
+        "[[2.0, 3.0]]");
+  // in f32, and in the order of the indices: 1e8 + 1 + ... stays 1e8
+  CHECK(data_of("scatter_add", {row({1e8F}), row({0, 0, 0}), row({1.0F, 1.0F, 1.0F})}, {{"axis", 0}}) ==
+        "[100000000.0]");
+}
+
+TEST_CASE("reductions") {
+  CHECK(data_of("reduce_sum", {grid()}, {{"axes", Ints{0}}}) == "[3, 5, 7]");
+  CHECK(data_of("reduce_sum", {grid()}, {{"axes", Ints{1}}}) == "[3, 12]");
+  CHECK(data_of("reduce_sum", {grid()}, {{"axes", Ints{0, 1}}}) == "[15]");
+  CHECK(data_of("reduce_sum", {grid()}, {{"axes", Ints{}}}) == "[0, 1, 2, 3, 4, 5]");
+  CHECK(data_of("reduce_prod", {row({C(1, 2), C(3, 4)})}, {{"axes", Ints{0}}}) == "[[-5.0, 10.0]]");
+  CHECK(data_of("reduce_max", {row({1.0, not_a_number, 3.0})}, {{"axes", Ints{0}}}) == "[\"nan\"]");
+  CHECK(data_of("reduce_min", {grid()}, {{"axes", Ints{1}}}) == "[0, 3]");
+  CHECK(data_of("reduce_and", {row({true, false})}, {{"axes", Ints{0}}}) == "[false]");
+  CHECK(data_of("reduce_or", {row({true, false})}, {{"axes", Ints{0}}}) == "[true]");
+}
+
+TEST_CASE("reductions over no elements") {
+  const auto none = [](std::string_view primitive, DType dtype) {
+    return data_of(primitive, {Tensor(Type(dtype, {0}))}, {{"axes", Ints{0}}});
+  };
+  CHECK(none("reduce_sum", f32) == "[0.0]");
+  CHECK(none("reduce_prod", c128) == "[[1.0, 0.0]]");
+  CHECK(none("reduce_max", f64) == "[\"-inf\"]");
+  CHECK(none("reduce_max", i32) == "[-2147483648]");
+  CHECK(none("reduce_min", f16) == "[\"inf\"]");
+  CHECK(none("reduce_min", i64) == "[9223372036854775807]");
+  CHECK(none("reduce_and", bool_) == "[true]");
+  CHECK(none("reduce_or", bool_) == "[false]");
+  CHECK(none("logsumexp", f64) == "[\"-inf\"]");
+}
+
+TEST_CASE("argmax and argmin: the lowest index wins a tie, NaN wins over all") {
+  const auto arg = [](std::string_view primitive, Tensor x, std::int64_t axis, DType dtype = i32) {
+    return data_of(primitive, {std::move(x)}, {{"axis", axis}, {"index_dtype", dtype}});
+  };
+  CHECK(arg("argmax", row({1.0, 3.0, 3.0}), 0) == "[1]");
+  CHECK(arg("argmin", row({1.0, 0.0, -0.0}), 0, i64) == "[1]");
+  CHECK(arg("argmax", row({1.0, not_a_number, inf, not_a_number}), 0) == "[1]");
+  CHECK(arg("argmin", row({1.0, not_a_number, -inf}), 0) == "[1]");
+  CHECK(arg("argmax", grid(), 0) == "[1, 1, 1]");
+  CHECK(arg("argmin", grid(), 1) == "[0, 0]");
+}
+
+TEST_CASE("cumsum runs either way along its axis") {
+  CHECK(data_of("cumsum", {grid()}, {{"axis", 1}, {"reverse", false}}) == "[0, 1, 3, 3, 7, 12]");
+  CHECK(data_of("cumsum", {grid()}, {{"axis", 1}, {"reverse", true}}) == "[3, 3, 2, 12, 9, 5]");
+  CHECK(data_of("cumsum", {grid()}, {{"axis", 0}, {"reverse", false}}) == "[0, 1, 2, 3, 5, 7]");
+}
+
+TEST_CASE("logsumexp neither overflows nor loses infinities") {
+  const auto of = [](Tensor x) { return run_op("logsumexp", {std::move(x)}, {{"axes", Ints{0}}})[0].at(0); };
+  CHECK(close(of(row({0.0, 0.0})), std::log(2.0)));
+  CHECK(close(of(row({1000.0, 1000.0, -1e9})), 1000 + std::log(2.0)));
+  CHECK(of(row({-inf, -inf})) == -inf);
+  CHECK(of(row({inf, 1.0})) == inf);
+  CHECK(std::isnan(of(row({not_a_number, 1.0})).real()));
+}
+
+TEST_CASE("dot_general contracts, batches and orders its axes") {
+  const auto dot = [](Tensor x, Tensor y, IntLists numbers) {
+    return run_op("dot_general", {std::move(x), std::move(y)},
+                  {{"dimension_numbers", std::move(numbers)}})[0];
+  };
+  const Tensor b = Tensor::from<std::int32_t>({3, 2}, {1, 2, 3, 4, 5, 6});
+  CHECK(data_of(dot(grid(), b, {{1}, {0}, {}, {}})) == "[13, 16, 40, 52]");
+  CHECK(data_of(dot(grid(), grid(), {{0, 1}, {0, 1}, {}, {}})) == "[55]");
+  CHECK(data_of(dot(row({1.0, 2.0}), row({3.0, 4.0}), {{}, {}, {}, {}})) == "[3.0, 4.0, 6.0, 8.0]");
+  // axis 1 of lhs is axis 0 of rhs, both batched; axis 0 of lhs is contracted with axis 1 of rhs
+  const Tensor batched = dot(grid(), b, {{0}, {1}, {1}, {0}});
+  CHECK(batched.shape() == Shape{3});
+  CHECK(data_of(batched) == "[6, 19, 40]");
+  const Tensor left = Tensor::from<double>({2, 3, 1}, {1, 2, 3, 4, 5, 6}),
+               right = Tensor::from<double>({2, 3, 2}, {1, 0, 0, 1, 1, 1, 2, 0, 0, 2, 2, 2});
+  const Tensor product = dot(left, right, {{1}, {1}, {0}, {0}});
+  CHECK(product.shape() == Shape{2, 1, 2});
+  CHECK(data_of(product) == "[4.0, 5.0, 20.0, 22.0]");
+  CHECK(data_of(dot(row({C(0, 1)}), row({C(0, 1)}), {{0}, {0}, {}, {}})) == "[[-1.0, 0.0]]");
+  CHECK(data_of(dot(Tensor(Type(f32, {2, 0})), Tensor(Type(f32, {0})), {{1}, {0}, {}, {}})) == "[0.0, 0.0]");
+}
