@@ -19,9 +19,11 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 std::byte* allocate(std::size_t bytes) {
   const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : page;
   void* data = ::operator new(bytes, std::align_val_t(alignment), std::nothrow);
-  if (data == nullptr) throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, got none"));
+  if (data == nullptr)
+    throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, got none"));
 #if defined(__linux__)
-  if (alignment == huge_page) ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: whether it is taken does not matter
+  if (alignment == huge_page)
+    ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: whether it is taken does not matter
 #endif
   return static_cast<std::byte*>(data);
 }
@@ -36,7 +38,9 @@ Arena::~Arena() { clear(); }
 Arena::Block Arena::acquire(std::size_t bytes) {
   if (bytes == 0) return {};
   constexpr std::size_t largest = std::size_t{1} << 62;
-  if (bytes > largest) throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, which no address space has"));
+  if (bytes > largest)
+    throw Error(ErrorKind::out_of_memory,
+                detail::str("expected ", bytes, " bytes of memory, which no address space has"));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto fit = free_.lower_bound(bytes);

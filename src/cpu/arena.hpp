@@ -1,5 +1,6 @@
-// arena.hpp - memory for large temporaries and outputs: blocks that are handed back are kept for the next one who needs as
-// much, so that their pages are not faulted in anew. Shared by all that one executor compiles; any thread may use it.
+// arena.hpp - memory for large temporaries and outputs: blocks that are handed back are kept for the next one
+// who needs as much, so that their pages are not faulted in anew. Shared by all that one executor compiles;
+// any thread may use it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// arithmetic.hpp - arithmetic on elements with the standard set's edge cases: integers wrap, x / 0 = -1, x rem 0 = x.
+// arithmetic.hpp - arithmetic on elements with the standard set's edge cases: integers wrap, x / 0 = -1, x
+// rem 0 = x.
 #pragma once
 
 #include <cmath>
@@ -19,7 +20,8 @@ T multiply(T x, T y) {
   } else if constexpr (ComplexNumber<T>) {
     // The plain formula, and the library's way of telling infinities apart only where it gives NaN.
     const T z(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
-    if (z.real() == z.real() || z.imag() == z.imag()) [[likely]] return z;
+    if (z.real() == z.real() || z.imag() == z.imag()) [[likely]]
+      return z;
     return x * y;
   } else {
     return x * y;
@@ -28,8 +30,7 @@ T multiply(T x, T y) {
 
 struct Add {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x, T y) const {
+  requires(!Boolean<T>) T operator()(T x, T y) const {
     if constexpr (Integer<T>) {
       return static_cast<T>(static_cast<Wrapping<T>>(x) + static_cast<Wrapping<T>>(y));
     } else {
@@ -40,8 +41,7 @@ struct Add {
 
 struct Subtract {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x, T y) const {
+  requires(!Boolean<T>) T operator()(T x, T y) const {
     if constexpr (Integer<T>) {
       return static_cast<T>(static_cast<Wrapping<T>>(x) - static_cast<Wrapping<T>>(y));
     } else {
@@ -52,16 +52,12 @@ struct Subtract {
 
 struct Multiply {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x, T y) const {
-    return multiply(x, y);
-  }
+  requires(!Boolean<T>) T operator()(T x, T y) const { return multiply(x, y); }
 };
 
 struct Divide {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x, T y) const {
+  requires(!Boolean<T>) T operator()(T x, T y) const {
     if constexpr (Integer<T>) {
       if (y == 0) return -1;
       if (y == -1) return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(x));
@@ -74,8 +70,7 @@ struct Divide {
 
 struct Remainder {
   template <class T>
-    requires(Integer<T> || RealNumber<T>)
-  T operator()(T x, T y) const {
+  requires(Integer<T> || RealNumber<T>) T operator()(T x, T y) const {
     if constexpr (Integer<T>) {
       if (y == 0) return x;
       return y == -1 ? T{0} : static_cast<T>(x % y);
@@ -88,8 +83,7 @@ struct Remainder {
 /// NaN when either is NaN.
 struct Maximum {
   template <class T>
-    requires(!ComplexNumber<T>)
-  T operator()(T x, T y) const {
+  requires(!ComplexNumber<T>) T operator()(T x, T y) const {
     if constexpr (RealNumber<T>) {
       return x > y || x != x ? x : y;
     } else {
@@ -99,8 +93,7 @@ struct Maximum {
 };
 struct Minimum {
   template <class T>
-    requires(!ComplexNumber<T>)
-  T operator()(T x, T y) const {
+  requires(!ComplexNumber<T>) T operator()(T x, T y) const {
     if constexpr (RealNumber<T>) {
       return x < y || x != x ? x : y;
     } else {
@@ -111,24 +104,15 @@ struct Minimum {
 
 struct And {
   template <class T>
-    requires(Boolean<T> || Integer<T>)
-  T operator()(T x, T y) const {
-    return static_cast<T>(x & y);
-  }
+  requires(Boolean<T> || Integer<T>) T operator()(T x, T y) const { return static_cast<T>(x & y); }
 };
 struct Or {
   template <class T>
-    requires(Boolean<T> || Integer<T>)
-  T operator()(T x, T y) const {
-    return static_cast<T>(x | y);
-  }
+  requires(Boolean<T> || Integer<T>) T operator()(T x, T y) const { return static_cast<T>(x | y); }
 };
 struct Xor {
   template <class T>
-    requires(Boolean<T> || Integer<T>)
-  T operator()(T x, T y) const {
-    return static_cast<T>(x ^ y);
-  }
+  requires(Boolean<T> || Integer<T>) T operator()(T x, T y) const { return static_cast<T>(x ^ y); }
 };
 
 /// Float to integer truncates and saturates, NaN gives 0; to bool: is it other than 0.

@@ -39,7 +39,9 @@ struct MakeComplex {
 // The 16-bit types' neighbours are not those of f32: on their bits, as std::nextafter does.
 template <DType dtype>
 void nextafter_bits(const std::int64_t& count, const Call& call) {
-  const auto value = [](std::uint16_t bits) { return dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits); };
+  const auto value = [](std::uint16_t bits) {
+    return dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
+  };
   const auto* x = call.operand<std::uint16_t>(0);
   const auto* y = call.operand<std::uint16_t>(1);
   auto* z = call.result<std::uint16_t>();

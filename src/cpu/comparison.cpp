@@ -18,31 +18,19 @@ struct NotEqual {
 };
 struct Less {
   template <class T>
-    requires(!ComplexNumber<T>)
-  bool operator()(T x, T y) const {
-    return x < y;
-  }
+  requires(!ComplexNumber<T>) bool operator()(T x, T y) const { return x < y; }
 };
 struct LessEqual {
   template <class T>
-    requires(!ComplexNumber<T>)
-  bool operator()(T x, T y) const {
-    return x <= y;
-  }
+  requires(!ComplexNumber<T>) bool operator()(T x, T y) const { return x <= y; }
 };
 struct Greater {
   template <class T>
-    requires(!ComplexNumber<T>)
-  bool operator()(T x, T y) const {
-    return x > y;
-  }
+  requires(!ComplexNumber<T>) bool operator()(T x, T y) const { return x > y; }
 };
 struct GreaterEqual {
   template <class T>
-    requires(!ComplexNumber<T>)
-  bool operator()(T x, T y) const {
-    return x >= y;
-  }
+  requires(!ComplexNumber<T>) bool operator()(T x, T y) const { return x >= y; }
 };
 
 constexpr KernelEntry entries[] = {

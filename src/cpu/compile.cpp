@@ -27,7 +27,11 @@ const Literal* carried(const OpRecord& op, Type type) {
 class Compiler {
  public:
   Compiler(Compiled& target, const CompileOptions& options, const KernelTable& kernels)
-      : to_(target), graph_(target.program_.graph()), plan_(target.program_.plan()), options_(options), kernels_(kernels) {}
+      : to_(target),
+        graph_(target.program_.graph()),
+        plan_(target.program_.plan()),
+        options_(options),
+        kernels_(kernels) {}
 
   void compile() {
     to_.small_bytes_ = plan_.small_bytes;
@@ -38,7 +42,8 @@ class Compiler {
     to_.operations_.reserve(schedule.nodes.size());
     for (const ScheduleNode& node : schedule.nodes) {
       if (node.kind != NodeKind::operation) {
-        throw Error(ErrorKind::execution, detail::str("cpu: expected a schedule of operations, got a ", to_string(node.kind)));
+        throw Error(ErrorKind::execution,
+                    detail::str("cpu: expected a schedule of operations, got a ", to_string(node.kind)));
       }
       step(node.index);
     }
@@ -64,11 +69,13 @@ class Compiler {
     for (SlotId id = 0; id < plan_.slots.size(); ++id) {
       const Slot& slot = plan_.slots[id];
       if (slot.storage == Storage::small) set_small(id, slot.offset);
-      if (slot.storage == Storage::output && one_element(graph_.type(graph_.outputs()[slot.index]))) set_small(id, extra_small());
+      if (slot.storage == Storage::output && one_element(graph_.type(graph_.outputs()[slot.index])))
+        set_small(id, extra_small());
     }
   }
   void set_small(SlotId id, std::size_t offset) {
-    if (offset / 8 >= no_index) throw Error(ErrorKind::out_of_memory, "cpu: expected less than 32 GiB of small values");
+    if (offset / 8 >= no_index)
+      throw Error(ErrorKind::out_of_memory, "cpu: expected less than 32 GiB of small values");
     small_at_[id] = static_cast<std::uint32_t>(offset / 8);
   }
 
@@ -114,7 +121,8 @@ class Compiler {
     in_.clear();
     out_.clear();
     for (const ValueId id : operation.inputs()) in_.push_back(graph_.type(id));
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) out_.push_back(graph_.type(operation.output(slot)));
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      out_.push_back(graph_.type(operation.output(slot)));
     const Op op = operation.op();
     try {
       Plan plan = kernels_.plan({op, in_, out_, options_.threads, options_.check_indices});
@@ -122,8 +130,9 @@ class Compiler {
     } catch (const Error& error) {
       error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
     }
-    throw Error(ErrorKind::execution, detail::str('[', op.name(), "] expected a CPU kernel for operands ", detail::list(in_), " and results ",
-                                                  detail::list(out_), ", got none\n  ", describe_operation(graph_, index)));
+    throw Error(ErrorKind::execution, detail::str('[', op.name(), "] expected a CPU kernel for operands ",
+                                                  detail::list(in_), " and results ", detail::list(out_),
+                                                  ", got none\n  ", describe_operation(graph_, index)));
   }
 
   // The plan of an operation, from the cache when one with the same op and types was planned lately.
@@ -164,12 +173,14 @@ class Compiler {
       instruction.execute = plan.scalar;
       instruction.c = plan.parameter;
       std::uint32_t* places[] = {&instruction.a, &instruction.b, &instruction.c};
-      for (std::uint32_t i = 0; i < record.num_inputs; ++i) *places[i] = small_at_[plan_.slot_of[operands[i]]];
+      for (std::uint32_t i = 0; i < record.num_inputs; ++i)
+        *places[i] = small_at_[plan_.slot_of[operands[i]]];
       instruction.out = small_at_[plan_.slot_of[record.first_output]];
     } else {
       instruction.execute = run_general;
       instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
-      to_.steps_.push_back({plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_), record.num_inputs});
+      to_.steps_.push_back(
+          {plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_), record.num_inputs});
       for (std::uint32_t i = 0; i < record.num_inputs; ++i) pointer(plan_.slot_of[operands[i]]);
       for (std::uint32_t i = 0; i < record.num_outputs; ++i) pointer(plan_.slot_of[record.first_output + i]);
     }
@@ -177,7 +188,8 @@ class Compiler {
     to_.operations_.push_back(index);
   }
   void pointer(SlotId id) {
-    if (to_.num_pointers_ >= no_index) throw Error(ErrorKind::out_of_memory, "cpu: expected fewer than 2^32 operands");
+    if (to_.num_pointers_ >= no_index)
+      throw Error(ErrorKind::out_of_memory, "cpu: expected fewer than 2^32 operands");
     const auto at = static_cast<std::uint32_t>(to_.num_pointers_++);
     const Slot& slot = plan_.slots[id];
     if (small_at_[id] != no_index) {
@@ -197,7 +209,8 @@ class Compiler {
     const Type type = graph_.type(id);
     if (type.size() == 0) return;
     if (small_at_[slot] != no_index) {
-      to_.stores_.push_back({position, static_cast<std::uint32_t>(type.bytes()), std::size_t{small_at_[slot]} * 8});
+      to_.stores_.push_back(
+          {position, static_cast<std::uint32_t>(type.bytes()), std::size_t{small_at_[slot]} * 8});
     } else if (!to_.program_.is_written_directly(position)) {
       to_.copies_.push_back({position, plan_.slots[slot]});
     }
@@ -220,7 +233,8 @@ class Compiler {
   std::vector<Type> in_, out_;
 };
 
-Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels, std::shared_ptr<Arena> arena)
+Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
+                   std::shared_ptr<Arena> arena)
     : program_(std::move(program)), arena_(std::move(arena)) {
   try {
     Compiler(*this, options, kernels).compile();

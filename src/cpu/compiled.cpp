@@ -15,7 +15,8 @@ constexpr std::size_t arena_output = std::size_t{1} << 16;
 // Hands a workspace back when the run ends, however it ends.
 class WorkspaceLease {
  public:
-  WorkspaceLease(std::unique_ptr<Workspace> workspace, std::mutex& mutex, std::vector<std::unique_ptr<Workspace>>& idle)
+  WorkspaceLease(std::unique_ptr<Workspace> workspace, std::mutex& mutex,
+                 std::vector<std::unique_ptr<Workspace>>& idle)
       : workspace_(std::move(workspace)), mutex_(mutex), idle_(idle) {}
   WorkspaceLease(const WorkspaceLease&) = delete;
   WorkspaceLease& operator=(const WorkspaceLease&) = delete;
@@ -60,7 +61,8 @@ std::unique_ptr<Workspace> Compiled::take_workspace() const {
   workspace->small = arena_->acquire(small_bytes_);
   std::byte* small = workspace->small.data;
   for (const Move& literal : literals_) {
-    std::memcpy(small + literal.offset, literal_bytes_.data() + std::size_t{literal.index} * literal.bytes, literal.bytes);
+    std::memcpy(small + literal.offset, literal_bytes_.data() + std::size_t{literal.index} * literal.bytes,
+                literal.bytes);
   }
   for (const Patch& patch : small_pointers_) workspace->pointers[patch.pointer] = small + patch.offset;
   // Steps never write where they read a constant.
@@ -79,7 +81,10 @@ Tensor Compiled::make_output(Type type) const {
 
 void Compiled::explain(const Error& error, const Instruction* at) const {
   const auto index = static_cast<std::size_t>(at - instructions_.data());
-  error.with_message(detail::str(error.what(), "\n  ", describe_operation(program_.graph(), operations_[index])))->raise();
+  error
+      .with_message(
+          detail::str(error.what(), "\n  ", describe_operation(program_.graph(), operations_[index])))
+      ->raise();
 }
 
 void Compiled::execute(Workspace& workspace, std::byte* scratch) const {
@@ -111,16 +116,20 @@ std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {
   Workspace& workspace = *lease;
   if (workspace.large != large.data()) {
     workspace.large = large.data();
-    for (const Patch& patch : large_pointers_) workspace.pointers[patch.pointer] = large.data() + patch.offset;
+    for (const Patch& patch : large_pointers_)
+      workspace.pointers[patch.pointer] = large.data() + patch.offset;
   }
   std::byte* const small = workspace.small.data;
   for (const Move& load : loads_) std::memcpy(small + load.offset, inputs[load.index].bytes(), load.bytes);
-  for (const Patch& patch : input_pointers_) workspace.pointers[patch.pointer] = const_cast<std::byte*>(inputs[patch.index].bytes());
-  for (const Patch& patch : output_pointers_) workspace.pointers[patch.pointer] = outputs[patch.index].mutable_bytes();
+  for (const Patch& patch : input_pointers_)
+    workspace.pointers[patch.pointer] = const_cast<std::byte*>(inputs[patch.index].bytes());
+  for (const Patch& patch : output_pointers_)
+    workspace.pointers[patch.pointer] = outputs[patch.index].mutable_bytes();
 
   execute(workspace, large.data() + large_bytes);
 
-  for (const Move& store : stores_) std::memcpy(outputs[store.index].mutable_bytes(), small + store.offset, store.bytes);
+  for (const Move& store : stores_)
+    std::memcpy(outputs[store.index].mutable_bytes(), small + store.offset, store.bytes);
   for (const Copy& copy : copies_) {
     const std::byte* from = copy.from.storage == Storage::input      ? inputs[copy.from.index].bytes()
                             : copy.from.storage == Storage::constant ? constant_at_[copy.from.index]

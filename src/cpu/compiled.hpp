@@ -1,8 +1,10 @@
-// compiled.hpp - what an Executable is: instructions over addresses, and workspaces that wait for the next run.
+// compiled.hpp - what an Executable is: instructions over addresses, and workspaces that wait for the next
+// run.
 //
-// Note [Addresses]: values of one element lie in a workspace's small region, inputs, constants and outputs among them (copied in
-// before and out behind), so that a scalar step has its operands at 32-bit offsets. Every other step has a row of pointers
-// in the workspace; those into the region of large values, to inputs and to outputs are set by each run, the rest once.
+// Note [Addresses]: values of one element lie in a workspace's small region, inputs, constants and outputs
+// among them (copied in before and out behind), so that a scalar step has its operands at 32-bit offsets.
+// Every other step has a row of pointers in the workspace; those into the region of large values, to inputs
+// and to outputs are set by each run, the rest once.
 #pragma once
 
 #include <mutex>
@@ -45,7 +47,8 @@ struct CompileOptions {
 class Compiled {
  public:
   /// Throws Error (execution, out_of_memory).
-  Compiled(Program program, const CompileOptions& options, const KernelTable& kernels, std::shared_ptr<Arena> arena);
+  Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
+           std::shared_ptr<Arena> arena);
   ~Compiled();
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
@@ -58,15 +61,15 @@ class Compiled {
   friend class Compiler;
   struct Patch {
     std::uint32_t pointer;
-    std::uint32_t index;   // of the input or output
-    std::size_t offset;    // into the small or large region
+    std::uint32_t index;  // of the input or output
+    std::size_t offset;   // into the small or large region
   };
-  struct Move {             // of a value of one element, or of an output that is not written directly
-    std::uint32_t index;    // of the input or output
+  struct Move {           // of a value of one element, or of an output that is not written directly
+    std::uint32_t index;  // of the input or output
     std::uint32_t bytes;
-    std::size_t offset;     // into the small region
+    std::size_t offset;  // into the small region
   };
-  struct Copy {             // of an output of many elements that has another place
+  struct Copy {  // of an output of many elements that has another place
     std::uint32_t output;
     Slot from;
   };
@@ -87,7 +90,7 @@ class Compiled {
   std::vector<Patch> small_pointers_, constant_pointers_, large_pointers_, input_pointers_, output_pointers_;
   std::vector<Move> loads_, stores_, literals_;
   std::vector<Copy> copies_;
-  std::vector<std::byte> literal_bytes_;   // of `literals_`, one after another in 16 bytes each
+  std::vector<std::byte> literal_bytes_;  // of `literals_`, one after another in 16 bytes each
   Arena::Block constants_;
   std::vector<const std::byte*> constant_at_;  // by value that is a constant: its bytes
   mutable std::mutex mutex_;

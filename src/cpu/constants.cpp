@@ -56,7 +56,8 @@ Plan plan_iota(const PlanRequest& request) {
   IotaState state{1, type.dim(axis), 1};
   for (std::size_t i = 0; i < axis; ++i) state.outer *= type.dim(i);
   for (std::size_t i = axis + 1; i < type.rank(); ++i) state.inner *= type.dim(i);
-  return with_type(type.dtype(), [&]<class T>(std::type_identity<T>) { return make_plan<IotaState, count_up<T>>(state); });
+  return with_type(type.dtype(),
+                   [&]<class T>(std::type_identity<T>) { return make_plan<IotaState, count_up<T>>(state); });
 }
 
 constexpr KernelEntry entries[] = {

@@ -8,8 +8,7 @@ namespace {
 template <class To>
 struct Convert {
   template <class From>
-    requires(!ComplexNumber<From> || ComplexNumber<To> || Boolean<To>)
-  To operator()(From x) const {
+  requires(!ComplexNumber<From> || ComplexNumber<To> || Boolean<To>) To operator()(From x) const {
     return convert<To>(x);
   }
 };

@@ -1,6 +1,6 @@
-// elementwise.hpp - from a functor on elements to a kernel: a loop over contiguous memory and a scalar step. A functor is
-// empty, or is made of one 32-bit parameter; which dtypes it takes, its call operator says. Results may lie where an
-// operand does, element on element.
+// elementwise.hpp - from a functor on elements to a kernel: a loop over contiguous memory and a scalar step.
+// A functor is empty, or is made of one 32-bit parameter; which dtypes it takes, its call operator says.
+// Results may lie where an operand does, element on element.
 #pragma once
 
 #include <cstring>
@@ -112,18 +112,21 @@ Plan plan_unary_of(const PlanRequest& request, std::int32_t parameter = 0) {
 }
 template <class F>
 Plan plan_unary(const PlanRequest& request) {
-  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) { return plan_unary_of<F, T>(request); });
+  return with_type(request.in[0].dtype(),
+                   [&]<class T>(std::type_identity<T>) { return plan_unary_of<F, T>(request); });
 }
 template <class F>
 Plan plan_unary_with(const PlanRequest& request, std::int32_t parameter) {
-  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) { return plan_unary_of<F, T>(request, parameter); });
+  return with_type(request.in[0].dtype(),
+                   [&]<class T>(std::type_identity<T>) { return plan_unary_of<F, T>(request, parameter); });
 }
 template <class F>
 Plan plan_binary(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
       if (TypeOf<std::invoke_result_t<const F&, T, T>>::value != request.out[0].dtype()) return Plan();
-      Plan plan = make_plan<ElementState<F>, binary_loop<F, T>>({request.out[0].size(), request.threads, F()});
+      Plan plan =
+          make_plan<ElementState<F>, binary_loop<F, T>>({request.out[0].size(), request.threads, F()});
       plan.scalar = binary_step<F, T>;
       return plan;
     } else {

@@ -31,7 +31,8 @@ CpuExecutor::CpuExecutor(const CpuOptions& options)
 CpuExecutor CpuExecutor::with_options(const CpuOptions& options) const {
   CpuExecutor other(*this);
   other.options_ = options;
-  if (options.cached_bytes != options_.cached_bytes) other.arena_ = std::make_shared<cpu_detail::Arena>(options.cached_bytes);
+  if (options.cached_bytes != options_.cached_bytes)
+    other.arena_ = std::make_shared<cpu_detail::Arena>(options.cached_bytes);
   return other;
 }
 
@@ -54,9 +55,11 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
   return detail::capture([&] {
     cpu_detail::CompileOptions compile_options;
     compile_options.check_indices = options_.check_indices;
-    compile_options.threads =
-        options_.threads > 0 ? options_.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    return Executable(std::make_shared<const cpu_detail::Compiled>(program, compile_options, *kernels_, arena_));
+    compile_options.threads = options_.threads > 0
+                                  ? options_.threads
+                                  : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return Executable(
+        std::make_shared<const cpu_detail::Compiled>(program, compile_options, *kernels_, arena_));
   });
 }
 

@@ -1,5 +1,6 @@
-// kernel.hpp - what a CPU kernel is: a rule that plans one operation when a program is compiled, and what it plans, which
-// is bare functions over bare pointers. Nothing here is counted, allocated or looked up while a program runs.
+// kernel.hpp - what a CPU kernel is: a rule that plans one operation when a program is compiled, and what it
+// plans, which is bare functions over bare pointers. Nothing here is counted, allocated or looked up while a
+// program runs.
 #pragma once
 
 #include <complex>
@@ -18,8 +19,9 @@ namespace tidu::cpu_detail {
 
 struct Frame;
 
-/// One step of a compiled program. A scalar step finds its operands and its result at `base` plus 8 times a, b, c, out; what
-/// an operand does not use is the functor's parameter. Every other step is run_general, `a` being its index.
+/// One step of a compiled program. A scalar step finds its operands and its result at `base` plus 8 times a,
+/// b, c, out; what an operand does not use is the functor's parameter. Every other step is run_general, `a`
+/// being its index.
 struct Instruction {
   void (*execute)(const Instruction&, std::byte* base, const Frame& frame) = nullptr;
   std::uint32_t a = 0, b = 0, c = 0, out = 0;
@@ -56,7 +58,8 @@ struct Plan {
   RunFunction run = nullptr;
   std::shared_ptr<const void> state;  ///< of `run`
   std::size_t scratch = 0;            ///< bytes
-  /// Where every operand and result has one element: the same as a scalar step, or null. At most three operands.
+  /// Where every operand and result has one element: the same as a scalar step, or null. At most three
+  /// operands.
   Execute scalar = nullptr;
   std::uint32_t parameter = 0;  ///< its `c`, unless that is an operand
 
@@ -94,7 +97,8 @@ struct KernelEntry {
   bool moves_bytes = false;  ///< knows 16-bit types; otherwise they are widened to f32 around it
 };
 
-/// Calls body(std::type_identity<T>()) with the C++ type of `dtype` (f16 and bf16: none) and returns what it returns; Plan() for others.
+/// Calls body(std::type_identity<T>()) with the C++ type of `dtype` (f16 and bf16: none) and returns what it
+/// returns; Plan() for others.
 template <class Body>
 Plan with_type(DType dtype, const Body& body) {
   switch (dtype) {

@@ -57,7 +57,8 @@ Plan widen(const KernelEntry& entry, const PlanRequest& request) {
   std::vector<Type> in, out;
   Widened state;
   std::size_t scratch = 0;
-  const auto edges = [&scratch](std::span<const Type> types, std::vector<Type>& wide, std::vector<Widened::Edge>& to) {
+  const auto edges = [&scratch](std::span<const Type> types, std::vector<Type>& wide,
+                                std::vector<Widened::Edge>& to) {
     for (const Type type : types) {
       to.push_back({type.dtype(), type.size(), scratch});
       wide.push_back(is_half(type.dtype()) ? type.with_dtype(f32) : type);
@@ -78,8 +79,9 @@ Plan widen(const KernelEntry& entry, const PlanRequest& request) {
 }  // namespace
 
 KernelTable::KernelTable() {
-  for (const auto family : {constant_kernels(), unary_kernels(), transcendental_kernels(), binary_kernels(), comparison_kernels(),
-                            ternary_kernels(), convert_kernels()}) {
+  for (const auto family : {constant_kernels(), unary_kernels(), transcendental_kernels(), binary_kernels(),
+                            comparison_kernels(), ternary_kernels(), convert_kernels(), shape_kernels(),
+                            indexing_kernels(), reduction_kernels(), scan_kernels(), product_kernels()}) {
     for (const KernelEntry& entry : family) entries_.emplace(entry.name, entry);
   }
 }

@@ -13,8 +13,8 @@ class KernelTable {
  public:
   /// The standard kernels.
   KernelTable();
-  /// The plan of an operation; without a function where there is no kernel for these types. Operands and results of 16-bit
-  /// types are widened around kernels that do not know them.
+  /// The plan of an operation; without a function where there is no kernel for these types. Operands and
+  /// results of 16-bit types are widened around kernels that do not know them.
   Plan plan(const PlanRequest& request) const;
   bool supports(std::string_view name, DType dtype) const;
 

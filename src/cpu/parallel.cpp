@@ -1,7 +1,8 @@
-// parallel.cpp - the helpers of parallel loops: threads that are started at first need and sleep between loops.
+// parallel.cpp - the helpers of parallel loops: threads that are started at first need and sleep between
+// loops.
 //
-// Invariants: one loop at a time has the helpers; pieces are claimed from one counter; a loop ends only when every helper that
-// looked at it has let go, so that its context may live on the caller's stack.
+// Invariants: one loop at a time has the helpers; pieces are claimed from one counter; a loop ends only when
+// every helper that looked at it has let go, so that its context may live on the caller's stack.
 #include "cpu/parallel.hpp"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ struct Loop {
   std::int64_t pieces;
   std::atomic<std::int64_t> next{0};
   void work() {
-    for (std::int64_t piece = next.fetch_add(1); piece < pieces; piece = next.fetch_add(1)) body(context, piece);
+    for (std::int64_t piece = next.fetch_add(1); piece < pieces; piece = next.fetch_add(1))
+      body(context, piece);
   }
 };
 
@@ -90,7 +92,8 @@ class Helpers {
 
 }  // namespace
 
-void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece), void* context) {
+void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece),
+                void* context) {
   Loop loop{body, context, pieces};
   const auto helpers = static_cast<int>(std::min<std::int64_t>(threads - 1, pieces - 1));
   if (helpers > 0 && Helpers::get().run(helpers, loop)) return;

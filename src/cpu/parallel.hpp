@@ -1,5 +1,5 @@
-// parallel.hpp - a loop cut over threads. The cuts depend on the count and the grain alone, not on the number of threads, so
-// a body that combines within its range gives the same bits for any number of threads.
+// parallel.hpp - a loop cut over threads. The cuts depend on the count and the grain alone, not on the number
+// of threads, so a body that combines within its range gives the same bits for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,13 @@
 
 namespace tidu::cpu_detail {
 
-/// Calls body(context, piece) for every piece in [0, pieces), on this thread and at most threads - 1 helpers. When the helpers
-/// are busy with someone else's loop, all of it runs here. Bodies must not throw.
-void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece), void* context);
+/// Calls body(context, piece) for every piece in [0, pieces), on this thread and at most threads - 1 helpers.
+/// When the helpers are busy with someone else's loop, all of it runs here. Bodies must not throw.
+void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece),
+                void* context);
 
-/// Calls body(begin, end) for ranges of `grain` (the last one shorter) that cover [0, count); one call where one thread is enough.
+/// Calls body(begin, end) for ranges of `grain` (the last one shorter) that cover [0, count); one call where
+/// one thread is enough.
 template <class Body>
 void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   if (threads <= 1 || count < 2 * grain) {
@@ -22,11 +24,14 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Bod
     const Body& body;
     std::int64_t count, grain;
   } context{body, count, grain};
-  run_pieces(threads, (count + grain - 1) / grain, [](void* c, std::int64_t piece) {
-    const Context& at = *static_cast<Context*>(c);
-    const std::int64_t begin = piece * at.grain;
-    at.body(begin, begin + at.grain < at.count ? begin + at.grain : at.count);
-  }, &context);
+  run_pieces(
+      threads, (count + grain - 1) / grain,
+      [](void* c, std::int64_t piece) {
+        const Context& at = *static_cast<Context*>(c);
+        const std::int64_t begin = piece * at.grain;
+        at.body(begin, begin + at.grain < at.count ? begin + at.grain : at.count);
+      },
+      &context);
 }
 
 }  // namespace tidu::cpu_detail

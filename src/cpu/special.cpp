@@ -40,8 +40,8 @@ double hurwitz_zeta(double s, double q) {
     if (q > 0 && term < sum * 1e-17) return sum;
   }
   // Euler-Maclaurin from q on: q^(1-s)/(s-1) + q^-s/2 + sum B_2j/(2j)! s(s+1)..(s+2j-2) q^(-s-2j+1)
-  constexpr double bernoulli[] = {1.0 / 6,     -1.0 / 30,       1.0 / 42,  -1.0 / 30,          5.0 / 66,
-                                  -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
+  constexpr double bernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
+                                  -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
   const double power = std::pow(q, -s);
   sum += power * q / (s - 1) + 0.5 * power;
   double factor = s * power / q;  // s(s+1)..(s+2j-2) q^(-s-2j+1) / (2j)!, without the Bernoulli number

@@ -62,7 +62,8 @@ template <class E>
 Plan plan_select_of(const PlanRequest& request) {
   const Type which = request.in[0];
   const auto cases = static_cast<std::int64_t>(request.in.size()) - 1;
-  const SelectState state{request.out[0].size(), cases, which.size() == 1 && request.out[0].size() != 1, request.threads};
+  const SelectState state{request.out[0].size(), cases, which.size() == 1 && request.out[0].size() != 1,
+                          request.threads};
   if (is_bool(which.dtype())) {
     Plan plan = make_plan<SelectState, select_loop<bool, E>>(state);
     if (cases == 2) plan.scalar = select_step<E>;
@@ -119,8 +120,11 @@ Plan plan_clamp(const PlanRequest& request) {
     if constexpr (ComplexNumber<T>) {
       return Plan();
     } else {
-      const auto step = [&](std::size_t i) { return request.in[i].rank() == 0 ? std::int64_t{0} : std::int64_t{1}; };
-      Plan plan = make_plan<ClampState, clamp_loop<T>>({request.out[0].size(), step(0), step(2), request.threads});
+      const auto step = [&](std::size_t i) {
+        return request.in[i].rank() == 0 ? std::int64_t{0} : std::int64_t{1};
+      };
+      Plan plan =
+          make_plan<ClampState, clamp_loop<T>>({request.out[0].size(), step(0), step(2), request.threads});
       plan.scalar = clamp_step<T>;
       return plan;
     }

@@ -50,7 +50,8 @@ struct Expm1 {
     if constexpr (ComplexNumber<T>) {
       using R = typename T::value_type;
       const R half = std::sin(x.imag() / 2);
-      return T(std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half, std::exp(x.real()) * std::sin(x.imag()));
+      return T(std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half,
+               std::exp(x.real()) * std::sin(x.imag()));
     } else {
       return std::expm1(x);
     }
@@ -136,19 +137,19 @@ Plan plan_polygamma(const PlanRequest& request) {
 
 constexpr DTypes inexact = floats | complexes;
 constexpr KernelEntry entries[] = {
-    {"exp", plan_unary<Exp>, inexact},       {"exp2", plan_unary<Exp2>, inexact},
-    {"expm1", plan_unary<Expm1>, inexact},   {"log", plan_unary<Log>, inexact},
-    {"log1p", plan_unary<Log1p>, inexact},   {"sqrt", plan_unary<Sqrt>, inexact},
-    {"rsqrt", plan_unary<Rsqrt>, inexact},   {"cbrt", plan_unary<Cbrt>, floats},
-    {"sin", plan_unary<Sin>, inexact},       {"cos", plan_unary<Cos>, inexact},
-    {"tan", plan_unary<Tan>, inexact},       {"asin", plan_unary<Asin>, inexact},
-    {"acos", plan_unary<Acos>, inexact},     {"atan", plan_unary<Atan>, inexact},
-    {"sinh", plan_unary<Sinh>, inexact},     {"cosh", plan_unary<Cosh>, inexact},
-    {"tanh", plan_unary<Tanh>, inexact},     {"asinh", plan_unary<Asinh>, inexact},
-    {"acosh", plan_unary<Acosh>, inexact},   {"atanh", plan_unary<Atanh>, inexact},
+    {"exp", plan_unary<Exp>, inexact},           {"exp2", plan_unary<Exp2>, inexact},
+    {"expm1", plan_unary<Expm1>, inexact},       {"log", plan_unary<Log>, inexact},
+    {"log1p", plan_unary<Log1p>, inexact},       {"sqrt", plan_unary<Sqrt>, inexact},
+    {"rsqrt", plan_unary<Rsqrt>, inexact},       {"cbrt", plan_unary<Cbrt>, floats},
+    {"sin", plan_unary<Sin>, inexact},           {"cos", plan_unary<Cos>, inexact},
+    {"tan", plan_unary<Tan>, inexact},           {"asin", plan_unary<Asin>, inexact},
+    {"acos", plan_unary<Acos>, inexact},         {"atan", plan_unary<Atan>, inexact},
+    {"sinh", plan_unary<Sinh>, inexact},         {"cosh", plan_unary<Cosh>, inexact},
+    {"tanh", plan_unary<Tanh>, inexact},         {"asinh", plan_unary<Asinh>, inexact},
+    {"acosh", plan_unary<Acosh>, inexact},       {"atanh", plan_unary<Atanh>, inexact},
     {"logistic", plan_unary<Logistic>, inexact}, {"erf", plan_unary<Erf>, floats},
-    {"erfc", plan_unary<Erfc>, floats},      {"erf_inv", plan_unary<ErfInv>, floats},
-    {"lgamma", plan_unary<Lgamma>, floats},  {"digamma", plan_unary<Digamma>, floats},
+    {"erfc", plan_unary<Erfc>, floats},          {"erf_inv", plan_unary<ErfInv>, floats},
+    {"lgamma", plan_unary<Lgamma>, floats},      {"digamma", plan_unary<Digamma>, floats},
     {"polygamma", plan_polygamma, floats},
 };
 

@@ -9,8 +9,7 @@ namespace {
 
 struct Negate {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x) const {
+  requires(!Boolean<T>) T operator()(T x) const {
     if constexpr (Integer<T>) {
       return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(x));
     } else {
@@ -20,8 +19,7 @@ struct Negate {
 };
 struct Absolute {
   template <class T>
-    requires(!Boolean<T>)
-  auto operator()(T x) const {
+  requires(!Boolean<T>) auto operator()(T x) const {
     if constexpr (Integer<T>) {
       return x < 0 ? Negate()(x) : x;
     } else {
@@ -31,8 +29,7 @@ struct Absolute {
 };
 struct Sign {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x) const {
+  requires(!Boolean<T>) T operator()(T x) const {
     if constexpr (Integer<T>) {
       return static_cast<T>((x > 0) - (x < 0));
     } else if constexpr (ComplexNumber<T>) {
@@ -69,10 +66,7 @@ struct RoundAway {
 };
 struct Square {
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x) const {
-    return multiply(x, x);
-  }
+  requires(!Boolean<T>) T operator()(T x) const { return multiply(x, x); }
 };
 struct Reciprocal {
   template <Inexact T>
@@ -88,8 +82,7 @@ struct IsFinite {
 };
 struct Not {
   template <class T>
-    requires(Boolean<T> || Integer<T>)
-  T operator()(T x) const {
+  requires(Boolean<T> || Integer<T>) T operator()(T x) const {
     if constexpr (Boolean<T>) {
       return !x;
     } else {
@@ -101,8 +94,7 @@ struct IntegerPower {
   explicit IntegerPower(std::int32_t y) : exponent(y) {}
   std::int32_t exponent;
   template <class T>
-    requires(!Boolean<T>)
-  T operator()(T x) const {
+  requires(!Boolean<T>) T operator()(T x) const {
     auto left = static_cast<std::uint32_t>(exponent);
     if (exponent < 0) left = 0U - left;
     T result(1);
@@ -169,7 +161,7 @@ struct Conjugate {
 
 Plan plan_round(const PlanRequest& request) {
   return request.op.string("rounding_method") == "away_from_zero" ? plan_unary<RoundAway>(request)
-                                                                   : plan_unary<RoundToEven>(request);
+                                                                  : plan_unary<RoundToEven>(request);
 }
 Plan plan_integer_pow(const PlanRequest& request) {
   const std::int64_t y = request.op.integer("y");

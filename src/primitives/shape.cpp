@@ -59,7 +59,7 @@ Derivatives barrier_over(const Op& op, std::size_t count, const Get& get) {
 constinit const Primitive reshape{
     .name = "reshape",
     .attributes = new_sizes,
-    .traits = Trait::shape_only,
+    .traits = Trait::shape_only | Trait::view,
     .linearity = linearity::linear,
     .infer =
         [](InferContext& c) {
@@ -136,7 +136,7 @@ constinit const Primitive broadcast_in_dim{
 // y lacks the axes `dimensions` of x, each of extent 1          ct_x = expand_dims(ct, dimensions)
 constinit const Primitive squeeze{.name = "squeeze",
                                   .attributes = dimensions,
-                                  .traits = Trait::shape_only,
+                                  .traits = Trait::shape_only | Trait::view,
                                   .linearity = linearity::linear,
                                   .infer =
                                       [](InferContext& c) {
@@ -157,7 +157,7 @@ constinit const Primitive squeeze{.name = "squeeze",
 // y has further axes of extent 1, which are `dimensions` of y          ct_x = squeeze(ct, dimensions)
 constinit const Primitive expand_dims{.name = "expand_dims",
                                       .attributes = dimensions,
-                                      .traits = Trait::shape_only,
+                                      .traits = Trait::shape_only | Trait::view,
                                       .linearity = linearity::linear,
                                       .infer =
                                           [](InferContext& c) {
@@ -219,7 +219,7 @@ constinit const Primitive convert_element_type{
 
 // y = x, without a derivative
 constinit const Primitive stop_gradient{.name = "stop_gradient",
-                                        .traits = Trait::elementwise | Trait::no_tangent,
+                                        .traits = Trait::elementwise | Trait::view | Trait::no_tangent,
                                         .infer = infer_same_type,
                                         .batch = batch_elementwise};
 
@@ -229,7 +229,7 @@ constinit const Primitive optimization_barrier{
     .arity = variadic,
     .num_outputs = variadic,
     .attributes = instance,
-    .traits = Trait::barrier,
+    .traits = Trait::barrier | Trait::view,
     .linearity = linearity::linear,
     .infer =
         [](InferContext& c) {

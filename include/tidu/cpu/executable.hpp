@@ -1,4 +1,5 @@
-// executable.hpp - Executable: a Program compiled for the CPU. A cheap handle; any number of threads may run it at once.
+// executable.hpp - Executable: a Program compiled for the CPU. A cheap handle; any number of threads may run
+// it at once.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +20,13 @@ class Compiled;
 
 class Executable {
  public:
-  explicit Executable(std::shared_ptr<const cpu_detail::Compiled> compiled) : compiled_(std::move(compiled)) {}
+  explicit Executable(std::shared_ptr<const cpu_detail::Compiled> compiled)
+      : compiled_(std::move(compiled)) {}
 
-  /// The outputs on `inputs`, which are aligned with the program's inputs. No output shares memory with an input or with another output.
-  /// A failure leaves everything usable. Errors: invalid_argument for another number of inputs, type for an input of
-  /// another type, execution for a kernel that failed, with the operation's place, out_of_memory.
+  /// The outputs on `inputs`, which are aligned with the program's inputs. No output shares memory with an
+  /// input or with another output. A failure leaves everything usable. Errors: invalid_argument for another
+  /// number of inputs, type for an input of another type, execution for a kernel that failed, with the
+  /// operation's place, out_of_memory.
   Result<std::vector<Tensor>> try_run(std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;

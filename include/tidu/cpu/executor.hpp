@@ -15,9 +15,11 @@
 namespace tidu {
 
 struct CpuOptions {
-  /// Threads that one run may use; 0: as many as the hardware has. Results are the same to the last bit for any number.
+  /// Threads that one run may use; 0: as many as the hardware has. Results are the same to the last bit for
+  /// any number.
   int threads = 0;
-  /// Fail when an index of take, scatter_add, … is out of range, whatever its mode, naming operation, position and bound.
+  /// Fail when an index of take, scatter_add, … is out of range, whatever its mode, naming operation,
+  /// position and bound.
   bool check_indices = false;
   /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
   std::size_t cached_bytes = std::size_t{1} << 30;
@@ -38,7 +40,8 @@ class CpuExecutor final : public Executor {
   Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
   bool supports(const Primitive& primitive, DType dtype) const override;
 
-  /// Errors: those of Program::make; execution where a kernel is missing, naming operation and place; out_of_memory.
+  /// Errors: those of Program::make; execution where a kernel is missing, naming operation and place;
+  /// out_of_memory.
   Result<Executable> try_compile(const Graph& graph) const;
   Result<Executable> try_compile(const Program& program) const;
   Executable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }

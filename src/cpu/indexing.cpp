@@ -1,0 +1,167 @@
+// indexing.cpp - take, scatter_add and their forms with an index for each position. Mode clip moves an index
+// into range, drop reads 0 and writes nothing; an executor that checks indices fails on one out of range,
+// whatever the mode.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/arithmetic.hpp"
+#include "cpu/kernel.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+// x is [outer, extent, inner]; indices [count], or [outer, count, inner] along an axis.
+struct IndexState {
+  std::int64_t outer, extent, inner, count;
+  bool drop, check;
+  std::size_t bytes;  // of an element
+  std::string_view name;
+};
+
+[[noreturn]] void out_of_range(const IndexState& s, std::int64_t index, std::int64_t position) {
+  throw Error(ErrorKind::execution, detail::str('[', s.name, "] expected indices in [0, ", s.extent,
+                                                "), got ", index, " at position ", position));
+}
+
+// The index to use, or -1 for none. A negative index does not wrap.
+template <class I>
+std::int64_t resolve(const IndexState& s, const I* indices, std::int64_t position) {
+  const auto index = static_cast<std::int64_t>(indices[position]);
+  if (index >= 0 && index < s.extent) [[likely]]
+    return index;
+  if (s.check) out_of_range(s, index, position);
+  if (s.drop || s.extent == 0) return -1;
+  return index < 0 ? 0 : s.extent - 1;
+}
+
+template <class I>
+void take(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  const std::size_t row = static_cast<std::size_t>(s.inner) * s.bytes;
+  std::byte* to = call.out[0];
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    const std::byte* from = call.in[0] + static_cast<std::size_t>(o * s.extent) * row;
+    for (std::int64_t i = 0; i < s.count; ++i, to += row) {
+      const std::int64_t index = resolve(s, indices, i);
+      if (row == 0) continue;
+      if (index < 0) {
+        std::memset(to, 0, row);
+      } else {
+        std::memcpy(to, from + static_cast<std::size_t>(index) * row, row);
+      }
+    }
+  }
+}
+
+template <class I>
+void take_along(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  std::byte* to = call.out[0];
+  std::int64_t position = 0;
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      for (std::int64_t j = 0; j < s.inner; ++j, ++position, to += s.bytes) {
+        const std::int64_t index = resolve(s, indices, position);
+        if (index < 0) {
+          std::memset(to, 0, s.bytes);
+        } else {
+          std::memcpy(to,
+                      call.in[0] + static_cast<std::size_t>((o * s.extent + index) * s.inner + j) * s.bytes,
+                      s.bytes);
+        }
+      }
+    }
+  }
+}
+
+template <class T, class I>
+void scatter_add(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  const T* update = call.operand<T>(2);
+  T* y = call.result<T>();
+  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::int64_t i = 0; i < s.count; ++i, update += s.inner) {
+      const std::int64_t index = resolve(s, indices, i);
+      if (index < 0) continue;
+      T* row = y + (o * s.extent + index) * s.inner;
+      for (std::int64_t j = 0; j < s.inner; ++j) row[j] = Add()(row[j], update[j]);
+    }
+  }
+}
+
+template <class T, class I>
+void scatter_add_along(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  const T* update = call.operand<T>(2);
+  T* y = call.result<T>();
+  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  std::int64_t position = 0;
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
+        const std::int64_t index = resolve(s, indices, position);
+        if (index < 0) continue;
+        T& at = y[(o * s.extent + index) * s.inner + j];
+        at = Add()(at, update[position]);
+      }
+    }
+  }
+}
+
+IndexState state_of(const PlanRequest& request, bool along) {
+  const Type x = request.in[0];
+  const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
+  IndexState state{1,
+                   x.dim(axis),
+                   1,
+                   along ? request.in[1].dim(axis) : request.in[1].size(),
+                   request.op.string("mode") == "drop",
+                   request.check_indices,
+                   size_of(x.dtype()),
+                   request.op.name()};
+  for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
+  for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
+  return state;
+}
+
+template <bool along>
+Plan plan_take(const PlanRequest& request) {
+  const IndexState state = state_of(request, along);
+  if (request.in[1].dtype() == i64) {
+    return along ? make_plan<IndexState, take_along<std::int64_t>>(state)
+                 : make_plan<IndexState, take<std::int64_t>>(state);
+  }
+  return along ? make_plan<IndexState, take_along<std::int32_t>>(state)
+               : make_plan<IndexState, take<std::int32_t>>(state);
+}
+template <bool along>
+Plan plan_scatter(const PlanRequest& request) {
+  const IndexState state = state_of(request, along);
+  return with_type(request.out[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (Boolean<T>) {
+      return Plan();
+    } else {
+      if (request.in[1].dtype() == i64) {
+        return along ? make_plan<IndexState, scatter_add_along<T, std::int64_t>>(state)
+                     : make_plan<IndexState, scatter_add<T, std::int64_t>>(state);
+      }
+      return along ? make_plan<IndexState, scatter_add_along<T, std::int32_t>>(state)
+                   : make_plan<IndexState, scatter_add<T, std::int32_t>>(state);
+    }
+  });
+}
+
+constexpr KernelEntry entries[] = {
+    {"take", plan_take<false>, any_dtype, true},
+    {"scatter_add", plan_scatter<false>, numbers},
+    {"take_along_axis", plan_take<true>, any_dtype, true},
+    {"scatter_add_along_axis", plan_scatter<true>, numbers},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> indexing_kernels() { return entries; }
+
+}  // namespace tidu::cpu_detail

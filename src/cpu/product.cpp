@@ -1,0 +1,201 @@
+// product.cpp - dot_general as a batch of matrix products. An operand whose axes are batch, rows, columns in
+// either order and merge to three is read where it lies, transposed or not; any other is packed into scratch
+// memory first.
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "cpu/gemm.hpp"
+#include "cpu/kernel.hpp"
+#include "cpu/strided.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+struct Axis {
+  std::int64_t extent = 1;
+  std::int64_t stride = 0;
+};
+
+std::vector<std::int64_t> strides_of(Type type) {
+  std::vector<std::int64_t> strides(type.rank());
+  std::int64_t stride = 1;
+  for (std::size_t k = type.rank(); k-- > 0; stride *= type.dim(k)) strides[k] = stride;
+  return strides;
+}
+
+// The axes as one, if walking them in this order is walking one axis.
+std::optional<Axis> merge(Type type, const Ints& axes) {
+  const std::vector<std::int64_t> strides = strides_of(type);
+  Axis merged;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const auto k = static_cast<std::size_t>(axes[i]);
+    if (type.dim(k) == 1) continue;
+    if (merged.extent != 1 && strides[k] != merged.extent * merged.stride) return std::nullopt;
+    if (merged.extent == 1) merged.stride = strides[k];
+    merged.extent *= type.dim(k);
+  }
+  return merged;
+}
+
+Ints free_axes(Type type, const Ints& contracting, const Ints& batch) {
+  Ints axes;
+  for (std::int64_t k = 0; k < static_cast<std::int64_t>(type.rank()); ++k) {
+    if (std::find(contracting.begin(), contracting.end(), k) == contracting.end() &&
+        std::find(batch.begin(), batch.end(), k) == batch.end()) {
+      axes.push_back(k);
+    }
+  }
+  return axes;
+}
+
+std::int64_t extent_of(Type type, const Ints& axes) {
+  std::int64_t extent = 1;
+  for (const std::int64_t k : axes) extent *= type.dim(static_cast<std::size_t>(k));
+  return extent;
+}
+
+// One operand as a batch of rows x columns matrices.
+struct Side {
+  bool transposed = false;  // stored columns x rows
+  std::int64_t leading = 1;
+  std::int64_t batch_stride = 0;
+  bool packed = false;
+  StridedCopy pack;
+  std::size_t bytes = 0;  // of the packed copy
+};
+
+Side arrange(Type type, const Ints& batch, const Ints& rows, const Ints& columns, int threads) {
+  Side side;
+  const std::int64_t m = extent_of(type, rows);
+  const std::int64_t n = extent_of(type, columns);
+  const std::optional<Axis> b = merge(type, batch);
+  const std::optional<Axis> r = merge(type, rows);
+  const std::optional<Axis> c = merge(type, columns);
+  if (b && r && c && type.size() > 0) {
+    side.batch_stride = b->extent == 1 ? 0 : b->stride;
+    const bool plain = (n == 1 || c->stride == 1) && (m == 1 || r->stride >= n);
+    const bool flipped = (m == 1 || r->stride == 1) && (n == 1 || c->stride >= m);
+    if (plain || flipped) {
+      side.transposed = !plain;
+      side.leading = plain ? (m == 1 ? n : r->stride) : (n == 1 ? m : c->stride);
+      return side;
+    }
+  }
+  side.packed = true;
+  side.leading = std::max<std::int64_t>(n, 1);
+  side.batch_stride = m * n;
+  const std::vector<std::int64_t> from = strides_of(type);
+  std::vector<StridedAxis> axes;
+  std::int64_t to = 1;
+  for (const Ints* list : {&columns, &rows, &batch}) {
+    for (std::size_t i = list->size(); i-- > 0;) {
+      const auto k = static_cast<std::size_t>((*list)[i]);
+      axes.push_back({type.dim(k), to, from[k]});
+      to *= type.dim(k);
+    }
+  }
+  side.pack = StridedCopy(std::move(axes), size_of(type.dtype()), threads);
+  side.bytes = (type.bytes() + 63) / 64 * 64;
+  return side;
+}
+
+struct ProductState {
+  Side lhs, rhs;
+  std::optional<GemmPlan> plan;  // none for an empty result
+};
+void multiply_matrices(const ProductState& s, const Call& call) {
+  if (!s.plan) return;
+  const std::byte* a = call.in[0];
+  const std::byte* b = call.in[1];
+  if (s.lhs.packed) {
+    s.lhs.pack.run(a, call.scratch);
+    a = call.scratch;
+  }
+  if (s.rhs.packed) {
+    s.rhs.pack.run(b, call.scratch + s.lhs.bytes);
+    b = call.scratch + s.lhs.bytes;
+  }
+  s.plan->run(a, b, call.out[0]);
+}
+
+std::optional<GemmType> gemm_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return GemmType::f32;
+    case DType::f64: return GemmType::f64;
+    case DType::c64: return GemmType::c64;
+    case DType::c128: return GemmType::c128;
+    case DType::i32: return GemmType::i32;
+    case DType::i64: return GemmType::i64;
+    default: return std::nullopt;
+  }
+}
+
+// The pairs of contracted axes, ordered as the chosen operand has them.
+void sort_pairs(Ints& by, Ints& other) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::size_t i = 0; i < by.size(); ++i) pairs.emplace_back(by[i], other[i]);
+  std::sort(pairs.begin(), pairs.end());
+  for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(by[i], other[i]) = pairs[i];
+}
+
+Plan plan_dot(const PlanRequest& request) {
+  const Type lhs = request.in[0];
+  const Type rhs = request.in[1];
+  const std::optional<GemmType> type = gemm_type(lhs.dtype());
+  if (!type) return Plan();
+  const IntLists& numbers_list = request.op.lists("dimension_numbers");
+  Ints left = numbers_list[0], right = numbers_list[1];
+  const Ints& left_batch = numbers_list[2];
+  const Ints& right_batch = numbers_list[3];
+  const Ints rows = free_axes(lhs, left, left_batch);
+  const Ints columns = free_axes(rhs, right, right_batch);
+
+  // The order in which pairs are summed is free: take one in which an operand need not be packed.
+  sort_pairs(left, right);
+  if (!merge(rhs, right)) {
+    Ints left_by_right = left, right_sorted = right;
+    sort_pairs(right_sorted, left_by_right);
+    const bool right_is_larger = rhs.size() > lhs.size() || !merge(lhs, left);
+    if (right_is_larger) {
+      left = left_by_right;
+      right = right_sorted;
+    }
+  }
+
+  ProductState state;
+  state.lhs = arrange(lhs, left_batch, rows, left, request.threads);
+  state.rhs = arrange(rhs, right_batch, right, columns, request.threads);
+  GemmCall call;
+  call.type = *type;
+  call.m = extent_of(lhs, rows);
+  call.n = extent_of(rhs, columns);
+  call.k = extent_of(lhs, left);
+  call.batch = extent_of(lhs, left_batch);
+  call.trans_a = state.lhs.transposed;
+  call.trans_b = state.rhs.transposed;
+  call.lda = state.lhs.leading;
+  call.ldb = state.rhs.leading;
+  call.ldc = std::max<std::int64_t>(call.n, 1);
+  call.stride_a = state.lhs.batch_stride;
+  call.stride_b = state.rhs.batch_stride;
+  call.stride_c = call.m * call.n;
+  if (request.out[0].size() != 0) {
+    try {
+      state.plan.emplace(call, request.threads);
+    } catch (const GemmError& error) {
+      throw Error(ErrorKind::execution, detail::str('[', request.op.name(), "] ", error.what()));
+    }
+  }
+  const std::size_t scratch = state.lhs.bytes + state.rhs.bytes;
+  return make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
+}
+
+constexpr KernelEntry entries[] = {{"dot_general", plan_dot, numbers}};
+
+}  // namespace
+
+std::span<const KernelEntry> product_kernels() { return entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,200 @@
+// reduce.cpp - reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or and logsumexp.
+#include "cpu/reduce.hpp"
+
+#include <cmath>
+
+#include "cpu/arithmetic.hpp"
+
+namespace tidu::cpu_detail {
+
+ReductionShape ReductionShape::of(Type operand, const Ints& axes, int threads) {
+  ReductionShape s;
+  s.threads = threads;
+  struct Group {
+    std::int64_t extent, stride;
+    bool reduced;
+  };
+  std::vector<Group> groups;  // innermost first
+  std::int64_t stride = 1;
+  for (std::size_t k = operand.rank(); k-- > 0;) {
+    const std::int64_t extent = operand.dim(k);
+    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(k)) != axes.end();
+    if (!reduced) s.outputs *= extent;
+    if (extent != 1) {
+      if (!groups.empty() && groups.back().reduced == reduced) {
+        groups.back().extent *= extent;
+      } else {
+        groups.push_back({extent, stride, reduced});
+      }
+    }
+    stride *= extent;
+  }
+  if (groups.empty()) return s;  // one element, or as many as one
+  s.inner_reduced = groups[0].reduced;
+  s.inner = groups[0].extent;
+  for (std::size_t g = groups.size(); g-- > 1;) {
+    (groups[g].reduced ? s.reduced : s.kept).push_back({groups[g].extent, groups[g].stride});
+    (groups[g].reduced ? s.folds : s.rows) *= groups[g].extent;
+  }
+  return s;
+}
+
+namespace {
+
+struct Sum : Add {
+  template <class T>
+  static T identity() {
+    return T(0);
+  }
+};
+struct Product : Multiply {
+  template <class T>
+  static T identity() {
+    return T(1);
+  }
+};
+struct Largest : Maximum {
+  template <class T>
+  static T identity() {
+    return RealNumber<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  }
+};
+struct Smallest : Minimum {
+  template <class T>
+  static T identity() {
+    return RealNumber<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
+};
+struct All : And {
+  template <class T>
+  static T identity() {
+    return Boolean<T> ? T(1) : static_cast<T>(-1);
+  }
+};
+struct Any : Or {
+  template <class T>
+  static T identity() {
+    return T(0);
+  }
+};
+
+template <class F, class T>
+void reduce(const ReductionShape& s, const Call& call) {
+  for_outputs(
+      s, call.operand<T>(0), call.result<T>(), [&s](const T* x, T* y) { *y = fold_all<F>(s, x); },
+      [&s](const T* x, std::int64_t columns, T* y) { fold_rows<F>(s, x, columns, y); });
+}
+
+// Pieces of a reduction to one result, for threads to share.
+inline constexpr std::int64_t piece = std::int64_t{1} << 16;
+
+template <class F, class T>
+void reduce_to_one(const ReductionShape& s, const Call& call) {
+  const T* x = call.operand<T>(0);
+  T* parts = reinterpret_cast<T*>(call.scratch);
+  const std::int64_t pieces = (s.inner + piece - 1) / piece;
+  parallel_for(s.threads, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      ReductionShape part;
+      part.inner = std::min(piece, s.inner - p * piece);
+      parts[p] = fold_all<F>(part, x + p * piece);
+    }
+  });
+  Cascade<F, T> cascade;
+  for (std::int64_t p = 0; p < pieces; ++p) cascade.add(parts[p]);
+  *call.result<T>() = cascade.result();
+}
+
+template <class F>
+Plan plan_reduce(const PlanRequest& request) {
+  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_invocable_v<const F&, T, T>) {
+      ReductionShape shape = ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads);
+      if (shape.outputs == 1 && shape.inner_reduced && shape.folds == 1 && shape.inner > 2 * piece) {
+        const auto pieces = static_cast<std::size_t>((shape.inner + piece - 1) / piece);
+        return make_plan<ReductionShape, reduce_to_one<F, T>>(std::move(shape), pieces * sizeof(T));
+      }
+      return make_plan<ReductionShape, reduce<F, T>>(std::move(shape));
+    } else {
+      return Plan();
+    }
+  });
+}
+
+// log sum e^x = m + log sum e^(x - m), m being the largest x (its real part), or 0 where that is not finite.
+template <class T>
+void logsumexp(const ReductionShape& s, const Call& call) {
+  const auto part = [](T x) {
+    if constexpr (ComplexNumber<T>) {
+      return x.real();
+    } else {
+      return x;
+    }
+  };
+  using R = std::invoke_result_t<decltype(part), T>;
+  const auto usable = [](R m) { return std::isfinite(m) ? m : R(0); };
+  for_outputs(
+      s, call.operand<T>(0), call.result<T>(),
+      [&](const T* x, T* y) {
+        R largest = -std::numeric_limits<R>::infinity();
+        Walk walk(s.reduced);
+        for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
+          for (std::int64_t i = 0; i < s.inner; ++i) largest = Maximum()(largest, part(x[walk.offset() + i]));
+        }
+        const R m = usable(largest);
+        Cascade<Sum, T> sum;
+        Walk again(s.reduced);
+        for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
+          for (std::int64_t i = 0; i < s.inner; i += fold_block) {
+            T block(0);
+            const std::int64_t end = std::min(i + fold_block, s.inner);
+            for (std::int64_t j = i; j < end; ++j) block += std::exp(x[again.offset() + j] - m);
+            sum.add(block);
+          }
+        }
+        *y = std::log(sum.result()) + m;
+      },
+      [&](const T* x, std::int64_t columns, T* y) {
+        R largest[fold_columns];
+        T sum[fold_columns];
+        std::fill_n(largest, columns, -std::numeric_limits<R>::infinity());
+        std::fill_n(sum, columns, T(0));
+        Walk walk(s.reduced);
+        for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
+          for (std::int64_t j = 0; j < columns; ++j)
+            largest[j] = Maximum()(largest[j], part(x[walk.offset() + j]));
+        }
+        for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
+        Walk again(s.reduced);
+        for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
+          for (std::int64_t j = 0; j < columns; ++j) sum[j] += std::exp(x[again.offset() + j] - largest[j]);
+        }
+        for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
+      });
+}
+Plan plan_logsumexp(const PlanRequest& request) {
+  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (Inexact<T>) {
+      return make_plan<ReductionShape, logsumexp<T>>(
+          ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads));
+    } else {
+      return Plan();
+    }
+  });
+}
+
+constexpr KernelEntry entries[] = {
+    {"reduce_sum", plan_reduce<Sum>, numbers},
+    {"reduce_prod", plan_reduce<Product>, numbers},
+    {"reduce_max", plan_reduce<Largest>, ordered},
+    {"reduce_min", plan_reduce<Smallest>, ordered},
+    {"reduce_and", plan_reduce<All>, bit(bool_) | integers},
+    {"reduce_or", plan_reduce<Any>, bit(bool_) | integers},
+    {"logsumexp", plan_logsumexp, floats | complexes},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> reduction_kernels() { return entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,193 @@
+// shape.cpp - kernels that move elements: transpose, broadcast_in_dim, rev, slice, pad, concatenate, and
+// those whose result has the operand's elements where they are, which a Program leaves out but where memory
+// must change hands.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/kernel.hpp"
+#include "cpu/strided.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+std::vector<std::int64_t> strides_of(Type type) {
+  std::vector<std::int64_t> strides(type.rank());
+  std::int64_t stride = 1;
+  for (std::size_t k = type.rank(); k-- > 0; stride *= type.dim(k)) strides[k] = stride;
+  return strides;
+}
+
+struct MoveState {
+  StridedCopy copy;
+  std::ptrdiff_t offset;  // bytes from the operand's first element to the one at index 0
+};
+void move(const MoveState& s, const Call& call) { s.copy.run(call.in[0] + s.offset, call.out[0]); }
+
+// from[k] is the operand's stride along axis k of the result.
+Plan plan_move(const PlanRequest& request, const std::vector<std::int64_t>& from, std::int64_t offset) {
+  const Type result = request.out[0];
+  const std::vector<std::int64_t> to = strides_of(result);
+  const std::size_t size = size_of(result.dtype());
+  std::vector<StridedAxis> axes;
+  for (std::size_t k = 0; k < result.rank(); ++k) axes.push_back({result.dim(k), to[k], from[k]});
+  return make_plan<MoveState, move>(
+      {StridedCopy(std::move(axes), size, request.threads), offset * static_cast<std::ptrdiff_t>(size)});
+}
+
+Plan plan_transpose(const PlanRequest& request) {
+  const std::vector<std::int64_t> strides = strides_of(request.in[0]);
+  std::vector<std::int64_t> from;
+  for (const std::int64_t axis : request.op.ints("permutation"))
+    from.push_back(strides[static_cast<std::size_t>(axis)]);
+  return plan_move(request, from, 0);
+}
+Plan plan_broadcast(const PlanRequest& request) {
+  const std::vector<std::int64_t> strides = strides_of(request.in[0]);
+  std::vector<std::int64_t> from(request.out[0].rank(), 0);
+  const Ints& dimensions = request.op.ints("broadcast_dimensions");
+  for (std::size_t k = 0; k < dimensions.size(); ++k) {
+    if (request.in[0].dim(k) != 1) from[static_cast<std::size_t>(dimensions[k])] = strides[k];
+  }
+  return plan_move(request, from, 0);
+}
+Plan plan_rev(const PlanRequest& request) {
+  std::vector<std::int64_t> from = strides_of(request.in[0]);
+  std::int64_t offset = 0;
+  if (request.in[0].size() == 0) return plan_move(request, from, 0);
+  for (const std::int64_t axis : request.op.ints("dimensions")) {
+    const auto k = static_cast<std::size_t>(axis);
+    offset += (request.in[0].dim(k) - 1) * from[k];
+    from[k] = -from[k];
+  }
+  return plan_move(request, from, offset);
+}
+Plan plan_slice(const PlanRequest& request) {
+  std::vector<std::int64_t> from = strides_of(request.in[0]);
+  const Ints& starts = request.op.ints("start_indices");
+  const Ints& steps = request.op.ints("strides");
+  std::int64_t offset = 0;
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    offset += starts[k] * from[k];
+    if (!steps.empty() && request.out[0].dim(k) > 1) from[k] *= steps[k];
+  }
+  if (request.out[0].size() == 0) offset = 0;
+  return plan_move(request, from, offset);
+}
+
+struct PadState {
+  std::size_t size;  // of an element
+  std::int64_t count;
+  StridedCopy copy;
+  std::ptrdiff_t from, to;  // bytes
+};
+void fill_bytes(std::byte* to, const std::byte* element, std::size_t size, std::int64_t count) {
+  if (count == 0) return;
+  // Doubling what is filled already.
+  std::memcpy(to, element, size);
+  const std::size_t total = size * static_cast<std::size_t>(count);
+  for (std::size_t done = size; done < total;) {
+    const std::size_t next = std::min({done, total - done, std::size_t{4096}});
+    std::memcpy(to + done, to, next);
+    done += next;
+  }
+}
+void pad(const PadState& s, const Call& call) {
+  fill_bytes(call.out[0], call.in[1], s.size, s.count);
+  s.copy.run(call.in[0] + s.from, call.out[0] + s.to);
+}
+Plan plan_pad(const PlanRequest& request) {
+  const IntLists& config = request.op.lists("padding_config");
+  const std::vector<std::int64_t> from = strides_of(request.in[0]);
+  const std::vector<std::int64_t> to = strides_of(request.out[0]);
+  const std::size_t size = size_of(request.out[0].dtype());
+  std::vector<StridedAxis> axes;
+  std::int64_t from_offset = 0, to_offset = 0;
+  bool empty = request.out[0].size() == 0;
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    // Element i lands at low + i step; those with 0 <= place < extent are copied.
+    const std::int64_t low = config[k][0];
+    const std::int64_t step = config[k][2] + 1;
+    const std::int64_t extent = request.out[0].dim(k);
+    const std::int64_t first = low >= 0 ? 0 : (-low + step - 1) / step;
+    const std::int64_t last =
+        low >= extent ? 0 : std::min(request.in[0].dim(k), (extent - low + step - 1) / step);
+    if (last <= first) {
+      empty = true;
+      break;
+    }
+    axes.push_back({last - first, last - first == 1 ? to[k] : to[k] * step, from[k]});
+    from_offset += first * from[k];
+    to_offset += (low + first * step) * to[k];
+  }
+  PadState state{size, request.out[0].size(), StridedCopy(), 0, 0};
+  if (!empty) {
+    state.copy = StridedCopy(std::move(axes), size, request.threads);
+    state.from = from_offset * static_cast<std::ptrdiff_t>(size);
+    state.to = to_offset * static_cast<std::ptrdiff_t>(size);
+  }
+  return make_plan<PadState, pad>(std::move(state));
+}
+
+struct ConcatenateState {
+  std::int64_t outer;
+  std::vector<std::size_t> bytes;  // by operand: of its part of one outer index
+};
+void concatenate(const ConcatenateState& s, const Call& call) {
+  std::byte* to = call.out[0];
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::size_t i = 0; i < s.bytes.size(); ++i) {
+      if (s.bytes[i] == 0) continue;
+      std::memcpy(to, call.in[i] + static_cast<std::size_t>(o) * s.bytes[i], s.bytes[i]);
+      to += s.bytes[i];
+    }
+  }
+}
+Plan plan_concatenate(const PlanRequest& request) {
+  const auto axis = static_cast<std::size_t>(request.op.integer("dimension"));
+  ConcatenateState state{1, {}};
+  for (std::size_t k = 0; k < axis; ++k) state.outer *= request.out[0].dim(k);
+  for (const Type type : request.in) {
+    std::size_t bytes = size_of(type.dtype());
+    for (std::size_t k = axis; k < type.rank(); ++k) bytes *= static_cast<std::size_t>(type.dim(k));
+    state.bytes.push_back(bytes);
+  }
+  return make_plan<ConcatenateState, concatenate>(std::move(state));
+}
+
+struct CopyState {
+  std::vector<std::size_t> bytes;
+};
+void copy_all(const CopyState& s, const Call& call) {
+  for (std::size_t i = 0; i < s.bytes.size(); ++i) {
+    if (s.bytes[i] != 0 && call.in[i] != call.out[i]) std::memcpy(call.out[i], call.in[i], s.bytes[i]);
+  }
+}
+Plan plan_copy(const PlanRequest& request) {
+  CopyState state;
+  for (const Type type : request.out) state.bytes.push_back(type.bytes());
+  return make_plan<CopyState, copy_all>(std::move(state));
+}
+
+// What is in a graph was written out when the Program was made; a graph that could not be has no kernel.
+Plan plan_call(const PlanRequest&) { return Plan(); }
+
+constexpr KernelEntry entries[] = {
+    {"reshape", plan_copy, any_dtype, true},
+    {"squeeze", plan_copy, any_dtype, true},
+    {"expand_dims", plan_copy, any_dtype, true},
+    {"stop_gradient", plan_copy, any_dtype, true},
+    {"optimization_barrier", plan_copy, any_dtype, true},
+    {"transpose", plan_transpose, any_dtype, true},
+    {"broadcast_in_dim", plan_broadcast, any_dtype, true},
+    {"rev", plan_rev, any_dtype, true},
+    {"slice", plan_slice, any_dtype, true},
+    {"pad", plan_pad, any_dtype, true},
+    {"concatenate", plan_concatenate, any_dtype, true},
+    {"call", plan_call, any_dtype, true},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> shape_kernels() { return entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,128 @@
+// strided.cpp - the loops of strided copies.
+#include "cpu/strided.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "cpu/elementwise.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+struct Wide {
+  std::uint64_t parts[2];
+};
+constexpr std::int64_t tile = 32;
+// Every axis has at least 2 elements, so that no more than this many fit into an address space.
+constexpr std::size_t most_axes = 64;
+
+template <class E>
+void copy_line(const StridedAxis& axis, const E* from, E* to) {
+  if (axis.to == 1 && axis.from == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(axis.extent) * sizeof(E));
+  } else if (axis.to == 1 && axis.from == 0) {
+    std::fill_n(to, axis.extent, *from);
+  } else {
+    TIDU_INDEPENDENT
+    for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
+  }
+}
+template <class E>
+void copy_tiles(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  for (std::int64_t i0 = 0; i0 < outer.extent; i0 += tile) {
+    const std::int64_t i1 = std::min(i0 + tile, outer.extent);
+    for (std::int64_t j0 = 0; j0 < inner.extent; j0 += tile) {
+      const std::int64_t j1 = std::min(j0 + tile, inner.extent);
+      for (std::int64_t i = i0; i < i1; ++i) {
+        TIDU_INDEPENDENT
+        for (std::int64_t j = j0; j < j1; ++j) to[i * outer.to + j] = from[i + j * inner.from];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+StridedCopy::StridedCopy(std::vector<StridedAxis> axes, std::size_t element_size, int threads)
+    : element_size_(element_size), threads_(threads), empty_(false) {
+  for (const StridedAxis& axis : axes) empty_ = empty_ || axis.extent == 0;
+  if (empty_) return;
+  std::erase_if(axes, [](const StridedAxis& axis) { return axis.extent == 1; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const StridedAxis& a, const StridedAxis& b) { return a.to > b.to; });
+  for (const StridedAxis& axis : axes) {
+    if (!axes_.empty()) {
+      StridedAxis& outer = axes_.back();
+      if (outer.to == axis.to * axis.extent && outer.from == axis.from * axis.extent) {
+        outer = {outer.extent * axis.extent, axis.to, axis.from};
+        continue;
+      }
+    }
+    axes_.push_back(axis);
+  }
+  if (axes_.empty()) axes_.push_back({1, 1, 1});
+  const StridedAxis& last = axes_.back();
+  if (axes_.size() > 1 && last.to == 1 && last.from != 0 && last.from != 1) {
+    const auto contiguous =
+        std::find_if(axes_.begin(), axes_.end() - 1, [](const StridedAxis& axis) { return axis.from == 1; });
+    if (contiguous != axes_.end() - 1) {
+      std::rotate(contiguous, contiguous + 1, axes_.end() - 1);
+      tiled_ = true;
+    }
+  }
+}
+
+template <class E>
+void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
+  const E* const source = reinterpret_cast<const E*>(from);
+  E* const target = reinterpret_cast<E*>(to);
+  const std::size_t inner = tiled_ ? 2 : 1;
+  const auto block = [this](const E* x, E* y) {
+    if (tiled_) {
+      copy_tiles(axes_[axes_.size() - 2], axes_.back(), x, y);
+    } else {
+      copy_line(axes_.back(), x, y);
+    }
+  };
+  const std::size_t outer = axes_.size() - inner;
+  std::int64_t blocks = 1;
+  for (std::size_t k = 0; k < outer; ++k) blocks *= axes_[k].extent;
+  std::int64_t block_size = 1;
+  for (std::size_t k = outer; k < axes_.size(); ++k) block_size *= axes_[k].extent;
+  const std::int64_t grain = std::max<std::int64_t>(1, 4 * element_grain / block_size);
+  parallel_for(threads_, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::array<std::int64_t, most_axes> at;
+    std::int64_t left = begin, to_at = 0, from_at = 0;
+    for (std::size_t k = outer; k-- > 0;) {
+      at[k] = left % axes_[k].extent;
+      left /= axes_[k].extent;
+      to_at += at[k] * axes_[k].to;
+      from_at += at[k] * axes_[k].from;
+    }
+    for (std::int64_t i = begin; i < end; ++i) {
+      block(source + from_at, target + to_at);
+      for (std::size_t k = outer; k-- > 0;) {
+        to_at += axes_[k].to;
+        from_at += axes_[k].from;
+        if (++at[k] < axes_[k].extent) break;
+        to_at -= axes_[k].extent * axes_[k].to;
+        from_at -= axes_[k].extent * axes_[k].from;
+        at[k] = 0;
+      }
+    }
+  });
+}
+
+void StridedCopy::run(const std::byte* from, std::byte* to) const {
+  if (empty_) return;
+  switch (element_size_) {
+    case 1: return run_as<std::uint8_t>(from, to);
+    case 2: return run_as<std::uint16_t>(from, to);
+    case 4: return run_as<std::uint32_t>(from, to);
+    case 8: return run_as<std::uint64_t>(from, to);
+    default: return run_as<Wide>(from, to);
+  }
+}
+
+}  // namespace tidu::cpu_detail

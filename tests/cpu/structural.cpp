@@ -1,0 +1,190 @@
+// The kernels that move, reduce, gather and multiply, against the reference interpreter.
+#include "cpu/compare.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+// A graph of one input made by `emit`, run on every dtype.
+template <class Emit>
+void check_all(const Shape& shape, std::mt19937_64& random, const Emit& emit,
+               std::span<const DType> dtypes = every_dtype, const Domain& domain = {-5, 5}) {
+  for (const DType dtype : dtypes) {
+    GraphBuilder builder("one");
+    const Value x = builder.input("x", Type(dtype, shape));
+    const Value y = emit(x);
+    const Graph graph = builder.build({y});
+    INFO(to_text(graph));
+    for (const std::string& text :
+         differences(graph, {random_tensor(Type(dtype, shape), domain, random)}, cpu())) {
+      CHECK_MESSAGE(text.empty(), text);
+    }
+  }
+}
+
+constexpr DType number_dtypes[] = {i32, i64, f16, bf16, f32, f64, c64, c128};
+constexpr DType real_dtypes[] = {i32, i64, f16, bf16, f32, f64};
+constexpr DType bit_dtypes[] = {bool_, i32, i64};
+constexpr DType inexact_dtypes[] = {f16, bf16, f32, f64, c64, c128};
+
+}  // namespace
+
+TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views") {
+  std::mt19937_64 random(11);
+  check_all({2, 3, 4}, random, [](Value x) { return ops::transpose(x, {2, 0, 1}); });
+  check_all({67, 45}, random, [](Value x) { return ops::transpose(x, {1, 0}); });
+  check_all({3, 40, 5, 35}, random, [](Value x) { return ops::transpose(x, {3, 1, 0, 2}); });
+  check_all({2, 0, 4}, random, [](Value x) { return ops::transpose(x, {2, 0, 1}); });
+  check_all({}, random, [](Value x) { return ops::broadcast_in_dim(x, {3, 2}, {}); });
+  check_all({3}, random, [](Value x) { return ops::broadcast_in_dim(x, {2, 3, 4}, {1}); });
+  check_all({3, 1}, random, [](Value x) { return ops::broadcast_in_dim(x, {3, 5}, {0, 1}); });
+  check_all({200}, random, [](Value x) { return ops::broadcast_in_dim(x, {300, 200}, {1}); });
+  check_all({3}, random, [](Value x) { return ops::broadcast_in_dim(x, {0, 3}, {1}); });
+  check_all({2, 3, 4}, random, [](Value x) { return ops::rev(x, {0, 2}); });
+  check_all({2, 0}, random, [](Value x) { return ops::rev(x, {0, 1}); });
+  check_all({6, 7}, random, [](Value x) { return ops::slice(x, {1, 0}, {6, 7}, {2, 3}); });
+  check_all({6, 7}, random, [](Value x) { return ops::slice(x, {2, 3}, {2, 5}); });
+  check_all({6}, random, [](Value x) { return ops::slice(x, {5}, {6}, {9}); });
+  check_all({2, 3}, random, [](Value x) { return ops::reshape(x, {3, 2}); });
+  check_all({2, 1, 3}, random, [](Value x) { return ops::squeeze(x, {1}); });
+  check_all({2, 3}, random, [](Value x) { return ops::expand_dims(x, {0, 3}); });
+  check_all({2, 3}, random, [](Value x) { return ops::stop_gradient(x); });
+  check_all({2, 3}, random, [](Value x) { return ops::optimization_barrier(std::vector{x}, 4)[0]; });
+  for (const IntLists& config :
+       {IntLists{{1, 2, 0}, {0, 0, 0}}, IntLists{{0, 1, 2}, {3, 0, 1}}, IntLists{{-1, -1, 0}, {-2, 4, 1}},
+        IntLists{{-3, 5, 0}, {1, 1, 0}}, IntLists{{-1, 0, 2}, {-1, -1, 3}}}) {
+    check_all({3, 4}, random, [&](Value x) {
+      const Value one = ops::full(*x.emitter(), Type(x.dtype()), 1.0);
+      return ops::pad(x, one, config);
+    });
+  }
+  check_all({2, 3}, random, [](Value x) {
+    return ops::concatenate(std::vector{x, ops::slice(x, {0, 1}, {2, 3}), x}, 1);
+  });
+  check_all({2, 3}, random, [](Value x) {
+    return ops::concatenate(std::vector{x, ops::slice(x, {1, 0}, {1, 3}), x}, 0);
+  });
+}
+
+TEST_CASE("reductions over every set of axes") {
+  std::mt19937_64 random(12);
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{0}, Shape{2, 3}, Shape{3, 0}, Shape{2, 3, 4},
+                             Shape{3, 1, 4, 2}, Shape{600, 3}, Shape{3, 2500}, Shape{2, 300, 5}}) {
+    for (unsigned mask = 0; mask < (1U << shape.size()); ++mask) {
+      Ints axes;
+      for (std::size_t k = 0; k < shape.size(); ++k) {
+        if (((mask >> k) & 1U) != 0) axes.push_back(static_cast<std::int64_t>(k));
+      }
+      const bool large = num_elements(shape) > 100;
+      check_all(
+          shape, random, [&](Value x) { return ops::reduce_sum(x, axes); }, number_dtypes,
+          large ? Domain{0, 0.01} : Domain{-2, 2});
+      check_all(
+          shape, random, [&](Value x) { return ops::reduce_prod(x, axes); }, number_dtypes,
+          large ? Domain{1, 1} : Domain{-1, 1});
+      check_all(shape, random, [&](Value x) { return ops::reduce_max(x, axes); }, real_dtypes,
+                {-5, 5, mask % 2 == 1});
+      check_all(shape, random, [&](Value x) { return ops::reduce_min(x, axes); }, real_dtypes,
+                {-5, 5, mask % 2 == 1});
+      check_all(
+          shape, random, [&](Value x) { return ops::reduce_and(x, axes); }, bit_dtypes);
+      check_all(
+          shape, random, [&](Value x) { return ops::reduce_or(x, axes); }, bit_dtypes);
+      check_all(
+          shape, random, [&](Value x) { return ops::logsumexp(x, axes); }, inexact_dtypes);
+    }
+  }
+}
+
+TEST_CASE("a long sum is cut into pieces and stays accurate") {
+  std::mt19937_64 random(13);
+  const Type type(f32, {1000003});
+  GraphBuilder builder("sum");
+  const Graph graph = builder.build({ops::reduce_sum(builder.input("x", type), {0})});
+  const Tensor x = random_tensor(type, {0, 1}, random);
+  double expected = 0;
+  for (const float v : x.elements<float>()) expected += static_cast<double>(v);
+  CHECK(std::fabs(static_cast<double>(cpu().run(graph, {x})[0].item<float>()) - expected) < 1e-6 * expected);
+}
+
+TEST_CASE("argmax, argmin, cumsum") {
+  std::mt19937_64 random(14);
+  for (const Shape& shape : {Shape{5}, Shape{2, 3}, Shape{3, 1, 4}, Shape{50, 7}, Shape{0, 3}}) {
+    for (std::size_t k = 0; k < shape.size(); ++k) {
+      const auto axis = static_cast<std::int64_t>(k);
+      for (const DType index : {i32, i64}) {
+        if (shape[k] == 0) continue;
+        check_all(shape, random, [&](Value x) { return ops::argmax(x, axis, index); }, real_dtypes, {0, 3});
+        check_all(shape, random, [&](Value x) { return ops::argmin(x, axis, index); }, real_dtypes,
+                  {-5, 5, true});
+      }
+      for (const bool reverse : {false, true}) {
+        check_all(shape, random, [&](Value x) { return ops::cumsum(x, axis, reverse); }, number_dtypes,
+                  {-1, 1});
+      }
+    }
+  }
+}
+
+TEST_CASE("indexing, with indices out of range") {
+  std::mt19937_64 random(15);
+  for (const DType dtype : every_dtype) {
+    for (const DType index : {i32, i64}) {
+      for (const char* mode : {"clip", "drop"}) {
+        const Attributes attributes{{"axis", 1}, {"mode", mode}};
+        const Type x(dtype, {2, 4, 3});
+        for (const Shape& shape : {Shape{}, Shape{0}, Shape{5}, Shape{2, 3}}) {
+          Shape result{2};
+          result.insert(result.end(), shape.begin(), shape.end());
+          result.push_back(3);
+          check_operation(Op::make(prim::take, attributes), {x, Type(index, shape)}, {{}, {-2, 6}}, random);
+          if (is_bool(dtype)) continue;
+          check_operation(Op::make(prim::scatter_add, attributes),
+                          {x, Type(index, shape), Type(dtype, result)}, {{}, {-2, 6}, {}}, random);
+        }
+        const Type along(index, {2, 6, 3});
+        check_operation(Op::make(prim::take_along_axis, attributes), {x, along}, {{}, {-2, 6}}, random);
+        if (is_bool(dtype)) continue;
+        check_operation(Op::make(prim::scatter_add_along_axis, attributes),
+                        {x, along, Type(dtype, {2, 6, 3})}, {{}, {-2, 6}, {}}, random);
+      }
+    }
+  }
+}
+
+TEST_CASE("dot_general in every arrangement of axes") {
+  std::mt19937_64 random(16);
+  struct Row {
+    Shape lhs, rhs;
+    IntLists numbers;
+  };
+  const std::vector<Row> rows{{{3, 4}, {4, 5}, {{1}, {0}, {}, {}}},
+                              {{4, 3}, {4, 5}, {{0}, {0}, {}, {}}},
+                              {{3, 4}, {5, 4}, {{1}, {1}, {}, {}}},
+                              {{4, 3}, {5, 4}, {{0}, {1}, {}, {}}},
+                              {{4}, {4}, {{0}, {0}, {}, {}}},
+                              {{3}, {4}, {{}, {}, {}, {}}},
+                              {{}, {}, {{}, {}, {}, {}}},
+                              {{3, 4}, {4}, {{1}, {0}, {}, {}}},
+                              {{4}, {4, 5}, {{0}, {0}, {}, {}}},
+                              {{2, 3, 4}, {2, 4, 5}, {{2}, {1}, {0}, {0}}},
+                              {{3, 2, 4}, {5, 4, 2}, {{2}, {1}, {1}, {2}}},
+                              {{2, 6, 3, 4}, {2, 6, 4, 5}, {{3}, {2}, {0, 1}, {0, 1}}},
+                              {{2, 6, 3, 4}, {6, 2, 4, 5}, {{3}, {2}, {0, 1}, {1, 0}}},
+                              {{3, 4, 5}, {5, 4, 2}, {{1, 2}, {1, 0}, {}, {}}},
+                              {{3, 4, 5}, {4, 5, 2}, {{2, 1}, {1, 0}, {}, {}}},
+                              {{4, 3, 5}, {2, 4, 5}, {{0, 2}, {1, 2}, {}, {}}},
+                              {{7}, {7}, {{}, {}, {0}, {0}}},
+                              {{3, 0}, {0, 5}, {{1}, {0}, {}, {}}},
+                              {{0, 4}, {4, 5}, {{1}, {0}, {}, {}}},
+                              {{1, 4}, {4, 1}, {{1}, {0}, {}, {}}},
+                              {{40, 70}, {70, 33}, {{1}, {0}, {}, {}}}};
+  for (const Row& row : rows) {
+    const Op op = Op::make(prim::dot_general, {{"dimension_numbers", row.numbers}});
+    for (const DType dtype : number_dtypes) {
+      const Domain domain = is_floating(dtype) && size_of(dtype) == 2 ? Domain{0.1, 0.5} : Domain{-1, 1};
+      check_operation(op, {Type(dtype, row.lhs), Type(dtype, row.rhs)}, {domain}, random);
+    }
+  }
+}
