@@ -58,7 +58,7 @@ constinit const Primitive select_n{
     .batch = batch_elementwise,
 };
 
-// z = min(max(x, lo), hi)      dz = dx where lo < x < hi, dlo where x < lo < hi, dhi where hi < x
+// z = min(max(x, lo), hi)      dz = dx where lo < x < hi, dlo where x < lo < hi, dhi where hi < max(x, lo)
 constinit const Primitive clamp{
     .name = "clamp",
     .arity = 3,
@@ -77,7 +77,7 @@ constinit const Primitive clamp{
       if (c.active(1)) {
         result = sum(result, masked(ops::logical_and(ops::lt(lo, x), ops::lt(x, hi)), *c.tangent(1)));
       }
-      if (c.active(2)) result = sum(result, masked(ops::lt(hi, x), *c.tangent(2)));
+      if (c.active(2)) result = sum(result, masked(ops::lt(hi, ops::max(x, lo)), *c.tangent(2)));
       return result;
     },
     .batch = batch_elementwise,
