@@ -19,8 +19,8 @@ Type make_type(const InferContext& c, DType dtype, const Shape& shape);
 // --- batch rules (leading axis)
 /// The operand with the leading axis: itself when batched, else broadcast to it.
 Value with_batch_axis(BatchContext& c, std::size_t operand);
-/// Element-wise operations: every operand gets the axis, the op stays (operands that are scalars beside
-/// batched arrays, such as the bounds of clamp, are broadcast to the full shape).
+/// Element-wise operations: every array gets the axis, the op stays. A scalar beside arrays, such as a bound
+/// of clamp, stays a scalar when it is not batched, and is broadcast to the full shape when it is.
 Values batch_elementwise(BatchContext& c);
 
 }  // namespace tidu::prim
