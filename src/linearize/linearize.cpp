@@ -266,7 +266,7 @@ class Linearizer final : public Emitter, public detail::InnerHost {
       return;
 
     const Primitive& primitive = operation.primitive();
-    if (primitive.jvp == nullptr && primitive.linearity.kind == Linearity::Kind::none) {
+    if (!primitive.differentiable()) {
       if (primitive.has_trait(Trait::no_tangent)) return;
       rule_error("expected a jvp rule, got a record without one");
     }

@@ -101,9 +101,11 @@ struct Primitive {
   BatchRule batch = nullptr;
 
   bool has_trait(Trait trait) const { return has(traits, trait); }
-  /// Is there a JVP: a rule of its own, one that follows from linearity, or none because the derivative is
-  /// zero?
-  bool differentiable() const { return jvp != nullptr || linearity.kind != Linearity::Kind::none; }
+  /// Is there a JVP: a rule of its own, or one that follows from linearity? (What holds a graph is linear
+  /// only where that graph is; its linearity gives no JVP.)
+  bool differentiable() const {
+    return jvp != nullptr || (linearity.kind != Linearity::Kind::none && !has_trait(Trait::holds_graph));
+  }
 };
 
 }  // namespace tidu
