@@ -101,17 +101,18 @@ class Tester {
   struct Judged {
     double error = 0.0;
     double certain = 0.0;
+    std::size_t comparisons = 1;
   };
   void met(CheckKind kind, Judged judged, double tolerance, std::size_t direction) {
     const std::size_t k = index(kind);
     const double error = judged.certain;
-    ++result_.comparisons[k];
+    result_.comparisons[k] += judged.comparisons;
     result_.worst[k] = std::max(result_.worst[k], judged.error);
     if (error > tolerance && (!result_.failed[k] || result_.failed[k]->error < error))
       result_.failed[k] = Disagreement{error, direction, std::nullopt};
   }
   void met(CheckKind kind, double error, double tolerance, std::size_t direction) {
-    met(kind, Judged{error, error}, tolerance, direction);
+    met(kind, Judged{error, error, 1}, tolerance, direction);
   }
   bool failed_now(CheckKind kind, std::size_t direction) const {
     const auto& failed = result_.failed[index(kind)];
@@ -160,7 +161,7 @@ class Tester {
       return executor_.run(frozen_.graph, inputs);
     };
     const std::vector<Difference> expected = differentiate(f, epsilon_);
-    Judged worst;
+    Judged worst{0.0, 0.0, 0};
     for (std::size_t k = 0; k < ju.size(); ++k) {
       if (!is_inexact(point_.outputs()[k].dtype())) continue;
       double scale = 0.0;
@@ -176,7 +177,9 @@ class Tester {
         const double error = relative_error(got, expected[k].value[i], scale);
         const double doubt = scale > 0.0 ? 10.0 * expected[k].uncertainty[i] / scale : 0.0;
         worst.certain = std::max(worst.certain, error - doubt);
-        if (doubt < difference_) worst.error = std::max(worst.error, error);
+        if (doubt >= difference_) continue;
+        worst.error = std::max(worst.error, error);
+        ++worst.comparisons;
       }
     }
     return worst;
@@ -226,19 +229,22 @@ class Tester {
     return tensor_of(type, numbers);
   }
 
-  // All inputs over a leading axis; then each one alone, then a random half.
+  // Every subset of up to three inputs over a leading axis; of more, all, each one alone and a random half.
   void batch() {
     const std::size_t count = subject_.inputs.size();
     if (count == 0) return;
-    std::vector<std::vector<bool>> masks{std::vector<bool>(count, true)};
-    for (std::size_t i = 0; i < count && count > 1; ++i) {
+    std::vector<std::vector<bool>> masks;
+    const auto add = [&](const auto& chosen) {
       masks.emplace_back(count, false);
-      masks.back()[i] = true;
-    }
-    if (count > 2) {
-      masks.emplace_back(count, false);
-      for (std::size_t i = 0; i < count; ++i) masks.back()[i] = random_.below(2) == 1;
-      masks.back()[random_.below(count)] = true;
+      for (std::size_t i = 0; i < count; ++i) masks.back()[i] = chosen(i);
+    };
+    if (count <= 3) {
+      for (std::size_t bits = (std::size_t{1} << count) - 1; bits > 0; --bits)
+        add([bits](std::size_t i) { return (bits >> i & 1U) != 0; });
+    } else {
+      add([](std::size_t) { return true; });
+      for (std::size_t one = 0; one < count; ++one) add([one](std::size_t i) { return i == one; });
+      add([this](std::size_t i) { return i == 0 || random_.below(2) == 1; });
     }
     for (std::size_t m = 0; m < masks.size(); ++m) {
       try {
