@@ -1,0 +1,32 @@
+// arguments.hpp - the arguments of the command, parsed and checked.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tidu::cli {
+
+struct Arguments {
+  std::string command;
+  std::string graph_file;
+  std::optional<std::string> inputs_file, tangents_file, cotangents_file;
+  std::optional<std::vector<std::string>> wrt, batched;
+  std::string mode = "reverse";
+  std::optional<std::string> backend;
+  int threads = 0;
+  std::string stage = "primal";
+  std::string format = "text";
+  bool keys = false;
+  bool help = false;
+};
+
+/// Throws Error (invalid_argument) for what the command does not take.
+Arguments parse_arguments(std::span<const std::string> words);
+/// What `program --help` or `program COMMAND --help` prints; `command` may be empty.
+void print_help(std::ostream& out, std::string_view program, std::string_view command);
+
+}  // namespace tidu::cli
