@@ -11,7 +11,8 @@
 namespace tidu {
 namespace {
 
-constexpr std::uint8_t longest_list = 8;
+constexpr std::uint32_t longest_list = 8;
+constexpr std::size_t max_values = std::size_t{1} << 31;  // transforms use the top bit of an id
 
 std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operands) {
   std::uint64_t hash = op->key.low;
@@ -24,8 +25,11 @@ std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operan
 struct GraphBuilder::Index {
   // Note [Consumer lists]: by value, the newest operation that has it as home, and how many are listed; by
   // operation, the next one.
-  FlatArray<std::uint32_t> head;
-  FlatArray<std::uint8_t> length;
+  struct Home {
+    std::uint32_t head = no_index;
+    std::uint32_t length = 0;
+  };
+  FlatArray<Home> homes;
   FlatArray<std::uint32_t> next;
   std::unordered_multimap<std::uint64_t, std::uint32_t> spilled;  // hash of (op, operands) -> operation
 
@@ -33,9 +37,6 @@ struct GraphBuilder::Index {
   std::unordered_set<const OpRecord*> held;
   std::unordered_map<Key128, ValueId> interface;  // InputKey bits and external keys -> value
   std::unordered_map<std::string, std::uint32_t> where_texts;
-  const char* last_file = nullptr;
-  std::uint32_t last_line = 0;
-  std::uint32_t last_where = no_index;
 
   // scratch of add()
   std::vector<Type> operand_types;
@@ -50,18 +51,35 @@ struct GraphBuilder::Index {
       return;
     }
     const ValueId home = *std::max_element(ids_of.begin(), ids_of.end());
-    if (length[home] < longest_list) {
-      next.back() = head[home];
-      head[home] = operation;
-      ++length[home];
+    if (homes[home].length < longest_list) {
+      next.back() = homes[home].head;
+      homes[home].head = operation;
+      ++homes[home].length;
     } else {
       spilled.emplace(hash_operation(record.op, ids_of), operation);
     }
   }
-  void enter_value() {
-    head.push_back(no_index);
-    length.push_back(0);
+
+  // What was inferred last, by op and the types of one or two operands. An op in it is held by the builder.
+  struct Inferred {
+    const OpRecord* op = nullptr;
+    const void* first = nullptr;
+    const void* second = nullptr;
+    Type result;
+  };
+  std::array<Inferred, 64> inferred{};
+  Inferred& inferred_for(const OpRecord* op, const void* first) {
+    const auto hash =
+        reinterpret_cast<std::uintptr_t>(op) >> 5 ^ reinterpret_cast<std::uintptr_t>(first) >> 6;
+    return inferred[hash & 63U];
   }
+
+  struct Place {
+    const char* file = nullptr;
+    std::uint32_t line = 0;
+    std::uint32_t where = no_index;
+  };
+  std::array<Place, 64> places{};
 };
 
 GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set)
@@ -112,8 +130,8 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
     index.where_texts.emplace(to.where_table[i], static_cast<std::uint32_t>(i));
   }
   if (options.deduplicate) {
-    index.head.assign(to.types.size(), no_index);
-    index.length.assign(to.types.size(), 0);
+    index.homes.reserve(to.types.capacity());
+    index.homes.assign(to.types.size(), Index::Home());
     index.next.reserve(to.operations.capacity());
     for (std::uint32_t i = 0; i < to.operations.size(); ++i) {
       index.enter(i, to.operations[i], to.operands.data() + to.operations[i].first_input);
@@ -140,8 +158,7 @@ void GraphBuilder::reserve(std::size_t values, std::size_t operations, std::size
   data_->operations.reserve(operations);
   data_->operands.reserve(operands);
   if (options_.deduplicate) {
-    index_->head.reserve(values);
-    index_->length.reserve(values);
+    index_->homes.reserve(values);
     index_->next.reserve(operations);
   }
 }
@@ -151,7 +168,7 @@ ValueId GraphBuilder::add_value(Type type, const ValueKey& key, std::uint32_t pr
   data_->types.push_back(type);
   data_->keys.push_back(key);
   data_->producers.push_back(producer);
-  if (options_.deduplicate) index_->enter_value();
+  if (options_.deduplicate) index_->homes.emplace_back();
   return id;
 }
 
@@ -219,25 +236,26 @@ Op GraphBuilder::resolve(const Op& op) const {
   return Op::make(primitive, op.attributes());
 }
 
-Values GraphBuilder::emit(const Op& op, std::span<const Value> operands, Where where) {
+void GraphBuilder::refuse_operand(const Op& op, std::span<const Value> operands, std::size_t i) const {
+  throw Error(
+      ErrorKind::invalid_argument,
+      detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (\"", data_->name,
+                  "\"), got one of ", operands[i].emitter() == nullptr ? "none" : "another"));
+}
+
+ValueId GraphBuilder::emit_first(const Op& op, std::span<const Value> operands, Where where) {
   require_open();
   auto& ids = index_->ids;
-  ids.clear();
+  ids.resize(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].emitter() != this) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (\"",
-                              data_->name, "\"), got one of ",
-                              operands[i].emitter() == nullptr ? "none" : "another"));
-    }
-    ids.push_back(operands[i].id());
+    if (operands[i].emitter() != this) refuse_operand(op, operands, i);
+    ids[i] = operands[i].id();
   }
   Extra extra;
   if (options_.record_where && where.file != nullptr) extra.where = intern_where(where);
-  const bool same_set = data_->primitives.contains(&op.primitive());
-  ValueId first = 0;
   try {
-    first = same_set ? add(op.record(), ids, extra) : add(resolve(op).record(), ids, extra);
+    if (data_->primitives.contains(&op.primitive())) return add(op.record(), ids, extra);
+    return add(resolve(op).record(), ids, extra);
   } catch (const Error& error) {
     const std::string place =
         extra.where == no_index ? std::string() : ", " + data_->where_table[extra.where];
@@ -245,12 +263,21 @@ Values GraphBuilder::emit(const Op& op, std::span<const Value> operands, Where w
         .with_message(detail::str(error.what(), "\n  in operation ", num_operations(), " of \"", data_->name,
                                   '"', place))
         ->raise();
+    throw;
   }
+}
+
+Values GraphBuilder::emit(const Op& op, std::span<const Value> operands, Where where) {
+  const ValueId first = emit_first(op, operands, where);
   const std::uint32_t count = data_->operations[data_->producers[first]].num_outputs;
   Values results;
   results.resize(count);
   for (std::uint32_t i = 0; i < count; ++i) results[i] = Value(this, first + i);
   return results;
+}
+
+Value GraphBuilder::emit_one(const Op& op, std::span<const Value> operands, Where where) {
+  return Value(this, emit_first(op, operands, where));
 }
 
 ValueId GraphBuilder::find_equal(const OpRecord* op, std::span<const ValueId> operands, ValueId home) {
@@ -261,10 +288,10 @@ ValueId GraphBuilder::find_equal(const OpRecord* op, std::span<const ValueId> op
            std::equal(operands.begin(), operands.end(), data_->operands.begin() + record.first_input);
   };
   if (!operands.empty()) {
-    for (std::uint32_t i = index_->head[home]; i != no_index; i = index_->next[i]) {
+    for (std::uint32_t i = index_->homes[home].head; i != no_index; i = index_->next[i]) {
       if (equal(i)) return data_->operations[i].first_output;
     }
-    if (index_->length[home] < longest_list) return no_index;
+    if (index_->homes[home].length < longest_list) return no_index;
   }
   const auto [first, last] = index_->spilled.equal_range(hash_operation(op, operands));
   for (auto it = first; it != last; ++it) {
@@ -289,15 +316,30 @@ ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands,
     const ValueId found = find_equal(op, operands, home);
     if (found != no_index) return found;
   }
+  Index::Inferred* memo = nullptr;
+  const void* second = nullptr;
+  if (operands.size() == 1 || operands.size() == 2) {
+    const void* first = data_->types[operands[0]].identity();
+    if (operands.size() == 2) second = data_->types[operands[1]].identity();
+    memo = &index_->inferred_for(op, first);
+    if (memo->op == op && memo->first == first && memo->second == second) {
+      const Type result = memo->result;
+      return append(op, operands, &result, 1, extra, home);
+    }
+  }
   auto& types = index_->operand_types;
   auto& results = index_->result_types;
   types.clear();
   for (const ValueId id : operands) types.push_back(data_->types[id]);
   infer_types(Op::of(op), types, results);
-  if (results.empty())
+  if (results.empty()) {
     throw Error(ErrorKind::type,
                 detail::str('[', op->primitive->name, "] expected at least one result, got none"));
-  return append(op, operands, results.data(), static_cast<std::uint32_t>(results.size()), extra, home);
+  }
+  const ValueId id =
+      append(op, operands, results.data(), static_cast<std::uint32_t>(results.size()), extra, home);
+  if (memo != nullptr && results.size() == 1) *memo = {op, types[0].identity(), second, results[0]};
+  return id;
 }
 
 ValueId GraphBuilder::add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
@@ -313,10 +355,9 @@ ValueId GraphBuilder::add_typed(const OpRecord* op, std::span<const ValueId> ope
 ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
                              std::uint32_t num_results, const Extra& extra, ValueId home) {
   GraphData& g = *data_;
-  if (g.types.size() + num_results >= GraphData::from_external ||
-      g.operands.size() + operands.size() >= no_index) {
+  if (g.types.size() + num_results >= max_values || g.operands.size() + operands.size() >= no_index) {
     throw Error(ErrorKind::invalid_argument,
-                "GraphBuilder: expected fewer than 2^32 - 2 values and operands in one graph");
+                "GraphBuilder: expected fewer than 2^31 values and 2^32 operands in one graph");
   }
   const auto index = static_cast<std::uint32_t>(g.operations.size());
   OperationRecord record{op, static_cast<std::uint32_t>(g.operands.size()),
@@ -326,7 +367,7 @@ ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operan
   for (const ValueId id : operands) key = detail::mix(key, g.keys[id]);
   if (op->primitive->has_trait(Trait::impure)) key = detail::mix(key, detail::fresh_instance());
   hold(op);
-  g.operands.insert(g.operands.end(), operands.begin(), operands.end());
+  for (const ValueId id : operands) g.operands.push_back(id);
   g.operations.push_back(record);
   if (extra.role != 0 && g.roles.empty()) g.roles.assign(index, 0);
   if (extra.role != 0 || !g.roles.empty()) g.roles.push_back(extra.role);
@@ -335,14 +376,14 @@ ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operan
   if (extra.where != no_index && g.wheres.empty()) g.wheres.assign(index, no_index);
   if (extra.where != no_index || !g.wheres.empty()) g.wheres.push_back(extra.where);
   for (std::uint32_t slot = 0; slot < num_results; ++slot) {
-    add_value(results[slot], ValueKey{detail::mix(key, static_cast<std::uint64_t>(slot))}, index);
+    add_value(results[slot], ValueKey{detail::result_key(key, slot)}, index);
   }
   if (options_.deduplicate) {
     auto& lists = *index_;
-    if (!operands.empty() && lists.length[home] < longest_list) {
-      lists.next.push_back(lists.head[home]);
-      lists.head[home] = index;
-      ++lists.length[home];
+    if (!operands.empty() && lists.homes[home].length < longest_list) {
+      lists.next.push_back(lists.homes[home].head);
+      lists.homes[home].head = index;
+      ++lists.homes[home].length;
     } else {
       lists.next.push_back(no_index);
       lists.spilled.emplace(hash_operation(op, operands), index);
@@ -375,14 +416,13 @@ std::uint32_t GraphBuilder::make_role(std::span<const bool> linear) {
 }
 
 std::uint32_t GraphBuilder::intern_where(Where where) {
-  if (where.file == index_->last_file && where.line == index_->last_line) return index_->last_where;
+  Index::Place& recent = index_->places[(reinterpret_cast<std::uintptr_t>(where.file) ^ where.line) & 63U];
+  if (recent.file == where.file && recent.line == where.line) return recent.where;
   const std::string_view path(where.file);
   const std::size_t slash = path.find_last_of("/\\");
   const std::string_view base = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  index_->last_where = intern_where(detail::str(base, ':', where.line));
-  index_->last_file = where.file;
-  index_->last_line = where.line;
-  return index_->last_where;
+  recent = {where.file, where.line, intern_where(detail::str(base, ':', where.line))};
+  return recent.where;
 }
 
 std::uint32_t GraphBuilder::intern_where(std::string_view text) {

@@ -25,10 +25,12 @@ Graph::Graph() {
 }
 
 std::optional<std::size_t> Graph::find_input(std::string_view name) const {
-  const InputKey key = InputKey::named(name);
+  const std::optional<Key128> digits = parse_hex(name);
+  const InputKey key = digits ? InputKey::from_bits(*digits) : InputKey::named(name);
+  const InputKey literally = InputKey::named(name);
   std::optional<std::size_t> labelled;
   for (std::size_t i = 0; i < inputs().size(); ++i) {
-    if (data_->input_keys[i] == key) return i;
+    if (data_->input_keys[i] == key || data_->input_keys[i] == literally) return i;
     if (!labelled && label(inputs()[i]) == name) labelled = i;
   }
   return labelled;
@@ -36,7 +38,7 @@ std::optional<std::size_t> Graph::find_input(std::string_view name) const {
 
 std::string Graph::input_name(std::size_t input) const {
   const std::string_view name = label(inputs()[input]);
-  return name.empty() ? detail::str("input ", input) : std::string(name);
+  return name.empty() ? to_hex(data_->input_keys[input].bits()) : std::string(name);
 }
 
 std::string_view Graph::label(ValueId value) const {

@@ -148,17 +148,29 @@ PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
   return PrimitiveSet(std::move(all), words);
 }
 
-Values emit(const Op& op, std::span<const Value> operands, Where where) {
+namespace {
+
+Emitter& emitter_of(const Op& op, std::span<const Value> operands) {
   if (operands.empty() || operands[0].emitter() == nullptr) {
     throw Error(ErrorKind::invalid_argument,
                 detail::str('[', op.name(), "] expected operands that belong to an emitter, got ",
                             operands.empty() ? "none" : "a default-constructed Value"));
   }
-  return operands[0].emitter()->emit(op, operands, where);
+  return *operands[0].emitter();
+}
+
+}  // namespace
+
+Values emit(const Op& op, std::span<const Value> operands, Where where) {
+  return emitter_of(op, operands).emit(op, operands, where);
+}
+
+Value emit_one(const Op& op, std::span<const Value> operands, Where where) {
+  return emitter_of(op, operands).emit_one(op, operands, where);
 }
 
 Value emit1(const Op& op, std::initializer_list<Value> operands, Where where) {
-  return emit(op, std::span(operands.begin(), operands.size()), where)[0];
+  return emit_one(op, std::span(operands.begin(), operands.size()), where);
 }
 
 Value zeros(Emitter& emitter, Type type) {

@@ -156,7 +156,7 @@ class Verifier {
       if (g_.types[id] != result_types_[slot]) {
         fail(i, "expected result ", slot, " to be ", result_types_[slot], ", got ", g_.types[id]);
       }
-      if (!impure && g_.keys[id] != detail::mix(key, static_cast<std::uint64_t>(slot))) {
+      if (!impure && g_.keys[id] != detail::result_key(key, static_cast<std::uint32_t>(slot))) {
         fail(i, "expected the key of value ", id, " to follow from its operation and operands, got ",
              to_hex(g_.keys[id]));
       }

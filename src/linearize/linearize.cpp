@@ -92,28 +92,37 @@ class Linearizer final : public Emitter, public detail::InnerHost {
   const PrimitiveSet& primitives() const override { return graph_.primitives(); }
 
   Values emit(const Op& op, std::span<const Value> operands, Where) override {
-    if (!primitives().contains(&op.primitive())) return emit(linear_.resolve(op), operands, {});
-    ids_.clear();
-    bool any_linear = false;
+    const Value first = emit_one(op, operands, {});
+    const GraphBuilder& builder = (first.id() & linear_bit) != 0 ? linear_ : *augmented_;
+    const GraphData& g = builder.data();
+    Values results;
+    results.resize(g.operations[g.producers[first.id() & ~linear_bit]].num_outputs);
+    for (std::uint32_t slot = 0; slot < results.size(); ++slot)
+      results[slot] = Value(this, first.id() + slot);
+    return results;
+  }
+
+  Value emit_one(const Op& op, std::span<const Value> operands, Where) override {
+    if (!primitives().contains(&op.primitive())) return emit_one(linear_.resolve(op), operands, {});
+    ids_.resize(operands.size());
+    ValueId all = 0;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].emitter() != this) {
         throw Error(ErrorKind::invalid_argument,
                     detail::str('[', op.name(), "] expected operand ", i,
                                 " to be a value of the rule that runs, got another's"));
       }
-      ids_.push_back(operands[i].id());
-      any_linear = any_linear || (operands[i].id() & linear_bit) != 0;
+      ids_[i] = operands[i].id();
+      all |= ids_[i];
     }
     GraphBuilder::Extra extra;
-    extra.origin = copies_primal_ ? current_ : origin_map_[current_];
-    if (!any_linear) {
-      const ValueId first = augmented_->add(op.record(), ids_, extra);
-      return results_from(*augmented_, first, 0);
+    if ((all & linear_bit) == 0) {
+      extra.origin = copies_primal_ ? current_ : origin_map_[current_];
+      return Value(this, augmented_->add(op.record(), ids_, extra));
     }
     extra.origin = current_;
     extra.role = import_operands(op);
-    const ValueId first = linear_.add(op.record(), ids_, extra);
-    return results_from(linear_, first, linear_bit);
+    return Value(this, linear_.add(op.record(), ids_, extra) | linear_bit);
   }
 
   // --- RuleHost
@@ -214,16 +223,17 @@ class Linearizer final : public Emitter, public detail::InnerHost {
 
   // Turns ids_ into ids of the linear graph and returns the role.
   std::uint32_t import_operands(const Op& op) {
-    linear_flags_.assign(ids_.size(), 0);
+    std::uint32_t mask = 0;
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       ValueId& id = ids_[i];
       if ((id & linear_bit) != 0) {
-        linear_flags_[i] = 1;
+        if (i < 32) mask |= 1U << i;
         id &= ~linear_bit;
         continue;
       }
-      if (id >= externals_.size())
+      if (id >= externals_.size()) {
         externals_.resize(augmented_->num_values() + augmented_->num_values() / 2, no_index);
+      }
       ValueId& external = externals_[id];
       if (external == no_index) {
         external = linear_.add_external(augmented_->data().keys[id], augmented_->type_of(id));
@@ -231,19 +241,22 @@ class Linearizer final : public Emitter, public detail::InnerHost {
       }
       id = external;
     }
-    if (!op.primitive().linearity.allows(flags())) {
-      rule_error(detail::str("expected operations that are linear in the tangents, got ", op.name(),
-                             " with tangents as operands ", detail::list(flags())));
+    if (ids_.size() <= 31) {
+      if (!op.primitive().linearity.allows_mask(mask)) refuse_operands(op);
+      return 0x80000000U | mask;
     }
+    // Many operands: those that are not externals are linear.
+    linear_flags_.assign(ids_.size(), 0);
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      linear_flags_[i] = linear_.data().producers[ids_[i]] != GraphData::from_external ? 1 : 0;
+    }
+    if (!op.primitive().linearity.allows(flags())) refuse_operands(op);
     return linear_.make_role(flags());
   }
 
-  Values results_from(const GraphBuilder& builder, ValueId first, ValueId bit) {
-    Values results;
-    const std::uint32_t count = builder.data().operations[builder.data().producers[first]].num_outputs;
-    results.resize(count);
-    for (std::uint32_t slot = 0; slot < count; ++slot) results[slot] = Value(this, (first + slot) | bit);
-    return results;
+  [[noreturn]] void refuse_operands(const Op& op) const {
+    rule_error(detail::str("expected operations that are linear in the tangents, got ", op.name(),
+                           " with tangents where it is not linear"));
   }
 
   Value primal_value(ValueId id) { return Value(this, copies_primal_ ? id : value_map_[id]); }
@@ -325,9 +338,9 @@ class Linearizer final : public Emitter, public detail::InnerHost {
       if (!spec.includes(i))
         rule_error(detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
       operands[i] = *c.tangent(i);
-      const Value term = emit(c.op(), operands, {})[0];
+      const Value term = emit_one(c.op(), operands, {});
       operands[i] = c.primal(i);
-      sum = sum ? emit(sum_op(), std::array{*sum, term}, {})[0] : term;
+      sum = sum ? emit_one(sum_op(), std::array{*sum, term}, {}) : term;
     }
     return sum;
   }

@@ -71,20 +71,21 @@ class Target : public Emitter {
     flags_.clear();
     any_linear_ = false;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) {
-        throw Error(ErrorKind::invalid_argument,
-                    detail::str('[', op.name(), "] expected operand ", i,
-                                " to be a value of the rule that runs, got another's"));
-      }
+      if (operands[i].emitter() != this) refuse_foreign(op, i);
       flags_.push_back(is_linear(operands[i]) ? 1 : 0);
       any_linear_ = any_linear_ || flags_.back() != 0;
     }
-    if (any_linear_ && !op.primitive().linearity.allows(flags())) {
-      detail::raise_rule_error(
-          RuleKind::transpose, graph_, current,
-          detail::str("expected operations that are linear in the cotangents, got ", op.name(),
-                      " with cotangents as operands ", detail::list(flags())));
-    }
+    if (any_linear_ && !op.primitive().linearity.allows(flags())) refuse_nonlinear(op);
+  }
+  [[noreturn]] void refuse_foreign(const Op& op, std::size_t i) const {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str('[', op.name(), "] expected operand ", i,
+                            " to be a value of the rule that runs, got another's"));
+  }
+  [[noreturn]] void refuse_nonlinear(const Op& op) const {
+    detail::raise_rule_error(RuleKind::transpose, graph_, current,
+                             detail::str("expected operations that are linear in the cotangents, got ",
+                                         op.name(), " with cotangents where it is not linear"));
   }
   std::span<const bool> flags() const {
     return {reinterpret_cast<const bool*>(flags_.data()), flags_.size()};
@@ -94,51 +95,62 @@ class Target : public Emitter {
   bool any_linear_ = false;
 };
 
-// Writes into a GraphBuilder, with roles and origins.
+// Writes into a GraphBuilder, with roles and origins. The top bit of an id says that the value is linear: the
+// bit belongs to the handle and not to the value behind it, for a seed may be merged with a constant that a
+// rule uses.
 class BuilderTarget final : public Target {
  public:
   BuilderTarget(const Graph& graph, GraphBuilder& builder) : Target(graph), builder_(builder) {}
-  Type type_of(ValueId id) const override { return builder_.type_of(id); }
+  Type type_of(ValueId id) const override { return builder_.type_of(id & ~linear_bit); }
   Value enter(Value value, bool is_linear) override {
-    mark(value.id(), is_linear);
-    return Value(this, value.id());
+    return Value(this, value.id() | (is_linear ? linear_bit : 0));
   }
-  Value leave(Value value) const override { return Value(&builder_, value.id()); }
-  bool is_linear(Value value) const override {
-    return value.id() < linear_.size() && linear_[value.id()] != 0;
-  }
+  Value leave(Value value) const override { return Value(&builder_, value.id() & ~linear_bit); }
+  bool is_linear(Value value) const override { return (value.id() & linear_bit) != 0; }
 
   Values emit(const Op& op, std::span<const Value> operands, Where) override {
-    if (!builder_.primitives().contains(&op.primitive())) return emit(builder_.resolve(op), operands, {});
-    check(op, operands);
-    ids_.clear();
-    for (const Value& value : operands) ids_.push_back(value.id());
+    const Value first = emit_one(op, operands, {});
+    const GraphData& g = builder_.data();
+    Values results;
+    results.resize(g.operations[g.producers[first.id() & ~linear_bit]].num_outputs);
+    for (std::uint32_t slot = 0; slot < results.size(); ++slot)
+      results[slot] = Value(this, first.id() + slot);
+    return results;
+  }
+
+  Value emit_one(const Op& op, std::span<const Value> operands, Where) override {
+    if (!builder_.primitives().contains(&op.primitive())) return emit_one(builder_.resolve(op), operands, {});
+    ids_.resize(operands.size());
+    std::uint32_t mask = 0;
+    ValueId all = 0;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].emitter() != this) refuse_foreign(op, i);
+      const ValueId id = operands[i].id();
+      ids_[i] = id & ~linear_bit;
+      all |= id;
+      if (i < 32) mask |= (id >> 31) << i;
+    }
     GraphBuilder::Extra extra;
-    if (any_linear_) extra.role = builder_.make_role(flags());
+    if ((all & linear_bit) != 0) {
+      if (operands.size() <= 31) {
+        if (!op.primitive().linearity.allows_mask(mask)) refuse_nonlinear(op);
+        extra.role = 0x80000000U | mask;
+      } else {
+        check(op, operands);
+        extra.role = builder_.make_role(flags());
+      }
+    }
     if (current != no_index) {
       const std::uint32_t origin = graph_.operation(current).origin();
       extra.origin = origin_map == nullptr || origin == no_index ? origin : (*origin_map)[origin];
     }
-    const bool result_is_linear = any_linear_;
-    const ValueId first = builder_.add(op.record(), ids_, extra);
-    const std::uint32_t count = builder_.data().operations[builder_.data().producers[first]].num_outputs;
-    Values results;
-    results.resize(count);
-    for (std::uint32_t slot = 0; slot < count; ++slot) {
-      if (result_is_linear) mark(first + slot, true);
-      results[slot] = Value(this, first + slot);
-    }
-    return results;
+    return Value(this, builder_.add(op.record(), ids_, extra) | (all & linear_bit));
   }
   const std::vector<std::uint32_t>* origin_map = nullptr;
 
  private:
-  void mark(ValueId id, bool is_linear) {
-    if (id >= linear_.size()) linear_.resize(static_cast<std::size_t>(id) + 1 + id / 2, 0);
-    linear_[id] = is_linear ? 1 : linear_[id];
-  }
+  static constexpr ValueId linear_bit = 0x80000000U;
   GraphBuilder& builder_;
-  FlatArray<char> linear_;
   std::vector<ValueId> ids_;
 };
 
@@ -281,7 +293,7 @@ class Transposer {
       }
       sum_op_ = Op::make(*graph_.primitives().add());
     }
-    slot = target_.emit(*sum_op_, std::array{slot, cotangent})[0];
+    slot = target_.emit_one(*sum_op_, std::array{slot, cotangent});
   }
 
   void transpose(std::uint32_t index) {

@@ -70,13 +70,13 @@ std::size_t slot_of(const void* type, std::uint64_t bits) {
 }  // namespace
 
 Value constant(Emitter& emitter, const Literal& value, Where where) {
-  return emitter.emit(Op::make(prim::constant, {{"value", value}}), {}, where)[0];
+  return emitter.emit_one(Op::make(prim::constant, {{"value", value}}), {}, where);
 }
 
 Value iota(Emitter& emitter, Type type, std::int64_t dimension, Where where) {
   const Op op =
       Op::make(prim::iota, {{"dtype", type.dtype()}, {"shape", type.shape()}, {"dimension", dimension}});
-  return emitter.emit(op, {}, where)[0];
+  return emitter.emit_one(op, {}, where);
 }
 
 Value full(Emitter& emitter, Type type, double value, Where where) {
@@ -88,11 +88,11 @@ Value full(Emitter& emitter, Type type, double value, Where where) {
     entry = {type.identity(), bits, std::move(op)};
   }
   const Op op = *entry.op;  // the emitter may come back here and take the entry
-  return emitter.emit(op, {}, where)[0];
+  return emitter.emit_one(op, {}, where);
 }
 
 Value full(Emitter& emitter, Type type, const Literal& scalar, Where where) {
-  return emitter.emit(full_op(type, scalar), {}, where)[0];
+  return emitter.emit_one(full_op(type, scalar), {}, where);
 }
 
 Value full_like(Value x, double value, Where where) {

@@ -9,13 +9,13 @@ namespace {
 
 template <const Primitive& P>
 Value unary(Value x, Where where) {
-  return emit(plain_op<P>(), std::span(&x, 1), where)[0];
+  return emit_one(plain_op<P>(), std::span(&x, 1), where);
 }
 
 template <const Primitive& P>
 Value binary(Value x, Value y, Where where) {
   const std::array operands{x, y};
-  return emit(plain_op<P>(), operands, where)[0];
+  return emit_one(plain_op<P>(), operands, where);
 }
 
 Value with_attribute(const Primitive& primitive, std::string_view name, Attribute value, Value x,

@@ -98,7 +98,7 @@ std::string damaged(std::string text, Random& random) {
         text.replace(first, last - first, below(4) == 0 ? tokens[below(tokens.size())] : with);
       }
     }
-    if (text.empty()) text = " ";
+    if (text.empty()) text.push_back(' ');
   }
   return text;
 }

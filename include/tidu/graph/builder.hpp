@@ -51,6 +51,7 @@ class GraphBuilder final : public Emitter {
 
   Type type_of(ValueId id) const override { return data_->types[id]; }
   Values emit(const Op& op, std::span<const Value> operands, Where where = {}) override;
+  Value emit_one(const Op& op, std::span<const Value> operands, Where where = {}) override;
   const PrimitiveSet& primitives() const override { return data_->primitives; }
 
   /// Ends the graph. The builder is then empty, and every further call on it but the destructor throws Error
@@ -94,6 +95,8 @@ class GraphBuilder final : public Emitter {
 
  private:
   struct Index;  // consumer lists, spill table, held ops
+  ValueId emit_first(const Op& op, std::span<const Value> operands, Where where);
+  [[noreturn]] void refuse_operand(const Op& op, std::span<const Value> operands, std::size_t i) const;
   void require_open() const;
   ValueId find_equal(const OpRecord* op, std::span<const ValueId> operands, ValueId home);
   ValueId append(const OpRecord* op, std::span<const ValueId> operands, const Type* results,

@@ -125,9 +125,10 @@ class Graph {
   std::span<const ValueId> externals() const { return data_->externals; }
   std::span<const ValueId> outputs() const { return data_->outputs; }
   const InputKey& input_key(std::size_t input) const { return data_->input_keys[input]; }
-  /// Position among the inputs of the one so named (or labelled), or nothing.
+  /// Position among the inputs of the one so named (or labelled, or with that key in 32 hexadecimal digits),
+  /// or nothing.
   std::optional<std::size_t> find_input(std::string_view name) const;
-  /// Name of an input by position; "input N" when it has none.
+  /// Name of an input by position; the digits of its key when it has none.
   std::string input_name(std::size_t input) const;
 
   Type type(ValueId value) const { return data_->types[value]; }

@@ -46,6 +46,10 @@ constexpr Key128 mix(const Key128& key, const Key128& word) {
 constexpr Key128 mix(const Key128& key, std::uint64_t word) {
   return mix(key, Key128{word, word ^ 0x1d8e4e27c47d124fULL});
 }
+/// Key of result `slot` of an operation, from the key of (op, keys of its operands).
+constexpr Key128 result_key(const Key128& operation, std::uint32_t slot) {
+  return slot == 0 ? operation : mix(operation, static_cast<std::uint64_t>(slot));
+}
 /// Mixes the bytes of a text or of a literal, read as little-endian 64-bit words, and their count.
 Key128 mix_bytes(Key128 key, const void* bytes, std::size_t size);
 inline Key128 mix(const Key128& key, std::string_view text) {

@@ -63,6 +63,11 @@ struct Linearity {
   }
   /// May exactly the operands with a true flag be linear at once?
   bool allows(std::span<const bool> active) const;
+  /// The same for at most 31 operands, bit i for operand i.
+  constexpr bool allows_mask(std::uint32_t active) const {
+    if ((active & ~operands) != 0) return false;
+    return active == 0 || kind == Kind::joint || (kind == Kind::bilinear && (active & (active - 1)) == 0);
+  }
 };
 namespace linearity {
 inline constexpr Linearity none{};

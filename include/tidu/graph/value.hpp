@@ -101,6 +101,10 @@ class Emitter {
   /// Adds one operation and returns its results. Infers their types first; throws Error (type, attribute,
   /// invalid_argument) and leaves nothing behind when it refuses.
   virtual Values emit(const Op& op, std::span<const Value> operands, Where where = {}) = 0;
+  /// The same for an op whose first result is all that is wanted, without a list of results.
+  virtual Value emit_one(const Op& op, std::span<const Value> operands, Where where = {}) {
+    return emit(op, operands, where)[0];
+  }
   virtual const PrimitiveSet& primitives() const = 0;
 };
 
@@ -109,6 +113,7 @@ inline Type Value::type() const { return emitter_->type_of(id_); }
 /// Emits on the emitter of the first operand; an op without operands needs the other form.
 /// Throws Error (invalid_argument) when there is no operand or a default-constructed one.
 Values emit(const Op& op, std::span<const Value> operands, Where where = {});
+Value emit_one(const Op& op, std::span<const Value> operands, Where where = {});
 Value emit1(const Op& op, std::initializer_list<Value> operands, Where where = {});
 
 /// The zeros of the emitter's primitive set. Throws Error (unknown_primitive) when the set names none.
