@@ -1,0 +1,11 @@
+// Eigen's product behind two functions, so that its templates stay in one file.
+#pragma once
+
+#include "cpu/gemm.hpp"
+
+namespace tidu::bench {
+
+void eigen_product(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c);
+void eigen_threads(int threads);
+
+}  // namespace tidu::bench
