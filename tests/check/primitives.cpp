@@ -7,6 +7,7 @@
 #include "check/helpers.hpp"
 #include "check/level.hpp"
 #include "primitive_table.hpp"
+#include "tidu/cpu/executor.hpp"
 
 namespace {
 
@@ -98,6 +99,7 @@ TEST_CASE("primitives: nothing of a primitive is missing") {
       for (const DType dtype : row->dtypes) {
         INFO(describe(*row, dtype));
         CHECK_MESSAGE(reference().supports(*primitive, dtype), "no reference kernel");
+        CHECK_MESSAGE(cpu().supports(*primitive, dtype), "no CPU kernel");
       }
     }
   }
