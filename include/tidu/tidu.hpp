@@ -37,5 +37,6 @@
 #include <tidu/reference/executor.hpp>
 #include <tidu/tensor/executor.hpp>
 #include <tidu/tensor/json.hpp>
+#include <tidu/tensor/kernel.hpp>
 #include <tidu/tensor/tensor.hpp>
 #include <tidu/version.hpp>

@@ -125,7 +125,7 @@ class Compiler {
       out_.push_back(graph_.type(operation.output(slot)));
     const Op op = operation.op();
     try {
-      Plan plan = kernels_.plan({op, in_, out_, options_.threads, options_.check_indices});
+      Plan plan = kernels_.plan({op, in_, out_, options_.threads, options_.check_indices, options_.depth});
       if (plan) return plan;
     } catch (const Error& error) {
       error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();

@@ -42,6 +42,7 @@ struct Workspace {
 struct CompileOptions {
   int threads = 1;
   bool check_indices = false;
+  int depth = 0;  ///< of graphs inside operations
 };
 
 class Compiled {

@@ -28,6 +28,16 @@ CpuExecutor::CpuExecutor(const CpuOptions& options)
       kernels_(std::make_shared<const cpu_detail::KernelTable>()),
       arena_(std::make_shared<cpu_detail::Arena>(options.cached_bytes)) {}
 
+CpuExecutor CpuExecutor::with_kernel(std::string_view primitive, Kernel kernel, DTypes supported) const {
+  if (!kernel) {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("CpuExecutor::with_kernel: expected a kernel for ", primitive, ", got none"));
+  }
+  CpuExecutor other(*this);
+  other.kernels_ = kernels_->with(primitive, std::move(kernel), supported);
+  return other;
+}
+
 CpuExecutor CpuExecutor::with_options(const CpuOptions& options) const {
   CpuExecutor other(*this);
   other.options_ = options;

@@ -51,6 +51,7 @@ struct PlanRequest {
   std::span<const Type> out;
   int threads = 1;
   bool check_indices = false;
+  int depth = 0;  ///< of graphs inside operations
 };
 
 /// How an operation runs; `run` is null where there is no kernel for these types.

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cpu/foreign.hpp"
 #include "tidu/graph/literal.hpp"
 
 namespace tidu::cpu_detail {
@@ -67,7 +68,7 @@ Plan widen(const KernelEntry& entry, const PlanRequest& request) {
   };
   edges(request.in, in, state.operands);
   edges(request.out, out, state.results);
-  state.plan = entry.rule({request.op, in, out, request.threads, request.check_indices});
+  state.plan = entry.rule({request.op, in, out, request.threads, request.check_indices, request.depth});
   if (!state.plan) return Plan();
   state.kernel_scratch = scratch;
   scratch += aligned(state.plan.scratch);
@@ -86,7 +87,18 @@ KernelTable::KernelTable() {
   }
 }
 
+std::shared_ptr<const KernelTable> KernelTable::with(std::string_view primitive, Kernel kernel,
+                                                     tidu::DTypes supported) const {
+  auto table = std::make_shared<KernelTable>(*this);
+  table->foreign_.insert_or_assign(std::string(primitive), Foreign{std::move(kernel), supported});
+  return table;
+}
+
 Plan KernelTable::plan(const PlanRequest& request) const {
+  if (!foreign_.empty()) {
+    const auto foreign = foreign_.find(std::string(request.op.name()));
+    if (foreign != foreign_.end()) return plan_foreign(request, foreign->second.kernel, shared_from_this());
+  }
   const auto it = entries_.find(request.op.name());
   if (it == entries_.end()) return Plan();
   bool half = false;
@@ -96,6 +108,8 @@ Plan KernelTable::plan(const PlanRequest& request) const {
 }
 
 bool KernelTable::supports(std::string_view name, DType dtype) const {
+  const auto foreign = foreign_.find(std::string(name));
+  if (foreign != foreign_.end()) return foreign->second.supported.contains(dtype);
   const auto it = entries_.find(name);
   return it != entries_.end() && (it->second.dtypes & bit(dtype)) != 0;
 }

@@ -121,27 +121,19 @@ Plan plan_reduce(const PlanRequest& request) {
   });
 }
 
-// log sum e^x = m + log sum e^(x - m), m being the largest x (its real part), or 0 where that is not finite.
+// log sum e^x = m + log sum e^(x - m), m being the largest x, or 0 where that is not finite.
 template <class T>
 void logsumexp(const ReductionShape& s, const Call& call) {
-  const auto part = [](T x) {
-    if constexpr (ComplexNumber<T>) {
-      return x.real();
-    } else {
-      return x;
-    }
-  };
-  using R = std::invoke_result_t<decltype(part), T>;
-  const auto usable = [](R m) { return std::isfinite(m) ? m : R(0); };
+  const auto usable = [](T m) { return std::isfinite(m) ? m : T(0); };
   for_outputs(
       s, call.operand<T>(0), call.result<T>(),
       [&](const T* x, T* y) {
-        R largest = -std::numeric_limits<R>::infinity();
+        T largest = -std::numeric_limits<T>::infinity();
         Walk walk(s.reduced);
         for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
-          for (std::int64_t i = 0; i < s.inner; ++i) largest = Maximum()(largest, part(x[walk.offset() + i]));
+          for (std::int64_t i = 0; i < s.inner; ++i) largest = Maximum()(largest, x[walk.offset() + i]);
         }
-        const R m = usable(largest);
+        const T m = usable(largest);
         Cascade<Sum, T> sum;
         Walk again(s.reduced);
         for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
@@ -155,14 +147,13 @@ void logsumexp(const ReductionShape& s, const Call& call) {
         *y = std::log(sum.result()) + m;
       },
       [&](const T* x, std::int64_t columns, T* y) {
-        R largest[fold_columns];
+        T largest[fold_columns];
         T sum[fold_columns];
-        std::fill_n(largest, columns, -std::numeric_limits<R>::infinity());
+        std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
         std::fill_n(sum, columns, T(0));
         Walk walk(s.reduced);
         for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
-          for (std::int64_t j = 0; j < columns; ++j)
-            largest[j] = Maximum()(largest[j], part(x[walk.offset() + j]));
+          for (std::int64_t j = 0; j < columns; ++j) largest[j] = Maximum()(largest[j], x[walk.offset() + j]);
         }
         for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
         Walk again(s.reduced);
@@ -174,7 +165,7 @@ void logsumexp(const ReductionShape& s, const Call& call) {
 }
 Plan plan_logsumexp(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
-    if constexpr (Inexact<T>) {
+    if constexpr (RealNumber<T>) {
       return make_plan<ReductionShape, logsumexp<T>>(
           ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads));
     } else {
@@ -186,11 +177,11 @@ Plan plan_logsumexp(const PlanRequest& request) {
 constexpr KernelEntry entries[] = {
     {"reduce_sum", plan_reduce<Sum>, numbers},
     {"reduce_prod", plan_reduce<Product>, numbers},
-    {"reduce_max", plan_reduce<Largest>, ordered},
-    {"reduce_min", plan_reduce<Smallest>, ordered},
-    {"reduce_and", plan_reduce<All>, bit(bool_) | integers},
-    {"reduce_or", plan_reduce<Any>, bit(bool_) | integers},
-    {"logsumexp", plan_logsumexp, floats | complexes},
+    {"reduce_max", plan_reduce<Largest>, integers | floats},
+    {"reduce_min", plan_reduce<Smallest>, integers | floats},
+    {"reduce_and", plan_reduce<All>, bit(bool_)},
+    {"reduce_or", plan_reduce<Any>, bit(bool_)},
+    {"logsumexp", plan_logsumexp, floats},
 };
 
 }  // namespace

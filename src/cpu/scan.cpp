@@ -92,8 +92,8 @@ Plan plan_cumsum(const PlanRequest& request) {
 }
 
 constexpr KernelEntry entries[] = {
-    {"argmax", plan_extreme<Above>, ordered},
-    {"argmin", plan_extreme<Below>, ordered},
+    {"argmax", plan_extreme<Above>, integers | floats},
+    {"argmin", plan_extreme<Below>, integers | floats},
     {"cumsum", plan_cumsum, numbers},
 };
 

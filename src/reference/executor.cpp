@@ -70,10 +70,6 @@ Result<std::vector<Tensor>> ReferenceExecutor::try_run(const Graph& graph,
   return detail::capture([&] { return execute(graph, inputs, 0); });
 }
 
-std::vector<Tensor> KernelCall::run(const Graph& graph, std::span<const Tensor> graph_inputs) const {
-  return executor_.execute(graph, graph_inputs, depth_ + 1);
-}
-
 std::vector<Tensor> ReferenceExecutor::execute(const Graph& graph, std::span<const Tensor> inputs,
                                                int depth) const {
   if (depth > deepest) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "tidu/cpu/executable.hpp"
 #include "tidu/program/program.hpp"
 #include "tidu/tensor/executor.hpp"
+#include "tidu/tensor/kernel.hpp"
 
 namespace tidu {
 
@@ -47,6 +47,10 @@ class CpuExecutor final : public Executor {
   Executable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }
   Executable compile(const Program& program) const { return std::move(try_compile(program)).value(); }
 
+  /// This executor with a kernel for the primitive of that name, in the place of one that was there. The same
+  /// kernel serves the reference executor. `supported` are the dtypes for which supports() says yes. Memory
+  /// is shared.
+  CpuExecutor with_kernel(std::string_view primitive, Kernel kernel, DTypes supported = dtypes::all) const;
   /// This executor with other options; memory is shared unless `cached_bytes` differs.
   CpuExecutor with_options(const CpuOptions& options) const;
   const CpuOptions& options() const { return options_; }

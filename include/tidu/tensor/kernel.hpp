@@ -1,0 +1,86 @@
+// kernel.hpp - how a project writes a kernel for a primitive of its own, once for every executor that works
+// in the host's memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/op.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu {
+
+/// A set of dtypes.
+class DTypes {
+ public:
+  constexpr DTypes() = default;
+  constexpr DTypes(std::initializer_list<DType> dtypes) {
+    for (const DType dtype : dtypes) bits_ |= bit(dtype);
+  }
+  constexpr bool contains(DType dtype) const { return (bits_ & bit(dtype)) != 0; }
+  friend constexpr DTypes operator|(DTypes a, DTypes b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  static constexpr std::uint32_t bit(DType dtype) { return 1U << static_cast<std::uint32_t>(dtype); }
+  std::uint32_t bits_ = 0;
+};
+
+namespace dtypes {
+inline constexpr DTypes booleans{bool_};
+inline constexpr DTypes integers{i32, i64};
+inline constexpr DTypes floats{f16, bf16, f32, f64};
+inline constexpr DTypes complexes{c64, c128};
+inline constexpr DTypes all = booleans | integers | floats | complexes;
+}  // namespace dtypes
+
+/// Whoever runs the graphs that operations hold.
+class GraphRunner {
+ public:
+  /// Throws Error (execution) when graphs nest more than 64 deep; else as Executor::try_run.
+  virtual std::vector<Tensor> run_nested(const Graph& graph, std::span<const Tensor> inputs,
+                                         int depth) const = 0;
+
+ protected:
+  ~GraphRunner() = default;
+};
+
+/// What a kernel is given: the operation, its operands, and uninitialised results of the inferred types.
+/// The tensors are the kernel's until it returns; one that it keeps longer, it clones.
+class KernelCall {
+ public:
+  KernelCall(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+             const GraphRunner& runner, int depth)
+      : op_(op), inputs_(inputs), outputs_(outputs), runner_(runner), depth_(depth) {}
+
+  const Op& op() const { return op_; }
+  std::span<const Tensor> inputs() const { return inputs_; }
+  const Tensor& input(std::size_t i) const { return inputs_[i]; }
+  std::size_t num_inputs() const { return inputs_.size(); }
+  std::span<Tensor> outputs() const { return outputs_; }
+  Tensor& output(std::size_t slot = 0) const { return outputs_[slot]; }
+  /// Runs a graph that an attribute of the operation holds. Throws Error (execution) when graphs nest more
+  /// than 64 deep.
+  std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> graph_inputs) const {
+    return runner_.run_nested(graph, graph_inputs, depth_ + 1);
+  }
+
+ private:
+  const Op& op_;
+  std::span<const Tensor> inputs_;
+  std::span<Tensor> outputs_;
+  const GraphRunner& runner_;
+  int depth_;
+};
+
+/// Writes every element of the outputs (or puts tensors of the same types in their place). May throw Error;
+/// whatever else it throws becomes an Error (execution).
+using Kernel = std::function<void(const KernelCall&)>;
+
+}  // namespace tidu

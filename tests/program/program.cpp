@@ -1,0 +1,152 @@
+// Program::make and its passes: what is merged, dropped and written out, the memory plan, the text.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "tidu/graph/builder.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+#include "tidu/program/passes.hpp"
+#include "tidu/program/program.hpp"
+
+using namespace tidu;
+
+TEST_CASE("dead operations are dropped, equal ones merged, barriers respected") {
+  GraphBuilder::Options verbatim;
+  verbatim.deduplicate = false;
+  GraphBuilder builder("f", standard_primitives(), verbatim);
+  const Value x = builder.input("x", Type(f64, {3}));
+  const Value unused = builder.input("unused", f64);
+  const Value a = ops::sin(x), b = ops::sin(x);
+  const Value c = ops::sin(ops::optimization_barrier(std::vector{x}, 1)[0]);
+  ops::cos(unused);
+  const Program program = Program::make(builder.build({ops::add(a, b), c}));
+  CHECK(program.graph().num_operations() == 4);  // sin, add, barrier, sin
+  CHECK(program.schedule().nodes.size() == 3);   // the barrier needs no work
+  CHECK(program.graph().inputs().size() == 2);
+  passes::verify_plan(program.graph(), program.schedule(), program.plan());
+}
+
+TEST_CASE("externals are refused") {
+  GraphBuilder base("base");
+  const Value x = base.input("x", f64);
+  const Value y = ops::sin(x);
+  const Graph first = base.build({y});
+  GraphBuilder builder("linear");
+  const Value t = builder.input("t", f64);
+  const Value e = builder.external(first.key(first.outputs()[0]), f64);
+  const auto result = Program::try_make(builder.build({ops::mul(e, t)}));
+  REQUIRE(!result.has_value());
+  CHECK(result.error().kind() == ErrorKind::invalid_argument);
+  CHECK(std::string(result.error().what()).find("without externals, got 1 in \"linear\"") !=
+        std::string::npos);
+}
+
+TEST_CASE("inner graphs are written out to any depth, and their number is bounded") {
+  GraphBuilder innermost("g0");
+  const Value a = innermost.input("a", f64);
+  Graph graph = innermost.build({ops::sin(a)});
+  for (int depth = 1; depth < 60; ++depth) {
+    GraphBuilder builder(detail::str('g', depth));
+    const Value x = builder.input("x", f64);
+    const Value once = ops::call(graph, std::vector{x})[0];
+    graph = builder.build({ops::call(graph, std::vector{once})[0]});
+    if (depth == 6) CHECK(Program::make(graph).graph().num_operations() == 64);
+  }
+  ProgramOptions options;
+  options.max_operations = 100000;
+  const auto result = Program::try_make(graph, options);
+  REQUIRE(!result.has_value());
+  CHECK(result.error().kind() == ErrorKind::invalid_argument);
+}
+
+TEST_CASE("the text of a program") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {2, 3}));
+  const Value y = ops::mul(ops::sin(x), ops::full(builder, x.type(), 2.0));
+  const Program program = Program::make(builder.build({ops::reduce_sum(ops::exp(y), {0, 1}), x}));
+  CHECK(to_text(program) ==
+        "program \"f\"\n"
+        "  input @0 f64[2,3] %0:x\n"
+        "  constant  @1 f64[2,3] = full value=f64[]{2} dtype=f64 shape=[2,3]\n"
+        "  @3 f64[2,3] = sin @0\n"
+        "  @3 f64[2,3] = mul @3 @1  # in place\n"
+        "  @3 f64[2,3] = exp @3  # in place\n"
+        "  @2 f64[] = reduce_sum axes=[0,1] @3\n"
+        "  output @2 @0(copied)\n"
+        "  memory: 4 slots, workspace 48 bytes (small 48), constants 48, outputs 56, peak 152, 2 results in "
+        "place\n");
+}
+
+TEST_CASE("a tree with a group and a blocked loop prints with its depth") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {1000}));
+  const Graph graph = builder.build({ops::reduce_sum(ops::cos(ops::sin(x)), {0})});
+  const Program program = Program::make(graph);
+  Schedule schedule;
+  schedule.nodes = {{NodeKind::blocked_loop, 0, 5},
+                    {NodeKind::fused_group, 0, 3},
+                    {NodeKind::operation, 0, 1},
+                    {NodeKind::operation, 1, 1},
+                    {NodeKind::operation, 2, 1}};
+  schedule.loops = {{1000, 256, {graph.outputs()[0]}}};
+  const std::string text = to_text(program.graph(), schedule, program.plan());
+  CHECK(text.find(
+            "  blocked loop over 1000 by 256, carrying @1\n    fused group\n      @2 f64[1000] = sin @0\n") !=
+        std::string::npos);
+  CHECK(text.find("\n    @1 f64[] = reduce_sum") != std::string::npos);
+}
+
+TEST_CASE("random graphs: no value is overwritten before its last reader") {
+  std::mt19937_64 random(5);
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    GraphBuilder builder("random");
+    std::vector<Value> values;
+    const std::vector<Shape> shapes{{}, {4}, {700}, {3, 700}};
+    for (const Shape& shape : shapes)
+      values.push_back(builder.input(detail::str("x", values.size()), Type(f64, shape)));
+    for (int i = 0; i < 80; ++i) {
+      const Value a = values[values.size() - 1 - random() % std::min<std::size_t>(values.size(), 12)];
+      const Value b = values[random() % values.size()];
+      switch (random() % 6) {
+        case 0: values.push_back(ops::sin(a)); break;
+        case 1: values.push_back(a.type() == b.type() ? ops::mul(a, b) : ops::neg(b)); break;
+        case 2:
+          values.push_back(a.rank() > 0 ? ops::reduce_sum(a, {0}) : ops::broadcast_scalar(a, {700}));
+          break;
+        case 3: values.push_back(ops::reshape(a, {num_elements(a.shape())})); break;
+        case 4: values.push_back(ops::convert_element_type(ops::convert_element_type(a, f32), f64)); break;
+        default:
+          values.push_back(ops::full(builder, shapes[random() % 4].empty() ? Type(f64) : a.type(), 0.5 * i));
+          break;
+      }
+    }
+    std::vector<Value> outputs;
+    for (int i = 0; i < 5; ++i) outputs.push_back(values[random() % values.size()]);
+    ProgramOptions options;
+    options.in_place = repeat % 2 == 0;
+    options.constant_bytes = repeat % 3 == 0 ? 0 : 4096;
+    const Program program = Program::make(builder.build(outputs), options);
+    passes::verify_plan(program.graph(), program.schedule(), program.plan());
+  }
+}
+
+TEST_CASE("a plan in which a value is overwritten is found out") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {3}));
+  const Value a = ops::sin(x), b = ops::cos(x);
+  const Program program = Program::make(builder.build({ops::add(ops::mul(a, b), a)}));
+  SlotPlan plan = program.plan();
+  plan.slot_of[2] = plan.slot_of[1];  // cos over sin
+  CHECK_THROWS_AS(passes::verify_plan(program.graph(), program.schedule(), plan), Error);
+}
+
+TEST_CASE("large temporaries share memory, and the predicted peak says so") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {10000}));
+  Value y = x;
+  for (int i = 0; i < 10; ++i) y = ops::rev(y, {0});
+  const Program program = Program::make(builder.build({y}));
+  CHECK(program.plan().large_bytes <= 2 * 80064);
+  CHECK(program.peak_bytes() <= 3 * 80064);
+}
