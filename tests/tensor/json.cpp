@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -93,6 +94,14 @@ TEST_CASE("tensors of every dtype are written on one line and read back") {
 TEST_CASE("floating numbers round-trip exactly") {
   round_trips<std::uint64_t, double>(20000);
   round_trips<std::uint32_t, float>(200000);
+  // decimals that lie between two f32 numbers once they are rounded to f64
+  for (const char* text : {"7.038531e-26", "-7.038531e-26"}) {
+    float want = 0;
+    std::from_chars(text, text + std::strlen(text), want);
+    CHECK(tensor_from_json(std::string(R"({"dtype": "f32", "shape": [], "data": [)") + text + "]}")
+              .item<float>() == want);
+    CHECK(number(want) == text);
+  }
 }
 
 TEST_CASE("what does not fit is refused with a typed error") {
