@@ -23,13 +23,11 @@
 namespace tidu {
 namespace {
 
-constexpr std::size_t huge_page = std::size_t{2} << 20;
-
 struct Store {
   std::mutex mutex;
-  std::array<std::vector<void*>, 64> free_blocks;  // by log2 of the size
+  std::array<std::vector<void*>, 256> free_blocks;  // by class
   std::size_t kept = 0;
-  std::size_t limit = std::size_t{512} << 20;
+  std::size_t limit = std::size_t{1} << 30;
 };
 
 Store& store() {
@@ -37,7 +35,22 @@ Store& store() {
   return made;
 }
 
-std::size_t class_of(std::size_t bytes) { return static_cast<std::size_t>(std::bit_width(bytes - 1)); }
+#ifndef TIDU_PLAIN_MEMORY
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+// Sizes (4 + q) 2^e for q = 0..3: class 4 e + q.
+struct SizeClass {
+  std::size_t index;
+  std::size_t bytes;
+};
+SizeClass class_of(std::size_t bytes) {
+  const auto exponent = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 3;
+  const std::size_t quarters = (bytes - 1) >> exponent;  // 4..7
+  const std::size_t next = quarters + 1;                 // 5..8
+  return {4 * exponent + next, next << exponent};
+}
+
+#endif
 
 }  // namespace
 
@@ -45,21 +58,22 @@ void* detail::allocate_recycled(std::size_t bytes) {
 #ifdef TIDU_PLAIN_MEMORY
   return ::operator new(bytes);
 #else
-  const std::size_t size_class = class_of(bytes);
-  if (size_class >= 62) throw std::bad_alloc();
+  if (bytes > std::size_t{1} << 62) throw std::bad_alloc();
+  const SizeClass size_class = class_of(bytes);
   {
     Store& blocks = store();
     const std::lock_guard lock(blocks.mutex);
-    auto& list = blocks.free_blocks[size_class];
+    auto& list = blocks.free_blocks[size_class.index];
     if (!list.empty()) {
       void* block = list.back();
       list.pop_back();
-      blocks.kept -= std::size_t{1} << size_class;
+      blocks.kept -= size_class.bytes;
       return block;
     }
   }
-  const std::size_t size = std::size_t{1} << size_class;
-  void* block = std::aligned_alloc(size >= huge_page ? huge_page : 4096, size);
+  const std::size_t alignment = size_class.bytes >= huge_page ? huge_page : 4096;
+  const std::size_t size = (size_class.bytes + alignment - 1) / alignment * alignment;
+  void* block = std::aligned_alloc(alignment, size);
   if (block == nullptr) throw std::bad_alloc();
 #ifdef __linux__
   if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);  // advice: a refusal costs speed alone
@@ -73,15 +87,14 @@ void detail::deallocate_recycled(void* block, std::size_t bytes) noexcept {
   static_cast<void>(bytes);
   ::operator delete(block);
 #else
-  const std::size_t size_class = class_of(bytes);
-  const std::size_t size = std::size_t{1} << size_class;
+  const SizeClass size_class = class_of(bytes);
   {
     Store& blocks = store();
     const std::lock_guard lock(blocks.mutex);
-    if (blocks.kept + size <= blocks.limit) {
+    if (blocks.kept + size_class.bytes <= blocks.limit) {
       try {
-        blocks.free_blocks[size_class].push_back(block);
-        blocks.kept += size;
+        blocks.free_blocks[size_class.index].push_back(block);
+        blocks.kept += size_class.bytes;
         return;
       } catch (const std::bad_alloc&) {  // no room for the note: free the block
       }

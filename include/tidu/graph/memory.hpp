@@ -13,7 +13,7 @@ namespace tidu {
 /// Gives the recycled blocks that nobody uses back to the system, and returns their bytes. Never needed for
 /// correctness.
 std::size_t release_recycled_memory();
-/// Upper bound on the bytes that are kept for reuse, 512 MiB at first; 0 keeps nothing. Returns the bound
+/// Upper bound on the bytes that are kept for reuse, 1 GiB at first; 0 keeps nothing. Returns the bound
 /// that was in force.
 std::size_t set_recycled_memory_limit(std::size_t bytes);
 
