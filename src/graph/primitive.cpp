@@ -144,7 +144,9 @@ PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
   }
   std::replace(all.begin(), all.end(), old, replacement);
   Vocabulary words = vocabulary();
-  if (words.add == old) words.add = replacement;
+  for (const Primitive** word : {&words.add, &words.neg, &words.sub}) {
+    if (*word == old) *word = replacement;
+  }
   return PrimitiveSet(std::move(all), words);
 }
 

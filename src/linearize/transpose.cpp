@@ -6,13 +6,17 @@
 #include <array>
 
 #include "linearize/rule_call.hpp"
+#include "linearize/transpose_targets.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu {
 namespace {
 
+using detail::BuilderTarget;
+using detail::ForwardTarget;
 using detail::RuleKind;
+using detail::Target;
 
 struct Options {
   std::vector<std::size_t> linear_inputs;
@@ -52,135 +56,6 @@ Options resolve_options(const Graph& graph, const TransposeOptions& given) {
   }
   return options;
 }
-
-// Rules emit through this; ids are those of the target. It knows which values are linear (depend on a
-// cotangent).
-class Target : public Emitter {
- public:
-  explicit Target(const Graph& graph) : graph_(graph) {}
-  const PrimitiveSet& primitives() const override { return graph_.primitives(); }
-  /// A value of the caller's, linear or not, as a value of this emitter.
-  virtual Value enter(Value value, bool is_linear) = 0;
-  /// The caller's value behind a value of this emitter.
-  virtual Value leave(Value value) const = 0;
-  virtual bool is_linear(Value value) const = 0;
-  std::uint32_t current = no_index;
-
- protected:
-  void check(const Op& op, std::span<const Value> operands) {
-    flags_.clear();
-    any_linear_ = false;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) refuse_foreign(op, i);
-      flags_.push_back(is_linear(operands[i]) ? 1 : 0);
-      any_linear_ = any_linear_ || flags_.back() != 0;
-    }
-    if (any_linear_ && !op.primitive().linearity.allows(flags())) refuse_nonlinear(op);
-  }
-  [[noreturn]] void refuse_foreign(const Op& op, std::size_t i) const {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str('[', op.name(), "] expected operand ", i,
-                            " to be a value of the rule that runs, got another's"));
-  }
-  [[noreturn]] void refuse_nonlinear(const Op& op) const {
-    detail::raise_rule_error(RuleKind::transpose, graph_, current,
-                             detail::str("expected operations that are linear in the cotangents, got ",
-                                         op.name(), " with cotangents where it is not linear"));
-  }
-  std::span<const bool> flags() const {
-    return {reinterpret_cast<const bool*>(flags_.data()), flags_.size()};
-  }
-  const Graph& graph_;
-  std::vector<char> flags_;
-  bool any_linear_ = false;
-};
-
-// Writes into a GraphBuilder, with roles and origins. The top bit of an id says that the value is linear: the
-// bit belongs to the handle and not to the value behind it, for a seed may be merged with a constant that a
-// rule uses.
-class BuilderTarget final : public Target {
- public:
-  BuilderTarget(const Graph& graph, GraphBuilder& builder) : Target(graph), builder_(builder) {}
-  Type type_of(ValueId id) const override { return builder_.type_of(id & ~linear_bit); }
-  Value enter(Value value, bool is_linear) override {
-    return Value(this, value.id() | (is_linear ? linear_bit : 0));
-  }
-  Value leave(Value value) const override { return Value(&builder_, value.id() & ~linear_bit); }
-  bool is_linear(Value value) const override { return (value.id() & linear_bit) != 0; }
-
-  Values emit(const Op& op, std::span<const Value> operands, Where) override {
-    const Value first = emit_one(op, operands, {});
-    const GraphData& g = builder_.data();
-    Values results;
-    results.resize(g.operations[g.producers[first.id() & ~linear_bit]].num_outputs);
-    for (std::uint32_t slot = 0; slot < results.size(); ++slot)
-      results[slot] = Value(this, first.id() + slot);
-    return results;
-  }
-
-  Value emit_one(const Op& op, std::span<const Value> operands, Where) override {
-    if (!builder_.primitives().contains(&op.primitive())) return emit_one(builder_.resolve(op), operands, {});
-    ids_.resize(operands.size());
-    std::uint32_t mask = 0;
-    ValueId all = 0;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) refuse_foreign(op, i);
-      const ValueId id = operands[i].id();
-      ids_[i] = id & ~linear_bit;
-      all |= id;
-      if (i < 32) mask |= (id >> 31) << i;
-    }
-    GraphBuilder::Extra extra;
-    if ((all & linear_bit) != 0) {
-      if (operands.size() <= 31) {
-        if (!op.primitive().linearity.allows_mask(mask)) refuse_nonlinear(op);
-        extra.role = 0x80000000U | mask;
-      } else {
-        check(op, operands);
-        extra.role = builder_.make_role(flags());
-      }
-    }
-    if (current != no_index) {
-      const std::uint32_t origin = graph_.operation(current).origin();
-      extra.origin = origin_map == nullptr || origin == no_index ? origin : (*origin_map)[origin];
-    }
-    return Value(this, builder_.add(op.record(), ids_, extra) | (all & linear_bit));
-  }
-  const std::vector<std::uint32_t>* origin_map = nullptr;
-
- private:
-  static constexpr ValueId linear_bit = 0x80000000U;
-  GraphBuilder& builder_;
-  std::vector<ValueId> ids_;
-};
-
-// Passes everything on to an emitter of the user's; ids are positions in a table.
-class ForwardTarget final : public Target {
- public:
-  ForwardTarget(const Graph& graph, Emitter& emitter) : Target(graph), emitter_(emitter) {}
-  Type type_of(ValueId id) const override { return values_[id].type(); }
-  Value enter(Value value, bool is_linear) override {
-    values_.push_back(value);
-    linear_.push_back(is_linear ? 1 : 0);
-    return Value(this, static_cast<ValueId>(values_.size() - 1));
-  }
-  Value leave(Value value) const override { return values_[value.id()]; }
-  bool is_linear(Value value) const override { return linear_[value.id()] != 0; }
-  Values emit(const Op& op, std::span<const Value> operands, Where where) override {
-    check(op, operands);
-    const bool result_is_linear = any_linear_;
-    std::vector<Value> outer;
-    for (const Value& value : operands) outer.push_back(leave(value));
-    Values results = emitter_.emit(op, outer, where);
-    for (Value& value : results) value = enter(value, result_is_linear);
-    return results;
-  }
-
- private:
-  Emitter& emitter_;
-  std::vector<Value> values_;
-  std::vector<char> linear_;
-};
 
 class Transposer {
  public:

@@ -68,6 +68,8 @@ PrimitiveSet make_standard() {
   all.insert(all.end(), structural.begin(), structural.end());
   PrimitiveSet::Vocabulary words;
   words.add = &prim::add;
+  words.neg = &prim::neg;
+  words.sub = &prim::sub;
   words.zeros = make_zeros;
   words.ones = make_ones;
   words.broadcast = broadcast_leading;

@@ -24,6 +24,10 @@ class PrimitiveSet {
   /// it; a transform that does then throws Error (unknown_primitive).
   struct Vocabulary {
     const Primitive* add = nullptr;  ///< sums two values of one type: cotangents meet in it
+    /// -x and x - y of one type, both or neither: with them linear_transpose carries the signs of cotangents
+    /// along and settles them where they meet.
+    const Primitive* neg = nullptr;
+    const Primitive* sub = nullptr;
     Zeros zeros = nullptr;           ///< the zeros that a caller asks to see
     Zeros ones = nullptr;            ///< likewise: the seed of a scalar output
     /// x repeated over a new leading axis of extent `size`.
