@@ -1,0 +1,157 @@
+// op_counts.cpp - the vector-Jacobian product that tidu derives has no more operations, after common
+// subexpressions and dead code, than the one written by hand from the same primitives: a matrix product, a
+// softmax, a Gaussian mixture.
+#include <cmath>
+#include <iostream>
+
+#include "check/helpers.hpp"
+
+namespace {
+
+using namespace tidu;
+using namespace tidu::test;
+
+Value expand(Value x, const Shape& shape, const Ints& dimensions) {
+  return ops::broadcast_in_dim(x, shape, dimensions);
+}
+
+// Counts, prints and compares; and both graphs must give the same numbers.
+void compare(const std::string& name, const Graph& derived, const Graph& by_hand) {
+  const Graph ours = prune(derived), hand = prune(by_hand);
+  std::cout << "operations in the vjp of " << name << ": derived " << ours.num_operations() << ", by hand "
+            << hand.num_operations() << '\n';
+  INFO(name, "\n", to_text(ours), "\n", to_text(hand));
+  CHECK(ours.num_operations() <= hand.num_operations());
+  REQUIRE(ours.inputs().size() == hand.inputs().size());
+  Random random(5);
+  Tensors inputs;
+  for (const ValueId id : ours.inputs()) inputs.push_back(check::random_tensor(random, ours.type(id)));
+  const Tensors a = run(ours, inputs), b = run(hand, inputs);
+  REQUIRE(a.size() == b.size());
+  for (std::size_t k = 0; k < a.size(); ++k) CHECK(near(a[k], b[k], 1e-11));
+}
+
+// exp(x - logsumexp(x)) over the last axis of x[n,k].
+Value softmax(Value x) { return ops::exp(x - expand(ops::logsumexp(x, {1}), x.shape(), {0})); }
+
+// The Gaussian mixture of n points in d dimensions with k components.
+struct Sizes {
+  std::int64_t n = 5, k = 3, d = 4;
+  std::int64_t triangle() const { return d * (d - 1) / 2; }
+};
+
+struct Mixture {
+  Value alpha, means, q, l, x, half_gamma2;
+};
+Mixture mixture_inputs(GraphBuilder& g, const Sizes& s) {
+  return {g.input("alpha", {f64, {s.k}}),  g.input("means", {f64, {s.k, s.d}}),
+          g.input("q", {f64, {s.k, s.d}}), g.input("l", {f64, {s.k, s.triangle()}}),
+          g.input("x", {f64, {s.n, s.d}}), g.input("half_gamma2", f64)};
+}
+
+// For each entry of the d x d matrix in row-major order its place in the row [0, l, exp q] of length 1 + s +
+// d.
+Tensor places(const Sizes& s) {
+  std::vector<std::int32_t> index(static_cast<std::size_t>(s.d * s.d), 0);
+  for (std::int64_t row = 0; row < s.d; ++row) {
+    for (std::int64_t column = 0; column <= row; ++column) {
+      const std::int64_t below = column * s.d - column * (column + 1) / 2 + (row - column - 1);
+      index[static_cast<std::size_t>(row * s.d + column)] =
+          static_cast<std::int32_t>(row == column ? 1 + s.triangle() + row : 1 + below);
+    }
+  }
+  return Tensor::from<std::int32_t>({s.d * s.d}, index);
+}
+
+// Everything of the objective that its gradient needs again.
+struct Forward {
+  Value exp_q, factors, indices, y, half, minus_n, scores, lse, log_weights, objective;
+};
+Forward mixture_forward(GraphBuilder& g, const Mixture& in, const Sizes& s) {
+  Forward f;
+  f.exp_q = ops::exp(in.q);
+  f.indices = ops::constant(g, places(s).to_literal());
+  const Value row = ops::concatenate(std::array{ops::full(g, {f64, {s.k, 1}}, 0.0), in.l, f.exp_q}, 1);
+  f.factors = ops::reshape(ops::take(row, f.indices, 1), {s.k, s.d, s.d});
+  const Value qx = ops::dot_general(in.x, f.factors, {{1}, {2}, {}, {}});        // Q_k x_n, [n, k, d]
+  const Value qm = ops::dot_general(f.factors, in.means, {{2}, {1}, {0}, {0}});  // Q_k mu_k, [k, d]
+  f.y = qx - expand(qm, {s.n, s.k, s.d}, {1, 2});
+  const Value weights = in.alpha + ops::reduce_sum(in.q, {1});
+  const Value norms = ops::reduce_sum(ops::square(f.y), {2});
+  f.half = ops::full_like(norms, 0.5);
+  f.scores = expand(weights, {s.n, s.k}, {1}) - norms * f.half;
+  f.lse = ops::logsumexp(f.scores, {1});
+  f.log_weights = ops::logsumexp(in.alpha, {0});
+  f.minus_n = ops::full(g, f64, -static_cast<double>(s.n));
+  const Value squares =
+      ops::reduce_sum(ops::square(f.exp_q), {0, 1}) + ops::reduce_sum(ops::square(in.l), {0, 1});
+  f.objective = ops::reduce_sum(f.lse, {0}) + f.log_weights * f.minus_n + squares * in.half_gamma2;
+  return f;
+}
+
+// Value and gradients by the chain rule, line by line from the last to the first; with `across_lines` also
+// what only somebody sees who looks at several lines at once: 1/2 times 2, the doubling of a scalar instead
+// of two arrays, and a broadcast of a broadcast.
+Graph mixture_by_hand(const Sizes& s, bool across_lines) {
+  GraphBuilder g("by hand");
+  const Mixture in = mixture_inputs(g, s);
+  const Value ct = g.input("ct", f64);
+  const Forward f = mixture_forward(g, in, s);
+  const Shape nk{s.n, s.k}, nkd{s.n, s.k, s.d};
+  const Value ct_squares = ct * in.half_gamma2;
+  const Value seeds = across_lines ? expand(ct, nk, {}) : expand(expand(ct, {s.n}, {}), nk, {0});
+  const Value ct_scores = seeds * ops::exp(f.scores - expand(f.lse, nk, {0}));
+  const Value ct_weights = ops::reduce_sum(ct_scores, {0});
+  const Value shares = ops::exp(in.alpha - expand(f.log_weights, {s.k}, {}));
+  const Value ct_alpha = ct_weights + expand(ct * f.minus_n, {s.k}, {}) * shares;
+  // minus_y is the negative of the cotangent of y, and so that of the broadcast Q_k mu_k.
+  const Value minus_y = across_lines ? expand(ct_scores, nkd, {0, 1}) * f.y
+                                     : expand(ct_scores * f.half, nkd, {0, 1}) * (f.y + f.y);
+  const Value ct_qm = ops::reduce_sum(minus_y, {0});
+  const Value ct_means = ops::dot_general(ct_qm, f.factors, {{1}, {1}, {0}, {0}});
+  const Value from_means = ops::dot_general(ct_qm, in.means, {{}, {}, {0}, {0}});
+  const Value from_x = ops::dot_general(minus_y, in.x, {{0}, {0}, {}, {}});
+  const Value ct_factors = ops::reshape(from_means - from_x, {s.k, s.d * s.d});
+  const Value zero = ops::full(g, {f64, {s.k, 1 + s.triangle() + s.d}}, 0.0);
+  const Value ct_row = ops::scatter_add(zero, f.indices, ct_factors, 1);
+  const Value twice = across_lines ? ct_squares + ct_squares : ct_squares;
+  const auto of_square = [&](Value x) { return expand(twice, x.shape(), {}) * (across_lines ? x : x + x); };
+  const Value ct_l = ops::slice(ct_row, {0, 1}, {s.k, 1 + s.triangle()}) + of_square(in.l);
+  const Value ct_exp_q =
+      ops::slice(ct_row, {0, 1 + s.triangle()}, {s.k, 1 + s.triangle() + s.d}) + of_square(f.exp_q);
+  const Value ct_q = ct_exp_q * f.exp_q + expand(ct_weights, {s.k, s.d}, {0});
+  return g.build({f.objective, ct_alpha, ct_means, ct_q, ct_l});
+}
+
+}  // namespace
+
+TEST_CASE("operation counts: a matrix product") {
+  const Type a{f64, {3, 4}}, b{f64, {4, 5}}, c{f64, {3, 5}};
+  const Graph f = of_xy(a, b, [](Value x, Value y) { return ops::matmul(x, y); });
+  GraphBuilder g("by hand");
+  const Value x = g.input("x", a), y = g.input("y", b), ct = g.input("ct", c);
+  compare("a matrix product", vjp(f),
+          g.build({ops::matmul(x, y), ops::dot_general(ct, y, {{1}, {1}, {}, {}}),
+                   ops::dot_general(x, ct, {{0}, {0}, {}, {}})}));
+}
+
+TEST_CASE("operation counts: a softmax") {
+  const Type type{f64, {3, 4}};
+  const Graph f = of_x(type, [](Value x) { return softmax(x); });
+  GraphBuilder g("by hand");
+  const Value x = g.input("x", type), ct = g.input("ct", type);
+  const Value p = softmax(x);
+  // ct_x = p (ct - sum(ct p))
+  const Value along = expand(ops::reduce_sum(ct * p, {1}), type.shape(), {0});
+  compare("a softmax", vjp(f), g.build({p, p * (ct - along)}));
+}
+
+TEST_CASE("operation counts: a Gaussian mixture") {
+  const Sizes s;
+  GraphBuilder g("gmm");
+  const Mixture in = mixture_inputs(g, s);
+  const Graph f = g.build({mixture_forward(g, in, s).objective});
+  compare("a Gaussian mixture", vjp(f, {"alpha", "means", "q", "l"}), mixture_by_hand(s, false));
+  std::cout << "  (by hand and with what cancels across lines taken out: "
+            << prune(mixture_by_hand(s, true)).num_operations() << ")\n";
+}
