@@ -222,11 +222,14 @@ void GraphBuilder::set_label(Value value, std::string_view label) {
   data_->labels.insert_or_assign(value.id(), std::string(label));
 }
 
+void GraphBuilder::refuse_id(ValueId id) const {
+  require_open();
+  throw Error(ErrorKind::invalid_argument,
+              detail::str("GraphBuilder: expected an id below ", num_values(), ", got ", id));
+}
+
 Value GraphBuilder::value(ValueId id) {
-  if (id >= num_values()) {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("GraphBuilder::value: expected an id below ", num_values(), ", got ", id));
-  }
+  if (id >= num_values()) refuse_id(id);
   return Value(this, id);
 }
 

@@ -79,8 +79,11 @@ class Linearizer final : public Emitter, public detail::InnerHost {
     }
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       current_ = i;
-      if (!copies_primal_) copy_operation(i);
-      if (active_[i]) differentiate(i);
+      // The rule of an operation that holds a graph puts another one in its place.
+      const bool replaced = active_[i] != 0 && graph_.operation(i).primitive().has_trait(Trait::holds_graph);
+      if (!copies_primal_ && !replaced) copy_operation(i);
+      if (active_[i] != 0) differentiate(i);
+      if (replaced && value_map_[graph_.operation(i).output()] == no_index) copy_operation(i);
     }
     return finish();
   }
@@ -140,6 +143,7 @@ class Linearizer final : public Emitter, public detail::InnerHost {
       }
       value_map_[operation.output(slot)] = results[slot].id();
     }
+    origin_map_[current_] = augmented_->data().producers[results[0].id()];
   }
 
  private:
@@ -259,7 +263,10 @@ class Linearizer final : public Emitter, public detail::InnerHost {
                            " with tangents where it is not linear"));
   }
 
-  Value primal_value(ValueId id) { return Value(this, copies_primal_ ? id : value_map_[id]); }
+  Value primal_value(ValueId id) {
+    const ValueId mapped = copies_primal_ ? id : value_map_[id];
+    return mapped == no_index ? Value() : Value(this, mapped);
+  }
 
   void differentiate(std::uint32_t index) {
     const Operation operation = graph_.operation(index);

@@ -49,7 +49,11 @@ class GraphBuilder final : public Emitter {
   /// The value with that id. Throws Error (invalid_argument) when there is none.
   Value value(ValueId id);
 
-  Type type_of(ValueId id) const override { return data_->types[id]; }
+  /// Throws Error (invalid_argument) for an id that there is not, as for every value once the graph is built.
+  Type type_of(ValueId id) const override {
+    if (id >= data_->types.size()) refuse_id(id);
+    return data_->types[id];
+  }
   Values emit(const Op& op, std::span<const Value> operands, Where where = {}) override;
   Value emit_one(const Op& op, std::span<const Value> operands, Where where = {}) override;
   const PrimitiveSet& primitives() const override { return data_->primitives; }
@@ -96,6 +100,7 @@ class GraphBuilder final : public Emitter {
  private:
   struct Index;  // consumer lists, spill table, held ops
   ValueId emit_first(const Op& op, std::span<const Value> operands, Where where);
+  [[noreturn]] void refuse_id(ValueId id) const;
   [[noreturn]] void refuse_operand(const Op& op, std::span<const Value> operands, std::size_t i) const;
   void require_open() const;
   ValueId find_equal(const OpRecord* op, std::span<const ValueId> operands, ValueId home);

@@ -31,9 +31,10 @@ enum class Trait : std::uint32_t {
   constant = 1U << 4,     ///< no operands: cheap to make again
   impure = 1U << 5,       ///< never merged, dropped, replayed or recomputed
   barrier = 1U << 6,      ///< keeps what passes through apart from what does not
-  holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule replaces the primal operation
-  inexact = 1U << 8,      ///< takes floating or complex operands only
-  additive = 1U << 9,     ///< the set's sum of two values of one type
+  holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule puts another operation in the place of
+                          ///< the primal one, whose results it does not see
+  inexact = 1U << 8,   ///< takes floating or complex operands only
+  additive = 1U << 9,  ///< the set's sum of two values of one type
   view =
       1U
       << 11,  ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
