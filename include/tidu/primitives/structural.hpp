@@ -74,7 +74,7 @@ Value logsumexp(Value x, const Ints& axes, Where where = Source::current());
 
 /// Axes that are contracted and axes that are batched, of either operand.
 struct DotDimensionNumbers {
-  Ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+  Ints lhs_contracting{}, rhs_contracting{}, lhs_batch{}, rhs_batch{};
 };
 /// Result axes: batch, then lhs free, then rhs free.
 Value dot_general(Value lhs, Value rhs, const DotDimensionNumbers& dimension_numbers,
