@@ -7,12 +7,17 @@ cd "$(dirname "$0")/.."
 bin=build/release/bin
 out=build/demo
 
-# The programs of the demonstration, in order.
+# The programs of the demonstration, in order; either fails when its result is not right.
 run_programs() {
-  title "Gaussian mixture model: ADBench's own files, the gradient against its reference values"
-  "$bin/gmm"
+  title "Gaussian mixtures from ADBench: objective and gradient against those of its hand-written C++"
+  for problem in gmm_test gmm_1k_d2_K5 gmm_1k_d10_K25; do
+    "$bin/gmm" "examples/data/adbench/$problem.txt" --reference "examples/data/adbench/$problem.json"
+  done
   title "Handwritten digits: two classifiers trained with value_and_grad, tested on rows they have not seen"
-  "$bin/digits" --out "$out"
+  "$bin/digits" --out "$out" 2>&1 | tee "$out/digits.log"
+  title "Done"
+  printf 'The gradients of three mixtures agree with ADBench to 1e-8, and both classifiers are as accurate as they have to be.\n'
+  printf 'Pictures: %s/training.svg and %s/digits.svg; what the training printed: %s/digits.log\n' "$out" "$out" "$out"
 }
 
 title() {
@@ -20,6 +25,6 @@ title() {
 }
 
 scripts/deps.sh build
-scripts/build.sh release -DTIDU_BUILD_TESTS=OFF -DTIDU_BUILD_BENCH=OFF
+scripts/build.sh release -DTIDU_BUILD_TESTS=OFF -DTIDU_BUILD_BENCH=OFF --target gmm digits
 mkdir -p "$out"
 run_programs
