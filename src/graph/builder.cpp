@@ -12,7 +12,7 @@ namespace tidu {
 namespace {
 
 constexpr std::uint32_t longest_list = 8;
-constexpr std::size_t max_values = std::size_t{1} << 31;  // transforms use the top bit of an id
+constexpr std::size_t max_values = std::size_t{1} << 30;  // transforms use the top bits of an id
 
 std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operands) {
   std::uint64_t hash = op->key.low;
@@ -360,7 +360,7 @@ ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operan
   GraphData& g = *data_;
   if (g.types.size() + num_results >= max_values || g.operands.size() + operands.size() >= no_index) {
     throw Error(ErrorKind::invalid_argument,
-                "GraphBuilder: expected fewer than 2^31 values and 2^32 operands in one graph");
+                "GraphBuilder: expected fewer than 2^30 values and 2^32 operands in one graph");
   }
   const auto index = static_cast<std::uint32_t>(g.operations.size());
   OperationRecord record{op, static_cast<std::uint32_t>(g.operands.size()),
