@@ -7,8 +7,11 @@
 #include "support/support.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+#include "tidu/reference/executor.hpp"
 
 namespace tidu {
 namespace {
@@ -62,6 +65,31 @@ TEST_CASE("a chain of a million operations is differentiated without recursion")
       (by_hand(length / 4, 0.7 + step).second - by_hand(length / 4, 0.7 - step).second) / (2.0 * step);
   CHECK(cpu().run(second, {Tensor::scalar(0.7)})[0].item<double>() ==
         doctest::Approx(curvature).epsilon(1e-6));
+}
+
+TEST_CASE("graphs nested as deep as they may be are differentiated on a small stack") {
+  GraphBuilder innermost("f");
+  const Value x = innermost.input("x", f64);
+  Graph graph = innermost.build({ops::sin(x)});
+  for (std::uint32_t depth = 1; depth <= max_graph_depth; ++depth) {
+    GraphBuilder builder("f");
+    const Value y = builder.input("x", f64);
+    graph = builder.build({ops::call(graph, std::vector{y})[0] * y});
+  }
+  double value = std::sin(1.1), slope = std::cos(1.1);
+  for (std::uint32_t depth = 1; depth <= max_graph_depth; ++depth) {
+    slope = slope * 1.1 + value;
+    value *= 1.1;
+  }
+  const Graph derivative = value_and_grad(graph);
+  for (const Executor* executor :
+       {static_cast<const Executor*>(&reference()), static_cast<const Executor*>(&cpu())}) {
+    const std::vector<Tensor> results = executor->run(derivative, {Tensor::scalar(1.1)});
+    CHECK(results[0].item<double>() == doctest::Approx(value));
+    CHECK(results[1].item<double>() == doctest::Approx(slope));
+  }
+  CHECK(graph_from_json(to_json(graph)).num_operations() == 2);
+  CHECK(vmap(derivative, 3).outputs().size() == 2);
 }
 
 TEST_CASE("squaring 64 times stays linear in size, also compared between two graphs made separately") {
