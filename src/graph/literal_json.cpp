@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include "graph/literal_json_impl.hpp"
@@ -215,10 +216,21 @@ std::string to_json(const Literal& literal) {
 namespace detail {
 
 json parse_json(std::string_view text) {
+  // The names of the objects that are open, innermost last: nlohmann keeps the last of equal names, silently.
+  std::vector<std::set<std::string>> names;
+  const auto on_event = [&names](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) names.emplace_back();
+    if (event == json::parse_event_t::object_end) names.pop_back();
+    if (event == json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second)
+      fail(str("expected every name of an object once, got ", shown(parsed), " twice"));
+    return true;
+  };
   try {
-    return json::parse(text);
+    return json::parse(text, on_event);
   } catch (const json::exception& error) {
-    fail(str("expected JSON, got ", error.what()));
+    std::string_view said = error.what();  // "[json.exception...] parse error at line 1, column 2: what"
+    if (const std::size_t at = said.find("] "); at != std::string_view::npos) said.remove_prefix(at + 2);
+    fail(str("expected JSON, got a ", said));
   }
 }
 

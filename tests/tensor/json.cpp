@@ -106,6 +106,8 @@ TEST_CASE("floating numbers round-trip exactly") {
 
 TEST_CASE("what does not fit is refused with a typed error") {
   refused("{", "expected JSON");
+  refused("{\n\"a\": 1,}", "got a parse error at line 2");
+  refused(R"({"dtype": "f64", "shape": [], "data": [1], "data": [2]})", "got \"data\" twice");
   refused("[1]", "expected a tensor");
   refused(R"({"dtype": "f64", "shape": []})", "\"data\"");
   refused(R"({"dtype": "f64", "shape": [], "data": [1], "name": "x"})", "\"name\"");
