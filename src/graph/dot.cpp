@@ -62,14 +62,14 @@ class DotWriter {
     const std::size_t shown = std::min(graph.num_operations(), options_.max_operations);
     for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
       const ValueId id = graph.inputs()[i];
-      node(prefix, 'v', id, str(graph.input_name(i), '\n', graph.type(id)),
+      node(prefix, 'v', id, str(graph.input_name(i), '\n', graph.type(id), key_line(graph, id)),
            "shape=ellipse, style=filled, fillcolor=\"#d5f0d5\"");
     }
     for (const ValueId id : graph.externals()) {
       const std::string_view label = graph.label(id);
       node(prefix, 'v', id,
            str(label.empty() ? "external " + to_hex(graph.key(id)).substr(0, 8) : std::string(label), '\n',
-               graph.type(id)),
+               graph.type(id), key_line(graph, id)),
            "shape=ellipse, style=\"filled,dashed\", fillcolor=\"#eeeeee\"");
     }
     for (std::uint32_t i = 0; i < shown; ++i) write_operation(graph, prefix, graph.operation(i));
@@ -125,6 +125,10 @@ class DotWriter {
     return text;
   }
 
+  std::string key_line(const Graph& graph, ValueId id) const {
+    return options_.keys ? '\n' + to_hex(graph.key(id)) : std::string();
+  }
+
   void node(const std::string& prefix, char kind, std::size_t number, const std::string& label,
             std::string_view style) {
     out_ << "  " << prefix << kind << number << " [label=" << quoted(label) << ", " << style << "];\n";
@@ -141,6 +145,7 @@ class DotWriter {
       const std::string_view label = graph.label(value);
       std::string text = label.empty() ? to_string(graph.type(value)) : str(label, ": ", graph.type(value));
       if (operation.num_outputs() > 1) text = str('#', value - operation.output(), ' ', text);
+      text += key_line(graph, value);
       out_ << 'n' << *producer << " -> " << to << " [label=" << quoted(text);
     }
     if (!head.empty()) out_ << ", headlabel=" << quoted(head);

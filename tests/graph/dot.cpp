@@ -52,6 +52,10 @@ TEST_CASE("a graph is drawn with its interface, roles, labels and inner graphs")
   CHECK(text.find("digraph \"a \\\"quoted\\\" \\\\ name\" {") == 0);
   CHECK(text.find("x\\\"\\\\n\\n{|}<b>\\nf64[3]") != std::string::npos);
   CHECK(count(to_dot(sample(), {.inner_graphs = false}), "subgraph") == 0);
+  const Graph graph = sample();
+  const std::string key = to_hex(graph.key(graph.inputs()[0]));
+  CHECK(count(text, key) == 0);
+  CHECK(count(to_dot(graph, {.keys = true}), "\\nf64[3]\\n" + key) == 1);
 }
 
 TEST_CASE("of a large graph the first operations are drawn") {

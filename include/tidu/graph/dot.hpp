@@ -11,6 +11,7 @@ namespace tidu {
 struct DotOptions {
   bool left_to_right = false;  ///< instead of top to bottom
   bool inner_graphs = true;    ///< draw the graphs that operations hold, as clusters beside
+  bool keys = false;           ///< write the content address of every value below its type
   std::size_t max_operations =
       2000;  ///< of one graph; what is beyond is left out, and said so, for a picture fit to look at
 };
