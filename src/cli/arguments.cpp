@@ -1,4 +1,4 @@
-// arguments.cpp - one table of commands and options, from which parsing, refusals and help all follow.
+// arguments.cpp - a table of commands and one of options, from which parsing, refusals and help all follow.
 #include "cli/arguments.hpp"
 
 #include <algorithm>
@@ -10,72 +10,89 @@
 namespace tidu::cli {
 namespace {
 
-struct Option {
-  std::string_view name;
-  std::string_view value;  ///< what stands behind it; empty for a flag
-  std::string_view help;
-};
-
-constexpr Option options[] = {
-    {"--inputs", "IN.json", "input name -> tensor"},
-    {"--tangents", "T.json", "input name -> tensor; an input that is not named has tangent zero"},
-    {"--cotangents", "C.json", "a list aligned with the outputs; null: none"},
-    {"--wrt", "x,y", "the inputs to differentiate by; every floating or complex one when left out"},
-    {"--mode", "forward|reverse", "how Jacobians are made; reverse when left out"},
-    {"--batched", "x,y",
-     "map the graph over a leading axis that these inputs (and their tangents, all cotangents, "
-     "outputs and gradients) carry"},
-    {"--backend", "NAME", "the executor"},
-    {"--threads", "N", "threads that the executor may use; its own choice when left out"},
-    {"--stage", "primal|linear|transposed|program", "what to dump; primal when left out"},
-    {"--format", "FORMAT", "dump: text, json, dot or svg; ops: text, md or json; text when left out"},
-    {"--keys", "", "write the content address of every value"},
-};
-
 struct Command {
   std::string_view name;
   std::string_view synopsis;
   std::string_view help;
-  std::string_view allowed;   ///< options, separated by spaces
-  std::string_view required;  ///< likewise
+  std::string_view result;  ///< what is printed; "\n" begins a further line
 };
 
-constexpr std::string_view run_options = " --inputs --backend --threads";
 constexpr Command commands[] = {
-    {"eval", "GRAPH.json --inputs IN.json", "outputs", " --batched", " --inputs"},
-    {"jvp", "GRAPH.json --inputs IN.json --tangents T.json", "outputs and tangents", " --tangents --batched",
-     " --inputs --tangents"},
+    {"eval", "GRAPH.json --inputs IN.json", "run the graph", R"({"outputs": [tensor, ...]})"},
+    {"jvp", "GRAPH.json --inputs IN.json --tangents T.json", "the derivative along tangents of the inputs",
+     R"({"outputs": [...], "tangents": [tensor or null, ...]}, tangents aligned with the outputs)"},
     {"vjp", "GRAPH.json --inputs IN.json --cotangents C.json",
-     "outputs and cotangents of every floating or complex input", " --cotangents --batched",
-     " --inputs --cotangents"},
+     "cotangents of the inputs from cotangents of the outputs",
+     R"({"outputs": [...], "gradients": {"x": tensor or null, ...}}, one for every floating or complex input)"},
     {"grad", "GRAPH.json --inputs IN.json [--wrt x,y]",
-     "of a graph with one scalar output: value and gradients", " --wrt --batched", " --inputs"},
-    {"hvp", "GRAPH.json --inputs IN.json --tangents T.json", "value, gradients and Hessian-vector products",
-     " --tangents", " --inputs --tangents"},
+     "value and gradients of a graph with one floating scalar output",
+     R"({"outputs": [value], "gradients": {"x": tensor or null, ...}})"},
+    {"hvp", "GRAPH.json --inputs IN.json --tangents T.json",
+     "value, gradients and Hessian-vector products of a graph with one floating scalar output",
+     R"({"outputs": [value], "gradients": {"x": ...}, "hvp": {"x": tensor or null, ...}})"},
     {"jac", "GRAPH.json --inputs IN.json [--wrt x,y] [--mode forward|reverse]",
-     "outputs and Jacobians, each of shape output + input", " --wrt --mode", " --inputs"},
+     "Jacobians of every output by every input, each of shape output + input",
+     R"({"outputs": [...], "jacobians": [{"x": tensor or null, ...}, ...]}, aligned with the outputs)"},
     {"check", "GRAPH.json --inputs IN.json",
-     "jvp against differences, vjp against jvp, and which primitive is at fault when they disagree (exit "
-     "status 3)",
-     "", " --inputs"},
+     "are the derivatives right? jvp against differences, vjp against jvp, batch against a loop",
+     "text: how well they agree (exit status 0), or which rule of which primitive is at fault (exit status "
+     "3)"},
     {"dump", "GRAPH.json [--stage STAGE] [--format FORMAT] [--keys]",
-     "the graph, its linear or transposed graph merged with it, or the program that runs",
-     " --stage --format --keys", ""},
-    {"ops", "[--format text|md|json]", "which primitive has which rule and kernel", " --format", ""},
+     "the graph, its derivative merged with it, or the program that runs",
+     "the stage in that format; its json loads again, for instance to `eval` a derivative"},
+    {"ops", "[--format text|md|json]", "which primitive has which rules and kernels",
+     "a table: how the jvp comes about, whether there are transpose and batch rules, the dtypes of the\n"
+     "kernels of every executor"},
 };
 
-bool contains_word(std::string_view words, std::string_view word) {
-  for (std::size_t at = words.find(word); at != std::string_view::npos; at = words.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if ((at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ')) return true;
+struct Option {
+  std::string_view name;
+  std::string_view value;     ///< what stands behind it: words to choose from, or a form; empty for a flag
+  std::string_view commands;  ///< those that take it
+  std::string_view help;      ///< "\n" begins a further line
+  bool required = false;
+};
+
+constexpr std::string_view that_run = "eval jvp vjp grad hvp jac check";
+constexpr Option options[] = {
+    {"--inputs", "IN.json", that_run, "a tensor for every input: {\"x\": tensor, ...}", true},
+    {"--tangents", "T.json", "jvp hvp",
+     "tangents of floating and complex inputs: {\"x\": tensor, ...};\nzero for an input that is not named",
+     true},
+    {"--cotangents", "C.json", "vjp",
+     "a list aligned with the outputs; null where there is none: [tensor, null, ...]", true},
+    {"--wrt", "x,y", "grad", "the inputs to differentiate by; every floating and complex one when left out"},
+    {"--wrt", "x,y", "jac", "the inputs to differentiate by; every floating one when left out"},
+    {"--mode", "forward|reverse", "jac",
+     "one pass per element of the inputs, or of the outputs (the default); same result"},
+    {"--batched", "x,y", "eval jvp vjp grad",
+     "map the graph over a leading axis that these inputs carry, and with them their tangents, all\n"
+     "cotangents, all outputs, and all gradients: those are per example, also of inputs not named"},
+    {"--backend", "NAME", that_run, "the executor that runs the graph: "},
+    {"--threads", "N", that_run, "how many threads the executor may use; its own choice when left out"},
+    {"--stage", "primal|linear|transposed|program", "dump",
+     "primal: the graph as it stands (the default)\n"
+     "linear: with inputs x.tangent, and the tangents of the outputs after the outputs\n"
+     "transposed: with inputs cotangent.0, cotangent.1, ..., and the gradients after the outputs\n"
+     "program: as it runs, equal operations merged and dead ones dropped; as text with its memory"},
+    {"--format", "text|json|dot|svg", "dump", "text when left out; svg needs Graphviz"},
+    {"--keys", "", "dump", "write the content address of every value"},
+    {"--format", "text|md|json", "ops", "text when left out"},
+};
+
+// The parts of `text` between separators, empty ones too.
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t to = std::min(text.find(separator, from), text.size());
+    parts.emplace_back(text.substr(from, to - from));
+    from = to + 1;
   }
-  return false;
+  return parts;
 }
 
-bool takes(const Command& command, std::string_view option) {
-  if (contains_word(command.allowed, option)) return true;
-  const bool runs = command.name != "dump" && command.name != "ops";
-  return runs && contains_word(run_options, option);
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::invalid_argument, message); }
@@ -86,42 +103,52 @@ const Command* find_command(std::string_view name) {
   return found == std::end(commands) ? nullptr : found;
 }
 
-std::vector<std::string> split(std::string_view option, std::string_view text) {
-  std::vector<std::string> names;
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', from), text.size());
-    names.emplace_back(text.substr(from, comma - from));
-    if (names.back().empty())
-      refuse(detail::str(option, ": expected names separated by commas, got \"", text, '"'));
-    from = comma + 1;
-  }
-  return names;
+const Command& expect_command(const std::string& name) {
+  if (const Command* command = find_command(name)) return *command;
+  std::vector<std::string_view> names;
+  for (const Command& known : commands) names.push_back(known.name);
+  refuse(detail::str("expected a command, one of ", detail::list(names), ", got \"", name, '"'));
 }
 
-std::string one_of(std::string_view option, const std::string& value,
-                   std::initializer_list<std::string_view> words) {
-  if (std::find(words.begin(), words.end(), value) == words.end()) {
-    refuse(detail::str(option, ": expected one of ", detail::list(words), ", got \"", value, '"'));
+std::vector<const Option*> options_of(const Command& command) {
+  std::vector<const Option*> taken;
+  for (const Option& option : options) {
+    if (contains(split(option.commands, ' '), command.name)) taken.push_back(&option);
   }
-  return value;
+  return taken;
 }
 
-void set_option(Arguments& arguments, std::string_view option, const std::string& value) {
-  if (option == "--inputs") arguments.inputs_file = value;
-  if (option == "--tangents") arguments.tangents_file = value;
-  if (option == "--cotangents") arguments.cotangents_file = value;
-  if (option == "--wrt") arguments.wrt = split(option, value);
-  if (option == "--batched") arguments.batched = split(option, value);
-  if (option == "--mode") arguments.mode = one_of(option, value, {"forward", "reverse"});
-  if (option == "--backend") arguments.backend = value;
-  if (option == "--stage")
-    arguments.stage = one_of(option, value, {"primal", "linear", "transposed", "program"});
-  if (option == "--format") {
-    arguments.format = arguments.command == "ops" ? one_of(option, value, {"text", "md", "json"})
-                                                  : one_of(option, value, {"text", "json", "dot", "svg"});
+const Option& expect_option(const Command& command, const std::string& word) {
+  std::vector<std::string_view> names;
+  for (const Option* option : options_of(command)) {
+    if (option->name == word) return *option;
+    names.push_back(option->name);
   }
-  if (option == "--keys") arguments.keys = true;
-  if (option == "--threads") {
+  refuse(detail::str(command.name, ": expected one of the options ", detail::list(names), ", got \"", word,
+                     '"'));
+}
+
+void set_option(Arguments& arguments, const Option& option, const std::string& value) {
+  const std::string_view name = option.name;
+  if (option.value.find('|') != std::string_view::npos && !contains(split(option.value, '|'), value)) {
+    refuse(detail::str(name, ": expected one of ", detail::list(split(option.value, '|')), ", got \"", value,
+                       '"'));
+  }
+  if (name == "--inputs") arguments.inputs_file = value;
+  if (name == "--tangents") arguments.tangents_file = value;
+  if (name == "--cotangents") arguments.cotangents_file = value;
+  if (name == "--mode") arguments.mode = value;
+  if (name == "--backend") arguments.backend = value;
+  if (name == "--stage") arguments.stage = value;
+  if (name == "--format") arguments.format = value;
+  if (name == "--keys") arguments.keys = true;
+  if (name == "--wrt" || name == "--batched") {
+    std::vector<std::string> names = split(value, ',');
+    if (contains(names, ""))
+      refuse(detail::str(name, ": expected names separated by commas, got \"", value, '"'));
+    (name == "--wrt" ? arguments.wrt : arguments.batched) = std::move(names);
+  }
+  if (name == "--threads") {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), arguments.threads);
     if (error != std::errc() || end != value.data() + value.size() || arguments.threads < 1 ||
         arguments.threads > 1024) {
@@ -130,23 +157,54 @@ void set_option(Arguments& arguments, std::string_view option, const std::string
   }
 }
 
+// Every file once: standard input can be read but once.
+void check_files(const Arguments& arguments) {
+  int from_standard_input = arguments.graph_file == "-" ? 1 : 0;
+  for (const auto* file : {&arguments.inputs_file, &arguments.tangents_file, &arguments.cotangents_file}) {
+    if (file->has_value() && **file == "-") ++from_standard_input;
+  }
+  if (from_standard_input > 1) {
+    refuse(detail::str("expected standard input (-) for one file, got it for ", from_standard_input));
+  }
+}
+
+void print_indented(std::ostream& out, std::string_view indent, std::string_view text) {
+  for (const std::string& line : split(text, '\n')) out << indent << line << '\n';
+}
+
+void print_command_help(std::ostream& out, std::string_view program, const Command& command,
+                        std::span<const std::string> backends) {
+  out << "usage: " << program << ' ' << command.name << ' ' << command.synopsis << "\n\n"
+      << command.help << "\n\nprints\n";
+  print_indented(out, "  ", command.result);
+  out << "\noptions\n";
+  for (const Option* option : options_of(command)) {
+    out << "  " << option->name << (option->value.empty() ? "" : " ") << option->value
+        << (option->required ? "    (required)" : "") << '\n';
+    std::string help(option->help);
+    if (option->name == "--backend") {
+      for (std::size_t i = 0; i < backends.size(); ++i)
+        help += (i == 0 ? "" : ", ") + backends[i] + (i == 0 ? " (the default)" : "");
+    }
+    print_indented(out, "      ", help);
+  }
+  if (command.name != "ops") out << "\nA file name of - stands for standard input.\n";
+}
+
 }  // namespace
 
 Arguments parse_arguments(std::span<const std::string> words) {
   Arguments arguments;
-  if (words.empty()) refuse("expected a command, got none");
+  if (words.empty()) refuse("expected a command, got none (--help tells them)");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     arguments.help = true;
+    if (words.size() > 1) arguments.command = expect_command(words[1]).name;
     return arguments;
   }
-  const Command* command = find_command(words[0]);
-  if (command == nullptr) {
-    std::vector<std::string_view> names;
-    for (const Command& known : commands) names.push_back(known.name);
-    refuse(detail::str("expected one of ", detail::list(names), ", got \"", words[0], '"'));
-  }
+  const Command& command = expect_command(words[0]);
   arguments.command = words[0];
-  std::vector<std::string_view> seen;
+  std::optional<std::string> graph_file;
+  std::vector<std::string> seen;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "--help" || word == "-h") {
@@ -154,61 +212,52 @@ Arguments parse_arguments(std::span<const std::string> words) {
       return arguments;
     }
     if (!word.starts_with("-") || word == "-") {
-      if (!arguments.graph_file.empty())
-        refuse(detail::str("expected one graph file, got \"", word, "\" as a second one"));
-      if (command->name == "ops") refuse(detail::str("ops: expected no file, got \"", word, '"'));
-      arguments.graph_file = word;
+      if (command.name == "ops") refuse(detail::str("ops: expected no file, got \"", word, '"'));
+      if (graph_file) {
+        refuse(detail::str(command.name, ": expected one graph file, got \"", *graph_file, "\" and \"", word,
+                           '"'));
+      }
+      graph_file = word;
       continue;
     }
-    const auto* option =
-        std::find_if(std::begin(options), std::end(options), [&](const Option& o) { return o.name == word; });
-    if (option == std::end(options) || !takes(*command, word)) {
-      refuse(detail::str(command->name, ": expected an option that it takes (see ", command->name,
-                         " --help), got \"", word, '"'));
-    }
-    if (std::find(seen.begin(), seen.end(), option->name) != seen.end()) {
-      refuse(detail::str(option->name, ": expected once, got twice"));
-    }
-    seen.push_back(option->name);
-    std::string value;
-    if (!option->value.empty()) {
-      if (i + 1 == words.size())
-        refuse(detail::str(option->name, ": expected ", option->value, ", got nothing"));
-      value = words[++i];
-    }
-    set_option(arguments, option->name, value);
+    const Option& option = expect_option(command, word);
+    if (contains(seen, word)) refuse(detail::str(word, ": expected once, got twice"));
+    seen.push_back(word);
+    if (!option.value.empty() && i + 1 == words.size())
+      refuse(detail::str(word, ": expected ", option.value, ", got nothing"));
+    set_option(arguments, option, option.value.empty() ? std::string() : words[++i]);
   }
-  if (arguments.graph_file.empty() && command->name != "ops") {
-    refuse(detail::str(command->name, ": expected a graph file, got none"));
+  if (!graph_file && command.name != "ops")
+    refuse(detail::str(command.name, ": expected a graph file, got none"));
+  for (const Option* option : options_of(command)) {
+    if (option->required && !contains(seen, option->name))
+      refuse(detail::str(command.name, ": expected ", option->name, ' ', option->value, ", got none"));
   }
-  for (const Option& option : options) {
-    const bool given = std::find(seen.begin(), seen.end(), option.name) != seen.end();
-    if (!given && contains_word(command->required, option.name)) {
-      refuse(detail::str(command->name, ": expected ", option.name, ' ', option.value, ", got none"));
-    }
-  }
+  arguments.graph_file = graph_file.value_or("");
+  check_files(arguments);
   return arguments;
 }
 
-void print_help(std::ostream& out, std::string_view program, std::string_view name) {
-  const Command* one = find_command(name);
-  if (one != nullptr) {
-    out << "usage: " << program << ' ' << one->name << ' ' << one->synopsis << "\n  " << one->help << "\n\n";
-    for (const Option& option : options) {
-      if (!takes(*one, option.name)) continue;
-      out << "  " << option.name << ' ' << option.value << "\n      " << option.help << '\n';
-    }
-    return;
-  }
-  out << "usage: " << program << " COMMAND …    differentiates graph dumps\n\n";
+void print_help(std::ostream& out, std::string_view program, std::string_view name,
+                std::span<const std::string> backends) {
+  if (const Command* command = find_command(name))
+    return print_command_help(out, program, *command, backends);
+  out << "usage: " << program << " COMMAND ...\n\nruns and differentiates graphs that are dumped as JSON\n\n";
   for (const Command& command : commands) {
-    out << "  " << program << ' ' << command.name << ' ' << command.synopsis << "\n      " << command.help
-        << '\n';
+    out << "  " << program << ' ' << command.name << ' ' << command.synopsis << '\n';
+    print_indented(out, "      ", command.help);
   }
-  out << "\n  " << program << " COMMAND --help tells the options of one.\n"
-      << "  A file name of - stands for standard input. Results are one JSON object on standard output.\n"
-      << "  Exit status: 0; 1 a missing rule, a failure while running; 2 arguments, files, types, names; 3 "
-         "check found a fault.\n";
+  out << "\n`" << program << " COMMAND --help` tells the options and the result of one.\n\n"
+      << "A tensor is {\"dtype\": \"f64\", \"shape\": [2], \"data\": [1.5, \"nan\"]}, its data flat in "
+         "row-major "
+         "order,\na complex number [re, im]. A derivative is null where no path leads to it.\n"
+      << "A file name of - stands for standard input. Results go to standard output, errors to standard "
+         "error.\n\n"
+      << "exit status\n"
+         "  0  done\n"
+         "  1  a rule or kernel is missing, running failed, or memory ran out\n"
+         "  2  something is wrong with arguments, files, types or names\n"
+         "  3  check found a fault\n";
 }
 
 }  // namespace tidu::cli

@@ -26,7 +26,10 @@ struct Arguments {
 
 /// Throws Error (invalid_argument) for what the command does not take.
 Arguments parse_arguments(std::span<const std::string> words);
-/// What `program --help` or `program COMMAND --help` prints; `command` may be empty.
-void print_help(std::ostream& out, std::string_view program, std::string_view command);
+/// What `program --help` or `program COMMAND --help` prints; `command` may be empty. `backends`: the names
+/// that
+/// --backend takes, the default first.
+void print_help(std::ostream& out, std::string_view program, std::string_view command,
+                std::span<const std::string> backends);
 
 }  // namespace tidu::cli

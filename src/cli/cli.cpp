@@ -67,10 +67,11 @@ int cli_main(std::span<const std::string> words, std::ostream& out, std::ostream
   try {
     const cli::Arguments arguments = cli::parse_arguments(words);
     if (arguments.help) {
-      cli::print_help(out, program, arguments.command);
-      return 0;
+      std::vector<std::string> backends;
+      for (const CliExecutor& executor : executors) backends.push_back(executor.name);
+      cli::print_help(out, program, arguments.command, backends);
     }
-    const int status = dispatch({arguments, set, executors, out});
+    const int status = arguments.help ? 0 : dispatch({arguments, set, executors, out});
     out.flush();
     if (!out) {
       err << program << ": expected to write the result, standard output refused it\n";

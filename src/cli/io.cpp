@@ -2,10 +2,9 @@
 #include "cli/io.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "graph/literal_json_impl.hpp"
@@ -14,33 +13,27 @@
 #include "tidu/graph/literal_json.hpp"
 
 namespace tidu::cli {
-namespace {
-
-// Runs `body` and puts the file's name before the message of what it throws.
-template <class Body>
-auto in_file(const std::string& path, Body&& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    error.with_message(detail::str(path, ": ", error.what()))->raise();
-    throw;
-  }
+std::string shown_path(const std::string& path) {
+  return path == "-" ? "standard input" : path.empty() ? "\"\"" : path;
 }
 
-}  // namespace
-
 std::string read_file(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str(path, ": expected a file that can be read, got: ", std::strerror(errno)));
-  }
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad() || (!file.eof() && file.fail())) {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str(path, ": expected a file that can be read to its end"));
-  }
+  const auto refuse = [&path](int why) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str(shown_path(path), ": expected a file that can be read, got: ", std::strerror(why)));
+  };
+  const auto close_file = [](std::FILE* file) {
+    if (file != stdin) std::fclose(file);
+  };
+  const std::unique_ptr<std::FILE, decltype(close_file)> file(
+      path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close_file);
+  if (file == nullptr) refuse(errno);
+  std::string text;
+  char buffer[1 << 16];
+  for (std::size_t count = 0; (count = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0;)
+    text.append(buffer, count);
+  if (std::ferror(file.get()) != 0) refuse(errno);  // a directory, for instance
   return text;
 }
 

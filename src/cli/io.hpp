@@ -7,13 +7,29 @@
 #include <utility>
 #include <vector>
 
+#include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::cli {
 
+/// A file as messages name it.
+std::string shown_path(const std::string& path);
+
+/// Runs `body` and puts the file before the message of what it throws.
+template <class Body>
+auto in_file(const std::string& path, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    error.with_message(detail::str(shown_path(path), ": ", error.what()))->raise();
+    throw;  // not reached
+  }
+}
+
 /// The whole file ("-": standard input). Throws Error (invalid_argument) when it cannot be read.
 std::string read_file(const std::string& path);
+/// A dump. Throws Error (invalid_argument, dump, type, attribute, unknown_primitive), which names the file.
 Graph read_graph(const std::string& path, const PrimitiveSet& set);
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;

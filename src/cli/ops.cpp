@@ -1,78 +1,14 @@
-// inspect.cpp - dump and ops: what a person looks at.
+// ops.cpp - the command ops: the table of primitives with their rules and kernels, as text, markdown or JSON.
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <ostream>
 #include <sstream>
 
 #include "cli/commands.hpp"
 #include "cli/io.hpp"
-#include "tidu/graph/dot.hpp"
-#include "tidu/graph/error.hpp"
-#include "tidu/graph/json.hpp"
-#include "tidu/linearize/transforms.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/graph/primitive.hpp"
 
 namespace tidu::cli {
-
-namespace {
-
-Graph stage_of(const Graph& graph, const std::string& stage) {
-  DerivativeOptions options;
-  options.named_inputs = true;
-  if (stage == "linear") return jvp(graph, {}, options);
-  if (stage == "transposed") return vjp(graph, {}, options);
-  return graph;
-}
-
-// What Graphviz makes of `dot`. Throws Error (execution) when it is not there or fails.
-std::string render_svg(const std::string& dot) {
-  const auto close_file = [](std::FILE* file) { std::fclose(file); };
-  const std::unique_ptr<std::FILE, decltype(close_file)> source(std::tmpfile(), close_file);
-  const std::string message = "dump: expected Graphviz (the program dot) to draw svg";
-  if (source == nullptr || std::fwrite(dot.data(), 1, dot.size(), source.get()) != dot.size() ||
-      std::fflush(source.get()) != 0) {
-    throw Error(ErrorKind::execution, message + ", could not write a temporary file");
-  }
-  const std::string command = detail::str("dot -Tsvg /proc/self/fd/", fileno(source.get()), " 2>/dev/null");
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw Error(ErrorKind::execution, message + ", could not start it");
-  std::string svg;
-  char buffer[1 << 14];
-  for (std::size_t count = 0; (count = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
-    svg.append(buffer, count);
-  if (pclose(pipe) != 0 || svg.empty())
-    throw Error(ErrorKind::execution, message + ", which is not installed or failed");
-  return svg;
-}
-
-}  // namespace
-
-int run_dump(const Session& session) {
-  const Arguments& arguments = session.arguments;
-  const Graph graph = stage_of(read_graph(arguments.graph_file, session.set), arguments.stage);
-  if (arguments.stage == "program") {
-    if (arguments.format != "text") {
-      throw Error(
-          ErrorKind::invalid_argument,
-          detail::str("--format: expected text for the stage program, got \"", arguments.format, '"'));
-    }
-    session.out << to_text(Program::make(graph));
-  } else if (arguments.format == "json") {
-    session.out << to_json(graph, DumpOptions{.keys = arguments.keys});
-  } else if (arguments.format == "dot") {
-    session.out << to_dot(graph);
-  } else if (arguments.format == "svg") {
-    session.out << render_svg(to_dot(graph));
-  } else {
-    session.out << to_text(graph);
-    if (arguments.keys) {
-      for (ValueId id = 0; id < graph.num_values(); ++id)
-        session.out << "  key %" << id << ' ' << to_hex(graph.key(id)) << '\n';
-    }
-  }
-  return 0;
-}
 
 namespace {
 
@@ -106,31 +42,38 @@ Row describe(const Primitive& primitive, const std::vector<std::shared_ptr<const
   return row;
 }
 
+constexpr std::string_view fixed_columns[] = {"primitive", "jvp", "transpose", "batch"};
+
+// Columns as wide as their widest cell, and no blanks at the ends of lines.
 std::string ops_text(const std::vector<Row>& rows, const std::vector<std::string>& columns) {
-  std::ostringstream out;
-  const auto cell = [&out](std::string_view text, std::size_t width) {
-    out << text << std::string(text.size() < width ? width - text.size() : 1, ' ');
-  };
-  cell("primitive", 24);
-  cell("jvp", 10);
-  cell("transpose", 11);
-  cell("batch", 7);
-  for (const std::string& column : columns) cell(column, 48);
-  out << '\n';
+  std::vector<std::vector<std::string_view>> lines(1);
+  lines[0].assign(std::begin(fixed_columns), std::end(fixed_columns));
+  lines[0].insert(lines[0].end(), columns.begin(), columns.end());
   for (const Row& row : rows) {
-    cell(row.name, 24);
-    cell(row.jvp, 10);
-    cell(row.transpose, 11);
-    cell(row.batch, 7);
-    for (const std::string& kernel : row.kernels) cell(kernel, 48);
-    out << '\n';
+    lines.push_back({row.name, row.jvp, row.transpose, row.batch});
+    lines.back().insert(lines.back().end(), row.kernels.begin(), row.kernels.end());
+  }
+  std::vector<std::size_t> widths(lines[0].size(), 0);
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::ostringstream out;
+  for (const auto& line : lines) {
+    std::string text;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      text += line[i];
+      text.append(widths[i] + 2 - line[i].size(), ' ');
+    }
+    text.resize(text.find_last_not_of(' ') + 1);
+    out << text << '\n';
   }
   return std::move(out).str();
 }
 
 std::string ops_markdown(const std::vector<Row>& rows, const std::vector<std::string>& columns) {
   std::ostringstream out;
-  out << "| primitive | jvp | transpose | batch |";
+  out << '|';
+  for (const std::string_view column : fixed_columns) out << ' ' << column << " |";
   for (const std::string& column : columns) out << ' ' << column << " |";
   out << "\n|---|---|---|---|";
   for (std::size_t i = 0; i < columns.size(); ++i) out << "---|";
@@ -143,6 +86,14 @@ std::string ops_markdown(const std::vector<Row>& rows, const std::vector<std::st
   return std::move(out).str();
 }
 
+// ["f32", "f64"] of "f32 f64".
+std::string json_words(std::string_view words) {
+  std::string text = "[";
+  std::istringstream in{std::string(words)};
+  for (std::string word; in >> word;) text += (text.size() > 1 ? ", " : "") + json_string(word);
+  return text + "]";
+}
+
 std::string ops_json(const std::vector<Row>& rows, const std::vector<std::string>& columns) {
   std::ostringstream out;
   out << "[";
@@ -151,9 +102,8 @@ std::string ops_json(const std::vector<Row>& rows, const std::vector<std::string
     out << (i == 0 ? "\n" : ",\n") << " {\"primitive\": " << json_string(row.name)
         << ", \"jvp\": " << json_string(row.jvp) << ", \"transpose\": " << json_string(row.transpose)
         << ", \"batch\": " << json_string(row.batch) << ", \"kernels\": {";
-    for (std::size_t k = 0; k < columns.size(); ++k) {
-      out << (k == 0 ? "" : ", ") << json_string(columns[k]) << ": " << json_string(row.kernels[k]);
-    }
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      out << (k == 0 ? "" : ", ") << json_string(columns[k]) << ": " << json_words(row.kernels[k]);
     out << "}}";
   }
   out << "]\n";

@@ -1,0 +1,177 @@
+// job.cpp - files held against the graph: names, types, and the axis of --batched.
+#include "cli/job.hpp"
+
+#include <ostream>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::invalid_argument, message); }
+
+Type with_axis(Type type, std::int64_t size) {
+  Shape shape{size};
+  shape.insert(shape.end(), type.shape().begin(), type.shape().end());
+  return type.with_shape(shape);
+}
+
+Names input_names(const Graph& graph) {
+  Names names;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) names.push_back(graph.input_name(i));
+  return names;
+}
+
+void require_type(const Tensor& tensor, Type type, const std::string& what) {
+  if (tensor.type() != type)
+    throw Error(ErrorKind::type, detail::str(what, ": expected ", type, ", got ", tensor.type()));
+}
+
+}  // namespace
+
+Job::Job(const Session& session)
+    : session_(session),
+      graph_(read_graph(session.arguments.graph_file, session.set)),
+      executor_(make_executor(session)) {
+  if (!graph_.externals().empty()) {
+    refuse(detail::str(shown_path(session.arguments.graph_file),
+                       ": expected a graph without externals, got one with ", graph_.externals().size(),
+                       " (dump it together with the graph that defines them)"));
+  }
+  for (const std::size_t position : positions("--wrt", wrt())) {
+    const Type type = graph_.type(graph_.inputs()[position]);
+    if (!is_inexact(type.dtype())) {
+      refuse(detail::str("--wrt: expected floating or complex inputs, got \"", graph_.input_name(position),
+                         "\" of type ", type));
+    }
+  }
+  batched_.assign(graph_.inputs().size(), false);
+  const std::string& file = *session.arguments.inputs_file;
+  const auto by_input = by_position(read_named_tensors(file), file);
+  find_batch(by_input);
+  for (std::size_t i = 0; i < by_input.size(); ++i) {
+    const std::string what = detail::str(shown_path(file), ": input \"", graph_.input_name(i), '"');
+    if (!by_input[i]) refuse(detail::str(what, ": expected a tensor of type ", input_type(i), ", got none"));
+    require_type(*by_input[i], input_type(i), what);
+    tensors_.push_back(*by_input[i]);
+  }
+}
+
+void Job::add_tangents() {
+  const std::string& file = *session_.arguments.tangents_file;
+  const auto given = by_position(read_named_tensors(file), file);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Type type = graph_.type(graph_.inputs()[i]);
+    const std::string what = detail::str(shown_path(file), ": tangent of \"", graph_.input_name(i), '"');
+    if (!is_inexact(type.dtype())) {
+      if (given[i]) {
+        refuse(detail::str(what, ": expected none, the input of type ", type,
+                           " is not differentiable, got a tensor"));
+      }
+      continue;
+    }
+    if (given[i]) require_type(*given[i], input_type(i), what);
+    tensors_.push_back(given[i] ? *given[i] : Tensor::zeros(input_type(i)));
+    carried_.push_back(batched_[i]);
+  }
+}
+
+void Job::add_cotangents() {
+  const std::string& file = *session_.arguments.cotangents_file;
+  const auto given = read_tensor_list(file);
+  if (given.size() != graph_.outputs().size()) {
+    refuse(detail::str(shown_path(file), ": expected ", graph_.outputs().size(),
+                       " cotangents, one per output (null: none), got ", given.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Type type = graph_.type(graph_.outputs()[i]);
+    const std::string what = detail::str(shown_path(file), ": cotangent ", i);
+    if (!is_inexact(type.dtype())) {
+      if (given[i]) {
+        refuse(detail::str(what, ": expected null, the output of type ", type,
+                           " is not differentiable, got a tensor"));
+      }
+      continue;
+    }
+    const Type expected = is_batched() ? with_axis(type, size_) : type;
+    if (given[i]) require_type(*given[i], expected, what);
+    tensors_.push_back(given[i] ? *given[i] : Tensor::zeros(expected));
+    carried_.push_back(is_batched());
+  }
+}
+
+std::vector<Tensor> Job::run(const Graph& graph) const {
+  return in_file(session_.arguments.graph_file, [&] {
+    if (!is_batched()) return executor_->run(graph, std::span<const Tensor>(tensors_));
+    BatchOptions options;
+    options.inputs = batched_;
+    options.inputs->insert(options.inputs->end(), carried_.begin(), carried_.end());
+    return executor_->run(batch(graph, size_, options).graph, std::span<const Tensor>(tensors_));
+  });
+}
+
+JsonObject Job::outputs_of(const std::vector<Tensor>& results) const {
+  JsonObject object;
+  const auto end = results.begin() + static_cast<std::ptrdiff_t>(graph_.outputs().size());
+  object.list("outputs", {results.begin(), end});
+  return object;
+}
+
+int Job::print(const JsonObject& object) const {
+  session_.out << object.text();
+  return 0;
+}
+
+Type Job::input_type(std::size_t position) const {
+  const Type type = graph_.type(graph_.inputs()[position]);
+  return batched_[position] ? with_axis(type, size_) : type;
+}
+
+std::vector<std::size_t> Job::positions(std::string_view option, const Names& names) const {
+  std::vector<std::size_t> found;
+  std::vector<bool> seen(graph_.inputs().size(), false);
+  for (const std::string& name : names) {
+    const auto position = graph_.find_input(name);
+    if (!position) {
+      refuse(detail::str(option, ": expected names of inputs, ", detail::list(input_names(graph_)),
+                         ", got \"", name, '"'));
+    }
+    if (seen[*position]) refuse(detail::str(option, ": expected each input once, got \"", name, "\" twice"));
+    seen[*position] = true;
+    found.push_back(*position);
+  }
+  return found;
+}
+
+std::vector<std::optional<Tensor>> Job::by_position(const NamedTensors& given,
+                                                    const std::string& file) const {
+  std::vector<std::optional<Tensor>> tensors(graph_.inputs().size());
+  for (const auto& [name, tensor] : given) {
+    const auto position = graph_.find_input(name);
+    if (!position) {
+      refuse(detail::str(shown_path(file), ": expected names of inputs, ", detail::list(input_names(graph_)),
+                         ", got ", json_string(name)));
+    }
+    tensors[*position] = tensor;
+  }
+  return tensors;
+}
+
+void Job::find_batch(const std::vector<std::optional<Tensor>>& by_input) {
+  if (!is_batched()) return;
+  std::optional<std::int64_t> size;
+  for (const std::size_t position : positions("--batched", *session_.arguments.batched)) {
+    const auto& tensor = by_input[position];
+    if (tensor && (tensor->rank() == 0 || (size && tensor->dim(0) != *size))) {
+      throw Error(
+          ErrorKind::type,
+          detail::str("--batched: expected input \"", graph_.input_name(position), "\" with a leading axis",
+                      size ? detail::str(" of ", *size) : std::string(), ", got ", tensor->type()));
+    }
+    batched_[position] = true;
+    if (tensor) size = tensor->dim(0);
+  }
+  size_ = size.value_or(0);
+}
+
+}  // namespace tidu::cli

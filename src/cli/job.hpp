@@ -1,0 +1,67 @@
+// job.hpp - the graph and the tensors of a command line, read and checked against one another, so that
+// messages speak of files, options and names before anything is derived or run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/io.hpp"
+#include "tidu/linearize/transforms.hpp"
+
+namespace tidu::cli {
+
+class Job {
+ public:
+  /// Reads the graph and its inputs, one of the right type for each. Throws Error (dump, invalid_argument,
+  /// type), which names the file or the option that is wrong.
+  explicit Job(const Session& session);
+
+  const Graph& graph() const { return graph_; }
+  const Executor& executor() const { return *executor_; }
+  /// For the inputs of the graph, then what was added.
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  /// The inputs that --wrt names; empty when it is not given. Checked: known, floating or complex, no two
+  /// equal.
+  Names wrt() const { return session_.arguments.wrt.value_or(Names{}); }
+
+  /// Adds the tangents of the floating and complex inputs, zero where T.json has none.
+  void add_tangents();
+  /// Adds the cotangents of the floating and complex outputs, zero where C.json has null.
+  void add_cotangents();
+
+  /// What `derive` gives for the graph; its errors name the graph's file.
+  template <class Derive>
+  auto derive(Derive&& derive) const {
+    return in_file(session_.arguments.graph_file, [&] { return derive(graph_); });
+  }
+  /// Runs a graph whose inputs are those of the dump, then what was added; mapped over the leading axis with
+  /// --batched.
+  std::vector<Tensor> run(const Graph& graph) const;
+
+  /// {"outputs": ...} of the first results; the command's other keys are added to it.
+  JsonObject outputs_of(const std::vector<Tensor>& results) const;
+  int print(const JsonObject& object) const;
+
+ private:
+  bool is_batched() const { return session_.arguments.batched.has_value(); }
+  Type input_type(std::size_t position) const;
+  /// The inputs that an option names, each once.
+  std::vector<std::size_t> positions(std::string_view option, const Names& names) const;
+  std::vector<std::optional<Tensor>> by_position(const NamedTensors& given, const std::string& file) const;
+  void find_batch(const std::vector<std::optional<Tensor>>& by_input);
+
+  const Session& session_;
+  Graph graph_;
+  std::shared_ptr<const Executor> executor_;
+  std::vector<Tensor> tensors_;
+  std::vector<bool> batched_;  // by input of graph_
+  std::vector<bool> carried_;  // by input that was added: does it carry the axis?
+  std::int64_t size_ = 0;      // extent of the axis
+};
+
+}  // namespace tidu::cli
