@@ -1,8 +1,8 @@
 // Products: this library's beside Eigen's, OpenBLAS', BLIS' and oneDNN's. Rows are
 // gemm/<dtype>/<shape>/<threads>/<library>, a shape being n or m x n x k, with _ta and _tb for transposed
-// operands. What counts is the counter GFLOP/s, that of the fastest repetition: other processes disturb a
-// mean. The libraries are opened at run time, each in a scope of its own, as OpenBLAS and BLIS export the
-// same names; one that is not installed has no rows.
+// operands; `own` is our own kernels where `tidu` may take oneDNN. What counts is the counter GFLOP/s, that
+// of the fastest repetition: other processes disturb a mean. The libraries are opened at run time, each in a
+// scope of its own, as OpenBLAS and BLIS export the same names; one that is not installed has no rows.
 //
 // Two threads of an OpenMP library may share a processor unless OMP_PROC_BIND=true and OMP_PLACES=cores say
 // otherwise, and with them set all other threads of the process stay on one processor: measure oneDNN, BLIS
@@ -26,6 +26,7 @@
 namespace {
 
 using tidu::cpu_detail::GemmCall;
+using tidu::cpu_detail::GemmIsa;
 using tidu::cpu_detail::GemmPlan;
 using tidu::cpu_detail::GemmType;
 using Index = std::int64_t;
@@ -102,6 +103,10 @@ std::vector<Library> open_libraries() {
                          return [plan = GemmPlan(g, threads)](const void* a, const void* b, void* c) {
                            plan.run(a, b, c);
                          };
+                       }});
+  libraries.push_back({"own", has_f32, [](const GemmCall& g, int threads) -> Run {
+                         return [plan = GemmPlan(g, threads, GemmIsa::avx512)](
+                                    const void* a, const void* b, void* c) { plan.run(a, b, c); };
                        }});
   libraries.push_back({"eigen", has_all, [](const GemmCall& g, int threads) -> Run {
                          tidu::bench::eigen_threads(threads);

@@ -1,22 +1,20 @@
-// Planning of products, the choice of code for this CPU, and the threads. The kernels are in
-// gemm_kernels.hpp, what was measured in docs/products.md.
+// Planning of products, the choice of code for this CPU, and the cut into pieces for threads. The kernels are
+// in gemm_kernels.hpp, what was measured in docs/products.md.
 //
-// Invariants: a piece writes a part of C that no other piece writes; what a piece computes does not depend on
-// how the product was cut, so any number of threads gives the same bits, and a pool that is busy may be
-// passed by.
+// Invariants: a piece writes a part of C that no other piece writes; what is computed does not depend on the
+// number of threads. Our kernels give the same bits however the product is cut; oneDNN does not, so there the
+// cut depends on the sizes and the machine alone.
 #include "cpu/gemm.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <limits>
-#include <mutex>
+#include <exception>
 #include <new>
 #include <string>
-#include <thread>
 
-#include <sched.h>
-#include <unistd.h>
+#include "cpu/gemm_onednn.hpp"
+#include "cpu/parallel.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -149,132 +147,29 @@ std::pair<Index, Index> part_of(Index size, Index unit, int index, int parts) {
   return {boundary(index), boundary(index + 1)};
 }
 
-/// The columns of C in 128 bytes: two cache lines, a tile's width with AVX-512.
-Index column_unit(GemmType type) { return 128 / gemm_element_size(type); }
+/// A tile's height with AVX-512; its width is 128 bytes, two cache lines.
 constexpr Index kRowUnit = 14;
 
 /// Multiply-adds of real numbers that repay another thread (about 1.5 microseconds of AVX-512).
 constexpr double kLeastWork = 128 * 1024;
-
-// ---- the pool
-// ------------------------------------------------------------------------------------------------------------------
-
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-/// Threads that help the one that runs a product. Work is one word: (generation, pieces, next piece); whoever
-/// raises `next` owns that piece, and the job it belongs to cannot end before the piece is done. Helpers spin
-/// for some 20 microseconds, then sleep. A pool lives until the process ends.
-class Pool {
- public:
-  static Pool& get() {
-    static Pool* const pool = new Pool;
-    return *pool;
-  }
-
-  /// Runs the pieces on this thread and on helpers; false, with nothing done, if another thread's product
-  /// occupies the pool or the pool was left behind by a fork.
-  bool run(const GemmPlan& plan, const void* a, const void* b, void* c) {
-    std::unique_lock lock(busy_, std::try_to_lock);
-    if (!lock.owns_lock() || process_ != getpid()) return false;
-    const int pieces = plan.pieces();
-    start_helpers(pieces - 1);
-    plan_ = &plan;
-    a_ = a;
-    b_ = b;
-    c_ = c;
-    caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
-    failed_.store(false, std::memory_order_relaxed);
-    done_.store(0, std::memory_order_relaxed);
-    generation_ = (generation_ + 1) & 0xffffffffu;
-    work_.store(generation_ << 32 | static_cast<std::uint64_t>(pieces) << 16, std::memory_order_seq_cst);
-    work_.notify_all();
-    while (take_piece()) {
-    }
-    for (int spins = 0; done_.load(std::memory_order_acquire) < pieces; ++spins) {
-      if (spins < 20000) {
-        relax();
-      } else {
-        std::this_thread::yield();
-      }
-    }
-    if (failed_.load(std::memory_order_relaxed)) throw std::bad_alloc();
-    return true;
-  }
-
- private:
-  void start_helpers(int wanted) {
-    try {
-      for (; helpers_ < wanted; ++helpers_) std::thread([this] { help(); }).detach();
-    } catch (const std::system_error&) {
-      // No more threads to be had: the pieces run on those that there are.
-    }
-  }
-
-  static bool has_piece(std::uint64_t work) { return (work & 0xffff) < (work >> 16 & 0xffff); }
-
-  bool take_piece() {
-    std::uint64_t work = work_.load(std::memory_order_acquire);
-    do {
-      if (!has_piece(work)) return false;
-    } while (
-        !work_.compare_exchange_weak(work, work + 1, std::memory_order_acq_rel, std::memory_order_acquire));
-    try {
-      plan_->run_piece(static_cast<int>(work & 0xffff), a_, b_, c_);
-    } catch (const std::bad_alloc&) {
-      failed_.store(true, std::memory_order_relaxed);
-    }
-    done_.fetch_add(1, std::memory_order_acq_rel);
-    return true;
-  }
-
-  /// A woken thread starts on the processor of the one that woke it and may share it for long. Helpers leave
-  /// it, to any other of those they were allowed at their start.
-  void leave_caller(const cpu_set_t& allowed) const {
-    const int here = sched_getcpu();
-    if (here < 0 || here >= CPU_SETSIZE || here != caller_cpu_.load(std::memory_order_relaxed)) return;
-    cpu_set_t others = allowed;
-    CPU_CLR(static_cast<std::size_t>(here), &others);
-    if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
-  }
-
-  [[noreturn]] void help() {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    sched_getaffinity(0, sizeof allowed, &allowed);
-    for (;;) {
-      leave_caller(allowed);
-      for (int spins = 0; spins < 500; ++spins) {
-        if (take_piece()) spins = 0;
-        relax();
-      }
-      const std::uint64_t work = work_.load(std::memory_order_acquire);
-      if (!has_piece(work)) work_.wait(work, std::memory_order_acquire);
-    }
-  }
-
-  std::mutex busy_;
-  const pid_t process_ = getpid();
-  int helpers_ = 0;
-  std::uint64_t generation_ = 0;
-  alignas(64) std::atomic<std::uint64_t> work_{0};
-  alignas(64) std::atomic<int> done_{0};
-  std::atomic<bool> failed_{false};
-  std::atomic<int> caller_cpu_{-1};
-  const GemmPlan* plan_ = nullptr;
-  const void* a_ = nullptr;
-  const void* b_ = nullptr;
-  void* c_ = nullptr;
-};
 
 }  // namespace
 
 std::int64_t gemm_element_size(GemmType type) noexcept {
   constexpr std::int64_t sizes[6] = {4, 8, 8, 16, 4, 8};
   return sizes[static_cast<std::size_t>(type)];
+}
+
+GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, GemmIsa::avx512) {
+  if (call_.batch == 0 || !onednn::is_faster(call_)) return;
+  const onednn::Cut cut = onednn::cut(call_);
+  kernel_ = onednn::product;
+  threads_ = std::max(threads, 1);
+  row_unit_ = cut.row_unit;
+  column_unit_ = cut.column_unit;
+  row_pieces_ = cut.row_pieces;
+  column_pieces_ = cut.column_pieces;
+  batch_pieces_ = static_cast<int>(std::min<Index>(call_.batch, 4096));
 }
 
 GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call) {
@@ -309,20 +204,22 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
   int wanted = static_cast<int>(std::min({work / kLeastWork, static_cast<double>(threads), 4096.0}));
+  threads_ = std::max(wanted, 1);
   if (call_.batch >= wanted) {
     batch_pieces_ = std::max(wanted, 1);
     return;
   }
-  const Index unit = column_unit(call_.type);
+  row_unit_ = kRowUnit;
+  column_unit_ = 128 / gemm_element_size(call_.type);
   for (int factor = 2; wanted > 1;) {
     if (wanted % factor != 0) {
       ++factor;
       continue;
     }
     wanted /= factor;
-    const Index columns = (call_.n + unit - 1) / unit / (column_pieces_ * factor);
-    const Index rows = (call_.m + kRowUnit - 1) / kRowUnit / (row_pieces_ * factor);
-    if (columns * unit >= rows * kRowUnit && columns > 0) {
+    const Index columns = (call_.n + column_unit_ - 1) / column_unit_ / (column_pieces_ * factor);
+    const Index rows = (call_.m + row_unit_ - 1) / row_unit_ / (row_pieces_ * factor);
+    if (columns * column_unit_ >= rows * row_unit_ && columns > 0) {
       column_pieces_ *= factor;
     } else if (rows > 0) {
       row_pieces_ *= factor;
@@ -335,31 +232,47 @@ void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const
   const auto [batch_begin, batch_end] = part_of(call_.batch, 1, index % batch_pieces_, batch_pieces_);
   index /= batch_pieces_;
   const auto [row_begin, row_end] =
-      part_of(call_.m, row_pieces_ == 1 ? call_.m : kRowUnit, index % row_pieces_, row_pieces_);
+      part_of(call_.m, row_pieces_ == 1 ? call_.m : row_unit_, index % row_pieces_, row_pieces_);
   index /= row_pieces_;
   const auto [column_begin, column_end] =
-      part_of(call_.n, column_pieces_ == 1 ? call_.n : column_unit(call_.type), index, column_pieces_);
+      part_of(call_.n, column_pieces_ == 1 ? call_.n : column_unit_, index, column_pieces_);
   const GemmRange range{batch_begin, batch_end, row_begin, row_end, column_begin, column_end};
   kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, c);
 }
 
 void GemmPlan::run(const void* a, const void* b, void* c) const {
   const int count = pieces();
-  if (count == 1) {
-    if (call_.batch == 0) return;
-    const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
-    kernel_(call_, all, swapped_ ? b : a, swapped_ ? a : b, c);
+  if (threads_ == 1 || count == 1) {
+    for (int i = 0; i < count; ++i) run_piece(i, a, b, c);
     return;
   }
-  if (Pool::get().run(*this, a, b, c)) return;
-  for (int i = 0; i < count; ++i) run_piece(i, a, b, c);
+  struct Context {
+    const GemmPlan& plan;
+    const void *a, *b;
+    void* c;
+    std::atomic<bool> failed{false};
+    std::exception_ptr error;
+  } context{*this, a, b, c, {}, {}};
+  run_pieces(
+      threads_, count,
+      [](void* untyped, std::int64_t piece) {
+        Context& at = *static_cast<Context*>(untyped);
+        try {
+          at.plan.run_piece(static_cast<int>(piece), at.a, at.b, at.c);
+        } catch (...) {
+          if (!at.failed.exchange(true, std::memory_order_relaxed)) at.error = std::current_exception();
+        }
+      },
+      &context);
+  if (context.error) std::rethrow_exception(context.error);
 }
 
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {
   GemmPlan(call, threads).run(a, b, c);
 }
 
-const char* gemm_library(const GemmCall&, int) noexcept {
+const char* gemm_library(const GemmCall& call, int) noexcept {
+  if (onednn::is_faster(call)) return "onednn";
   switch (choose_isa(GemmIsa::avx512)) {
     case GemmIsa::avx512: return "tidu/avx512";
     case GemmIsa::avx2: return "tidu/avx2";

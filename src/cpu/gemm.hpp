@@ -1,10 +1,10 @@
-// Matrix products on the CPU: C = op(A) op(B), dense, row-major, batched, for six element types. Depends on
-// nothing else of the library.
+// Matrix products on the CPU: C = op(A) op(B), dense, row-major, batched, for six element types.
 //
-// A product is planned once (sizes checked, the code for this CPU and the split over threads chosen) and run
-// many times. Running allocates nothing but, once per thread, a packing buffer. The order of the sums depends
-// on the CPU's instruction set and on the sizes alone: results are equal to the last bit from run to run and
-// for any number of threads.
+// A product is planned once (sizes checked, the code for this CPU and the cut into pieces chosen) and run
+// many times. Our kernels allocate nothing but, once per thread, a packing buffer; oneDNN, which larger
+// products in f32 are left to where it was built in, allocates in each call. The order of the sums depends on
+// the machine and on the sizes alone: results are equal to the last bit from run to run and for any number of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -54,33 +54,37 @@ class GemmPlan {
  public:
   /// Throws GemmError for negative sizes, leading dimensions that are too short, members of C that overlap,
   /// and extents whose bytes exceed an int64. `threads` below 1 counts as 1; products too small to gain from
-  /// more threads take fewer. `isa` is the best instruction set to use, for tests; one that the CPU lacks
-  /// gives the next lower one.
-  GemmPlan(const GemmCall& call, int threads, GemmIsa isa = GemmIsa::avx512);
+  /// more threads take fewer.
+  GemmPlan(const GemmCall& call, int threads);
 
-  /// How many pieces the product is cut into, at most `threads`; 1 means that run() stays on the calling
-  /// thread.
+  /// The same with our own kernels, whatever the sizes, `isa` being the best instruction set to use; one that
+  /// the CPU lacks gives the next lower one. For tests and measurements.
+  GemmPlan(const GemmCall& call, int threads, GemmIsa isa);
+
+  /// How many pieces the product is cut into.
   [[nodiscard]] int pieces() const noexcept { return row_pieces_ * column_pieces_ * batch_pieces_; }
 
-  /// Computes piece `index` of pieces(). Pieces are of about the same work, write disjoint parts of C, and
-  /// may run at the same time.
+  /// Computes piece `index` of pieces(), on the calling thread. Pieces are of about the same work, write
+  /// disjoint parts of C, and may run at the same time.
   void run_piece(int index, const void* a, const void* b, void* c) const;
 
-  /// Computes the whole product; pieces beyond the first run on a small pool of threads of this layer,
-  /// started at first need. k == 0 writes zeros.
+  /// Computes the whole product, on this thread and at most threads - 1 helpers (run_pieces). k == 0 writes
+  /// zeros. Throws std::bad_alloc where there is no memory for packing.
   void run(const void* a, const void* b, void* c) const;
 
  private:
   GemmCall call_;
   GemmKernel kernel_ = nullptr;
   bool swapped_ = false;  // A and B change places
+  int threads_ = 1;
+  std::int64_t row_unit_ = 1, column_unit_ = 1;  // pieces begin at multiples of these
   int row_pieces_ = 1, column_pieces_ = 1, batch_pieces_ = 1;
 };
 
 /// Plans and runs: for products that occur once.
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads);
 
-/// The code that runs such a product on this CPU, for printing: "tidu/avx512", "tidu/avx2" or
+/// The code that runs such a product on this CPU, for printing: "onednn", "tidu/avx512", "tidu/avx2" or
 /// "tidu/baseline".
 [[nodiscard]] const char* gemm_library(const GemmCall& call, int threads) noexcept;
 

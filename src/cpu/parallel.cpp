@@ -1,31 +1,30 @@
-// parallel.cpp - the helpers of parallel loops: threads that are started at first need and sleep between
-// loops.
+// parallel.cpp - the helpers of parallel loops: threads that are started at first need and last as long as
+// the process.
 //
-// Invariants: one loop at a time has the helpers; pieces are claimed from one counter; a loop ends only when
-// every helper that looked at it has let go, so that its context may live on the caller's stack.
+// Invariants: one loop at a time has the helpers; a helper reads a loop only after it has taken one of the
+// loop's places; a loop ends only when all its places are withdrawn or were left again, so that its context
+// may live on the caller's stack. A helper that comes late, or that a fork left behind, is not waited for.
 #include "cpu/parallel.hpp"
+
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace tidu::cpu_detail {
 namespace {
 
-struct Loop {
-  void (*body)(void*, std::int64_t);
-  void* context;
-  std::int64_t pieces;
-  std::atomic<std::int64_t> next{0};
-  void work() {
-    for (std::int64_t piece = next.fetch_add(1); piece < pieces; piece = next.fetch_add(1))
-      body(context, piece);
-  }
-};
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Some 20 microseconds of waiting awake, which loops that follow one another closely take for less than the
+// waking of a thread.
+constexpr int spins_before_sleep = 500;
 
 class Helpers {
  public:
@@ -34,70 +33,106 @@ class Helpers {
     static Helpers* const helpers = new Helpers;
     return *helpers;
   }
-  bool run(int wanted, Loop& loop) {
-    const std::unique_lock<std::mutex> owner(owner_, std::try_to_lock);
-    if (!owner.owns_lock()) return false;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      while (static_cast<int>(threads_.size()) < wanted && start()) {
+
+  // False, with nothing done, while another loop has the helpers.
+  bool run(int wanted, std::int64_t pieces, void (*body)(void*, std::int64_t), void* context) {
+    if (busy_.test_and_set(std::memory_order_acquire)) return false;
+    start(wanted);
+    body_ = body;
+    context_ = context;
+    pieces_ = pieces;
+    next_.store(0, std::memory_order_relaxed);
+    left_.store(0, std::memory_order_relaxed);
+    caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
+    places_.store(wanted, std::memory_order_release);
+    places_.notify_all();
+    work();
+    const int joined = wanted - places_.exchange(0, std::memory_order_acq_rel);
+    for (int spins = 0; left_.load(std::memory_order_acquire) < joined; ++spins) {
+      if (spins < 20000) {
+        relax();
+      } else {
+        std::this_thread::yield();
       }
-      loop_ = &loop;
-      places_ = wanted;
-      ++generation_;
     }
-    wake_.notify_all();
-    loop.work();
-    std::unique_lock<std::mutex> lock(mutex_);
-    loop_ = nullptr;
-    done_.wait(lock, [this] { return inside_ == 0; });
+    busy_.clear(std::memory_order_release);
     return true;
   }
 
  private:
-  bool start() {
+  void start(int wanted) {
     try {
-      threads_.emplace_back([this] { serve(); });
-      return true;
+      for (; started_ < wanted; ++started_) std::thread([this] { serve(); }).detach();
     } catch (const std::system_error&) {
-      return false;
-    }
-  }
-  void serve() {
-    std::uint64_t seen = 0;
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (true) {
-      wake_.wait(lock, [&] { return generation_ != seen && loop_ != nullptr; });
-      seen = generation_;
-      if (places_ == 0) continue;
-      --places_;
-      ++inside_;
-      Loop& loop = *loop_;
-      lock.unlock();
-      loop.work();
-      lock.lock();
-      if (--inside_ == 0) done_.notify_all();
+      return;  // no more threads to be had: those that there are do the work
     }
   }
 
-  std::mutex owner_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  Loop* loop_ = nullptr;
-  int places_ = 0;
-  int inside_ = 0;
-  std::uint64_t generation_ = 0;
-  std::vector<std::thread> threads_;
+  void work() {
+    const std::int64_t pieces = pieces_;
+    for (std::int64_t piece = next_.fetch_add(1, std::memory_order_relaxed); piece < pieces;
+         piece = next_.fetch_add(1, std::memory_order_relaxed)) {
+      body_(context_, piece);
+    }
+  }
+
+  bool join() {
+    int places = places_.load(std::memory_order_relaxed);
+    while (places > 0) {
+      if (places_.compare_exchange_weak(places, places - 1, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // A woken thread starts on the processor of the one that woke it and may share it for long. Helpers leave
+  // it, to any other of those they were allowed at their start.
+  void leave_caller(const cpu_set_t& allowed) const {
+    const int here = sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE || here != caller_cpu_.load(std::memory_order_relaxed)) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(static_cast<std::size_t>(here), &others);
+    if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
+  }
+
+  [[noreturn]] void serve() {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (;;) {
+      leave_caller(allowed);
+      for (int spins = 0; spins < spins_before_sleep; ++spins) {
+        if (join()) {
+          work();
+          left_.fetch_add(1, std::memory_order_release);
+          spins = 0;
+        }
+        relax();
+      }
+      places_.wait(0, std::memory_order_relaxed);
+    }
+  }
+
+  std::atomic_flag busy_;
+  int started_ = 0;
+  void (*body_)(void*, std::int64_t) = nullptr;
+  void* context_ = nullptr;
+  std::int64_t pieces_ = 0;
+  alignas(64) std::atomic<int> places_{0};
+  std::atomic<int> caller_cpu_{-1};
+  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<int> left_{0};
 };
 
 }  // namespace
 
 void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece),
                 void* context) {
-  Loop loop{body, context, pieces};
   const auto helpers = static_cast<int>(std::min<std::int64_t>(threads - 1, pieces - 1));
-  if (helpers > 0 && Helpers::get().run(helpers, loop)) return;
-  loop.work();
+  if (helpers > 0 && Helpers::get().run(helpers, pieces, body, context)) return;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) body(context, piece);
 }
 
 }  // namespace tidu::cpu_detail

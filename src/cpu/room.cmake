@@ -11,3 +11,38 @@ foreach(kernels unary binary comparison ternary convert transcendental constants
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${kernels}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math)
 endforeach()
+
+# Larger products in f32 are oneDNN's where it is found. tidu sets its number of OpenMP threads, so it has to be a build of oneDNN for
+# OpenMP whose runtime, GNU's, is linked beside it.
+set(onednn OFF)
+if(NOT TIDU_ONEDNN STREQUAL "OFF")
+  find_path(TIDU_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+  find_library(TIDU_ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(TIDU_ONEDNN_INCLUDE_DIR TIDU_ONEDNN_LIBRARY)
+  if(TIDU_ONEDNN_INCLUDE_DIR AND TIDU_ONEDNN_LIBRARY)
+    include(CheckCXXSourceCompiles)
+    set(CMAKE_REQUIRED_INCLUDES "${TIDU_ONEDNN_INCLUDE_DIR}")
+    set(CMAKE_REQUIRED_LIBRARIES "${TIDU_ONEDNN_LIBRARY}" gomp)
+    check_cxx_source_compiles("
+      #include <oneapi/dnnl/dnnl.h>
+      static_assert(DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP, \"\");
+      extern \"C\" void omp_set_num_threads(int);
+      int main() {
+        float x = 1;
+        omp_set_num_threads(1);
+        return dnnl_sgemm('N', 'N', 1, 1, 1, 1, &x, 1, &x, 1, 0, &x, 1);
+      }" TIDU_ONEDNN_WORKS)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    set(onednn "${TIDU_ONEDNN_WORKS}")
+  endif()
+endif()
+if(onednn)
+  target_compile_definitions(${target} PRIVATE TIDU_WITH_ONEDNN)
+  target_include_directories(${target} SYSTEM PRIVATE "${TIDU_ONEDNN_INCLUDE_DIR}")
+  target_link_libraries(${target} PRIVATE "${TIDU_ONEDNN_LIBRARY}" gomp)
+elseif(TIDU_ONEDNN STREQUAL "ON")
+  message(FATAL_ERROR "tidu: expected oneDNN (libdnnl-dev) built for GNU OpenMP, as TIDU_ONEDNN is ON; found none that links")
+elseif(NOT TIDU_ONEDNN STREQUAL "OFF")
+  message(STATUS "tidu: no oneDNN for GNU OpenMP here, so all products are by tidu's own kernels")
+endif()

@@ -37,3 +37,33 @@ TEST_CASE("four threads share one plan") {
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4, 0));
 }
+
+TEST_CASE("four threads multiply in f32, by oneDNN where it was built in") {
+  constexpr std::int64_t n = 200;
+  GemmCall g;
+  g.trans_a = true;
+  g.m = g.n = g.k = g.lda = g.ldb = g.ldc = n;
+  std::vector<float> a(n * n), b(n * n), expected(n * n);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = 0.1f * static_cast<float>(i * 7 % 23) - 1;
+    b[i] = 0.1f * static_cast<float>(i * 5 % 19) - 1;
+  }
+  const GemmPlan plan(g, 2);
+  std::vector<std::vector<float>> got(4, std::vector<float>(n * n));
+  std::vector<int> changed(4, 0);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      plan.run(a.data(), b.data(), got[t].data());
+      for (int repeat = 0; repeat < 30; ++repeat) {
+        std::vector<float> c(n * n, -1);
+        plan.run(a.data(), b.data(), c.data());
+        changed[t] += c != got[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  GemmPlan(g, 1).run(a.data(), b.data(), expected.data());
+  CHECK(changed == std::vector<int>(4, 0));
+  for (const std::vector<float>& c : got) CHECK(c == expected);
+}

@@ -1,0 +1,121 @@
+// The calls of oneDNN; without it, nothing is faster there.
+#include "cpu/gemm_onednn.hpp"
+
+#if defined(TIDU_WITH_ONEDNN)
+
+#include <oneapi/dnnl/dnnl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+// Of the OpenMP runtime that oneDNN was built for. Declared here because a compiler's omp.h may belong to
+// another one.
+extern "C" {
+int omp_get_max_threads(void);
+void omp_set_num_threads(int count);
+}
+
+namespace tidu::cpu_detail::onednn {
+namespace {
+
+using Index = std::int64_t;
+
+/// The number of OpenMP threads that calls from this thread, and from no other, may use: 1 while this lives.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+constexpr double kLeastWork = 1 << 22;       // multiply-adds of a product
+constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
+constexpr Index kLeastPieceRows = 48, kLeastPieceColumns = 64;
+
+double work_of(const GemmCall& g) {
+  return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+}
+
+/// The processors of the machine, whether or not this process may use them: one number for all runs.
+int processors() {
+  static const int count = static_cast<int>(std::clamp(sysconf(_SC_NPROCESSORS_CONF), 1L, 256L));
+  return count;
+}
+
+}  // namespace
+
+bool is_faster(const GemmCall& g) noexcept {
+  const Index least_rows = !g.trans_a ? 2 : g.trans_b ? 64 : 16;
+  return g.type == GemmType::f32 && g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
+}
+
+Cut cut(const GemmCall& g) noexcept {
+  Cut cut;
+  cut.row_unit = 8;
+  cut.column_unit = 48;
+  const double wanted = std::min(static_cast<double>(processors()) / static_cast<double>(g.batch),
+                                 work_of(g) / kLeastPieceWork);
+  while (cut.row_pieces * cut.column_pieces < wanted) {
+    const Index rows = g.m / (2 * cut.row_pieces);
+    const Index columns = g.n / (2 * cut.column_pieces);
+    // Few rows cost more than few columns do, as each piece packs its columns of B.
+    if (rows >= kLeastPieceRows && 3 * rows >= columns) {
+      cut.row_pieces *= 2;
+    } else if (columns >= kLeastPieceColumns) {
+      cut.column_pieces *= 2;
+    } else if (rows >= kLeastPieceRows) {
+      cut.row_pieces *= 2;
+    } else {
+      break;
+    }
+  }
+  return cut;
+}
+
+void product(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
+  const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
+  if (rows <= 0 || columns <= 0) return;
+  // A matrix of one row needs no leading dimension, but oneDNN looks at it.
+  const Index lda = std::max(g.lda, g.trans_a ? g.m : g.k);
+  const Index ldb = std::max(g.ldb, g.trans_b ? g.k : g.n);
+  const OneThread one_thread;
+  for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+    const float* aq = static_cast<const float*>(a) + q * g.stride_a + range.row_begin * (g.trans_a ? 1 : lda);
+    const float* bq =
+        static_cast<const float*>(b) + q * g.stride_b + range.column_begin * (g.trans_b ? ldb : 1);
+    float* cq = static_cast<float*>(c) + q * g.stride_c + range.row_begin * g.ldc + range.column_begin;
+    const dnnl_status_t status = dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', rows, columns, g.k,
+                                            1.0f, aq, lda, bq, ldb, 0.0f, cq, std::max(g.ldc, columns));
+    if (status == dnnl_out_of_memory) throw std::bad_alloc();
+    if (status != dnnl_success) {
+      throw GemmError("[gemm] expected dnnl_sgemm to succeed, got its status " +
+                      std::to_string(static_cast<int>(status)));
+    }
+  }
+}
+
+}  // namespace tidu::cpu_detail::onednn
+
+#else
+
+namespace tidu::cpu_detail::onednn {
+
+bool is_faster(const GemmCall&) noexcept { return false; }
+
+Cut cut(const GemmCall&) noexcept { return Cut(); }
+
+void product(const GemmCall&, const GemmRange&, const void*, const void*, void*) {}
+
+}  // namespace tidu::cpu_detail::onednn
+
+#endif
