@@ -69,10 +69,12 @@ class Loader {
   std::unordered_map<std::string_view, Op> plain_ops_;
   detail::ReadGraph read_graph_;
   std::vector<ValueId> operands_;
+  std::string_view where_;  // of the operation that is being read
 };
 
 void Loader::raise_at(const Error& error, std::string_view what, std::size_t index) const {
-  const std::string place = str("\n  in ", what, ' ', index, " of \"", detail::shortened(name_), '"');
+  std::string place = str("\n  in ", what, ' ', index, " of \"", detail::shortened(name_), '"');
+  if (what == "operation" && !where_.empty()) place += str(", ", detail::shortened(where_));
   error.with_message(error.what() + place)->raise();
 }
 
@@ -241,6 +243,7 @@ void Loader::read_operation(Index node) {
     if (members[i] == absent) fail(str("expected an operation to have \"", names[i], "\", got none"));
   }
   const auto [name, inputs, outputs, attributes, role, origin, where] = members;
+  where_ = where != absent ? tape_.expect_string(where, "\"where\"") : std::string_view();
   const Op op = find_op(name, attributes);
   tape_.expect(inputs, Kind::array, "\"inputs\"");
   tape_.expect(outputs, Kind::array, "\"outputs\"");
@@ -265,9 +268,8 @@ void Loader::read_operation(Index node) {
     extra.origin = static_cast<std::uint32_t>(from);
   }
   if (where != absent) {
-    const std::string_view text = tape_.expect_string(where, "\"where\"");
-    if (text.empty()) fail("expected \"where\" to be \"file:line\", got an empty string");
-    extra.where = builder_->intern_where(text);
+    if (where_.empty()) fail("expected \"where\" to be \"file:line\", got an empty string");
+    extra.where = builder_->intern_where(where_);
   }
   define_results(outputs, builder_->add(op.record(), operands_, extra), op);
 }
