@@ -129,10 +129,10 @@ class Case {
   }
 
   void compare_members(const json& got, const json& want, const std::string& what) const {
-    for (const auto& [name, tensor] : want.items()) {
-      INFO(what, " of ", name);
-      REQUIRE(got.contains(name));
-      CHECK(difference(got[name], tensor, rtol_) == "");
+    for (const auto& item : want.items()) {
+      INFO(what, " of ", item.key());
+      REQUIRE(got.contains(item.key()));
+      CHECK(difference(got[item.key()], item.value(), rtol_) == "");
     }
   }
 
