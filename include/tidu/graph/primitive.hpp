@@ -33,8 +33,8 @@ enum class Trait : std::uint32_t {
   barrier = 1U << 6,      ///< keeps what passes through apart from what does not
   holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule puts another operation in the place of
                           ///< the primal one, whose results it does not see
-  inexact = 1U << 8,   ///< takes floating or complex operands only
-  additive = 1U << 9,  ///< the set's sum of two values of one type
+  inexact = 1U << 8,      ///< takes floating or complex operands only
+  additive = 1U << 9,     ///< the set's sum of two values of one type
   view =
       1U
       << 11,  ///< result i has the elements of operand i in the same row-major order and dtype: no work to do

@@ -28,8 +28,8 @@ class PrimitiveSet {
     /// along and settles them where they meet.
     const Primitive* neg = nullptr;
     const Primitive* sub = nullptr;
-    Zeros zeros = nullptr;           ///< the zeros that a caller asks to see
-    Zeros ones = nullptr;            ///< likewise: the seed of a scalar output
+    Zeros zeros = nullptr;  ///< the zeros that a caller asks to see
+    Zeros ones = nullptr;   ///< likewise: the seed of a scalar output
     /// x repeated over a new leading axis of extent `size`.
     Value (*broadcast)(Value x, std::int64_t size) = nullptr;
     /// Of shape [rows] + type.shape(): row offset + i is one at element i of `type` (row-major) and zero
