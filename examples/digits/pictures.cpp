@@ -123,7 +123,8 @@ void draw_digit(Svg& svg, double x, double y, double size, std::span<const float
   for (std::size_t i = 0; i < image.size(); ++i) {
     const int grey = 255 - static_cast<int>(std::lround(230 * image[i]));
     const std::string level = std::to_string(grey);
-    svg.rectangle(x + square * static_cast<double>(i % side), y + square * static_cast<double>(i / side),
+    const std::size_t row = i / side, column = i % side;
+    svg.rectangle(x + square * static_cast<double>(column), y + square * static_cast<double>(row),
                   square + 0.3, square + 0.3, "rgb(" + level + ',' + level + ',' + level + ')');
   }
   const bool right = taken_for == is;
@@ -184,9 +185,9 @@ std::string draw_digits(const Digits& digits, const std::string& model, const Ou
   Svg svg(left * 2 + columns * step_x - (step_x - size), 500);
   const auto draw = [&](const std::vector<std::size_t>& rows, double top) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      draw_digit(svg, left + step_x * static_cast<double>(i % columns),
-                 top + step_y * static_cast<double>(i / columns), size, digits.image(rows[i]),
-                 outcome.predictions[rows[i]], digits.labels[rows[i]]);
+      const std::size_t row = i / columns, column = i % columns;
+      draw_digit(svg, left + step_x * static_cast<double>(column), top + step_y * static_cast<double>(row),
+                 size, digits.image(rows[i]), outcome.predictions[rows[i]], digits.labels[rows[i]]);
     }
   };
   svg.text(left, 38,
