@@ -20,6 +20,12 @@ std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operan
   return hash;
 }
 
+ValueId home_of(std::span<const ValueId> operands) {
+  ValueId home = 0;
+  for (const ValueId id : operands) home = std::max(home, id);
+  return home;
+}
+
 }  // namespace
 
 struct GraphBuilder::Index {
@@ -43,20 +49,14 @@ struct GraphBuilder::Index {
   std::vector<Type> result_types;
   std::vector<ValueId> ids;
 
-  void enter(std::uint32_t operation, const OperationRecord& record, const ValueId* operands) {
-    next.push_back(no_index);
-    const std::span<const ValueId> ids_of(operands, record.num_inputs);
-    if (ids_of.empty()) {
-      spilled.emplace(hash_operation(record.op, ids_of), operation);
-      return;
-    }
-    const ValueId home = *std::max_element(ids_of.begin(), ids_of.end());
-    if (homes[home].length < longest_list) {
-      next.back() = homes[home].head;
+  void enter(std::uint32_t operation, const OpRecord* op, std::span<const ValueId> operands, ValueId home) {
+    if (!operands.empty() && homes[home].length < longest_list) {
+      next.push_back(homes[home].head);
       homes[home].head = operation;
       ++homes[home].length;
     } else {
-      spilled.emplace(hash_operation(record.op, ids_of), operation);
+      next.push_back(no_index);
+      spilled.emplace(hash_operation(op, operands), operation);
     }
   }
 
@@ -134,7 +134,9 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
     index.homes.assign(to.types.size(), Index::Home());
     index.next.reserve(to.operations.capacity());
     for (std::uint32_t i = 0; i < to.operations.size(); ++i) {
-      index.enter(i, to.operations[i], to.operands.data() + to.operations[i].first_input);
+      const OperationRecord& record = to.operations[i];
+      const std::span<const ValueId> operands(to.operands.data() + record.first_input, record.num_inputs);
+      index.enter(i, record.op, operands, home_of(operands));
     }
   }
   return builder;
@@ -303,16 +305,6 @@ ValueId GraphBuilder::find_equal(const OpRecord* op, std::span<const ValueId> op
   return no_index;
 }
 
-namespace {
-
-ValueId home_of(std::span<const ValueId> operands) {
-  ValueId home = 0;
-  for (const ValueId id : operands) home = std::max(home, id);
-  return home;
-}
-
-}  // namespace
-
 ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands, const Extra& extra) {
   const ValueId home = home_of(operands);
   if (options_.deduplicate && !op->primitive->has_trait(Trait::impure)) {
@@ -381,17 +373,7 @@ ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operan
   for (std::uint32_t slot = 0; slot < num_results; ++slot) {
     add_value(results[slot], ValueKey{detail::result_key(key, slot)}, index);
   }
-  if (options_.deduplicate) {
-    auto& lists = *index_;
-    if (!operands.empty() && lists.homes[home].length < longest_list) {
-      lists.next.push_back(lists.homes[home].head);
-      lists.homes[home].head = index;
-      ++lists.homes[home].length;
-    } else {
-      lists.next.push_back(no_index);
-      lists.spilled.emplace(hash_operation(op, operands), index);
-    }
-  }
+  if (options_.deduplicate) index_->enter(index, op, operands, home);
   return record.first_output;
 }
 
