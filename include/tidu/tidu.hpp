@@ -20,6 +20,7 @@
 #include <tidu/graph/memory.hpp>
 #include <tidu/graph/merge.hpp>
 #include <tidu/graph/op.hpp>
+#include <tidu/graph/pool.hpp>
 #include <tidu/graph/primitive.hpp>
 #include <tidu/graph/primitive_set.hpp>
 #include <tidu/graph/rules.hpp>

@@ -8,16 +8,10 @@
 #include <mutex>
 #include <utility>
 
+#include "graph/plain_memory.hpp"
+
 #ifdef __linux__
 #include <sys/mman.h>
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TIDU_PLAIN_MEMORY 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define TIDU_PLAIN_MEMORY 1
-#endif
 #endif
 
 namespace tidu {
