@@ -1,14 +1,56 @@
-// tensor.cpp - allocating, wrapping and viewing storage.
+// tensor.cpp - allocating, wrapping and viewing storage. The elements of a storage of ours begin where its
+// header ends; larger ones are aligned to 64 bytes within a block from operator new, as its aligned form
+// takes several times as long.
 #include "tidu/tensor/tensor.hpp"
 
 #include <cstring>
 #include <new>
 #include <utility>
 
+#include "tidu/graph/pool.hpp"
+
 namespace tidu {
 namespace {
 
-constexpr std::align_val_t alignment{64};
+using detail::TensorStorage;
+using Home = TensorStorage::Home;
+
+constexpr std::size_t header = sizeof(TensorStorage);
+static_assert(header == 16, "elements are aligned to 16 bytes");
+constexpr std::size_t alignment = 64;
+
+// The storage of memory that someone else keeps.
+struct ForeignStorage : TensorStorage {
+  explicit ForeignStorage(std::shared_ptr<const void> keeper) : owner(std::move(keeper)) {}
+  std::shared_ptr<const void> owner;
+};
+
+std::byte* elements_of(TensorStorage* storage) { return reinterpret_cast<std::byte*>(storage) + header; }
+
+// Throws std::bad_alloc.
+TensorStorage* make_storage(std::size_t bytes) {
+  if (bytes <= detail::pool_largest - header) {
+    auto* storage = ::new (detail::pool_allocate(header + bytes)) TensorStorage;
+    storage->place = static_cast<std::uint16_t>(header + bytes);
+    return storage;
+  }
+  constexpr std::size_t slack = alignment - header;  // operator new aligns to 16 bytes
+  static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= header);
+  auto* block = static_cast<std::byte*>(::operator new(header + slack + bytes));
+  const auto at = reinterpret_cast<std::uintptr_t>(block) + header;
+  const std::size_t before = (alignment - at % alignment) % alignment;
+  auto* storage = ::new (block + before) TensorStorage;
+  storage->home = Home::heap;
+  storage->place = static_cast<std::uint16_t>(before);
+  return storage;
+}
+
+TensorStorage* make_foreign(std::shared_ptr<const void> owner, bool read_only) {
+  auto* storage = new ForeignStorage(std::move(owner));
+  storage->home = Home::foreign;
+  storage->read_only = read_only;
+  return storage;
+}
 
 // Bytes that the start of an element must be a multiple of.
 std::size_t alignment_of(DType dtype) { return size_of(real_dtype(dtype)); }
@@ -37,35 +79,38 @@ void check_foreign(Type type, const void* data) {
 
 }  // namespace
 
-Tensor::Storage::~Storage() {
-  if (owned) ::operator delete(data, alignment);
+void detail::destroy(TensorStorage* storage) noexcept {
+  switch (storage->home) {
+    case Home::pool: return pool_deallocate(storage, storage->place);
+    case Home::heap: return ::operator delete(reinterpret_cast<std::byte*>(storage) - storage->place);
+    case Home::foreign: delete static_cast<ForeignStorage*>(storage); return;
+  }
 }
 
-Tensor::Tensor() : type_(DType::f64) {
-  static const Tensor empty{Type(DType::f64, {0})};
-  *this = empty;
+Type Tensor::no_elements_type() {
+  static const Type type(DType::f64, {0});
+  return type;
 }
 
 Tensor::Tensor(Type type) : type_(type) {
   try {
-    storage_ = std::make_shared<Storage>(nullptr, false, nullptr);
-    storage_->data = static_cast<std::byte*>(::operator new(type.bytes(), alignment));
-    storage_->owned = true;
+    storage_ = make_storage(type.bytes());
+    data_ = elements_of(storage_);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::out_of_memory,
                 detail::str("Tensor: expected ", type.bytes(), " bytes for ", type, ", got no memory"));
   }
 }
 
-Tensor::Tensor(const Literal& literal) : type_(literal.type()) {
-  // The literal's bytes are never written: the storage is read-only.
-  storage_ = std::make_shared<Storage>(const_cast<std::byte*>(literal.bytes()), true,
-                                       std::make_shared<const Literal>(literal));
-}
+// The literal's bytes are never written: the storage is read-only.
+Tensor::Tensor(const Literal& literal)
+    : type_(literal.type()),
+      storage_(make_foreign(std::make_shared<const Literal>(literal), true)),
+      data_(const_cast<std::byte*>(literal.bytes())) {}
 
 Tensor Tensor::zeros(Type type) {
   Tensor tensor(type);
-  if (type.bytes() != 0) std::memset(tensor.storage_->data, 0, type.bytes());
+  if (type.bytes() != 0) std::memset(tensor.data_, 0, type.bytes());
   return tensor;
 }
 
@@ -77,28 +122,19 @@ Tensor Tensor::copy_of(Type type, std::span<const std::byte> bytes) {
                     ", got ", bytes.size() / size_of(type.dtype()), " (", bytes.size(), " bytes)"));
   }
   Tensor tensor(type);
-  if (!bytes.empty()) std::memcpy(tensor.storage_->data, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(tensor.data_, bytes.data(), bytes.size());
   return tensor;
 }
 
 Tensor Tensor::wrap(Type type, void* data, std::shared_ptr<void> owner) {
   check_foreign(type, data);
-  return Tensor(type, std::make_shared<Storage>(static_cast<std::byte*>(data), false, std::move(owner)), 0);
+  return Tensor(type, make_foreign(std::move(owner), false), static_cast<std::byte*>(data));
 }
 
 Tensor Tensor::wrap(Type type, const void* data, std::shared_ptr<const void> owner) {
   check_foreign(type, data);
   auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));
-  return Tensor(type, std::make_shared<Storage>(bytes, true, std::move(owner)), 0);
-}
-
-std::byte* Tensor::mutable_bytes() {
-  if (storage_->read_only) {
-    throw Error(ErrorKind::invalid_argument, detail::str("Tensor: expected writable memory, got a read-only ",
-                                                         type_, " (clone it to write)"));
-  }
-  storage_->version.fetch_add(1, std::memory_order_relaxed);
-  return storage_->data + offset_;
+  return Tensor(type, make_foreign(std::move(owner), true), bytes);
 }
 
 std::complex<double> Tensor::at(std::int64_t index) const {
@@ -127,7 +163,7 @@ Tensor Tensor::reshaped(const Shape& shape) const {
     throw Error(ErrorKind::type, detail::str("Tensor::reshaped: expected a shape of ", size(),
                                              " elements for ", type_, ", got ", other));
   }
-  return Tensor(other, storage_, offset_);
+  return part(other, 0);
 }
 
 Tensor Tensor::view(Type type, std::size_t byte_offset) const {
@@ -141,7 +177,14 @@ Tensor Tensor::view(Type type, std::size_t byte_offset) const {
                 detail::str("Tensor::view: expected an offset aligned to ", alignment_of(type.dtype()),
                             " bytes for ", type, ", got ", byte_offset));
   }
-  return Tensor(type, storage_, offset_ + byte_offset);
+  return part(type, byte_offset);
+}
+
+Tensor Tensor::part(Type type, std::size_t byte_offset) const {
+  Tensor result(*this);
+  result.type_ = type;
+  result.data_ += byte_offset;
+  return result;
 }
 
 Tensor Tensor::clone() const { return copy_of(type_, {bytes(), num_bytes()}); }
@@ -152,10 +195,13 @@ void Tensor::wrong_element_type(std::size_t element_size) const {
                           " bytes each), got another C++ type (", element_size, " bytes each)"));
 }
 
-void Tensor::require_one_element() const {
-  if (size() != 1) {
-    throw Error(ErrorKind::invalid_argument, detail::str("Tensor::item: expected one element, got ", type_));
-  }
+void Tensor::refuse_writing() const {
+  throw Error(ErrorKind::invalid_argument, detail::str("Tensor: expected writable memory, got a read-only ",
+                                                       type_, " (clone it to write)"));
+}
+
+void Tensor::refuse_item() const {
+  throw Error(ErrorKind::invalid_argument, detail::str("Tensor::item: expected one element, got ", type_));
 }
 
 }  // namespace tidu

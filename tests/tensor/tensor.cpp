@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <Eigen/Core>
+#include <cstring>
+#include <type_traits>
+#include <vector>
 
 #include "tidu/eigen.hpp"
 
@@ -24,14 +27,13 @@ ErrorKind kind_of(Body&& body) {
 
 }  // namespace
 
-TEST_CASE("a tensor holds elements in row-major order, aligned to 64 bytes") {
+TEST_CASE("a tensor holds elements in row-major order") {
   const Tensor x = Tensor::from<double>({2, 3}, {1, 2, 3, 4, 5, 6});
   CHECK(to_string(x.type()) == "f64[2,3]");
   CHECK(x.size() == 6);
   CHECK(x.num_bytes() == 48);
   CHECK(x.data<double>()[4] == 5.0);
   CHECK(x.at(5) == 6.0);
-  CHECK(reinterpret_cast<std::uintptr_t>(x.bytes()) % 64 == 0);
   CHECK(Tensor().type() == Type(f64, {0}));
   CHECK(Tensor().elements<double>().empty());
   CHECK(Tensor::zeros(Type(c64, {3})).at(2) == std::complex<double>());
@@ -40,6 +42,61 @@ TEST_CASE("a tensor holds elements in row-major order, aligned to 64 bytes") {
   CHECK(Tensor::scalar(true).item<std::uint8_t>() == 1);
   CHECK(Tensor::scalar(std::int64_t{7}).dtype() == i64);
   CHECK(Tensor::scalar(std::complex<double>(1, 2)).at(0) == std::complex<double>(1, 2));
+}
+
+TEST_CASE("elements are aligned to 16 bytes, many to 64, and tensors of any size are apart") {
+  static_assert(sizeof(Tensor) <= 24);
+  std::vector<Tensor> tensors;
+  for (std::int64_t size = 0; size < 3000; size += size < 700 ? 1 : 37) {
+    const Tensor& x = tensors.emplace_back(Type(bool_, {size}));
+    const auto at = reinterpret_cast<std::uintptr_t>(x.bytes());
+    CHECK(at % (size < 512 ? 16 : 64) == 0);
+    std::memset(tensors.back().mutable_bytes(), static_cast<int>(size % 251), x.num_bytes());
+  }
+  std::size_t wrong = 0;
+  for (const Tensor& x : tensors) {
+    for (const auto element : x.elements<std::uint8_t>()) wrong += element == x.size() % 251 ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("moving leaves nothing behind, and assignment works on oneself and on what was moved from") {
+  static_assert(std::is_nothrow_move_constructible_v<Tensor> && std::is_nothrow_move_assignable_v<Tensor>);
+  static_assert(std::is_nothrow_copy_constructible_v<Tensor> && std::is_nothrow_copy_assignable_v<Tensor>);
+  Tensor x = Tensor::scalar(1.5);
+  Tensor y = std::move(x);
+  CHECK(y.item<double>() == 1.5);
+  CHECK(y.exclusive());
+  x = Tensor::scalar(2.5);
+  CHECK(x.item<double>() == 2.5);
+  Tensor& same = x;
+  x = same;
+  CHECK(x.exclusive());
+  x = std::move(same);
+  CHECK(x.item<double>() == 2.5);
+  x = y;
+  CHECK_FALSE(y.exclusive());
+  y = std::move(x);
+  CHECK(y.exclusive());
+  CHECK(y.item<double>() == 1.5);
+  Tensor a = Tensor::scalar(1.0), b = Tensor::scalar(2.0);
+  swap(a, b);
+  CHECK(a.item<double>() == 2.0);
+}
+
+TEST_CASE("the tensor without elements can be asked everything") {
+  Tensor x;
+  CHECK(x.bytes() != nullptr);
+  CHECK(x.mutable_bytes() == x.bytes());
+  CHECK(x.writable());
+  CHECK_FALSE(x.exclusive());
+  CHECK(x.version() == 0);
+  CHECK(x.shares_storage_with(Tensor()));
+  CHECK_FALSE(x.shares_storage_with(Tensor(Type(f64, {0}))));
+  CHECK(x.clone().type() == x.type());
+  CHECK(x.reshaped({0, 3}).shape() == Shape{0, 3});
+  CHECK(x.view(Type(f32, {0}), 0).size() == 0);
+  CHECK(x.to_literal().type() == x.type());
 }
 
 TEST_CASE("copies share storage, and writing counts the version up") {

@@ -2,6 +2,9 @@
 // from a byte offset on. Copies share the storage; whoever writes does so through mutable_*, which counts the
 // storage's version up, so that a reader can tell that what it saw has changed. A storage may be read-only
 // (that of a literal, or foreign).
+//
+// A tensor is three words, and copying one counts a reference. The elements lie behind the storage's header;
+// header and elements of a tensor of few elements are one block of the pool (pool.hpp).
 #pragma once
 
 #include <atomic>
@@ -12,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal.hpp"
@@ -22,6 +26,20 @@ namespace tidu {
 namespace detail {
 template <class T>
 inline constexpr bool always_false = false;
+
+/// What tensors over the same memory share. Where it comes from and how it is freed, tensor.cpp knows.
+struct TensorStorage {
+  enum class Home : std::uint8_t { pool, heap, foreign };
+  std::atomic<std::uint32_t> references{1};
+  Home home = Home::pool;
+  bool read_only = false;
+  std::uint16_t place = 0;  ///< pool: bytes of the block; heap: bytes of it before the header
+  std::atomic<std::uint64_t> version{0};
+};
+/// Where tensors without storage say that their bytes, of which there are none, begin.
+alignas(64) inline constinit std::byte no_elements[64]{};
+
+void destroy(TensorStorage* storage) noexcept;
 }  // namespace detail
 
 /// The dtype whose elements are Ts. There is none for the 16-bit floating types, whose elements are read as
@@ -65,11 +83,43 @@ constexpr bool holds(DType dtype) {
 class Tensor {
  public:
   /// f64[0], which has no elements.
-  Tensor();
-  /// Uninitialised memory, aligned to 64 bytes. Throws Error (out_of_memory).
+  Tensor() : type_(no_elements_type()) {}
+  /// Uninitialised memory, aligned to 16 bytes, from 512 bytes on to 64. Throws Error (out_of_memory).
   explicit Tensor(Type type);
   /// The literal's own memory, read-only.
   explicit Tensor(const Literal& literal);
+
+  Tensor(const Tensor& other) noexcept : type_(other.type_), storage_(other.storage_), data_(other.data_) {
+    if (storage_ != nullptr) storage_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// `other` has nothing afterwards but its type: it is there to be assigned to or destroyed.
+  Tensor(Tensor&& other) noexcept
+      : type_(other.type_),
+        storage_(std::exchange(other.storage_, nullptr)),
+        data_(std::exchange(other.data_, detail::no_elements)) {}
+  Tensor& operator=(const Tensor& other) noexcept {
+    Tensor copy(other);
+    swap(*this, copy);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor moved(std::move(other));
+    swap(*this, moved);
+    return *this;
+  }
+  ~Tensor() {
+    if (storage_ == nullptr) return;
+    // Whoever has the only reference need not count down: nobody else can come by one.
+    if (storage_->references.load(std::memory_order_acquire) == 1 ||
+        storage_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      detail::destroy(storage_);
+    }
+  }
+  friend void swap(Tensor& a, Tensor& b) noexcept {
+    std::swap(a.type_, b.type_);
+    std::swap(a.storage_, b.storage_);
+    std::swap(a.data_, b.data_);
+  }
 
   static Tensor zeros(Type type);
   /// Copies elements in row-major order. Throws Error (invalid_argument) unless there are as many as `shape`
@@ -109,9 +159,15 @@ class Tensor {
   std::int64_t size() const { return type_.size(); }
   std::size_t num_bytes() const { return type_.bytes(); }
 
-  const std::byte* bytes() const { return storage_->data + offset_; }
+  const std::byte* bytes() const { return data_; }
   /// Throws Error (invalid_argument) when the storage is read-only. Counts the version up.
-  std::byte* mutable_bytes();
+  std::byte* mutable_bytes() {
+    if (storage_ != nullptr) {
+      if (storage_->read_only) refuse_writing();
+      count_version();
+    }
+    return data_;
+  }
   /// Elements in row-major order. Throws Error (type) when T is not what the dtype holds.
   template <class T>
   const T* data() const {
@@ -137,7 +193,7 @@ class Tensor {
   /// The only element of a tensor of one element. Throws Error (invalid_argument, type).
   template <class T>
   T item() const {
-    require_one_element();
+    if (size() != 1) refuse_item();
     return data<T>()[0];
   }
 
@@ -150,35 +206,40 @@ class Tensor {
   Tensor clone() const;
   Literal to_literal() const { return Literal(type_, {bytes(), num_bytes()}); }
 
-  bool writable() const { return !storage_->read_only; }
+  bool writable() const { return storage_ == nullptr || !storage_->read_only; }
   /// Is this the only tensor over its storage, and the storage writable? Then nobody sees what is written to
-  /// it.
-  bool exclusive() const { return storage_.use_count() == 1 && writable(); }
+  /// it, and what other threads wrote and read through tensors that are gone is done.
+  bool exclusive() const {
+    return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
+           !storage_->read_only;
+  }
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
-  /// Counts how often mutable access was asked for, by any tensor over the storage.
-  std::uint64_t version() const { return storage_->version.load(std::memory_order_relaxed); }
+  /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
+  std::uint64_t version() const {
+    return storage_ == nullptr ? 0 : storage_->version.load(std::memory_order_relaxed);
+  }
 
  private:
-  struct Storage {
-    Storage(std::byte* at, bool is_read_only, std::shared_ptr<const void> keeper)
-        : data(at), read_only(is_read_only), owner(std::move(keeper)) {}
-    Storage(const Storage&) = delete;
-    Storage& operator=(const Storage&) = delete;
-    ~Storage();
-    std::byte* data;
-    bool read_only;
-    bool owned = false;  ///< allocated here; else `owner` keeps it
-    std::shared_ptr<const void> owner;
-    std::atomic<std::uint64_t> version{0};
-  };
-  Tensor(Type type, std::shared_ptr<Storage> storage, std::size_t offset)
-      : type_(type), offset_(offset), storage_(std::move(storage)) {}
+  // Takes over a reference to the storage.
+  Tensor(Type type, detail::TensorStorage* storage, std::byte* data)
+      : type_(type), storage_(storage), data_(data) {}
+  static Type no_elements_type();
+  Tensor part(Type type, std::size_t byte_offset) const;
+  void count_version() {
+    std::atomic<std::uint64_t>& version = storage_->version;
+    if (storage_->references.load(std::memory_order_acquire) == 1) {
+      version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    } else {
+      version.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
   [[noreturn]] void wrong_element_type(std::size_t size) const;
-  void require_one_element() const;
+  [[noreturn]] void refuse_writing() const;
+  [[noreturn]] void refuse_item() const;
 
   Type type_;
-  std::size_t offset_ = 0;
-  std::shared_ptr<Storage> storage_;
+  detail::TensorStorage* storage_ = nullptr;  // null: Tensor(), or moved from
+  std::byte* data_ = detail::no_elements;     // the first element
 };
 
 }  // namespace tidu
