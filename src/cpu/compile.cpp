@@ -35,6 +35,8 @@ class Compiler {
 
   void compile() {
     to_.small_bytes_ = plan_.small_bytes;
+    for (const ValueId id : graph_.inputs()) to_.input_types_.push_back(graph_.type(id));
+    for (const ValueId id : graph_.outputs()) to_.output_types_.push_back(graph_.type(id));
     place_inputs_and_outputs();
     make_constants();
     const Schedule& schedule = to_.program_.schedule();
@@ -48,6 +50,7 @@ class Compiler {
       step(node.index);
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
+    to_.mode_ = mode();
   }
 
  private:
@@ -214,6 +217,22 @@ class Compiler {
     } else if (!to_.program_.is_written_directly(position)) {
       to_.copies_.push_back({position, plan_.slots[slot]});
     }
+  }
+
+  // See Note [Light programs]. Graphs inside operations may nest deeper than a stack allows.
+  Compiled::Mode mode() const {
+    if (to_.steps_.empty() && to_.small_bytes_ <= scalar_stack && to_.copies_.empty() &&
+        to_.stores_.size() == graph_.outputs().size()) {
+      return Compiled::Mode::scalars;
+    }
+    // One beside the other, in units of large values.
+    std::size_t bytes = 128;
+    for (const std::size_t part : {to_.small_bytes_, plan_.large_bytes, to_.scratch_bytes_}) {
+      if (part > light_stack) return Compiled::Mode::pooled;
+      bytes += part;
+    }
+    const bool fits = bytes <= light_stack && to_.num_pointers_ <= light_pointers;
+    return fits && options_.depth == 0 ? Compiled::Mode::light : Compiled::Mode::pooled;
   }
 
   struct Recent {

@@ -1,7 +1,9 @@
 // compiled.cpp - running a compiled program: a workspace, the instructions one after another, the outputs.
 #include "cpu/compiled.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "tidu/graph/error.hpp"
 #include "tidu/tensor/executor.hpp"
@@ -11,6 +13,23 @@ namespace {
 
 // Outputs of more bytes than these come from the arena.
 constexpr std::size_t arena_output = std::size_t{1} << 16;
+// Bytes that a constant of one element takes in Compiled::literal_bytes_.
+constexpr std::size_t literal_unit = 16;
+
+// The calls of memcpy for what is known to be one element would take most of a scalar step's time.
+template <std::size_t bytes>
+void copy_bytes(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, bytes);
+}
+void copy_element(std::byte* to, const std::byte* from, std::uint32_t bytes) {
+  switch (bytes) {
+    case 1: return copy_bytes<1>(to, from);
+    case 2: return copy_bytes<2>(to, from);
+    case 4: return copy_bytes<4>(to, from);
+    case 8: return copy_bytes<8>(to, from);
+    default: return copy_bytes<16>(to, from);
+  }
+}
 
 // Hands a workspace back when the run ends, however it ends.
 class WorkspaceLease {
@@ -59,17 +78,24 @@ std::unique_ptr<Workspace> Compiled::take_workspace() const {
   auto workspace = std::make_unique<Workspace>();
   workspace->pointers.resize(num_pointers_);
   workspace->small = arena_->acquire(small_bytes_);
-  std::byte* small = workspace->small.data;
+  fill_small(workspace->small.data);
+  point_to_constants(workspace->small.data, workspace->pointers.data());
+  return workspace;
+}
+
+void Compiled::fill_small(std::byte* small) const {
+  const std::byte* from = literal_bytes_.data();
   for (const Move& literal : literals_) {
-    std::memcpy(small + literal.offset, literal_bytes_.data() + std::size_t{literal.index} * literal.bytes,
-                literal.bytes);
+    copy_bytes<literal_unit>(small + literal.offset, from + std::size_t{literal.index} * literal_unit);
   }
-  for (const Patch& patch : small_pointers_) workspace->pointers[patch.pointer] = small + patch.offset;
+}
+
+void Compiled::point_to_constants(std::byte* small, std::byte** pointers) const {
+  for (const Patch& patch : small_pointers_) pointers[patch.pointer] = small + patch.offset;
   // Steps never write where they read a constant.
   for (const Patch& patch : constant_pointers_) {
-    workspace->pointers[patch.pointer] = const_cast<std::byte*>(constant_at_[patch.index]);
+    pointers[patch.pointer] = const_cast<std::byte*>(constant_at_[patch.index]);
   }
-  return workspace;
 }
 
 Tensor Compiled::make_output(Type type) const {
@@ -87,13 +113,11 @@ void Compiled::explain(const Error& error, const Instruction* at) const {
       ->raise();
 }
 
-void Compiled::execute(Workspace& workspace, std::byte* scratch) const {
-  const Frame frame{steps_.data(), workspace.pointers.data(), scratch};
-  std::byte* const base = workspace.small.data;
+void Compiled::execute(std::byte* small, const Frame& frame) const {
   const Instruction* at = instructions_.data();
   const Instruction* const end = at + instructions_.size();
   try {
-    for (; at != end; ++at) at->execute(*at, base, frame);
+    for (; at != end; ++at) at->execute(*at, small, frame);
   } catch (const Error& error) {
     explain(error, at);
   } catch (const std::bad_alloc&) {
@@ -103,13 +127,31 @@ void Compiled::execute(Workspace& workspace, std::byte* scratch) const {
   }
 }
 
-std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {
-  const Graph& graph = program_.graph();
-  check_inputs(graph, inputs);
-  std::vector<Tensor> outputs;
-  outputs.reserve(graph.outputs().size());
-  for (const ValueId id : graph.outputs()) outputs.push_back(make_output(graph.type(id)));
+void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
+  alignas(16) std::byte small[scalar_stack];
+  fill_small(small);
+  for (const Move& load : loads_) copy_element(small + load.offset, inputs[load.index]->bytes(), load.bytes);
+  execute(small, Frame{nullptr, nullptr, nullptr});
+  for (const Move& store : stores_) {
+    Tensor output(output_types_[store.index]);
+    copy_element(output.mutable_bytes(), small + store.offset, store.bytes);
+    outputs[store.index] = std::move(output);
+  }
+}
 
+void Compiled::run_light(const Tensor* const* inputs, Tensor* outputs) const {
+  alignas(64) std::byte memory[light_stack];
+  std::byte* pointers[light_pointers];
+  constexpr auto round = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  std::byte* const large = memory + round(small_bytes_);
+  std::byte* const scratch = large + round(program_.plan().large_bytes);
+  fill_small(memory);
+  point_to_constants(memory, pointers);
+  for (const Patch& patch : large_pointers_) pointers[patch.pointer] = large + patch.offset;
+  run_in({memory, large, scratch, pointers}, inputs, outputs);
+}
+
+void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
   const std::size_t large_bytes = program_.plan().large_bytes;
   const ArenaLease large(*arena_, large_bytes + scratch_bytes_);
   const WorkspaceLease lease(take_workspace(), mutex_, idle_);
@@ -119,25 +161,80 @@ std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {
     for (const Patch& patch : large_pointers_)
       workspace.pointers[patch.pointer] = large.data() + patch.offset;
   }
-  std::byte* const small = workspace.small.data;
-  for (const Move& load : loads_) std::memcpy(small + load.offset, inputs[load.index].bytes(), load.bytes);
-  for (const Patch& patch : input_pointers_)
-    workspace.pointers[patch.pointer] = const_cast<std::byte*>(inputs[patch.index].bytes());
-  for (const Patch& patch : output_pointers_)
-    workspace.pointers[patch.pointer] = outputs[patch.index].mutable_bytes();
+  run_in({workspace.small.data, large.data(), large.data() + large_bytes, workspace.pointers.data()}, inputs,
+         outputs);
+}
 
-  execute(workspace, large.data() + large_bytes);
+void Compiled::run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const {
+  for (std::size_t i = 0; i < output_types_.size(); ++i) outputs[i] = make_output(output_types_[i]);
+  for (const Move& load : loads_)
+    copy_element(places.small + load.offset, inputs[load.index]->bytes(), load.bytes);
+  for (const Patch& patch : input_pointers_)
+    places.pointers[patch.pointer] = const_cast<std::byte*>(inputs[patch.index]->bytes());
+  for (const Patch& patch : output_pointers_)
+    places.pointers[patch.pointer] = outputs[patch.index].mutable_bytes();
+
+  execute(places.small, Frame{steps_.data(), places.pointers, places.scratch});
 
   for (const Move& store : stores_)
-    std::memcpy(outputs[store.index].mutable_bytes(), small + store.offset, store.bytes);
+    copy_element(outputs[store.index].mutable_bytes(), places.small + store.offset, store.bytes);
   for (const Copy& copy : copies_) {
-    const std::byte* from = copy.from.storage == Storage::input      ? inputs[copy.from.index].bytes()
+    const std::byte* from = copy.from.storage == Storage::input      ? inputs[copy.from.index]->bytes()
                             : copy.from.storage == Storage::constant ? constant_at_[copy.from.index]
                             : copy.from.storage == Storage::output   ? outputs[copy.from.index].bytes()
-                                                                     : large.data() + copy.from.offset;
+                                                                     : places.large + copy.from.offset;
     Tensor& to = outputs[copy.output];
     std::memcpy(to.mutable_bytes(), from, to.num_bytes());
   }
+}
+
+void Compiled::refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const {
+  const Graph& graph = program_.graph();
+  std::vector<Tensor> tensors;
+  for (const Tensor* input : inputs) {
+    if (input == nullptr) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("run: expected a tensor for input ", tensors.size(), " of \"", graph.name(),
+                              "\", got a null pointer"));
+    }
+    tensors.push_back(*input);
+  }
+  check_inputs(graph, tensors);
+  throw Error(ErrorKind::invalid_argument,
+              detail::str("run: expected room for the ", output_types_.size(), " outputs of \"", graph.name(),
+                          "\", got room for ", num_outputs));
+}
+
+void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const {
+  if (inputs.size() != input_types_.size() || outputs.size() != output_types_.size()) {
+    refuse(inputs, outputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr || inputs[i]->type() != input_types_[i]) refuse(inputs, outputs.size());
+  }
+  if (mode_ == Mode::scalars) return run_scalars(inputs.data(), outputs.data());
+  const auto is_output = [first = outputs.data(), end = outputs.data() + outputs.size()](const Tensor* x) {
+    return !std::less<>()(x, first) && std::less<>()(x, end);
+  };
+  if (std::any_of(inputs.begin(), inputs.end(), is_output)) {
+    std::vector<Tensor> made(outputs.size());
+    run_into(inputs, made);
+    std::move(made.begin(), made.end(), outputs.begin());
+  } else if (mode_ == Mode::light) {
+    run_light(inputs.data(), outputs.data());
+  } else {
+    run_pooled(inputs.data(), outputs.data());
+  }
+}
+
+std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {
+  constexpr std::size_t few = 16;
+  const Tensor* on_stack[few];
+  std::vector<const Tensor*> many(inputs.size() <= few ? 0 : inputs.size());
+  const Tensor** const pointers = inputs.size() <= few ? on_stack : many.data();
+  for (std::size_t i = 0; i < inputs.size(); ++i) pointers[i] = &inputs[i];
+  std::vector<Tensor> outputs(output_types_.size());
+  run_into({pointers, inputs.size()}, outputs);
   return outputs;
 }
 

@@ -5,9 +5,14 @@
 // among them (copied in before and out behind), so that a scalar step has its operands at 32-bit offsets.
 // Every other step has a row of pointers in the workspace; those into the region of large values, to inputs
 // and to outputs are set by each run, the rest once.
+//
+// Note [Light programs]: what a program of few small values does is over sooner than a workspace is found, so
+// that its workspace is on the stack, and filled anew by each run. One of scalar steps alone needs no more of
+// it than the small region.
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "cpu/arena.hpp"
@@ -45,6 +50,12 @@ struct CompileOptions {
   int depth = 0;  ///< of graphs inside operations
 };
 
+/// Most bytes of a workspace on the stack: of scalar steps alone, and of all else.
+inline constexpr std::size_t scalar_stack = 1024;
+inline constexpr std::size_t light_stack = 8192;
+/// Most pointers of a workspace on the stack.
+inline constexpr std::size_t light_pointers = 64;
+
 class Compiled {
  public:
   /// Throws Error (execution, out_of_memory).
@@ -55,6 +66,7 @@ class Compiled {
   Compiled& operator=(const Compiled&) = delete;
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   const Program& program() const { return program_; }
   std::size_t num_instructions() const { return instructions_.size(); }
 
@@ -74,9 +86,25 @@ class Compiled {
     std::uint32_t output;
     Slot from;
   };
-  void execute(Workspace& workspace, std::byte* scratch) const;
+  enum class Mode : std::uint8_t { scalars, light, pooled };  // see Note [Light programs]
+  // Where a run has its values.
+  struct Places {
+    std::byte* small;
+    std::byte* large;
+    std::byte* scratch;
+    std::byte** pointers;
+  };
+  void run_scalars(const Tensor* const* inputs, Tensor* outputs) const;
+  void run_light(const Tensor* const* inputs, Tensor* outputs) const;
+  void run_pooled(const Tensor* const* inputs, Tensor* outputs) const;
+  void run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const;
+  void execute(std::byte* small, const Frame& frame) const;
+  // What is the same in every run.
+  void fill_small(std::byte* small) const;
+  void point_to_constants(std::byte* small, std::byte** pointers) const;
   std::unique_ptr<Workspace> take_workspace() const;
   Tensor make_output(Type type) const;
+  [[noreturn]] void refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const;
   void explain(const Error& error, const Instruction* at) const;
 
   Program program_;
@@ -85,6 +113,8 @@ class Compiled {
   std::vector<GeneralStep> steps_;
   std::vector<std::uint32_t> operations_;  // by instruction: its operation in the program's graph
   std::vector<Plan> plans_;                // keeps their states
+  std::vector<Type> input_types_, output_types_;
+  Mode mode_ = Mode::pooled;
   std::size_t small_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
   std::size_t num_pointers_ = 0;

@@ -13,6 +13,9 @@ namespace tidu {
 Result<std::vector<Tensor>> Executable::try_run(std::span<const Tensor> inputs) const {
   return detail::capture([&] { return compiled_->run(inputs); });
 }
+void Executable::run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const {
+  compiled_->run_into(inputs, outputs);
+}
 std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) const { return try_run(inputs).value(); }
 std::vector<Tensor> Executable::run(std::initializer_list<Tensor> inputs) const {
   return run(std::span<const Tensor>(inputs.begin(), inputs.size()));

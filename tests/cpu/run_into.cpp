@@ -1,0 +1,131 @@
+// Executable::run_into: programs of scalar steps alone, of few small values and of many, which run in
+// different places, against the reference executor; inputs that are outputs; what it refuses.
+#include "cpu/compare.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+// Every kind of place: constants, an unused input, an input, a constant and one value twice as outputs.
+Graph everything(const Shape& shape) {
+  GraphBuilder builder("everything");
+  const Type type(f64, shape);
+  const Value x = builder.input("x", type), y = builder.input("y", type);
+  builder.input("unused", f32);
+  const Value s = builder.input("s", f64);
+  const Value two = ops::full(builder, type, 2.0);
+  const Value z =
+      ops::add(ops::mul(ops::sin(x), y), ops::mul(two, ops::broadcast_scalar(ops::exp(s), shape)));
+  const Value w = ops::select_n(ops::lt(x, y), z, ops::cos(z));
+  const Value zero = ops::full(builder, Type(f64, {0}), 1.0);
+  std::vector<Value> outputs{w, z, z, x, two, s, ops::lt(x, y)};
+  if (!shape.empty()) outputs.push_back(zero);
+  return builder.build(outputs);
+}
+
+std::vector<const Tensor*> pointers_to(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+  return pointers;
+}
+
+Graph product(Type type) {
+  GraphBuilder builder("product");
+  return builder.build({ops::mul(builder.input("x", type), builder.input("y", type))});
+}
+
+ErrorKind kind_of(const auto& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  return ErrorKind::internal;
+}
+
+}  // namespace
+
+TEST_CASE("run_into gives what the reference executor gives, time after time, and shares no memory") {
+  std::mt19937_64 random(1);
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{3}, Shape{16, 8}, Shape{32, 16}, Shape{40, 50}}) {
+    const Graph graph = everything(shape);
+    const Executable executable = cpu().compile(graph);
+    std::vector<Tensor> outputs(graph.outputs().size());
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      std::vector<Tensor> inputs;
+      for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
+      const std::vector<Tensor> before = outputs;
+      std::vector<Tensor> kept;
+      for (const Tensor& tensor : before) kept.push_back(tensor.clone());
+      executable.run_into(pointers_to(inputs), outputs);
+      const std::vector<Tensor> expected = reference().run(graph, std::span<const Tensor>(inputs));
+      const std::vector<Tensor> run = executable.run(std::span<const Tensor>(inputs));
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        CHECK(difference(outputs[i], expected[i]) == "");
+        CHECK(difference(run[i], expected[i]) == "");
+        CHECK(difference(before[i], kept[i]) == "");
+        CHECK(outputs[i].exclusive());
+        for (const Tensor& input : inputs) CHECK_FALSE(outputs[i].shares_storage_with(input));
+      }
+    }
+  }
+}
+
+TEST_CASE("an input of run_into may be one of its outputs") {
+  for (const Shape& shape : {Shape{}, Shape{7}, Shape{5000}}) {
+    const Type type(f64, shape);
+    GraphBuilder builder("swap");
+    const Value x = builder.input("x", type), y = builder.input("y", type);
+    const Executable executable = cpu().compile(builder.build({ops::sub(y, x), x}));
+    std::vector<double> ones(static_cast<std::size_t>(type.size()), 1.0), fives(ones.size(), 5.0);
+    Tensor values[2] = {Tensor::from(shape, std::span<const double>(ones)),
+                        Tensor::from(shape, std::span<const double>(fives))};
+    const Tensor first = values[0];
+    const Tensor* const inputs[] = {&values[0], &values[1]};
+    executable.run_into(inputs, values);
+    CHECK(values[0].at(type.size() - 1) == 4.0);
+    CHECK(values[1].at(type.size() - 1) == 1.0);
+    CHECK(first.at(0) == 1.0);
+    CHECK_FALSE(values[1].shares_storage_with(first));
+  }
+}
+
+TEST_CASE("run_into refuses other numbers and types, and null") {
+  for (const Shape& shape : {Shape{}, Shape{3}}) {
+    const Type type(f64, shape);
+    const Executable executable = cpu().compile(product(type));
+    const Tensor x = Tensor::zeros(type), other = Tensor::zeros(type.with_dtype(f32));
+    Tensor outputs[2];
+    const auto run = [&](std::vector<const Tensor*> inputs, std::size_t num_outputs) {
+      return kind_of([&] { executable.run_into(inputs, {outputs, num_outputs}); });
+    };
+    CHECK(run({&x}, 1) == ErrorKind::invalid_argument);
+    CHECK(run({&x, &x, &x}, 1) == ErrorKind::invalid_argument);
+    CHECK(run({&x, nullptr}, 1) == ErrorKind::invalid_argument);
+    CHECK(run({&x, &x}, 0) == ErrorKind::invalid_argument);
+    CHECK(run({&x, &x}, 2) == ErrorKind::invalid_argument);
+    CHECK(run({&x, &other}, 1) == ErrorKind::type);
+    executable.run_into(std::vector{&x, &x}, {outputs, 1});
+    CHECK(outputs[0].type() == type);
+  }
+}
+
+TEST_CASE("inputs at addresses that only the dtype is aligned to") {
+  alignas(16) std::byte memory[128]{};
+  for (const DType dtype : {bool_, i32, f16, f32, f64, c64, c128}) {
+    const std::size_t offset = size_of(real_dtype(dtype));
+    for (const Shape& shape : {Shape{}, Shape{3}}) {
+      const Type type(dtype, shape);
+      GraphBuilder builder("eq");
+      const Value x = builder.input("x", type);
+      const Executable executable = cpu().compile(builder.build({ops::eq(x, x), x}));
+      const Tensor tensor = Tensor::wrap(type, static_cast<const void*>(memory + offset), nullptr);
+      const Tensor* const input = &tensor;
+      Tensor outputs[2];
+      executable.run_into({&input, 1}, outputs);
+      CHECK(outputs[0].at(type.size() - 1) == 1.0);
+      CHECK(difference(outputs[1], tensor) == "");
+    }
+  }
+}
