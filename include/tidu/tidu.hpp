@@ -6,6 +6,17 @@
 #include <tidu/cli/cli.hpp>
 #include <tidu/cpu/executable.hpp>
 #include <tidu/cpu/executor.hpp>
+#include <tidu/eager/anomaly.hpp>
+#include <tidu/eager/backward.hpp>
+#include <tidu/eager/executor.hpp>
+#include <tidu/eager/hooks.hpp>
+#include <tidu/eager/host.hpp>
+#include <tidu/eager/key.hpp>
+#include <tidu/eager/operands.hpp>
+#include <tidu/eager/profile.hpp>
+#include <tidu/eager/recorded_graph.hpp>
+#include <tidu/eager/recorder.hpp>
+#include <tidu/eager/trace.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
 #include <tidu/graph/dot.hpp>
@@ -37,6 +48,7 @@
 #include <tidu/program/schedule.hpp>
 #include <tidu/reference/executor.hpp>
 #include <tidu/tensor/executor.hpp>
+#include <tidu/tensor/inspect.hpp>
 #include <tidu/tensor/json.hpp>
 #include <tidu/tensor/kernel.hpp>
 #include <tidu/tensor/tensor.hpp>

@@ -129,13 +129,13 @@ void Compiled::execute(std::byte* small, const Frame& frame) const {
 
 void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
   alignas(16) std::byte small[scalar_stack];
-  if (!literals_.empty()) fill_small(small);
+  fill_small(small);
   for (const Move& load : loads_) copy_element(small + load.offset, inputs[load.index]->bytes(), load.bytes);
   execute(small, Frame{nullptr, nullptr, nullptr});
   for (const Move& store : stores_) {
-    Tensor& output = outputs[store.index];
-    output = Tensor(output_types_[store.index]);
+    Tensor output(output_types_[store.index]);
     copy_element(output.mutable_bytes(), small + store.offset, store.bytes);
+    outputs[store.index] = std::move(output);
   }
 }
 

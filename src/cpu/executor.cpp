@@ -2,11 +2,13 @@
 #include "tidu/cpu/executor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <thread>
 
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/kernel_table.hpp"
+#include "tidu/primitives/elementwise.hpp"
 
 namespace tidu {
 
@@ -37,12 +39,14 @@ CpuExecutor CpuExecutor::with_kernel(std::string_view primitive, Kernel kernel, 
                 detail::str("CpuExecutor::with_kernel: expected a kernel for ", primitive, ", got none"));
   }
   CpuExecutor other(*this);
+  other.renew_identity();
   other.kernels_ = kernels_->with(primitive, std::move(kernel), supported);
   return other;
 }
 
 CpuExecutor CpuExecutor::with_options(const CpuOptions& options) const {
   CpuExecutor other(*this);
+  other.renew_identity();
   other.options_ = options;
   if (options.cached_bytes != options_.cached_bytes)
     other.arena_ = std::make_shared<cpu_detail::Arena>(options.cached_bytes);
@@ -53,6 +57,43 @@ Result<std::vector<Tensor>> CpuExecutor::try_run(const Graph& graph, std::span<c
   return detail::capture([&] {
     check_inputs(graph, inputs);
     return compile(graph).run(inputs);
+  });
+}
+
+namespace {
+
+using TensorValues = CpuExecutor::Values;
+
+TensorValues run_kept(const CpuExecutor& executor, const Graph& graph, const eager::ExecutorSlot& slot,
+                std::span<const Tensor* const> inputs) {
+  const Executable& compiled = slot.get<Executable>(executor.id(), [&] { return executor.compile(graph); });
+  TensorValues values;
+  const std::size_t count = graph.outputs().size();
+  values.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) values.emplace_back();
+  compiled.run_into(inputs, std::span<Tensor>(values.begin(), count));
+  return values;
+}
+
+}  // namespace
+
+Result<CpuExecutor::Values> CpuExecutor::execute_forward(const eager::GraphCall& call,
+                                            std::span<const Tensor* const> inputs) const {
+  return detail::capture([&] { return run_kept(*this, call.graph, call.slot, inputs); });
+}
+
+Result<CpuExecutor::Values> CpuExecutor::run_transposed_linear(const eager::GraphCall& call,
+                                                  std::span<const Tensor* const> inputs) const {
+  return detail::capture([&] { return run_kept(*this, call.graph, call.slot, inputs); });
+}
+
+Result<Tensor> CpuExecutor::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
+  return detail::capture([&] {
+    const Tensor* inputs[] = {&a, &b};
+    if (call.graph != nullptr)
+      return std::move(run_kept(*this, call.graph->graph(), call.graph->slot(), inputs)[0]);
+    const auto sum = eager::RecordedGraph::of(plain_op<prim::add>(), std::array{a.type(), a.type()});
+    return std::move(run_kept(*this, sum.graph(), sum.slot(), inputs)[0]);
   });
 }
 

@@ -4,7 +4,6 @@
 #include "tidu/graph/pool.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <mutex>
 
@@ -32,32 +31,14 @@ PoolStatistics pool_statistics() { return {}; }
 
 namespace {
 
-constexpr std::size_t num_sizes = pool_sizes;
+constexpr std::size_t num_sizes = pool_largest / pool_unit + 1;
 constexpr std::size_t slab_alignment = 64;
 constexpr std::size_t small_slab = std::size_t{64} << 10;
 constexpr std::size_t large_slab = std::size_t{2} << 20;  // a huge page
 constexpr std::size_t small_slabs = 16;                   // before the first large one
 
-// List 0 is that of requests for no bytes. Beyond the small sizes follow (4 + q) 2^e for q = 1..4.
-constexpr std::size_t size_of_list(std::size_t list) {
-  if (list == 0) return pool_unit;
-  if (list < pool_small_sizes) return list * pool_unit;
-  const std::size_t step = list - pool_small_sizes;
-  return (5 + step % 4) * (pool_small / 4) << (step / 4);
-}
-constexpr std::size_t list_of(std::size_t bytes) {
-  if (bytes <= pool_small) return (bytes + pool_unit - 1) / pool_unit;
-  const auto exponent = static_cast<std::size_t>(std::bit_width((bytes - 1) / pool_small)) - 1;
-  const std::size_t quarters = (bytes - 1) / (pool_small / 4 << exponent);  // 4..7
-  return pool_small_sizes + 4 * exponent + quarters - 4;
-}
-static_assert([] {
-  for (std::size_t list = 2; list < num_sizes; ++list) {
-    if (list_of(size_of_list(list)) != list || list_of(size_of_list(list - 1) + 1) != list) return false;
-  }
-  return size_of_list(num_sizes - 1) == pool_largest;
-}());
-
+// List 0 is that of requests for no bytes.
+constexpr std::size_t size_of_list(std::size_t list) { return list == 0 ? pool_unit : list * pool_unit; }
 // Blocks in a batch: about 8 KiB, a multiple of 64 bytes.
 constexpr std::size_t batch_of(std::size_t list) {
   return std::min<std::size_t>(64, (std::size_t{8192} / size_of_list(list) + 3) / 4 * 4);
@@ -221,18 +202,13 @@ bool keeps_blocks() noexcept {
 
 void* pool_allocate_slowly(std::size_t bytes) {
   if (bytes > pool_largest) return ::operator new(bytes);
-  const std::size_t index = list_of(bytes);
+  const std::size_t index = (bytes + pool_unit - 1) / pool_unit;
   if (!keeps_blocks()) {
     const Chain chain = store().take(index);
     if (chain.head->next != nullptr) store().give(index, chain.head->next);
     return chain.head;
   }
   PoolList& list = pool_lists.by_size[index];
-  if (PoolBlock* const block = list.head; block != nullptr) {
-    list.head = block->next;
-    ++list.room;
-    return block;
-  }
   Chain chain{reserve.full[index], batch_of(index)};
   if (chain.head != nullptr) {
     reserve.full[index] = nullptr;
@@ -245,7 +221,7 @@ void* pool_allocate_slowly(std::size_t bytes) {
 
 void pool_deallocate_slowly(void* block, std::size_t bytes) noexcept {
   if (bytes > pool_largest) return ::operator delete(block);
-  const std::size_t index = list_of(bytes);
+  const std::size_t index = (bytes + pool_unit - 1) / pool_unit;
   if (!keeps_blocks()) return store().give(index, ::new (block) PoolBlock{nullptr});
   PoolList& list = pool_lists.by_size[index];
   if (list.room == 0) {

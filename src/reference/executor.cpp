@@ -2,10 +2,12 @@
 #include "tidu/reference/executor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "reference/kernels.hpp"
+#include "tidu/primitives/elementwise.hpp"
 
 namespace tidu {
 namespace {
@@ -127,6 +129,37 @@ std::vector<Tensor> ReferenceExecutor::execute(const Graph& graph, std::span<con
   outputs.reserve(graph.outputs().size());
   for (const ValueId output : graph.outputs()) outputs.push_back(*values[output]);
   return outputs;
+}
+
+namespace {
+
+std::vector<Tensor> copies(std::span<const Tensor* const> inputs) {
+  std::vector<Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (const Tensor* input : inputs) tensors.push_back(*input);
+  return tensors;
+}
+
+}  // namespace
+
+Result<ReferenceExecutor::Values> ReferenceExecutor::execute_forward(
+    const eager::GraphCall& call, std::span<const Tensor* const> inputs) const {
+  return detail::capture([&] { return Values(execute(call.graph, copies(inputs), 0)); });
+}
+
+Result<ReferenceExecutor::Values> ReferenceExecutor::run_transposed_linear(
+    const eager::GraphCall& call, std::span<const Tensor* const> inputs) const {
+  return execute_forward(call, inputs);
+}
+
+Result<Tensor> ReferenceExecutor::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
+  return detail::capture([&] {
+    const eager::RecordedGraph sum =
+        call.graph != nullptr
+            ? *call.graph
+            : eager::RecordedGraph::of(plain_op<prim::add>(), std::array{a.type(), a.type()});
+    return std::move(execute(sum.graph(), std::array{a, b}, 0)[0]);
+  });
 }
 
 const ReferenceExecutor& reference() {

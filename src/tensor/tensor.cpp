@@ -3,7 +3,6 @@
 // takes several times as long.
 #include "tidu/tensor/tensor.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -14,14 +13,11 @@ namespace tidu {
 namespace {
 
 using detail::TensorStorage;
-using Kind = TensorStorage::Kind;
+using Home = TensorStorage::Home;
 
 constexpr std::size_t header = sizeof(TensorStorage);
 static_assert(header == 16, "elements are aligned to 16 bytes");
 constexpr std::size_t alignment = 64;
-// What stands for the bytes of any block that does not come from the pool.
-constexpr std::size_t beyond_pool = 0xffff;
-static_assert(beyond_pool > detail::pool_largest);
 
 // The storage of memory that someone else keeps.
 struct ForeignStorage : TensorStorage {
@@ -29,28 +25,30 @@ struct ForeignStorage : TensorStorage {
   std::shared_ptr<const void> owner;
 };
 
+std::byte* elements_of(TensorStorage* storage) { return reinterpret_cast<std::byte*>(storage) + header; }
+
 // Throws std::bad_alloc.
 TensorStorage* make_storage(std::size_t bytes) {
-  if (bytes <= detail::pool_small - header) {
+  if (bytes <= detail::pool_largest - header) {
     auto* storage = ::new (detail::pool_allocate(header + bytes)) TensorStorage;
-    storage->block_bytes = static_cast<std::uint16_t>(header + bytes);
+    storage->place = static_cast<std::uint16_t>(header + bytes);
     return storage;
   }
-  constexpr std::size_t slack = alignment - header;  // blocks are aligned to 16 bytes
+  constexpr std::size_t slack = alignment - header;  // operator new aligns to 16 bytes
   static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= header);
-  const std::size_t block_bytes = header + slack + bytes;
-  auto* block = static_cast<std::byte*>(detail::pool_allocate(block_bytes));
+  auto* block = static_cast<std::byte*>(::operator new(header + slack + bytes));
   const auto at = reinterpret_cast<std::uintptr_t>(block) + header;
   const std::size_t before = (alignment - at % alignment) % alignment;
   auto* storage = ::new (block + before) TensorStorage;
-  storage->before = static_cast<std::uint8_t>(before);
-  storage->block_bytes = static_cast<std::uint16_t>(std::min(block_bytes, beyond_pool));
+  storage->home = Home::heap;
+  storage->place = static_cast<std::uint16_t>(before);
   return storage;
 }
 
 TensorStorage* make_foreign(std::shared_ptr<const void> owner, bool read_only) {
   auto* storage = new ForeignStorage(std::move(owner));
-  storage->kind = read_only ? Kind::foreign_read_only : Kind::foreign;
+  storage->home = Home::foreign;
+  storage->read_only = read_only;
   return storage;
 }
 
@@ -82,16 +80,22 @@ void check_foreign(Type type, const void* data) {
 }  // namespace
 
 void detail::destroy(TensorStorage* storage) noexcept {
-  if (storage->kind == Kind::own) {
-    pool_deallocate(reinterpret_cast<std::byte*>(storage) - storage->before, storage->block_bytes);
-  } else {
-    delete static_cast<ForeignStorage*>(storage);
+  switch (storage->home) {
+    case Home::pool: return pool_deallocate(storage, storage->place);
+    case Home::heap: return ::operator delete(reinterpret_cast<std::byte*>(storage) - storage->place);
+    case Home::foreign: delete static_cast<ForeignStorage*>(storage); return;
   }
 }
 
-TensorStorage* detail::allocate_storage(Type type) {
+Type Tensor::no_elements_type() {
+  static const Type type(DType::f64, {0});
+  return type;
+}
+
+Tensor::Tensor(Type type) : type_(type) {
   try {
-    return make_storage(type.bytes());
+    storage_ = make_storage(type.bytes());
+    data_ = elements_of(storage_);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::out_of_memory,
                 detail::str("Tensor: expected ", type.bytes(), " bytes for ", type, ", got no memory"));

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "tidu/cpu/executable.hpp"
+#include "tidu/eager/executor.hpp"
 #include "tidu/program/program.hpp"
 #include "tidu/tensor/executor.hpp"
+#include "tidu/tensor/inspect.hpp"
 #include "tidu/tensor/kernel.hpp"
 
 namespace tidu {
@@ -31,7 +33,7 @@ class Arena;
 class KernelTable;
 }  // namespace cpu_detail
 
-class CpuExecutor final : public Executor {
+class CpuExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   /// With the kernels of the standard primitives.
   explicit CpuExecutor(const CpuOptions& options = CpuOptions());
@@ -39,6 +41,13 @@ class CpuExecutor final : public Executor {
   std::string_view name() const override { return "cpu"; }
   Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
   bool supports(const Primitive& primitive, DType dtype) const override;
+
+  /// Each graph is compiled the first time, and kept in its slot.
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override;
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override;
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
 
   /// Errors: those of Program::make; execution where a kernel is missing, naming operation and place;
   /// out_of_memory.

@@ -26,13 +26,17 @@ enum class ErrorKind : std::uint8_t {
   dump,               ///< a dump that cannot be read
   execution,          ///< a kernel that is missing or that failed
   out_of_memory,      ///< an allocation failed
+  tape,               ///< what a tape kept for backward was freed or changed
+  non_finite,         ///< anomaly mode met a value that is not finite (NonFiniteError)
+  cancelled,          ///< the caller asked to stop
   internal            ///< a defect of tidu or of a rule or executor that threw something of its own
 };
 
 constexpr std::string_view to_string(ErrorKind kind) {
   constexpr std::string_view names[] = {"invalid argument",  "type",          "attribute",
                                         "unknown primitive", "ad rule",       "dump",
-                                        "execution",         "out of memory", "internal"};
+                                        "execution",         "out of memory", "tape",
+                                        "non finite",        "cancelled",     "internal"};
   return names[static_cast<std::size_t>(kind)];
 }
 

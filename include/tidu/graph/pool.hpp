@@ -12,13 +12,9 @@
 
 namespace tidu::detail {
 
-/// Sizes of small blocks are multiples of pool_unit up to pool_small. Four sizes for every power of two
-/// follow, up to pool_largest; blocks beyond that come from operator new.
+/// Larger blocks come from operator new.
+inline constexpr std::size_t pool_largest = 512;
 inline constexpr std::size_t pool_unit = 16;
-inline constexpr std::size_t pool_small = 512;
-inline constexpr std::size_t pool_largest = 8192;
-inline constexpr std::size_t pool_small_sizes = pool_small / pool_unit + 1;  ///< one of them for no bytes
-inline constexpr std::size_t pool_sizes = pool_small_sizes + 4 * 4;
 
 struct PoolBlock {
   PoolBlock* next;
@@ -30,7 +26,7 @@ struct PoolList {
   std::size_t room;
 };
 struct PoolLists {
-  PoolList by_size[pool_sizes];
+  PoolList by_size[pool_largest / pool_unit + 1];
 };
 extern constinit thread_local PoolLists pool_lists;
 
@@ -39,7 +35,7 @@ void pool_deallocate_slowly(void* block, std::size_t bytes) noexcept;
 
 /// Uninitialised memory, aligned to 16 bytes. Throws std::bad_alloc.
 inline void* pool_allocate(std::size_t bytes) {
-  if (bytes <= pool_small) [[likely]] {
+  if (bytes <= pool_largest) [[likely]] {
     PoolList& list = pool_lists.by_size[(bytes + pool_unit - 1) / pool_unit];
     if (PoolBlock* const block = list.head; block != nullptr) [[likely]] {
       list.head = block->next;
@@ -52,7 +48,7 @@ inline void* pool_allocate(std::size_t bytes) {
 
 /// Gives back a block of pool_allocate(bytes), on any thread, also while a thread or the process ends.
 inline void pool_deallocate(void* block, std::size_t bytes) noexcept {
-  if (bytes <= pool_small) [[likely]] {
+  if (bytes <= pool_largest) [[likely]] {
     PoolList& list = pool_lists.by_size[(bytes + pool_unit - 1) / pool_unit];
     if (list.room != 0) [[likely]] {
       --list.room;
@@ -65,7 +61,7 @@ inline void pool_deallocate(void* block, std::size_t bytes) noexcept {
 
 struct PoolStatistics {
   bool pooled = false;             ///< false: all blocks come from operator new, and the rest is 0
-  std::size_t reserved_bytes = 0;  ///< taken from operator new for pooled blocks, never given back
+  std::size_t reserved_bytes = 0;  ///< taken from operator new for small blocks, never given back
   std::size_t blocks_in_use = 0;   ///< those in the lists of other threads that still run included
 };
 PoolStatistics pool_statistics();

@@ -12,13 +12,17 @@
 #include <string_view>
 #include <vector>
 
+#include "tidu/eager/executor.hpp"
 #include "tidu/graph/op.hpp"
 #include "tidu/tensor/executor.hpp"
+#include "tidu/tensor/inspect.hpp"
 #include "tidu/tensor/kernel.hpp"
 
 namespace tidu {
 
-class ReferenceExecutor final : public Executor, private GraphRunner {
+class ReferenceExecutor final : public Executor,
+                                public TensorOperands<eager::BackwardExecutor<Tensor>>,
+                                private GraphRunner {
  public:
   /// Without kernels; `reference()` gives one with those of the standard primitives.
   ReferenceExecutor();
@@ -31,6 +35,11 @@ class ReferenceExecutor final : public Executor, private GraphRunner {
   std::string_view name() const override { return "reference"; }
   Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
   bool supports(const Primitive& primitive, DType dtype) const override;
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override;
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override;
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
   /// Names of the primitives that have a kernel, sorted.
   std::vector<std::string> kernels() const;
 

@@ -4,7 +4,7 @@
 // (that of a literal, or foreign).
 //
 // A tensor is three words, and copying one counts a reference. The elements lie behind the storage's header;
-// header and elements are one block of the pool (pool.hpp).
+// header and elements of a tensor of few elements are one block of the pool (pool.hpp).
 #pragma once
 
 #include <atomic>
@@ -27,22 +27,18 @@ namespace detail {
 template <class T>
 inline constexpr bool always_false = false;
 
-/// What tensors over the same memory share.
+/// What tensors over the same memory share. Where it comes from and how it is freed, tensor.cpp knows.
 struct TensorStorage {
-  enum class Kind : std::uint8_t { own, foreign, foreign_read_only };
+  enum class Home : std::uint8_t { pool, heap, foreign };
   std::atomic<std::uint32_t> references{1};
-  Kind kind = Kind::own;
-  std::uint8_t before = 0;        ///< own: bytes from the block's first to the header
-  std::uint16_t block_bytes = 0;  ///< own: those of the block, or 2^16 - 1 if there are more
+  Home home = Home::pool;
+  bool read_only = false;
+  std::uint16_t place = 0;  ///< pool: bytes of the block; heap: bytes of it before the header
   std::atomic<std::uint64_t> version{0};
-  bool read_only() const { return kind == Kind::foreign_read_only; }
 };
 /// Where tensors without storage say that their bytes, of which there are none, begin.
 alignas(64) inline constinit std::byte no_elements[64]{};
 
-/// Of ours; the elements begin where its header ends. Throws Error (out_of_memory).
-TensorStorage* allocate_storage(Type type);
-inline std::byte* elements_of(TensorStorage* storage) { return reinterpret_cast<std::byte*>(storage + 1); }
 void destroy(TensorStorage* storage) noexcept;
 }  // namespace detail
 
@@ -89,8 +85,7 @@ class Tensor {
   /// f64[0], which has no elements.
   Tensor() : type_(no_elements_type()) {}
   /// Uninitialised memory, aligned to 16 bytes, from 512 bytes on to 64. Throws Error (out_of_memory).
-  explicit Tensor(Type type)
-      : type_(type), storage_(detail::allocate_storage(type)), data_(detail::elements_of(storage_)) {}
+  explicit Tensor(Type type);
   /// The literal's own memory, read-only.
   explicit Tensor(const Literal& literal);
 
@@ -102,19 +97,24 @@ class Tensor {
       : type_(other.type_),
         storage_(std::exchange(other.storage_, nullptr)),
         data_(std::exchange(other.data_, detail::no_elements)) {}
-  Tensor& operator=(const Tensor& other) noexcept { return *this = Tensor(other); }
-  Tensor& operator=(Tensor&& other) noexcept {
-    const Type type = other.type_;
-    detail::TensorStorage* const storage = std::exchange(other.storage_, nullptr);
-    std::byte* const data = std::exchange(other.data_, detail::no_elements);
-    detail::TensorStorage* const old = storage_;
-    type_ = type;
-    storage_ = storage;
-    data_ = data;
-    release(old);
+  Tensor& operator=(const Tensor& other) noexcept {
+    Tensor copy(other);
+    swap(*this, copy);
     return *this;
   }
-  ~Tensor() { release(storage_); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor moved(std::move(other));
+    swap(*this, moved);
+    return *this;
+  }
+  ~Tensor() {
+    if (storage_ == nullptr) return;
+    // Whoever has the only reference need not count down: nobody else can come by one.
+    if (storage_->references.load(std::memory_order_acquire) == 1 ||
+        storage_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      detail::destroy(storage_);
+    }
+  }
   friend void swap(Tensor& a, Tensor& b) noexcept {
     std::swap(a.type_, b.type_);
     std::swap(a.storage_, b.storage_);
@@ -163,7 +163,7 @@ class Tensor {
   /// Throws Error (invalid_argument) when the storage is read-only. Counts the version up.
   std::byte* mutable_bytes() {
     if (storage_ != nullptr) {
-      if (storage_->read_only()) refuse_writing();
+      if (storage_->read_only) refuse_writing();
       count_version();
     }
     return data_;
@@ -206,12 +206,12 @@ class Tensor {
   Tensor clone() const;
   Literal to_literal() const { return Literal(type_, {bytes(), num_bytes()}); }
 
-  bool writable() const { return storage_ == nullptr || !storage_->read_only(); }
+  bool writable() const { return storage_ == nullptr || !storage_->read_only; }
   /// Is this the only tensor over its storage, and the storage writable? Then nobody sees what is written to
   /// it, and what other threads wrote and read through tensors that are gone is done.
   bool exclusive() const {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
-           !storage_->read_only();
+           !storage_->read_only;
   }
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
   /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
@@ -223,18 +223,7 @@ class Tensor {
   // Takes over a reference to the storage.
   Tensor(Type type, detail::TensorStorage* storage, std::byte* data)
       : type_(type), storage_(storage), data_(data) {}
-  static Type no_elements_type() {
-    static const Type type(DType::f64, {0});
-    return type;
-  }
-  static void release(detail::TensorStorage* storage) noexcept {
-    if (storage == nullptr) return;
-    // Whoever has the only reference need not count down: nobody else can come by one.
-    if (storage->references.load(std::memory_order_acquire) == 1 ||
-        storage->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      detail::destroy(storage);
-    }
-  }
+  static Type no_elements_type();
   Tensor part(Type type, std::size_t byte_offset) const;
   void count_version() {
     std::atomic<std::uint64_t>& version = storage_->version;

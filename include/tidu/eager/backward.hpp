@@ -1,0 +1,236 @@
+// backward.hpp - try_backward: runs a tape backward. Nodes run in descending order of their sequence numbers
+// once all their cotangents have come in; cotangents that meet are folded in descending order of (sequence
+// number of the node they come from, its recorder, edge), whatever order they arrive in, so that gradients
+// are the same to the last bit for any order and any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/eager/hooks.hpp"
+#include "tidu/eager/host.hpp"
+#include "tidu/eager/recorder.hpp"
+#include "tidu/eager/trace.hpp"
+#include "tidu/graph/rules.hpp"
+
+namespace tidu::eager {
+
+/// In which order ready nodes run. Gradients do not depend on it; memory does.
+enum class Order : std::uint8_t { latest_first, fifo, lifo, random };
+
+struct BackwardOptions {
+  /// Keep what nodes saved, so that backward can run again. Otherwise each node's is freed right after it
+  /// ran. With create_graph it is kept in any case.
+  bool keep_graph = false;
+  /// Record the backward computation itself on `recorder`, so that its results can be differentiated.
+  /// Everything runs on the calling thread then.
+  bool create_graph = false;
+  /// Add gradients to the slots of Leafs instead of returning them (those of leaves without a slot are
+  /// returned in any case). All slots change together when everything has succeeded, or none does.
+  bool accumulate = false;
+  /// Threads that may run independent nodes at once, the calling one among them.
+  int workers = 1;
+  Order order = Order::latest_first;
+  std::uint64_t order_seed = 1;
+  /// After an error: start no further node (true), or still run what does not depend on the failed node.
+  bool exit_at_once = true;
+  /// Stop at the first cotangent that is not finite, with a NonFiniteError that says where it came up.
+  bool anomaly = false;
+  /// Asked before every node; the call then fails with ErrorKind::cancelled.
+  std::stop_token stop{};
+  /// Handed to every rule that is called.
+  ADContext* context = nullptr;
+  Profile* profile = nullptr;
+};
+
+/// A value or leaf whose cotangent is wanted. A leaf needs its key alone.
+struct Requested {
+  Key key{};
+  TraceRef trace{};
+  Requested(const Key& k, TraceRef t = {}) : key(k), trace(t) {}
+  Requested(const EagerOutput& output) : key(output.key), trace(output.trace) {}
+};
+
+/// Why there is no cotangent.
+enum class Absence : std::uint8_t {
+  none,          ///< there is one
+  not_recorded,  ///< it does not require a gradient
+  unreachable,   ///< no root depends on it
+  zero           ///< the roots depend on it, but every derivative on the way is zero
+};
+std::string_view to_string(Absence absence);
+
+/// Something to differentiate, and its cotangent.
+template <class Operand>
+struct Root {
+  Key key{};
+  TraceRef trace{};
+  /// Without one the executor's ones_like is the seed, of a root of one element only.
+  std::optional<Operand> seed{};
+  /// How the seed was recorded, with create_graph.
+  EagerOutput recorded_seed{};
+  /// Where the seed was made, when that is not where the root was.
+  std::optional<Placement> seed_placement{};
+};
+
+/// A cotangent that was asked for.
+template <class Operand>
+struct Gradient {
+  Key key{};
+  std::optional<Operand> value{};
+  /// With create_graph: how it was recorded.
+  EagerOutput recorded{};
+  Absence absence = Absence::none;
+};
+
+/// What a backward call gives.
+template <class Operand>
+class Gradients {
+ public:
+  /// The cotangent of the leaf with that key, or null.
+  const Operand* find(const Key& key) const {
+    const Gradient<Operand>* entry = entry_of(key);
+    return entry != nullptr ? &*entry->value : nullptr;
+  }
+  /// Throws Error (invalid_argument) when there is none.
+  const Operand& at(const Key& key) const {
+    const Operand* value = find(key);
+    if (value == nullptr) {
+      throw Error(ErrorKind::invalid_argument,
+                  tidu::detail::str("Gradients: expected a leaf that got a cotangent, got ", to_string(key)));
+    }
+    return *value;
+  }
+  const Gradient<Operand>* entry_of(const Key& key) const {
+    const auto at = std::lower_bound(leaves_.begin(), leaves_.end(), key,
+                                     [](const Gradient<Operand>& g, const Key& k) { return g.key < k; });
+    return at != leaves_.end() && at->key == key ? &*at : nullptr;
+  }
+  /// Those of leaves that require a gradient and got one, in the order of their keys.
+  std::span<const Gradient<Operand>> leaves() const { return leaves_; }
+  std::size_t size() const { return leaves_.size(); }
+  /// Those that were requested, in the order of the request.
+  std::span<const Gradient<Operand>> requested() const { return requested_; }
+
+ private:
+  template <OperandType T>
+  friend Gradients<T> backward(std::span<const Root<T>>, const BackwardExecutor<T>&, const BackwardOptions&,
+                               std::span<const Requested>, Recorder<T>*);
+  std::vector<Gradient<Operand>> leaves_;
+  std::vector<Gradient<Operand>> requested_;
+};
+
+namespace detail {
+
+struct UntypedRoot {
+  Key key;
+  NodeCount* node;
+  void* seed;  ///< moved out of; null: none
+  const EagerOutput* recorded;
+  std::optional<Placement> placement;
+};
+struct UntypedGradient {
+  Key key;
+  Cell* cell;  ///< owned by the outcome
+  Absence absence;
+};
+struct BackwardRequest {
+  const Host& host;
+  RecorderCore* recorder;
+  std::span<const UntypedRoot> roots;
+  std::span<const Requested> requested;
+  const BackwardOptions& options;
+};
+/// Owns its cells.
+class BackwardOutcome {
+ public:
+  explicit BackwardOutcome(const OperandTable& operands) : table(operands) {}
+  BackwardOutcome(BackwardOutcome&& other) noexcept = default;
+  ~BackwardOutcome();
+  const OperandTable& table;
+  std::vector<UntypedGradient> leaves;
+  std::vector<UntypedGradient> requested;
+};
+BackwardOutcome run_backward(const BackwardRequest& request);
+
+template <class Operand>
+Gradient<Operand> typed(UntypedGradient& from) {
+  Gradient<Operand> to;
+  to.key = from.key;
+  to.absence = from.absence;
+  if (from.cell != nullptr) {
+    to.value.emplace(std::move(*static_cast<Operand*>(from.cell->operand())));
+    if (from.cell->trace != nullptr)
+      to.recorded = {from.cell->key, Trace::share(from.cell->trace), true, from.cell->slot};
+  }
+  return to;
+}
+
+}  // namespace detail
+
+/// Differentiates the roots. Without `requested` the result holds the cotangent of every leaf that requires
+/// one and that a root depends on; with it, only those, and only nodes on a path to them run. `recorder` is
+/// needed for create_graph alone. Throws what failed, first of all by its own type, after everything in
+/// flight has ended and everything was released: Error (invalid_argument) for a root that was not recorded, a
+/// seed that is missing, a request twice; (type) for a seed or cotangent of another type; (tape) for a tape
+/// whose saved values were freed or changed; (cancelled); ADRuleError; NonFiniteError; what executor and
+/// hooks throw. Nothing is changed then, and the next call works.
+template <OperandType Operand>
+Gradients<Operand> backward(std::span<const Root<Operand>> roots, const BackwardExecutor<Operand>& executor,
+                            const BackwardOptions& options = {}, std::span<const Requested> requested = {},
+                            Recorder<Operand>* recorder = nullptr) {
+  const detail::HostOf<Operand> host(executor);
+  std::vector<std::optional<Operand>> seeds;
+  seeds.reserve(roots.size());
+  std::vector<detail::UntypedRoot> untyped;
+  untyped.reserve(roots.size());
+  for (const Root<Operand>& root : roots) {
+    seeds.push_back(root.seed);
+    untyped.push_back({root.key, root.trace.node(), seeds.back() ? &*seeds.back() : nullptr,
+                       &root.recorded_seed, root.seed_placement});
+  }
+  detail::BackwardOutcome outcome = detail::run_backward(
+      {host, recorder != nullptr ? &recorder->core() : nullptr, untyped, requested, options});
+  Gradients<Operand> result;
+  result.leaves_.reserve(outcome.leaves.size());
+  for (detail::UntypedGradient& leaf : outcome.leaves) result.leaves_.push_back(detail::typed<Operand>(leaf));
+  result.requested_.reserve(outcome.requested.size());
+  for (detail::UntypedGradient& wanted : outcome.requested)
+    result.requested_.push_back(detail::typed<Operand>(wanted));
+  return result;
+}
+
+/// The same, with what failed as a Result: an exception that is no tidu::Error comes back as
+/// ErrorKind::internal with its text.
+template <OperandType Operand>
+Result<Gradients<Operand>> try_backward(std::span<const Root<Operand>> roots,
+                                        const BackwardExecutor<Operand>& executor,
+                                        const BackwardOptions& options = {},
+                                        std::span<const Requested> requested = {},
+                                        Recorder<Operand>* recorder = nullptr) {
+  return tidu::detail::capture([&] { return backward(roots, executor, options, requested, recorder); });
+}
+
+/// One root.
+template <OperandType Operand>
+Result<Gradients<Operand>> try_backward(const Key& output_key, TraceRef output_trace,
+                                        std::type_identity_t<std::optional<Operand>> seed,
+                                        const BackwardExecutor<Operand>& executor,
+                                        ADContext* context = nullptr, BackwardOptions options = {}) {
+  options.context = context != nullptr ? context : options.context;
+  Root<Operand> root;
+  root.key = output_key;
+  root.trace = output_trace;
+  root.seed = std::move(seed);
+  return try_backward(std::span<const Root<Operand>>(&root, 1), executor, options);
+}
+
+}  // namespace tidu::eager

@@ -1,0 +1,133 @@
+// executor.hpp - BackwardExecutor<Operand>: what a frontend implements so that tapes of its operands run
+// backward. The executor owns allocation, storage, devices and kernels; the engine owns order and
+// accumulation. Three methods must be written. All are const and may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "tidu/eager/operands.hpp"
+#include "tidu/eager/recorded_graph.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+
+namespace tidu::eager {
+
+/// Where something runs. Device 0 is the host, driven by the calling thread; every other device has a worker
+/// thread of its own. What a stream number means, the executor knows; 0 is its default stream.
+struct Placement {
+  std::uint32_t device = 0;
+  std::uint64_t stream = 0;
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// A point in the work of a stream that other streams can wait for; made and read by the executor alone.
+using Event = std::shared_ptr<void>;
+
+/// One graph that is to be run: closed (no externals), operands and results by position.
+struct GraphCall {
+  const Graph& graph;
+  /// Kept with the graph: what this executor made of it.
+  const ExecutorSlot& slot;
+  Placement placement{};
+  /// The recorded invocation on whose behalf this runs ("mul (loss.cpp:17)"), made when it is asked for.
+  const class NodeView* node = nullptr;
+};
+
+/// a + b of one type.
+struct AddCall {
+  Type type;
+  /// The sum as a graph of the primitive that the set names; null when the set names none.
+  const RecordedGraph* graph = nullptr;
+  Placement placement{};
+};
+
+/// What a thread must have so that work on it behaves as on the thread that called backward: the frontend's
+/// grad mode, current device, current stream. Captured by the calling thread, installed on workers.
+class ThreadState {
+ public:
+  virtual ~ThreadState() = default;
+  /// Makes the state that of the running thread, and returns what there was before.
+  virtual std::shared_ptr<const ThreadState> install() const = 0;
+};
+
+/// Tells executors apart for what is kept in ExecutorSlots. Copies share it.
+class ExecutorIdentity {
+ public:
+  ExecutorIdentity() : id_(next()) {}
+  std::uint64_t id() const { return id_; }
+
+ protected:
+  /// Kernels or options have changed: nothing that was kept before is right for this object.
+  void renew_identity() { id_ = next(); }
+  ~ExecutorIdentity() = default;
+  ExecutorIdentity(const ExecutorIdentity&) = default;
+  ExecutorIdentity& operator=(const ExecutorIdentity&) = default;
+
+ private:
+  static std::uint64_t next();
+  std::uint64_t id_;
+};
+
+template <class Operand>
+class BackwardExecutor : public ExecutorIdentity {
+ public:
+  using Values = Operands<Operand>;
+
+  virtual ~BackwardExecutor() = default;
+
+  // --- must be written
+
+  /// Runs a graph of primal operations: residuals that nobody retained, from what was retained. Never called
+  /// when all were. Returns one operand per output of the graph.
+  virtual Result<Values> execute_forward(const GraphCall& call,
+                                         std::span<const Operand* const> inputs) const = 0;
+  /// Runs a transposed linear graph: inputs are residuals, then the cotangents that came in; outputs are the
+  /// cotangents of the active inputs that are there.
+  virtual Result<Values> run_transposed_linear(const GraphCall& call,
+                                               std::span<const Operand* const> inputs) const = 0;
+  /// a + b: the one place where cotangents of different nodes are summed. `a` is given away: its memory may
+  /// be used for the sum when nobody else holds it; what somebody else may hold is never changed.
+  virtual Result<Operand> add_operands(const AddCall& call, Operand a, const Operand& b) const = 0;
+
+  // --- may be written; each default says what goes without it
+
+  /// Type of an operand. Default: none, and types of seeds and cotangents are not checked.
+  virtual std::optional<Type> describe(const Operand&) const { return std::nullopt; }
+  /// Device of an operand. Default: none, and devices of cotangents are not checked.
+  virtual std::optional<std::uint32_t> device_of(const Operand&) const { return std::nullopt; }
+  /// Ones of that type. Default: none, and a root needs a seed.
+  virtual Result<std::optional<Operand>> ones_like(Type) const { return std::optional<Operand>(); }
+  /// Are all elements finite? Default: unknown, and anomaly mode finds nothing.
+  virtual std::optional<bool> is_finite(const Operand&) const { return std::nullopt; }
+  /// Are all elements zero? Default: unknown, and explain() cannot tell where a gradient became zero.
+  virtual std::optional<bool> is_zero(const Operand&) const { return std::nullopt; }
+  /// What anomaly mode says of an operand: "f64[32,10] has 3 zeros, at [0,4] [7,1] [30,9]". Default: empty.
+  virtual std::string statistics(const Operand&) const { return {}; }
+  /// Counts how often the operand's storage was written to. Default: unknown, and changes in place go
+  /// unnoticed.
+  virtual std::optional<std::uint64_t> version(const Operand&) const { return std::nullopt; }
+  /// Bytes of the operand's storage, for profiles. Default: 0.
+  virtual std::size_t bytes(const Operand&) const { return 0; }
+
+  /// Where the running thread puts work. Default: the host.
+  virtual Placement current_placement() const { return {}; }
+  /// A point behind all that was put on that stream so far. Default: none, and nobody waits.
+  virtual Event record(Placement) const { return nullptr; }
+  /// What is put on `stream` from now on runs after `event`.
+  virtual void wait(Placement, const Event&) const {}
+  /// What workers need of the thread that called backward. Default: nothing.
+  virtual std::shared_ptr<const ThreadState> thread_state() const { return nullptr; }
+
+ protected:
+  BackwardExecutor() = default;
+  BackwardExecutor(const BackwardExecutor&) = default;
+  BackwardExecutor& operator=(const BackwardExecutor&) = default;
+};
+
+}  // namespace tidu::eager

@@ -1,0 +1,225 @@
+// hooks.hpp - Leaf: a leaf with a slot that gradients are added to; and hooks: on a value, before a node,
+// after a node, on accumulation into a leaf.
+//
+// Order within one backward call. When all cotangents of a node's outputs have come in: hooks on values (by
+// output slot), then captures of requested values, then hooks before the node, the node, hooks after it. When
+// all of a leaf's have come in: hooks on the leaf as a value, then hooks on accumulation. Hooks of one kind
+// on one thing run in the order in which they were added. A hook that is removed while others run is not
+// started any more; one that is added while a node's hooks run is first called in the next call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tidu/eager/host.hpp"
+#include "tidu/eager/recorder.hpp"
+#include "tidu/eager/trace.hpp"
+
+namespace tidu::eager {
+
+enum class HookKind : std::uint8_t { value, before_node, after_node, accumulate };
+
+namespace detail {
+
+/// A cotangent on its way, the operand behind it. Not for users.
+struct Cell {
+  explicit Cell(Type of) : type(of) {}
+  Cell* next = nullptr;
+  NodeCount* trace = nullptr;  ///< counted; with create_graph
+  Key key{};
+  std::uint64_t sequence = 0;  ///< of the node that it comes from
+  std::uint64_t source = 0;    ///< of that node's recorder
+  std::uint64_t stream = 0;
+  std::uint32_t device = 0;
+  std::uint32_t edge = 0;
+  std::uint32_t slot = 0;         ///< of `trace`
+  std::uint32_t target_slot = 0;  ///< of the node that it goes to
+  Type type;
+  void* operand() { return this + 1; }
+  const void* operand() const { return this + 1; }
+};
+static_assert(sizeof(Cell) % 16 == 0);
+
+struct BackwardCall;
+/// What a hook sees, untyped.
+struct HookFrame {
+  BackwardCall& call;
+  TraceRef node;
+  std::span<Cell*> incoming;  ///< by output slot; null: absent
+  std::span<Cell*> outgoing;  ///< by edge
+  std::uint32_t slot = 0;     ///< of the value, for hooks on values
+};
+void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded);
+void drop_cell(HookFrame& frame, Cell*& cell);
+void at_end(HookFrame& frame, std::function<void()> callback);
+bool creates_graph(const HookFrame& frame);
+
+using UntypedHook = std::function<void(HookFrame&)>;
+
+}  // namespace detail
+
+/// Removes its hook when asked to; does nothing when it is destroyed.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  void remove() {
+    if (remove_) std::exchange(remove_, nullptr)();
+  }
+  explicit operator bool() const { return static_cast<bool>(remove_); }
+
+ private:
+  std::function<void()> remove_;
+};
+
+/// One cotangent, as a hook sees it.
+template <class Operand>
+class HookValue {
+ public:
+  HookValue(detail::HookFrame& frame, detail::Cell*& cell) : frame_(frame), cell_(cell) {}
+  /// Is it there? An absent cotangent is a zero that was never made.
+  explicit operator bool() const { return cell_ != nullptr; }
+  /// Throws Error (invalid_argument) when it is absent.
+  const Operand& operator*() const { return value(); }
+  const Operand* operator->() const { return &value(); }
+  const Operand& value() const {
+    if (cell_ == nullptr)
+      throw Error(ErrorKind::invalid_argument,
+                  "HookValue: expected a cotangent that is there, got an absent one");
+    return *static_cast<const Operand*>(cell_->operand());
+  }
+  /// With create_graph: who it is on the tape.
+  EagerOutput recorded() const {
+    if (cell_ == nullptr || cell_->trace == nullptr) return {};
+    return {cell_->key, Trace::share(cell_->trace), true, cell_->slot};
+  }
+  /// Puts another in its place; `recorded` says how it was recorded, with create_graph.
+  void replace(Operand value, const EagerOutput& recorded = {}) {
+    detail::replace_cell(frame_, cell_, &value, &recorded);
+  }
+  /// Makes it absent: nothing flows on from here.
+  void drop() { detail::drop_cell(frame_, cell_); }
+
+ private:
+  detail::HookFrame& frame_;
+  detail::Cell*& cell_;
+};
+
+template <class Operand>
+class HookContext {
+ public:
+  explicit HookContext(detail::HookFrame& frame) : frame_(frame) {}
+  NodeView node() const { return NodeView(frame_.node); }
+  /// Which output, for a hook on a value.
+  std::uint32_t output_slot() const { return frame_.slot; }
+  /// The cotangent of a value or leaf; of a node, by output slot.
+  HookValue<Operand> incoming(std::size_t slot = 0) { return {frame_, frame_.incoming[slot]}; }
+  std::size_t num_incoming() const { return frame_.incoming.size(); }
+  /// After a node: the cotangents of its recorded inputs, by edge.
+  HookValue<Operand> outgoing(std::size_t edge) { return {frame_, frame_.outgoing[edge]}; }
+  std::size_t num_outgoing() const { return frame_.outgoing.size(); }
+  bool creates_graph() const { return detail::creates_graph(frame_); }
+  /// Runs `callback` once, after everything else in this backward call has succeeded.
+  void at_end(std::function<void()> callback) { detail::at_end(frame_, std::move(callback)); }
+
+ private:
+  detail::HookFrame& frame_;
+};
+
+template <class Operand>
+using Hook = std::function<void(HookContext<Operand>&)>;
+
+namespace detail {
+HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHook hook);
+std::uint32_t slot_of(TraceRef trace, const Key& key, const char* who);
+template <class Operand>
+UntypedHook untyped(Hook<Operand> hook) {
+  return [hook = std::move(hook)](HookFrame& frame) {
+    HookContext<Operand> context(frame);
+    hook(context);
+  };
+}
+}  // namespace detail
+
+/// Calls `hook` with the whole cotangent of that output (or leaf) in every later backward call that reaches
+/// it. Throws Error (invalid_argument) when the key is not one of the trace's outputs.
+template <class Operand>
+HookHandle on_value(TraceRef trace, const Key& key, Hook<Operand> hook) {
+  return detail::add_hook(trace, HookKind::value, detail::slot_of(trace, key, "on_value"),
+                          detail::untyped(std::move(hook)));
+}
+template <class Operand>
+HookHandle before_node(TraceRef trace, Hook<Operand> hook) {
+  return detail::add_hook(trace, HookKind::before_node, 0, detail::untyped(std::move(hook)));
+}
+template <class Operand>
+HookHandle after_node(TraceRef trace, Hook<Operand> hook) {
+  return detail::add_hook(trace, HookKind::after_node, 0, detail::untyped(std::move(hook)));
+}
+
+namespace detail {
+/// The slot of a leaf: a value and how it was recorded.
+class LeafSlot {
+ public:
+  LeafSlot(const OperandTable& table, Key key, std::string name, Placement placement);
+  LeafSlot(LeafSlot&&) noexcept = default;
+  ~LeafSlot();
+  TraceRef trace() const { return trace_; }
+  /// Copies the gradient to `to` when there is one.
+  bool read(void* to, EagerOutput* recorded) const;
+  /// Puts (moves) `from` in; null clears.
+  void write(void* from, const EagerOutput* recorded);
+
+ private:
+  Trace trace_;
+};
+}  // namespace detail
+
+/// A leaf that lives on: it has a name, hooks, and a slot to which backward calls add its gradient when
+/// BackwardOptions::accumulate says so. Inputs that name it pass its key and trace.
+template <OperandType Operand>
+class Leaf {
+ public:
+  explicit Leaf(KeySource& keys, std::string name = {}, Placement placement = {})
+      : key_(keys.fresh()), slot_(detail::operand_table<Operand>, key_, std::move(name), placement) {}
+  Key key() const { return key_; }
+  TraceRef trace() const { return slot_.trace(); }
+  EagerInput<Operand> input(const Operand& data) const { return {key_, trace(), true, &data}; }
+
+  /// What was accumulated since it was last cleared.
+  std::optional<Operand> gradient() const {
+    alignas(Operand) std::byte storage[sizeof(Operand)];
+    if (!slot_.read(storage, nullptr)) return std::nullopt;
+    auto* held = std::launder(reinterpret_cast<Operand*>(storage));
+    std::optional<Operand> result(std::move(*held));
+    held->~Operand();
+    return result;
+  }
+  /// How the gradient was recorded, with create_graph.
+  EagerOutput recorded_gradient() const {
+    EagerOutput recorded;
+    slot_.read(nullptr, &recorded);
+    return recorded;
+  }
+  void clear_gradient() { slot_.write(nullptr, nullptr); }
+  void set_gradient(Operand value, const EagerOutput& recorded = {}) { slot_.write(&value, &recorded); }
+
+  HookHandle on_value(Hook<Operand> hook) {
+    return detail::add_hook(trace(), HookKind::value, 0, detail::untyped(std::move(hook)));
+  }
+  /// Sees, or replaces, what is about to be added to the slot or returned.
+  HookHandle on_accumulate(Hook<Operand> hook) {
+    return detail::add_hook(trace(), HookKind::accumulate, 0, detail::untyped(std::move(hook)));
+  }
+
+ private:
+  Key key_;
+  detail::LeafSlot slot_;
+};
+
+}  // namespace tidu::eager

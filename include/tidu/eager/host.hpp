@@ -1,0 +1,114 @@
+// host.hpp - the seam between the typed and the untyped part of the eager layer: Host is a BackwardExecutor
+// that takes operands by address, HostOf<Operand> makes one of any executor. Not for users.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/eager/operands.hpp"
+#include "tidu/eager/trace.hpp"
+
+namespace tidu::eager::detail {
+
+class Host {
+ public:
+  using Inputs = std::span<const void* const>;
+  explicit Host(const OperandTable& operands) : table(operands) {}
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+  virtual ~Host() = default;
+
+  const OperandTable& table;
+
+  /// Constructs the outputs of the graph one after another from `out` on. Throws, and has made none then.
+  virtual void execute_forward(const GraphCall& call, Inputs inputs, std::byte* out) const = 0;
+  virtual void run_transposed_linear(const GraphCall& call, Inputs inputs, std::byte* out) const = 0;
+  /// Puts a + b in the place of a. After a throw `a` may only be destroyed.
+  virtual void add_operands(const AddCall& call, void* a, const void* b) const = 0;
+  virtual std::optional<Type> describe(const void* operand) const = 0;
+  virtual std::optional<std::uint32_t> device_of(const void* operand) const = 0;
+  /// Constructs ones at `out` and says so, or does neither.
+  virtual bool ones_like(Type type, void* out) const = 0;
+  virtual std::optional<bool> is_finite(const void* operand) const = 0;
+  virtual std::optional<bool> is_zero(const void* operand) const = 0;
+  virtual std::string statistics(const void* operand) const = 0;
+  virtual std::optional<std::uint64_t> version(const void* operand) const = 0;
+  virtual std::size_t bytes(const void* operand) const = 0;
+  virtual Placement current_placement() const = 0;
+  virtual Event record(Placement placement) const = 0;
+  virtual void wait(Placement placement, const Event& event) const = 0;
+  virtual std::shared_ptr<const ThreadState> thread_state() const = 0;
+};
+
+[[noreturn]] void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got);
+
+template <class Operand>
+class HostOf final : public Host {
+ public:
+  explicit HostOf(const BackwardExecutor<Operand>& executor)
+      : Host(operand_table<Operand>), executor_(executor) {}
+  const BackwardExecutor<Operand>& executor() const { return executor_; }
+
+  void execute_forward(const GraphCall& call, Inputs inputs, std::byte* out) const override {
+    const ShortArray<const Operand*, 8> typed = pointers(inputs);
+    place(call, "execute_forward", executor_.execute_forward(call, typed.span()).value(), out);
+  }
+  void run_transposed_linear(const GraphCall& call, Inputs inputs, std::byte* out) const override {
+    const ShortArray<const Operand*, 8> typed = pointers(inputs);
+    place(call, "run_transposed_linear", executor_.run_transposed_linear(call, typed.span()).value(), out);
+  }
+  void add_operands(const AddCall& call, void* a, const void* b) const override {
+    auto* first = static_cast<Operand*>(a);
+    Result<Operand> sum = executor_.add_operands(call, std::move(*first), *static_cast<const Operand*>(b));
+    Operand& value = sum.value();
+    first->~Operand();
+    ::new (a) Operand(std::move(value));
+  }
+  std::optional<Type> describe(const void* operand) const override { return executor_.describe(at(operand)); }
+  std::optional<std::uint32_t> device_of(const void* operand) const override {
+    return executor_.device_of(at(operand));
+  }
+  bool ones_like(Type type, void* out) const override {
+    Result<std::optional<Operand>> made = executor_.ones_like(type);
+    std::optional<Operand>& value = made.value();
+    if (!value.has_value()) return false;
+    ::new (out) Operand(std::move(value.value()));
+    return true;
+  }
+  std::optional<bool> is_finite(const void* operand) const override {
+    return executor_.is_finite(at(operand));
+  }
+  std::optional<bool> is_zero(const void* operand) const override { return executor_.is_zero(at(operand)); }
+  std::string statistics(const void* operand) const override { return executor_.statistics(at(operand)); }
+  std::optional<std::uint64_t> version(const void* operand) const override {
+    return executor_.version(at(operand));
+  }
+  std::size_t bytes(const void* operand) const override { return executor_.bytes(at(operand)); }
+  Placement current_placement() const override { return executor_.current_placement(); }
+  Event record(Placement placement) const override { return executor_.record(placement); }
+  void wait(Placement placement, const Event& event) const override { executor_.wait(placement, event); }
+  std::shared_ptr<const ThreadState> thread_state() const override { return executor_.thread_state(); }
+
+ private:
+  static const Operand& at(const void* operand) { return *static_cast<const Operand*>(operand); }
+  static ShortArray<const Operand*, 8> pointers(Inputs inputs) {
+    return ShortArray<const Operand*, 8>(inputs,
+                                         [](const void* p) { return static_cast<const Operand*>(p); });
+  }
+  static void place(const GraphCall& call, const char* hook, Operands<Operand>&& values, std::byte* out) {
+    if (values.size() != call.graph.outputs().size()) wrong_number_of_values(call, hook, values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ::new (static_cast<void*>(out + i * sizeof(Operand))) Operand(std::move(values[i]));
+  }
+  const BackwardExecutor<Operand>& executor_;
+};
+
+// What the typed templates need of nodes and templates.
+std::size_t num_outputs(const Template* graph) noexcept;
+NodeCount* count_of(Node* node) noexcept;
+Key first_key(const NodeCount* node) noexcept;
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,54 @@
+// profile.hpp - Profile: what recording and backward did when, for people and for Chrome's trace viewer. Off
+// (no profile), it costs a branch per node.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tidu/eager/executor.hpp"
+
+namespace tidu::eager {
+
+enum class ProfilePhase : std::uint8_t { execute, record, forward, transposed, add, hook };
+std::string_view to_string(ProfilePhase phase);
+
+/// One thing that took time. Times are nanoseconds of the steady clock since the profile was made.
+struct ProfileEvent {
+  ProfilePhase phase = ProfilePhase::record;
+  std::string name;         ///< of the primitive or composite graph
+  std::string where;        ///< "file:line" in the user's program, or empty
+  std::uint64_t node = 0;   ///< sequence number, 0 when there is none
+  std::uint64_t bytes = 0;  ///< of the operands that it made (or keeps, for record)
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  Placement placement{};
+  std::uint32_t thread = 0;  ///< counted from 0 in the order of first events
+};
+
+/// Collects events; any thread may add.
+class Profile {
+ public:
+  Profile();
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
+
+  std::int64_t now() const;
+  /// Fills in the thread.
+  void add(ProfileEvent event);
+  std::vector<ProfileEvent> events() const;
+  void clear();
+  /// A JSON object of Chrome's trace event format ("X" events; pid: device, tid: thread or stream), to be
+  /// opened with chrome://tracing or Perfetto.
+  std::string to_chrome_trace() const;
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+  mutable std::mutex mutex_;
+  std::vector<ProfileEvent> events_;
+  std::vector<std::uint64_t> threads_;
+};
+
+}  // namespace tidu::eager

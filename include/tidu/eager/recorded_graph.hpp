@@ -1,0 +1,104 @@
+// recorded_graph.hpp - RecordedGraph: what a tape node is an invocation of, one primitive or a composite
+// graph; and ExecutorSlot, where executors keep what they made of a graph. Graphs of equal structure share
+// one interned template, and everything that is derived from it (linearization, transposition, what to save,
+// what executors compiled) is derived once and kept with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "tidu/graph/graph.hpp"
+
+namespace tidu::eager {
+
+/// Where an executor keeps what it compiled from a graph. Any thread may read; entries live as long as the
+/// graph they belong to. An executor object is meant to live long: each one leaves an entry of its own.
+class ExecutorSlot {
+ public:
+  ExecutorSlot() = default;
+  ExecutorSlot(const ExecutorSlot&) = delete;
+  ExecutorSlot& operator=(const ExecutorSlot&) = delete;
+  ~ExecutorSlot();
+
+  /// What the executor `id` keeps here, made by `make()` (which returns a T) the first time. Two threads may
+  /// both make it; one is kept. What make() throws passes through, and nothing is kept.
+  template <class T, class Make>
+  const T& get(std::uint64_t id, Make&& make) const {
+    for (const Entry* entry = head_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
+      if (entry->id == id) return *static_cast<const T*>(entry->value.get());
+    return *static_cast<const T*>(keep(id, std::make_shared<const T>(std::forward<Make>(make)())));
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t id;
+    std::shared_ptr<const void> value;
+    const Entry* next;
+  };
+  const void* keep(std::uint64_t id, std::shared_ptr<const void> value) const;
+  mutable std::atomic<const Entry*> head_{nullptr};
+};
+
+namespace detail {
+class Template;
+void retain(const Template* graph) noexcept;
+void release(const Template* graph) noexcept;
+}  // namespace detail
+
+/// A handle to an interned template; cheap to copy.
+class RecordedGraph {
+ public:
+  /// The template of a closed graph, whatever its names. The graph's inputs go by position. Throws Error
+  /// (invalid_argument) for a graph with externals.
+  static RecordedGraph of(const Graph& graph);
+  /// A graph of one operation, on operands of these types. Throws what building it throws (type, …).
+  static RecordedGraph of(const Op& op, std::span<const Type> operands, const PrimitiveSet& set);
+  static RecordedGraph of(const Op& op, std::span<const Type> operands) {
+    return of(op, operands, standard_primitives());
+  }
+
+  RecordedGraph(const RecordedGraph& other) noexcept : template_(other.template_) {
+    detail::retain(template_);
+  }
+  RecordedGraph(RecordedGraph&& other) noexcept : template_(std::exchange(other.template_, nullptr)) {}
+  RecordedGraph& operator=(RecordedGraph other) noexcept {
+    std::swap(template_, other.template_);
+    return *this;
+  }
+  ~RecordedGraph() {
+    if (template_ != nullptr) detail::release(template_);
+  }
+
+  const Graph& graph() const;
+  /// For executors that run the graph itself forward.
+  const ExecutorSlot& slot() const;
+  /// Types of the outputs, in order.
+  std::span<const Type> output_types() const;
+
+  friend bool operator==(const RecordedGraph& a, const RecordedGraph& b) {
+    return a.template_ == b.template_;
+  }
+  /// For the eager layer itself.
+  explicit RecordedGraph(const detail::Template* adopted) noexcept : template_(adopted) {}
+  const detail::Template* shared() const { return template_; }
+
+ private:
+  const detail::Template* template_;
+};
+
+/// What the process-wide store of templates has done so far. Counters only grow, `templates` aside.
+struct TemplateStatistics {
+  std::uint64_t templates = 0;       ///< interned now
+  std::uint64_t derivations = 0;     ///< linearizations: what calls JVP rules
+  std::uint64_t transpositions = 0;  ///< what calls transpose rules
+  std::uint64_t evictions = 0;       ///< templates dropped from the store because it was full
+};
+TemplateStatistics template_statistics();
+/// Most templates that are kept when no tape uses them; 16384 at first. Returns the bound that was in force.
+std::size_t set_template_limit(std::size_t count);
+
+}  // namespace tidu::eager

@@ -1,0 +1,240 @@
+// recorder.hpp - Recorder: makes one tape node of each invocation that a frontend describes. It decides,
+// before the node is made, what backward will need, and keeps no more than that.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/eager/key.hpp"
+#include "tidu/eager/operands.hpp"
+#include "tidu/eager/recorded_graph.hpp"
+#include "tidu/eager/trace.hpp"
+#include "tidu/graph/rules.hpp"
+
+namespace tidu::eager {
+
+class Profile;
+
+/// One operand of an invocation. `trace` is that of the invocation (or Leaf) that made it, or none for a leaf
+/// that is known by its key alone. `data` may be null for a value that the frontend does not retain; it is an
+/// error then if backward reads it.
+template <class Operand>
+struct EagerInput {
+  Key key{};
+  TraceRef trace{};
+  bool requires_grad = false;
+  const Operand* data = nullptr;
+
+  EagerInput() = default;
+  EagerInput(const Key& k, TraceRef t, bool grad, const Operand* value)
+      : key(k), trace(t), requires_grad(grad), data(value) {}
+  /// What an earlier invocation gave.
+  EagerInput(const EagerOutput& output, const Operand& value)
+      : key(output.key), trace(output.trace), requires_grad(output.requires_grad), data(&value) {}
+  /// A constant.
+  explicit EagerInput(const Operand& value) : data(&value) {}
+};
+
+/// A concrete value of an intermediate of a composite graph, which backward then need not compute again.
+template <class Operand>
+struct Retained {
+  ValueId value = 0;  ///< of the recorded graph
+  const Operand* data = nullptr;
+};
+
+using EagerOutputs = Operands<EagerOutput>;
+
+struct RecorderOptions {
+  /// Handed to rules that run when an invocation is recorded; backward with a context of the same cache key
+  /// uses what they gave.
+  ADContext* context = nullptr;
+  /// Keep every operand and retained value and call no rule before backward: for contexts that are known
+  /// only then, and for values that are to be read from the tape.
+  bool save_everything = false;
+  /// Keep the places in the user's program that record() is told.
+  bool record_where = true;
+  /// Check the outputs of every invocation (through the executor's is_finite) and throw NonFiniteError for
+  /// the first that is not finite.
+  bool anomaly = false;
+  /// Keep nodes also of invocations whose outputs have no derivative, so that explain() can name them. Costs
+  /// memory: such a node holds its producers.
+  bool keep_blocked = false;
+  /// Recorded invocations are entered here.
+  Profile* profile = nullptr;
+};
+
+namespace detail {
+
+struct RecordInput {
+  Key key;
+  NodeCount* node;
+  bool requires_grad;
+  const void* data;
+};
+struct RecordRetained {
+  ValueId value;
+  const void* data;
+};
+
+/// The untyped face of a BackwardExecutor.
+class Host;
+struct Variant;
+
+/// What all recorders share: the untyped part.
+class RecorderCore {
+ public:
+  RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options);
+
+  struct Request {
+    const Template* graph;
+    std::span<const RecordInput> inputs;
+    std::span<const void* const> outputs;  ///< empty, or one per output
+    std::span<const RecordRetained> retained;
+    Placement placement;
+    Where where;
+  };
+  /// The node (owned by the caller), or null when nothing is recorded. `active` (room for every output) tells
+  /// which outputs require a gradient.
+  Node* record(const Request& request, bool* active);
+  KeySource& keys() { return keys_; }
+  const RecorderOptions& options() const { return options_; }
+  void set_options(const RecorderOptions& options) { options_ = options; }
+  const Host* host() const { return host_; }
+  const OperandTable& table() const { return *table_; }
+  std::uint64_t num_recorded() const { return recorded_; }
+
+ private:
+  Node* fill(const Request& request, const Variant& variant, bool blocked);
+
+  const OperandTable* table_;
+  const Host* host_;
+  RecorderOptions options_;
+  KeySource keys_;
+  std::uint64_t last_ = 0;
+  std::uint64_t recorded_ = 0;
+};
+
+/// Small cache from (op, types) to a template, in front of RecordedGraph::of.
+class OpCache {
+ public:
+  OpCache();
+  ~OpCache();
+  OpCache(OpCache&&) noexcept;
+  const Template* find(const Op& op, std::span<const Type> types, const PrimitiveSet& set);
+
+ private:
+  struct Entry;
+  std::unique_ptr<Entry[]> entries_;
+};
+
+}  // namespace detail
+}  // namespace tidu::eager
+
+#include "tidu/eager/host.hpp"
+
+namespace tidu::eager {
+
+/// Belongs to one thread at a time; traces of different recorders may be mixed freely, and threads may share
+/// what was recorded.
+template <OperandType Operand>
+class Recorder {
+ public:
+  /// `host`, when given, is asked for versions, types and placements of operands; it must outlive the
+  /// recorder.
+  explicit Recorder(const BackwardExecutor<Operand>* host = nullptr, const RecorderOptions& options = {})
+      : host_(host != nullptr ? std::make_unique<detail::HostOf<Operand>>(*host) : nullptr),
+        core_(detail::operand_table<Operand>, host_.get(), options) {}
+
+  KeySource& keys() { return core_.keys(); }
+  const RecorderOptions& options() const { return core_.options(); }
+  void set_options(const RecorderOptions& options) { core_.set_options(options); }
+  /// Nodes made so far.
+  std::uint64_t num_recorded() const { return core_.num_recorded(); }
+
+  /// Records one invocation of `graph`. `outputs` are the concrete results (all or none), of which backward
+  /// may want some; `retained` further values of a composite graph. Returns one EagerOutput per output: with
+  /// a trace where a gradient can flow, else with a key alone. When no input requires a gradient nothing is
+  /// recorded and nothing allocated for the tape. Throws Error: invalid_argument for another number of inputs
+  /// or outputs, a trace that did not make its key, or data that backward needs and that was not given; type
+  /// for operands of other types, where the host describes them; NonFiniteError. After an error nothing was
+  /// recorded.
+  EagerOutputs record_graph(const RecordedGraph& graph, std::span<const EagerInput<Operand>> inputs,
+                            std::span<const Operand> outputs = {},
+                            std::span<const Retained<Operand>> retained = {},
+                            Where where = Where::current()) {
+    return record_graph(graph, inputs, outputs, retained,
+                        host_ != nullptr ? host_->executor().current_placement() : Placement{}, where);
+  }
+  EagerOutputs record_graph(const RecordedGraph& graph, std::span<const EagerInput<Operand>> inputs,
+                            std::span<const Operand> outputs, std::span<const Retained<Operand>> retained,
+                            Placement placement, Where where) {
+    detail::ShortArray<detail::RecordInput, 8> untyped(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      untyped[i] = {inputs[i].key, inputs[i].trace.node(), inputs[i].requires_grad, inputs[i].data};
+    }
+    detail::ShortArray<const void*, 8> results(outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) results[i] = &outputs[i];
+    detail::ShortArray<detail::RecordRetained, 8> kept(retained.size());
+    for (std::size_t i = 0; i < retained.size(); ++i) kept[i] = {retained[i].value, retained[i].data};
+    return finish(graph.shared(),
+                  {graph.shared(), untyped.span(), results.span(), kept.span(), placement, where});
+  }
+
+  /// Records one invocation of a primitive with one result. The operands' types come from the host's
+  /// describe(), or else from `types`.
+  EagerOutput record(const Op& op, std::initializer_list<EagerInput<Operand>> inputs, const Operand& output,
+                     std::span<const Type> types, Where where = Where::current(),
+                     const PrimitiveSet& set = standard_primitives()) {
+    const std::span<const EagerInput<Operand>> list(inputs.begin(), inputs.size());
+    EagerOutputs made =
+        record_graph(RecordedGraph::of(op, types, set), list, std::span(&output, 1), {}, where);
+    return std::move(made[0]);
+  }
+  EagerOutput record(const Op& op, std::initializer_list<EagerInput<Operand>> inputs, const Operand& output,
+                     Where where = Where::current(), const PrimitiveSet& set = standard_primitives()) {
+    std::vector<Type> types;
+    for (const EagerInput<Operand>& input : inputs) {
+      const std::optional<Type> type =
+          host_ != nullptr && input.data != nullptr ? host_->executor().describe(*input.data) : std::nullopt;
+      if (!type) {
+        throw Error(ErrorKind::invalid_argument,
+                    tidu::detail::str('[', op.name(),
+                                      "] expected the types of the operands, or a host that describes them"));
+      }
+      types.push_back(*type);
+    }
+    return record(op, inputs, output, types, where, set);
+  }
+
+  /// For frontends that count every nanosecond: untyped, with a template that the caller holds.
+  detail::RecorderCore& core() { return core_; }
+
+ private:
+  EagerOutputs finish(const detail::Template* graph, const detail::RecorderCore::Request& request) {
+    const std::size_t count = detail::num_outputs(graph);
+    detail::ShortArray<bool, 16> active(count);
+    const Trace trace = Trace::adopt(detail::count_of(core_.record(request, active.data())));
+    const Key first = trace ? detail::first_key(trace.node()) : keys().fresh(count);
+    EagerOutputs outputs;
+    outputs.reserve(count);
+    for (std::size_t slot = 0; slot < count; ++slot) {
+      EagerOutput& output = outputs.emplace_back();
+      output.key = {first.source, first.counter + slot};
+      output.output_slot = static_cast<std::uint32_t>(slot);
+      output.requires_grad = trace && active[slot];
+      if (output.requires_grad || (trace && options().keep_blocked)) output.trace = trace;
+    }
+    return outputs;
+  }
+
+  std::unique_ptr<detail::HostOf<Operand>> host_;
+  detail::RecorderCore core_;
+};
+
+}  // namespace tidu::eager

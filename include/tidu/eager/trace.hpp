@@ -1,0 +1,136 @@
+// trace.hpp - Trace: a counted handle to the tape node that made a value; TraceRef: the same, borrowed; and
+// NodeView: what may be read of a node. A tape is nothing but nodes that hold their producers: it is freed,
+// in constant stack, with the last handle.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/eager/key.hpp"
+#include "tidu/eager/recorded_graph.hpp"
+#include "tidu/graph/value.hpp"
+
+namespace tidu::eager {
+
+class Trace;
+
+namespace detail {
+struct Node;
+struct NodeCount {
+  std::atomic<std::uint32_t> references{1};
+};
+void destroy(NodeCount* node) noexcept;
+inline void retain(NodeCount* node) noexcept { node->references.fetch_add(1, std::memory_order_relaxed); }
+inline void release(NodeCount* node) noexcept {
+  if (node->references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node);
+}
+Node* node_of(const Trace& trace) noexcept;
+}  // namespace detail
+
+/// Holds a node. Empty for a value that was not recorded.
+class Trace {
+ public:
+  Trace() = default;
+  Trace(const Trace& other) noexcept : node_(other.node_) {
+    if (node_ != nullptr) detail::retain(node_);
+  }
+  Trace(Trace&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  Trace& operator=(Trace other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~Trace() {
+    if (node_ != nullptr) detail::release(node_);
+  }
+  explicit operator bool() const { return node_ != nullptr; }
+  friend bool operator==(const Trace& a, const Trace& b) { return a.node_ == b.node_; }
+
+  /// For the eager layer itself.
+  static Trace adopt(detail::NodeCount* node) noexcept {
+    Trace trace;
+    trace.node_ = node;
+    return trace;
+  }
+  static Trace share(detail::NodeCount* node) noexcept {
+    if (node != nullptr) detail::retain(node);
+    return adopt(node);
+  }
+  detail::NodeCount* node() const { return node_; }
+
+ private:
+  detail::NodeCount* node_ = nullptr;
+};
+
+/// A node that somebody else holds for as long as this is used: what arguments take.
+class TraceRef {
+ public:
+  TraceRef() = default;
+  TraceRef(const Trace& trace) : node_(trace.node()) {}
+  explicit TraceRef(detail::NodeCount* node) : node_(node) {}
+  explicit operator bool() const { return node_ != nullptr; }
+  friend bool operator==(const TraceRef& a, const TraceRef& b) { return a.node_ == b.node_; }
+  detail::NodeCount* node() const { return node_; }
+  /// A handle of one's own.
+  Trace hold() const { return Trace::share(node_); }
+
+ private:
+  detail::NodeCount* node_ = nullptr;
+};
+
+/// One output of a recorded invocation, or what an output that was not recorded looks like: {key}.
+struct EagerOutput {
+  Key key;
+  Trace trace;
+  bool requires_grad = false;
+  std::uint32_t output_slot = 0;
+};
+
+/// Reads a node; valid while somebody holds it.
+class NodeView {
+ public:
+  explicit NodeView(TraceRef trace) : node_(trace) {}
+
+  bool is_leaf() const;
+  /// Name of the primitive, or of the composite graph; the name of a leaf, or empty.
+  std::string name() const;
+  /// "file:line" of the invocation in the user's program, or empty.
+  std::string where() const;
+  /// Larger than that of every node whose outputs this one reads; 0 for a leaf.
+  std::uint64_t sequence() const;
+  Placement placement() const;
+  /// Nothing for a leaf.
+  std::optional<RecordedGraph> graph() const;
+  std::size_t num_outputs() const;
+  Key output_key(std::size_t slot) const;
+  /// Recorded inputs: those that require a gradient.
+  std::size_t num_edges() const;
+  /// Position of that recorded input among all inputs.
+  std::size_t edge_input(std::size_t edge) const;
+  TraceRef edge_node(std::size_t edge) const;
+  std::uint32_t edge_slot(std::size_t edge) const;
+  /// Operands that the node keeps for backward; 0 once they were freed.
+  std::size_t num_saved() const;
+  /// "input 0 (f64[3])", "output 0 (f64[3])": what the saved operand is.
+  std::string saved_name(std::size_t saved) const;
+  bool freed() const;
+  /// "mul, recorded at loss.cpp:17": how messages name the node.
+  std::string describe() const;
+  TraceRef trace() const { return node_; }
+
+ private:
+  TraceRef node_;
+};
+
+/// Gives an output a name that messages use ("loss"). Throws Error (invalid_argument) when the key is not one
+/// of the trace's outputs.
+void set_name(TraceRef trace, const Key& key, std::string name);
+/// The name that was given, or empty.
+std::string name_of(TraceRef trace, const Key& key);
+
+}  // namespace tidu::eager

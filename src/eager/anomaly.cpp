@@ -1,0 +1,125 @@
+// anomaly.cpp - the first value that is not finite, and what to say of it.
+#include "eager/anomaly.hpp"
+
+#include <algorithm>
+
+namespace tidu::eager::detail {
+namespace {
+
+using tidu::detail::str;
+using Phase = NonFiniteError::Phase;
+
+bool bad(const Host& host, const void* operand) {
+  const std::optional<bool> finite = host.is_finite(operand);
+  return finite && !*finite;
+}
+
+std::string at(const Node& node) {
+  return node.file == nullptr ? std::string() : str(" (", node.where(), ')');
+}
+
+[[noreturn]] void raise(Phase phase, const Node& node, const std::string& message) {
+  throw NonFiniteError(phase, node.name(), node.where(), node.sequence, message);
+}
+
+// "loss > sub > log"
+std::string path_text(std::span<const Node* const> path) {
+  constexpr std::size_t most = 16;
+  std::string text;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path.size() > most && i == most / 2) {
+      text += str(" > ... ", path.size() - most, " more ...");
+      i = path.size() - most / 2;
+    }
+    std::string name = path[i]->name();
+    if (Extras* extras = path[i]->extras.load(std::memory_order_acquire); extras != nullptr) {
+      const std::lock_guard<std::mutex> lock(extras->mutex);
+      if (!extras->names.empty() && !path[i]->is_leaf()) name = extras->names.front().second + " = " + name;
+    }
+    text += (text.empty() ? "" : " > ") + name;
+  }
+  return text;
+}
+
+}  // namespace
+
+void check_forward(const Host& host, const RecorderCore::Request& request) {
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    if (!bad(host, request.outputs[i])) continue;
+    const std::string name = request.graph->name();
+    const std::string where =
+        request.where.file == nullptr ? std::string() : str(request.where.file, ':', request.where.line);
+    std::string message =
+        str("non-finite value first appears in forward of ", name, where.empty() ? "" : str(" (", where, ')'),
+            ": its output ", i, ' ', host.statistics(request.outputs[i]));
+    for (std::size_t k = 0; k < request.inputs.size(); ++k) {
+      if (request.inputs[k].data != nullptr)
+        message += str("\n  its input ", k, ' ', host.statistics(request.inputs[k].data));
+    }
+    throw NonFiniteError(Phase::forward, name, where, 0, message);
+  }
+}
+
+void check_seed(const Host& host, const Cell& seed, const Node& root) {
+  if (!bad(host, seed.operand())) return;
+  raise(Phase::seed, root,
+        str("non-finite seed of ", root.describe(), ": it ", host.statistics(seed.operand())));
+}
+
+void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {
+  const Cell* culprit = nullptr;
+  for (const Cell* cell : suspect.outgoing)
+    if (cell != nullptr && culprit == nullptr && bad(suspect.host, cell->operand())) culprit = cell;
+  if (culprit == nullptr) return;
+  const Host& host = suspect.host;
+
+  // A value of the forward that is not finite already explains it.
+  std::vector<Node*> nodes = reached();
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+  for (Node* node : nodes) {
+    if (!node->enter()) continue;
+    std::string message;
+    for (std::uint32_t k = 0; k < node->num_saved && message.empty(); ++k) {
+      if (bad(host, node->saved(k))) {
+        message = str("non-finite value first appears in forward at ", node->name(), at(*node), ": its ",
+                      NodeView(ref(node)).saved_name(k), ' ', host.statistics(node->saved(k)));
+      }
+    }
+    node->leave();
+    if (message.empty()) continue;
+    raise(Phase::forward, *node,
+          str(message, "\n  met in backward of ", suspect.node.name(), at(suspect.node), ", along path ",
+              path_text(suspect.path)));
+  }
+
+  std::string message =
+      str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
+          suspect.node.name(), at(suspect.node), ", along path ", path_text(suspect.path),
+          ": the cotangent of its input ", suspect.node.variant->edges[culprit->edge], ' ',
+          host.statistics(culprit->operand()));
+  for (std::uint32_t k = 0; k < suspect.node.num_saved; ++k) {
+    message += str("\n  its ", NodeView(ref(&suspect.node)).saved_name(k), ' ',
+                   host.statistics(suspect.node.saved(k)));
+  }
+  for (const Cell* cell : suspect.incoming)
+    if (cell != nullptr)
+      message += str("\n  its incoming cotangent is finite: it ", host.statistics(cell->operand()));
+  raise(Phase::backward, suspect.node, message);
+}
+
+void profile_record(Profile& profile, const Host* host, const Node& node,
+                    const RecorderCore::Request& request) {
+  ProfileEvent event;
+  event.phase = ProfilePhase::record;
+  event.name = request.graph->name();
+  event.where = node.where();
+  event.node = node.sequence;
+  for (std::uint32_t k = 0; host != nullptr && k < node.num_saved; ++k)
+    event.bytes += host->bytes(node.saved(k));
+  event.begin = event.end = profile.now();
+  event.placement = node.placement();
+  profile.add(std::move(event));
+}
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,36 @@
+// anomaly.hpp - where values are looked at that may not be finite; called in anomaly mode alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "eager/node.hpp"
+#include "tidu/eager/anomaly.hpp"
+#include "tidu/eager/host.hpp"
+#include "tidu/eager/profile.hpp"
+#include "tidu/eager/recorder.hpp"
+
+namespace tidu::eager::detail {
+
+/// Throws NonFiniteError for the first output that is not finite.
+void check_forward(const Host& host, const RecorderCore::Request& request);
+/// Of a seed.
+void check_seed(const Host& host, const Cell& seed, const Node& root);
+
+/// What backward saw of a node when one of its cotangents turned out not to be finite.
+struct Suspect {
+  const Host& host;
+  Node& node;
+  std::vector<const Node*> path;  ///< from a root to the node, both included
+  std::span<Cell* const> incoming;
+  std::span<Cell* const> outgoing;  ///< by edge; null: absent
+};
+/// Throws NonFiniteError when one of `outgoing` is not finite: of the first saved operand in forward order
+/// when one of the nodes that were reached holds such, else of the backward of this node.
+void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached);
+
+void profile_record(Profile& profile, const Host* host, const Node& node,
+                    const RecorderCore::Request& request);
+
+}  // namespace tidu::eager::detail

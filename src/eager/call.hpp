@@ -1,0 +1,146 @@
+// call.hpp - one backward call: what it found, what is ready, what came out. Everything in it belongs to this
+// call alone, so that calls may run at once on shared parts of a tape, and inside each other.
+//
+// Who touches what: with several threads, `mutex` guards all members but those that are constant once the run
+// begins; a node that runs is touched by its thread alone.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "eager/node.hpp"
+#include "eager/states.hpp"
+#include "tidu/eager/backward.hpp"
+#include "tidu/eager/host.hpp"
+#include "tidu/eager/profile.hpp"
+
+namespace tidu::eager::detail {
+
+struct BackwardCall {
+  explicit BackwardCall(const BackwardRequest& backward_request);
+  BackwardCall(const BackwardCall&) = delete;
+  BackwardCall& operator=(const BackwardCall&) = delete;
+  ~BackwardCall();
+
+  // --- setting up (discover.cpp)
+  void check_roots();
+  void discover();
+  void mark_needed();
+  bool is_wanted(const Edge& edge);
+  void check_not_freed() const;
+  [[noreturn]] void refuse_freed(const Node& node) const;
+  void seed_roots();
+  Absence why_absent(const Requested& requested);
+
+  // --- one node (engine.cpp)
+  /// Runs a node whose cotangents are all there; `outgoing` by edge. Touches nothing that threads share.
+  void run_node(State& state, std::span<Cell*> outgoing);
+  void finish_leaf(LeafState& leaf);
+  /// Hands the cotangents of a node that ran (or did not: all null) to its producers.
+  void deliver(State& state, std::span<Cell*> outgoing);
+  void run_alone();
+  void push_ready(State& state);
+  State* pop_ready();
+  void check_stop() const;
+
+  // --- the end (finish.cpp)
+  BackwardOutcome finish();
+
+  // --- on several threads (parallel.cpp)
+  bool wants_threads() const;
+  void run_threaded();
+
+  // --- cotangents (cells.cpp)
+  /// Takes `cell`, on its way to an output of `target`.
+  void contribute(Node& target, Cell* cell, const PrimitiveSet* set);
+  void move_to(Cell& cell, Placement placement);
+  void fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement);
+  /// Folds what waits, in descending order of (sequence, source, edge) for each slot.
+  void fold_waiting(Cell* waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, Placement placement);
+  Cell* duplicate(const Cell& cell) const;
+  void check_type(const Cell& cell, Type expected, const Node& node, const std::string& what) const;
+  void run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
+                 std::span<Cell*> outgoing);
+
+  struct Ready {
+    std::uint64_t priority;
+    std::uint64_t source;
+    State* state;
+    friend bool operator<(const Ready& a, const Ready& b) {
+      return a.priority != b.priority ? a.priority < b.priority : a.source < b.source;
+    }
+  };
+
+  const BackwardRequest& request;
+  const Host& host;
+  const BackwardOptions& options;
+  const OperandTable& table;
+  const bool creates_graph;
+  const bool folds_at_once;  ///< contributions come in the order in which they are folded
+
+  std::vector<std::uint32_t> root_slots;
+  States states;
+  Leaves leaves;
+  std::vector<State*> found;  ///< all states, in the order of discovery; only where that is needed
+  std::unordered_multimap<const Node*, std::uint32_t> captures;  ///< node -> request
+  const Node* freed = nullptr;                                   ///< one that is to run and cannot
+  bool has_devices = false;
+  std::size_t unfinished = 0;  ///< nodes that wait to be run or skipped
+  std::size_t live = 0;        ///< cells in states and leaves
+  std::vector<Ready> ready;
+  std::vector<std::uint32_t> ready_leaves;
+  std::uint64_t pushed = 0;     ///< for the orders other than latest first
+  std::vector<Cell*> captured;  ///< by request
+  std::unordered_map<const Node*, const Node*>
+      parents;  ///< anomaly mode: where the first cotangent came from
+  std::vector<std::function<void()>> callbacks;
+  Placement caller{};
+
+  std::mutex callbacks_mutex;
+  std::mutex parents_mutex;
+  std::uint32_t depth = 0;  ///< backward calls around this one on its thread
+
+ private:
+  void take_incoming(State& state, std::span<Cell*> incoming);
+  void capture(const Node& node, std::span<Cell* const> incoming);
+  BackwardProgram& program_of(const Node& node, std::span<Cell* const> incoming,
+                              std::shared_ptr<Derivation>& keep);
+  void check_versions(const Node& node, const BackwardProgram& program) const;
+  void run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing, const char*& phase);
+  void record_backward(const Node& node, BackwardProgram& program, std::span<Cell* const> incoming,
+                       std::byte* computed, std::span<Cell* const> results);
+  void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing);
+  void profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,
+                    std::int64_t begin) const;
+  void explain_failure(const Error& error, const Node& node, const char* phase) const;
+  void settle(const Edge& edge, bool failed);
+  void accumulate();
+  void join_streams();
+  void run_callbacks();
+};
+
+/// Destroys what is left in it.
+class CellGuard {
+ public:
+  CellGuard(const OperandTable& operands, std::span<Cell*> guarded) : table_(operands), cells_(guarded) {}
+  CellGuard(const CellGuard&) = delete;
+  CellGuard& operator=(const CellGuard&) = delete;
+  ~CellGuard() {
+    for (Cell* cell : cells_)
+      if (cell != nullptr) destroy_cell(table_, cell);
+  }
+
+ private:
+  const OperandTable& table_;
+  std::span<Cell*> cells_;
+};
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,219 @@
+// cells.cpp - cotangents on their way: where they meet they are folded, here and nowhere else; hooks see and
+// replace them.
+#include <algorithm>
+#include <array>
+
+#include "eager/call.hpp"
+
+namespace tidu::eager::detail {
+
+using tidu::detail::str;
+
+namespace {
+
+constexpr const char* hook_names[] = {"a hook on a value", "a hook before the node", "a hook after the node",
+                                      "a hook on accumulation"};
+
+// The sum of two values of a type as an invocation of the set's own primitive. Kept by thread.
+const RecordedGraph* sum_graph(const PrimitiveSet& set, Type type) {
+  if (set.add() == nullptr) return nullptr;
+  struct Entry {
+    const Primitive* add = nullptr;
+    const void* type = nullptr;
+    std::optional<RecordedGraph> graph;
+  };
+  static thread_local std::array<Entry, 32> entries;
+  Entry& entry = entries[(reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) % entries.size()];
+  if (entry.add != set.add() || entry.type != type.identity() || entry.graph->graph().primitives() != set) {
+    entry.graph = RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
+    entry.add = set.add();
+    entry.type = type.identity();
+  }
+  return &*entry.graph;
+}
+
+}  // namespace
+
+void BackwardCall::move_to(Cell& cell, Placement placement) {
+  const Placement from{cell.device, cell.stream};
+  if (from == placement) return;
+  if (const Event event = host.record(from)) host.wait(placement, event);
+  cell.device = placement.device;
+  cell.stream = placement.stream;
+}
+
+// into + from, at `placement`; `from` is used up whatever happens.
+void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement) {
+  Cell* used[] = {from};
+  const CellGuard guard(table, used);
+  const RecordedGraph* graph = set != nullptr ? sum_graph(*set, into->type) : nullptr;
+  const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
+  if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {
+    if (graph == nullptr)
+      throw Error(ErrorKind::unknown_primitive,
+                  "backward: expected a primitive set that names the primitive that adds");
+    const RecordInput inputs[] = {{into->key, into->trace, into->trace != nullptr, into->operand()},
+                                  {from->key, from->trace, from->trace != nullptr, from->operand()}};
+    bool active = false;
+    Node* node = request.recorder->record({graph->shared(), inputs, {}, {}, placement, {}}, &active);
+    Trace before = Trace::adopt(std::exchange(into->trace, node));
+    if (node != nullptr) into->key = node->first_key;
+    into->slot = 0;
+  }
+  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());
+  into->device = placement.device;
+  into->stream = placement.stream;
+  if (options.profile != nullptr) [[unlikely]] {
+    options.profile->add({ProfilePhase::add,
+                          "add",
+                          {},
+                          from->sequence,
+                          host.bytes(into->operand()),
+                          begin,
+                          options.profile->now(),
+                          placement,
+                          0});
+  }
+}
+
+void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set) {
+  Cell* owned[] = {cell};
+  const CellGuard guard(table, owned);
+  Cell** head = nullptr;
+  if (target.is_leaf()) {
+    LeafState& leaf = leaves.get(&target);
+    if (!leaf.wanted) return;
+    if (leaf.set == nullptr) leaf.set = set;
+    head = &leaf.cell;
+  } else {
+    State& state = *states.find(&target);
+    if (!state.needed && !state.captured) return;
+    set = &target.variant->owner->graph.primitives();
+    head = &state.cell;
+    if (folds_at_once && target.num_outputs() > 1) {
+      if (state.cells == nullptr) state.cells = new Cell*[target.num_outputs()]();
+      head = state.cells + cell->target_slot;
+    }
+  }
+  move_to(*cell, target.placement());
+  owned[0] = nullptr;
+  if (*head == nullptr || !folds_at_once) {
+    cell->next = *head;
+    *head = cell;
+    ++live;
+  } else {
+    fold(*head, cell, set, target.placement());
+  }
+}
+
+void BackwardCall::fold_waiting(Cell* waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
+                                Placement placement) {
+  std::vector<Cell*> cells;
+  for (Cell* at = waiting; at != nullptr; at = at->next) cells.push_back(at);
+  for (Cell* cell : cells) cell->next = nullptr;
+  const CellGuard guard(table, cells);
+  std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {
+    if (a->target_slot != b->target_slot) return a->target_slot < b->target_slot;
+    if (a->sequence != b->sequence) return a->sequence > b->sequence;
+    return a->source != b->source ? a->source > b->source : a->edge > b->edge;
+  });
+  for (Cell*& cell : cells) {
+    Cell*& into = by_slot[cell->target_slot];
+    Cell* from = std::exchange(cell, nullptr);
+    if (into == nullptr) {
+      into = from;
+    } else {
+      fold(into, from, set, placement);
+    }
+  }
+}
+
+void BackwardCall::check_type(const Cell& cell, Type expected, const Node& node,
+                              const std::string& what) const {
+  const std::optional<Type> type = host.describe(cell.operand());
+  if (type && *type != expected) {
+    throw Error(ErrorKind::type,
+                str('[', node.name(), "] expected ", expected, " as ", what, ", got ", *type));
+  }
+  const std::optional<std::uint32_t> device = host.device_of(cell.operand());
+  if (device && *device != node.device) {
+    throw Error(ErrorKind::type, str('[', node.name(), "] expected ", what, " on device ", node.device,
+                                     ", got device ", *device));
+  }
+}
+
+// --- hooks
+
+namespace {
+
+// The type of a cotangent that is not there, from its place among those of the node.
+Type type_of_absent(const HookFrame& frame, Cell* const& cell) {
+  const Variant& variant = *node_of(frame.node.node())->variant;
+  const auto index = [&cell](std::span<Cell*> cells) {
+    return static_cast<std::size_t>(&cell - cells.data());
+  };
+  if (index(frame.incoming) < frame.incoming.size())
+    return variant.owner
+        ->output_types[frame.incoming.size() == variant.num_outputs() ? index(frame.incoming) : frame.slot];
+  return variant.owner->input_types[variant.edges[index(frame.outgoing)]];
+}
+
+}  // namespace
+
+void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded) {
+  const OperandTable& table = frame.call.table;
+  Cell* made = copy_cell(table, cell != nullptr ? cell->type : type_of_absent(frame, cell), operand);
+  if (recorded != nullptr && recorded->trace) {
+    made->key = recorded->key;
+    made->trace = recorded->trace.node();
+    retain(made->trace);
+    made->slot = recorded->output_slot;
+  }
+  if (cell != nullptr) {
+    made->device = cell->device;
+    made->stream = cell->stream;
+    destroy_cell(table, cell);
+  }
+  cell = made;
+}
+void drop_cell(HookFrame& frame, Cell*& cell) {
+  if (cell != nullptr) destroy_cell(frame.call.table, std::exchange(cell, nullptr));
+}
+void at_end(HookFrame& frame, std::function<void()> callback) {
+  const std::lock_guard<std::mutex> lock(frame.call.callbacks_mutex);
+  frame.call.callbacks.push_back(std::move(callback));
+}
+bool creates_graph(const HookFrame& frame) { return frame.call.creates_graph; }
+
+void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
+                             std::span<Cell*> outgoing) {
+  for (const auto& entry : hooks) {
+    if (entry->kind != kind || entry->removed.load(std::memory_order_acquire)) continue;
+    const bool one = kind == HookKind::value;
+    const std::span<Cell*> seen = one ? incoming.subspan(entry->slot, 1) : incoming;
+    if (one && seen[0] == nullptr) continue;
+    const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
+    HookFrame frame{*this, ref(&node), seen, outgoing, entry->slot};
+    entry->hook(frame);
+    if (options.profile != nullptr) [[unlikely]] {
+      options.profile->add({ProfilePhase::hook, node.name(), node.where(), node.sequence, 0, begin,
+                            options.profile->now(), node.placement(), 0});
+    }
+    if (node.is_leaf()) continue;
+    const Template& graph = *node.variant->owner;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      if (seen[i] != nullptr)
+        check_type(*seen[i], graph.output_types[one ? entry->slot : i], node,
+                   str("what ", hook_names[static_cast<std::size_t>(kind)], " left as cotangent of output ",
+                       one ? entry->slot : i));
+    }
+    for (std::size_t e = 0; e < outgoing.size(); ++e) {
+      if (outgoing[e] != nullptr)
+        check_type(*outgoing[e], graph.input_types[node.variant->edges[e]], node,
+                   str("what ", hook_names[static_cast<std::size_t>(kind)], " left as cotangent of input ",
+                       node.variant->edges[e]));
+    }
+  }
+}
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,408 @@
+// derive.cpp - from a template and a mask of active inputs to what a node saves and what runs backward:
+// linearize, transpose, and sort the residuals into saved operands, values that are computed anew, and
+// constants.
+#include <algorithm>
+#include <unordered_map>
+
+#include "eager/template.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/linearize/transpose.hpp"
+
+namespace tidu::eager::detail {
+namespace {
+
+using tidu::detail::str;
+
+// Makes one BackwardProgram.
+class ProgramMaker {
+ public:
+  ProgramMaker(const Variant& variant, std::shared_ptr<const Linearization> linearization)
+      : variant_(variant),
+        graph_(variant.owner->graph),
+        linearization_(std::move(linearization)),
+        augmented_(linearization_->augmented),
+        base_(augmented_.num_values(), no_index) {
+    offer();
+  }
+
+  std::unique_ptr<BackwardProgram> make(const Mask& seeded, const Mask& wanted, ADContext* context,
+                                        std::vector<SavedSource>* plan) {
+    auto program = std::make_unique<BackwardProgram>();
+    program_ = program.get();
+    program->seeded = seeded;
+    program->wanted = wanted;
+    program->linearization = linearization_;
+    transpose(context);
+    const std::vector<bool> needed = reachable(program->open, program->open_outputs);
+    sort_residuals(needed);
+    slice_forward();
+    name_saved(plan);
+    build_forward();
+    build_transposed(needed);
+    return program;
+  }
+
+ private:
+  // The values whose operands the tape may keep: inputs first, then what the frontend retains.
+  void offer() {
+    const auto enter = [&](SavedSource::Kind kind, std::size_t index, ValueId value) {
+      const ValueId id = linearization_->in_augmented(value);
+      if (id == no_index || base_[id] != no_index) return;
+      base_[id] = static_cast<std::uint32_t>(sources_.size());
+      sources_.push_back({kind, static_cast<std::uint32_t>(index), value});
+      source_ids_.push_back(id);
+    };
+    for (std::size_t i = 0; i < graph_.inputs().size(); ++i)
+      enter(SavedSource::Kind::input, i, graph_.inputs()[i]);
+    if (variant_.outputs_given) {
+      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
+        enter(SavedSource::Kind::output, i, graph_.outputs()[i]);
+    }
+    for (std::size_t i = 0; i < variant_.retained.size(); ++i)
+      enter(SavedSource::Kind::retained, i, variant_.retained[i]);
+  }
+
+  void transpose(ADContext* context) {
+    TransposeOptions options;
+    options.context = context;
+    std::vector<bool> seeds;
+    for (std::size_t slot = 0; slot < graph_.outputs().size(); ++slot) {
+      if (!linearization_->tangent_of_output[slot]) continue;
+      const bool seeded = test(program_->seeded, slot);
+      seeds.push_back(seeded);
+      if (seeded) program_->seeded_outputs.push_back(static_cast<std::uint32_t>(slot));
+    }
+    options.seeded = std::move(seeds);
+    count_transposition();
+    Transposition transposition = linear_transpose(linearization_->linear, options);
+    for (std::uint32_t edge = 0; edge < variant_.edges.size(); ++edge) {
+      if (!test(program_->wanted, edge) || !transposition.cotangent_of_input[edge]) continue;
+      program_->output_edge.push_back(edge);
+      program_->open_outputs.push_back(
+          transposition.graph.outputs()[*transposition.cotangent_of_input[edge]]);
+    }
+    program_->open = std::move(transposition.graph);
+    std::unordered_map<ValueKey, ValueId> residuals;
+    const Graph& linear = linearization_->linear;
+    for (std::size_t j = 0; j < linear.externals().size(); ++j)
+      residuals.emplace(linear.key(linear.externals()[j]), linearization_->residuals[j]);
+    for (const ValueId id : program_->open.externals())
+      program_->open_externals.push_back(residuals.at(program_->open.key(id)));
+  }
+
+  // Is the value made of constants alone? Such a residual is made where it is needed.
+  bool is_constant(ValueId id) {
+    if (constant_.empty()) {
+      constant_.assign(augmented_.num_values(), 0);
+      const GraphData& g = augmented_.data();
+      for (const OperationRecord& record : g.operations) {
+        bool constant = !record.op->primitive->has_trait(Trait::impure);
+        for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+          constant = constant && constant_[g.operands[record.first_input + k]] != 0;
+        for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+          constant_[record.first_output + slot] = constant ? 1 : 0;
+      }
+    }
+    return base_[id] == no_index && constant_[id] != 0;
+  }
+
+  void sort_residuals(const std::vector<bool>& needed) {
+    const auto externals = program_->open.externals();
+    needed_external_.assign(externals.size(), 0);
+    for (std::size_t i = 0; i < externals.size(); ++i) {
+      if (!needed[externals[i]]) continue;
+      needed_external_[i] = 1;
+      const ValueId id = program_->open_externals[i];
+      if (base_[id] != no_index) {
+        use(base_[id]);
+      } else if (!is_constant(id)) {
+        program_->computed.push_back(id);
+      }
+    }
+  }
+  void use(std::uint32_t source) {
+    if (used_.empty()) used_.assign(sources_.size(), 0);
+    used_[source] = 1;
+  }
+
+  // What must run to compute `computed` from operands that are saved.
+  void slice_forward() {
+    if (program_->computed.empty()) return;
+    const GraphData& g = augmented_.data();
+    in_slice_.assign(g.operations.size(), 0);
+    std::vector<ValueId> stack = program_->computed;
+    std::vector<char> seen(augmented_.num_values(), 0);
+    while (!stack.empty()) {
+      const ValueId id = stack.back();
+      stack.pop_back();
+      if (seen[id] != 0) continue;
+      seen[id] = 1;
+      if (base_[id] != no_index) {
+        forward_base_.push_back(id);
+        use(base_[id]);
+        continue;
+      }
+      const std::uint32_t operation = *augmented_.producer(id);
+      if (in_slice_[operation] != 0) continue;
+      in_slice_[operation] = 1;
+      const OperationRecord& record = g.operations[operation];
+      if (record.op->primitive->has_trait(Trait::impure)) {
+        throw Error(ErrorKind::invalid_argument,
+                    str('[', record.op->primitive->name,
+                        "] expected its results to be retained, since backward needs them and an impure "
+                        "operation is not run twice\n  ",
+                        describe_operation(augmented_, operation)));
+      }
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+        stack.push_back(g.operands[record.first_input + k]);
+    }
+    std::sort(forward_base_.begin(), forward_base_.end());
+  }
+
+  // Which saved operand is which: the plan is made here when the variant has none yet.
+  void name_saved(std::vector<SavedSource>* plan) {
+    saved_of_.assign(sources_.size(), no_index);
+    if (plan != nullptr) {
+      for (std::uint32_t s = 0; s < sources_.size(); ++s) {
+        if (used_.empty() || used_[s] == 0) continue;
+        saved_of_[s] = static_cast<std::uint32_t>(plan->size());
+        plan->push_back(sources_[s]);
+      }
+    }
+    const std::vector<SavedSource>& saved = plan != nullptr ? *plan : variant_.saved;
+    for (std::uint32_t k = 0; k < saved.size(); ++k) {
+      const ValueId id = linearization_->in_augmented(saved[k].value);
+      program_->saved_values.push_back(id);
+      saved_of_[base_[id]] = k;
+    }
+    for (std::uint32_t s = 0; s < sources_.size(); ++s) {
+      if (used_.empty() || used_[s] == 0 || saved_of_[s] != no_index) continue;
+      constexpr const char* kinds[] = {"input ", "output ", "retained value "};
+      throw Error(ErrorKind::tape, str('[', variant_.owner->name(), "] expected the tape to hold ",
+                                       kinds[static_cast<std::size_t>(sources_[s].kind)], sources_[s].index,
+                                       ", which the rules read in this context but did not when it was "
+                                       "recorded; record with save_everything"));
+    }
+  }
+
+  std::uint32_t saved_index(ValueId id) const { return saved_of_[base_[id]]; }
+
+  // Emits the operations for which `wanted` holds; values already there are kept.
+  template <class Wanted>
+  void emit_augmented(GraphBuilder& builder, std::vector<Value>& values, const Wanted& wanted) const {
+    std::vector<Value> operands;
+    for (std::uint32_t i = 0; i < augmented_.num_operations(); ++i) {
+      if (!wanted(i)) continue;
+      const Operation operation = augmented_.operation(i);
+      operands.clear();
+      for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
+      const Values results = builder.emit(operation.op(), operands);
+      for (std::size_t slot = 0; slot < results.size(); ++slot) {
+        Value& value = values[operation.output(slot)];
+        if (value.emitter() == nullptr) value = results[slot];
+      }
+    }
+  }
+
+  void build_forward() {
+    if (program_->computed.empty()) return;
+    GraphBuilder builder("residuals of " + variant_.owner->name(), graph_.primitives());
+    std::vector<Value> values(augmented_.num_values());
+    for (const ValueId id : forward_base_) {
+      values[id] = builder.input(std::to_string(program_->forward_inputs.size()), augmented_.type(id));
+      program_->forward_inputs.push_back(saved_index(id));
+    }
+    emit_augmented(builder, values, [&](std::uint32_t i) { return in_slice_[i] != 0; });
+    std::vector<Value> outputs;
+    for (const ValueId id : program_->computed) outputs.push_back(values[id]);
+    program_->forward = builder.build(outputs);
+  }
+
+  void build_transposed(const std::vector<bool>& needed) {
+    const Graph& open = program_->open;
+    GraphBuilder builder("backward of " + variant_.owner->name(), graph_.primitives());
+    std::vector<Value> externals(open.externals().size());
+    std::vector<std::size_t> constants;
+    for (std::size_t i = 0; i < externals.size(); ++i) {
+      if (needed_external_[i] == 0) continue;
+      const ValueId id = program_->open_externals[i];
+      if (is_constant(id)) {
+        constants.push_back(i);
+        continue;
+      }
+      externals[i] = builder.input(std::to_string(program_->residuals.size()), augmented_.type(id));
+      if (base_[id] != no_index) {
+        program_->residuals.push_back(saved_index(id));
+      } else {
+        const auto at = std::find(program_->computed.begin(), program_->computed.end(), id);
+        program_->residuals.push_back(static_cast<std::uint32_t>(at - program_->computed.begin()) |
+                                      BackwardProgram::computed_bit);
+      }
+    }
+    std::vector<Value> cotangents;
+    for (const std::uint32_t slot : program_->seeded_outputs) {
+      cotangents.push_back(builder.input(str("cotangent.", slot), graph_.type(graph_.outputs()[slot])));
+    }
+    if (!constants.empty()) {
+      std::vector<ValueId> roots;
+      for (const std::size_t i : constants) roots.push_back(program_->open_externals[i]);
+      const std::vector<bool> wanted = reachable(augmented_, roots);
+      std::vector<Value> values(augmented_.num_values());
+      emit_augmented(builder, values,
+                     [&](std::uint32_t i) { return wanted[augmented_.operation(i).output()]; });
+      for (const std::size_t i : constants) externals[i] = values[program_->open_externals[i]];
+    }
+    const std::vector<Value> values = inline_graph(builder, open, cotangents, externals, &needed);
+    std::vector<Value> outputs;
+    for (const ValueId id : program_->open_outputs) outputs.push_back(values[id]);
+    program_->transposed = builder.build(outputs);
+  }
+
+  const Variant& variant_;
+  const Graph& graph_;
+  std::shared_ptr<const Linearization> linearization_;
+  const Graph& augmented_;
+  BackwardProgram* program_ = nullptr;
+  std::vector<std::uint32_t> base_;  // by value of augmented: index into sources_, or no_index
+  std::vector<SavedSource> sources_;
+  std::vector<ValueId> source_ids_;
+  std::vector<char> used_;               // by source
+  std::vector<std::uint32_t> saved_of_;  // by source: index of the saved operand
+  std::vector<char> constant_, needed_external_, in_slice_;
+  std::vector<ValueId> forward_base_;
+};
+
+Mask all_bits(std::size_t count) {
+  Mask mask = make_mask(count);
+  for (std::size_t i = 0; i < count; ++i) set(mask, i);
+  return mask;
+}
+
+}  // namespace
+
+std::optional<Key128> key_of(ADContext* context) {
+  return context == nullptr ? std::optional<Key128>(Key128{}) : context->cache_key();
+}
+
+std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* context) {
+  auto derivation = std::make_unique<Derivation>();
+  derivation->context = key_of(context);
+  LinearizeOptions options;
+  options.wrt.emplace(variant.edges.begin(), variant.edges.end());
+  options.context = context;
+  count_derivation();
+  derivation->linearization = std::make_shared<const Linearization>(linearize(variant.owner->graph, options));
+  return derivation;
+}
+
+std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
+                                              std::shared_ptr<const Linearization> linearization,
+                                              const Mask& seeded, const Mask& wanted, ADContext* context,
+                                              std::vector<SavedSource>* plan) {
+  return ProgramMaker(variant, std::move(linearization)).make(seeded, wanted, context, plan);
+}
+
+std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant, ADContext* context) const {
+  variant->owner = this;
+  for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
+    if (test(variant->active, i)) variant->edges.push_back(i);
+  variant->output_active.assign(output_types.size(), 0);
+  if (variant->saves_everything) {
+    for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
+      if (test(variant->given, i)) variant->saved.push_back({SavedSource::Kind::input, i, graph.inputs()[i]});
+    if (variant->outputs_given) {
+      for (std::uint32_t i = 0; i < graph.outputs().size(); ++i)
+        variant->saved.push_back({SavedSource::Kind::output, i, graph.outputs()[i]});
+    }
+    for (std::uint32_t i = 0; i < variant->retained.size(); ++i)
+      variant->saved.push_back({SavedSource::Kind::retained, i, variant->retained[i]});
+    for (std::size_t i = 0; i < output_types.size(); ++i)
+      variant->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
+  } else {
+    try {
+      std::unique_ptr<Derivation> derivation = make_derivation(*variant, context);
+      const auto& tangents = derivation->linearization->tangent_of_output;
+      Mask seeded = make_mask(output_types.size());
+      for (std::size_t i = 0; i < output_types.size(); ++i) {
+        variant->output_active[i] = tangents[i] ? 1 : 0;
+        if (tangents[i]) set(seeded, i);
+      }
+      std::vector<SavedSource> plan;
+      std::unique_ptr<BackwardProgram> program = make_program(
+          *variant, derivation->linearization, seeded, all_bits(variant->edges.size()), context, &plan);
+      variant->saved = std::move(plan);
+      derivation->programs.publish(std::move(program), [](const BackwardProgram&) { return false; });
+      if (derivation->context) {
+        variant->derivations.publish(std::move(derivation), [](const Derivation&) { return false; });
+      }
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::out_of_memory) throw;
+      variant->failure = error.clone();
+      variant->saved.clear();
+      for (std::size_t i = 0; i < output_types.size(); ++i)
+        variant->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
+    }
+  }
+  variant->single_output = output_types.size() == 1;
+  for (const char active : variant->output_active) variant->any_active = variant->any_active || active != 0;
+  return variant;
+}
+
+BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, ADContext* user,
+                                  std::shared_ptr<Derivation>& keep) const {
+  if (failure != nullptr && (user == nullptr || key_of(user) == context)) failure->raise();
+  const std::optional<Key128> key = key_of(user);
+  Derivation* derivation = nullptr;
+  if (key) {
+    for (Derivation* at = derivations.head(); at != nullptr && derivation == nullptr; at = at->next)
+      if (at->context == key) derivation = at;
+    if (derivation == nullptr) {
+      derivation = derivations.publish(make_derivation(*this, user),
+                                       [&](const Derivation& other) { return other.context == key; });
+    }
+  } else {
+    keep = make_derivation(*this, user);
+    derivation = keep.get();
+  }
+  const auto same = [&](const BackwardProgram& program) {
+    return program.seeded == seeded && program.wanted == wanted;
+  };
+  for (BackwardProgram* at = derivation->programs.head(); at != nullptr; at = at->next)
+    if (same(*at)) return *at;
+  return *derivation->programs.publish(
+      make_program(*this, derivation->linearization, seeded, wanted, user, nullptr), same);
+}
+
+const BackwardProgram::Recorded& Variant::recorded(BackwardProgram& program) const {
+  if (const BackwardProgram::Recorded* made = program.recorded.head()) return *made;
+  const Graph& augmented = program.linearization->augmented;
+  GraphBuilder builder("backward of " + owner->name(), augmented.primitives());
+  std::vector<Value> inputs;
+  for (const Type type : owner->input_types)
+    inputs.push_back(builder.input(std::to_string(inputs.size()), type));
+  std::vector<Value> cotangents;
+  for (const std::uint32_t slot : program.seeded_outputs)
+    cotangents.push_back(builder.input(str("cotangent.", slot), owner->output_types[slot]));
+  const std::vector<bool> wanted = reachable(augmented, program.open_externals);
+  const std::vector<Value> values = inline_graph(builder, augmented, inputs, {}, &wanted);
+  std::vector<Value> externals;
+  for (const ValueId id : program.open_externals) externals.push_back(values[id]);
+  const std::vector<bool> needed = reachable(program.open, program.open_outputs);
+  const std::vector<Value> results = inline_graph(builder, program.open, cotangents, externals, &needed);
+  std::vector<Value> outputs;
+  for (const ValueId id : program.open_outputs) outputs.push_back(results[id]);
+  const auto places = [&](const std::vector<ValueId>& ids) {
+    std::vector<ValueId> at;
+    for (const ValueId id : ids)
+      at.push_back(wanted[id] && values[id].emitter() != nullptr ? values[id].id() : no_index);
+    return at;
+  };
+  std::vector<ValueId> saved_at = places(program.saved_values);
+  std::vector<ValueId> computed_at = places(program.computed);
+  auto made = std::make_unique<BackwardProgram::Recorded>(BackwardProgram::Recorded{
+      RecordedGraph::of(builder.build(outputs)), std::move(saved_at), std::move(computed_at), nullptr});
+  return *program.recorded.publish(std::move(made), [](const BackwardProgram::Recorded&) { return true; });
+}
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,227 @@
+// discover.cpp - before the first node runs: what the roots reach, what of it is wanted, and how many
+// cotangents each node waits for. Whatever can be refused is refused here.
+#include <algorithm>
+
+#include "eager/anomaly.hpp"
+#include "eager/call.hpp"
+
+namespace tidu::eager::detail {
+
+using tidu::detail::str;
+
+void BackwardCall::check_roots() {
+  if (request.roots.empty())
+    throw Error(ErrorKind::invalid_argument, "backward: expected at least one root, got none");
+  for (std::size_t i = 0; i < request.roots.size(); ++i) {
+    const UntypedRoot& root = request.roots[i];
+    if (root.node == nullptr) {
+      throw Error(ErrorKind::invalid_argument,
+                  str("backward: expected root ", i, " to be recorded, got ", to_string(root.key),
+                      " without a trace: it depends on nothing that requires a gradient"));
+    }
+    const Node* node = node_of(root.node);
+    root_slots.push_back(slot_of(TraceRef(root.node), root.key, "backward"));
+    if (!node->is_leaf() && node->variant->output_active[root_slots.back()] == 0) {
+      throw Error(ErrorKind::invalid_argument,
+                  str("backward: expected root ", i, " to have a derivative, got output ", root_slots.back(),
+                      " of ", node->describe()));
+    }
+  }
+  std::vector<Requested> sorted(request.requested.begin(), request.requested.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Requested& a, const Requested& b) { return a.key < b.key; });
+  for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
+    if (sorted[i].key && sorted[i].key == sorted[i + 1].key) {
+      throw Error(ErrorKind::invalid_argument, str("backward: expected each requested value once, got ",
+                                                   to_string(sorted[i].key), " twice"));
+    }
+  }
+  if (creates_graph && request.recorder == nullptr)
+    throw Error(ErrorKind::invalid_argument, "backward: expected a recorder with create_graph, got none");
+}
+
+void BackwardCall::discover() {
+  const bool selective = !request.requested.empty();
+  std::vector<State*> stack;
+  const auto reach = [&](Node* node) -> State& {
+    bool made = false;
+    State& state = states.get(node, &made);
+    if (made) {
+      state.needed = !selective;
+      ++unfinished;
+      has_devices = has_devices || node->device != 0;
+      if (selective) found.push_back(&state);
+      stack.push_back(&state);
+    }
+    return state;
+  };
+  for (const UntypedRoot& root : request.roots) {
+    Node* node = node_of(root.node);
+    if (node->is_leaf()) {
+      leaves.get(node).wanted = !selective;
+    } else {
+      reach(node);
+    }
+  }
+  while (!stack.empty()) {
+    const Node& node = *stack.back()->node;
+    stack.pop_back();
+    const Edge* edges = node.edges();
+    if (!selective && freed == nullptr && node.freed()) freed = &node;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      Node* target = edges[e].target;
+      if (target->is_leaf()) {
+        LeafState& leaf = leaves.get(target);
+        leaf.wanted = !selective;
+        ++leaf.dependencies;
+      } else {
+        ++reach(target).dependencies;
+      }
+    }
+  }
+}
+
+void BackwardCall::mark_needed() {
+  captured.assign(request.requested.size(), nullptr);
+  if (request.requested.empty()) return;
+  for (std::uint32_t i = 0; i < request.requested.size(); ++i) {
+    const Requested& wanted = request.requested[i];
+    if (wanted.trace && !node_of(wanted.trace.node())->is_leaf()) {
+      const Node* node = node_of(wanted.trace.node());
+      slot_of(wanted.trace, wanted.key, "backward: requested value");
+      if (State* state = states.find(node)) {
+        state->captured = true;
+        captures.emplace(node, i);
+      }
+    } else if (LeafState* leaf = leaves.find(wanted.key)) {
+      leaf->wanted = true;
+    }
+  }
+  // Producers have smaller numbers, so one sweep in ascending order settles who is on a path.
+  std::sort(found.begin(), found.end(),
+            [](const State* a, const State* b) { return a->node->sequence < b->node->sequence; });
+  for (State* state : found) state->dependencies = 0;
+  for (LeafState& leaf : leaves.list()) leaf.dependencies = 0;
+  unfinished = 0;
+  for (State* state : found) {
+    const Node& node = *state->node;
+    for (std::uint32_t e = 0; e < node.num_edges && !state->needed; ++e)
+      state->needed = is_wanted(node.edges()[e]);
+    if (!state->needed && !state->captured) continue;
+    ++unfinished;
+    if (state->needed && freed == nullptr && node.freed()) freed = &node;
+  }
+  for (State* state : found) {
+    if (!state->needed) continue;
+    const Node& node = *state->node;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      Node* target = node.edges()[e].target;
+      if (target->is_leaf()) {
+        LeafState& leaf = leaves.get(target);
+        if (leaf.wanted) ++leaf.dependencies;
+      } else {
+        ++states.find(target)->dependencies;
+      }
+    }
+  }
+}
+
+bool BackwardCall::is_wanted(const Edge& edge) {
+  if (edge.target->is_leaf()) return leaves.find(edge.target->first_key)->wanted;
+  const State* state = states.find(edge.target);
+  return state->needed || state->captured;
+}
+
+void BackwardCall::check_not_freed() const {
+  if (freed != nullptr) refuse_freed(*freed);
+}
+
+void BackwardCall::refuse_freed(const Node& node) const {
+  throw Error(ErrorKind::tape,
+              str('[', node.name(),
+                  "] expected the operands that the tape kept, but an earlier backward call freed them"
+                  " (to call backward again, set keep_graph in all calls but the last)\n  in backward of ",
+                  node.describe()));
+}
+
+// Seeds are contributions that come before all others.
+void BackwardCall::seed_roots() {
+  for (std::size_t i = request.roots.size(); i-- > 0;) {
+    const UntypedRoot& root = request.roots[i];
+    Node& node = *node_of(root.node);
+    const std::optional<Type> type =
+        node.is_leaf() ? std::nullopt : std::optional<Type>(node.variant->owner->output_types[root_slots[i]]);
+    Cell* cell = nullptr;
+    if (root.seed != nullptr) {
+      cell = copy_cell(table, type.value_or(Type()), root.seed);
+    } else {
+      if (!type || type->size() != 1) {
+        throw Error(ErrorKind::invalid_argument,
+                    str("backward: expected a seed for root ", i, " (",
+                        type ? str("of type ", *type, ", ") : std::string(), node.describe(),
+                        "), got none: only a root of one element has an implicit seed"));
+      }
+      cell = make_cell(table, *type);
+      bool made = false;
+      try {
+        made = host.ones_like(*type, cell->operand());
+      } catch (...) {
+        free_cell(table, cell);
+        throw;
+      }
+      if (!made) {
+        free_cell(table, cell);
+        throw Error(ErrorKind::invalid_argument,
+                    str("backward: expected a seed for root ", i, " (", node.describe(),
+                        "), got none, and the executor makes no ones"));
+      }
+    }
+    Cell* owned[] = {cell};
+    const CellGuard guard(table, owned);
+    if (type) {
+      const std::optional<Type> got = host.describe(cell->operand());
+      if (got && *got != *type) {
+        throw Error(ErrorKind::type, str("backward: expected a seed of type ", *type, " for root ", i, " (",
+                                         node.describe(), "), got ", *got));
+      }
+    }
+    if (options.anomaly) check_seed(host, *cell, node);
+    cell->sequence = ~std::uint64_t{0};
+    cell->edge = static_cast<std::uint32_t>(i);
+    cell->target_slot = root_slots[i];
+    const Placement placement = root.placement.value_or(caller);
+    cell->device = placement.device;
+    cell->stream = placement.stream;
+    if (creates_graph && root.recorded != nullptr && root.recorded->trace) {
+      cell->key = root.recorded->key;
+      cell->trace = root.recorded->trace.node();
+      cell->slot = root.recorded->output_slot;
+      retain(cell->trace);
+    }
+    owned[0] = nullptr;
+    contribute(node, cell, nullptr);
+  }
+  // What waits for nobody is ready.
+  for (const UntypedRoot& root : request.roots) {
+    Node* node = node_of(root.node);
+    if (node->is_leaf()) {
+      LeafState& leaf = leaves.get(node);
+      if (leaf.dependencies == 0 && leaf.wanted && !leaf.done) {
+        leaf.done = true;
+        ready_leaves.push_back(leaves.index(leaf));
+      }
+      continue;
+    }
+    State& state = *states.find(node);
+    if (state.dependencies == 0 && (state.needed || state.captured) && !state.listed) push_ready(state);
+  }
+}
+
+Absence BackwardCall::why_absent(const Requested& requested) {
+  if (!requested.key) return Absence::not_recorded;
+  if (requested.trace && !node_of(requested.trace.node())->is_leaf())
+    return states.find(node_of(requested.trace.node())) == nullptr ? Absence::unreachable : Absence::zero;
+  return leaves.find(requested.key) == nullptr ? Absence::unreachable : Absence::zero;
+}
+
+}  // namespace tidu::eager::detail

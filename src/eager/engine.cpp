@@ -1,0 +1,512 @@
+// engine.cpp - running nodes: what a node is given, what it returns, and where that goes.
+#include <algorithm>
+#include <array>
+
+#include "eager/anomaly.hpp"
+#include "eager/call.hpp"
+#include "tidu/graph/pool.hpp"
+
+namespace tidu::eager {
+namespace detail {
+
+using tidu::detail::str;
+
+namespace {
+
+// Room for operands that an executor makes, destroyed unless they were taken out.
+class OperandBuffer {
+ public:
+  OperandBuffer(const OperandTable& table, std::size_t count) : table_(table), count_(count), data_(small_) {
+    if (count * table.size > sizeof(small_))
+      data_ = static_cast<std::byte*>(::operator new(count* table.size));
+  }
+  OperandBuffer(const OperandBuffer&) = delete;
+  OperandBuffer& operator=(const OperandBuffer&) = delete;
+  ~OperandBuffer() {
+    for (; filled && taken_ < count_; ++taken_) table_.destroy(at(taken_));
+    if (data_ != small_) ::operator delete(data_);
+  }
+  std::byte* data() { return data_; }
+  void* at(std::size_t i) { return data_ + i * table_.size; }
+  /// Moves operand `i` out; in ascending order.
+  void take(std::size_t i, void* to) {
+    table_.relocate(to, at(i));
+    taken_ = i + 1;
+  }
+  bool filled = false;
+
+ private:
+  const OperandTable& table_;
+  std::size_t count_;
+  std::size_t taken_ = 0;
+  std::byte* data_;
+  alignas(16) std::byte small_[192];
+};
+
+class ReadGuard {
+ public:
+  explicit ReadGuard(Node& node) : node_(node), entered_(node.enter()) {}
+  ReadGuard(const ReadGuard&) = delete;
+  ReadGuard& operator=(const ReadGuard&) = delete;
+  ~ReadGuard() {
+    if (entered_) node_.leave();
+  }
+  bool entered() const { return entered_; }
+
+ private:
+  Node& node_;
+  bool entered_;
+};
+
+thread_local std::uint32_t calls_on_this_thread = 0;
+class DepthGuard {
+ public:
+  DepthGuard() { ++calls_on_this_thread; }
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+  ~DepthGuard() { --calls_on_this_thread; }
+};
+
+}  // namespace
+
+BackwardCall::BackwardCall(const BackwardRequest& backward_request)
+    : request(backward_request),
+      host(backward_request.host),
+      options(backward_request.options),
+      table(backward_request.host.table),
+      creates_graph(backward_request.options.create_graph),
+      folds_at_once(backward_request.options.order == Order::latest_first &&
+                    (backward_request.options.workers <= 1 || backward_request.options.create_graph)) {
+  depth = calls_on_this_thread;
+}
+
+// Also after an error: everything that is still on its way goes.
+BackwardCall::~BackwardCall() {
+  const auto destroy_all = [this](Cell*& cell) {
+    while (cell != nullptr) destroy_cell(table, std::exchange(cell, cell->next));
+  };
+  if (live != 0) {
+    states.for_each([&](State& state) {
+      destroy_all(state.cell);
+      if (state.cells == nullptr) return;
+      for (std::uint32_t slot = 0; slot < state.node->num_outputs(); ++slot) destroy_all(state.cells[slot]);
+      delete[] state.cells;
+    });
+  }
+  for (LeafState& leaf : leaves.list()) destroy_all(leaf.cell);
+  for (Cell* cell : captured)
+    if (cell != nullptr) destroy_cell(table, cell);
+}
+
+// --- one node
+
+void BackwardCall::explain_failure(const Error& error, const Node& node, const char* phase) const {
+  std::string types;
+  if (!node.is_leaf()) {
+    for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
+  }
+  error
+      .with_message(str(error.what(), "\n  in ", phase, " of the backward of ", node.name(), '(', types, ')',
+                        node.file != nullptr ? str(", recorded at ", node.where()) : std::string(), " (node ",
+                        node.sequence, ')'))
+      ->raise();
+}
+
+// The cotangents that came in, each folded into one.
+void BackwardCall::take_incoming(State& state, std::span<Cell*> incoming) {
+  std::fill(incoming.begin(), incoming.end(), nullptr);
+  Node& node = *state.node;
+  if (!folds_at_once) {
+    fold_waiting(std::exchange(state.cell, nullptr), incoming, &node.variant->owner->graph.primitives(),
+                 node.placement());
+  } else if (incoming.size() == 1) {
+    incoming[0] = std::exchange(state.cell, nullptr);
+  } else if (state.cells != nullptr) {
+    std::copy_n(state.cells, incoming.size(), incoming.begin());
+    delete[] std::exchange(state.cells, nullptr);
+  }
+}
+
+void BackwardCall::capture(const Node& node, std::span<Cell* const> incoming) {
+  const auto [first, last] = captures.equal_range(&node);
+  for (auto at = first; at != last; ++at) {
+    const Requested& wanted = request.requested[at->second];
+    const Cell* cell = incoming[wanted.key.counter - node.first_key.counter];
+    if (cell != nullptr) captured[at->second] = duplicate(*cell);
+  }
+}
+
+Cell* BackwardCall::duplicate(const Cell& cell) const {
+  Cell* made = copy_cell(table, cell.type, cell.operand());
+  made->key = cell.key;
+  made->trace = cell.trace;
+  if (made->trace != nullptr) retain(made->trace);
+  made->slot = cell.slot;
+  made->device = cell.device;
+  made->stream = cell.stream;
+  return made;
+}
+
+void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
+  Node& node = *state.node;
+  ShortArray<Cell*, 4> cells(node.num_outputs());
+  const std::span<Cell*> incoming(cells.data(), cells.size());
+  const CellGuard guard(table, incoming);
+  const char* phase = "add_operands";
+  try {
+    take_incoming(state, incoming);
+    std::shared_ptr<const Extras::Hooks> hooks;
+    if (Extras* extras = node.extras.load(std::memory_order_acquire)) [[unlikely]]
+      hooks = extras->snapshot();
+    phase = "a hook";
+    if (hooks) run_hooks(*hooks, HookKind::value, node, incoming, {});
+    if (state.captured) capture(node, incoming);
+    if (!state.needed) return;
+    if (hooks) run_hooks(*hooks, HookKind::before_node, node, incoming, {});
+    bool any = false;
+    for (const Cell* cell : incoming) any = any || cell != nullptr;
+    if (!any) return;
+    run_transposed(node, incoming, outgoing, phase);
+    phase = "a hook";
+    if (hooks) run_hooks(*hooks, HookKind::after_node, node, incoming, outgoing);
+  } catch (const Error& error) {
+    explain_failure(error, node, phase);
+  }
+}
+
+BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* const> incoming,
+                                          std::shared_ptr<Derivation>& keep) {
+  const Variant& variant = *node.variant;
+  const bool selective = !request.requested.empty();
+  if (incoming.size() < 64 && node.num_edges < 64) [[likely]] {
+    std::uint64_t seeded = 0;
+    for (std::size_t i = 0; i < incoming.size(); ++i)
+      if (incoming[i] != nullptr && variant.output_active[i] != 0) seeded |= std::uint64_t{1} << i;
+    std::uint64_t wanted = (std::uint64_t{1} << node.num_edges) - 1;
+    if (selective) {
+      for (std::uint32_t e = 0; e < node.num_edges; ++e)
+        if (!is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);
+    }
+    if (options.context == nullptr) {
+      for (const Derivation* at = variant.derivations.head(); at != nullptr; at = at->next) {
+        if (at->context != Key128{}) continue;
+        for (BackwardProgram* program = at->programs.head(); program != nullptr; program = program->next)
+          if (program->seeded[0] == seeded && program->wanted[0] == wanted) return *program;
+      }
+    }
+    return variant.program(Mask{seeded}, Mask{wanted}, options.context, keep);
+  }
+  Mask seeded = make_mask(incoming.size());
+  for (std::size_t i = 0; i < incoming.size(); ++i)
+    if (incoming[i] != nullptr && variant.output_active[i] != 0) set(seeded, i);
+  Mask wanted = make_mask(node.num_edges);
+  for (std::uint32_t e = 0; e < node.num_edges; ++e)
+    if (!selective || is_wanted(node.edges()[e])) set(wanted, e);
+  return variant.program(seeded, wanted, options.context, keep);
+}
+
+// What backward reads must be as it was when it was saved.
+void BackwardCall::check_versions(const Node& node, const BackwardProgram& program) const {
+  const auto check = [&](std::uint32_t k) {
+    const std::uint64_t saved = const_cast<Node&>(node).versions()[k];
+    const std::optional<std::uint64_t> now = host.version(node.saved(k));
+    if (!now || *now == saved) return;
+    throw Error(ErrorKind::tape,
+                str('[', node.name(), "] expected ", NodeView(ref(&node)).saved_name(k),
+                    " as it was when it was recorded, at version ", saved, ", got version ", *now,
+                    ": it was changed in place and backward reads it (clone it before the change)"));
+  };
+  for (const std::uint32_t k : program.forward_inputs) check(k);
+  for (const std::uint32_t k : program.residuals)
+    if ((k & BackwardProgram::computed_bit) == 0) check(k);
+}
+
+void BackwardCall::run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing,
+                                  const char*& phase) {
+  const ReadGuard read(node);
+  if (!read.entered()) refuse_freed(node);
+  phase = "the rules";
+  std::shared_ptr<Derivation> keep;
+  BackwardProgram& program = program_of(node, incoming, keep);
+  if (node.has_versions) check_versions(node, program);
+  const NodeView view(ref(&node));
+  const Placement placement = node.placement();
+
+  const std::size_t num_computed = program.computed.size();
+  OperandBuffer computed(table, num_computed);
+  if (num_computed != 0) {
+    phase = "execute_forward";
+    const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
+    const ShortArray<const void*, 8> inputs(program.forward_inputs,
+                                            [&](std::uint32_t k) -> const void* { return node.saved(k); });
+    host.execute_forward({program.forward, program.forward_slot, placement, &view}, inputs.span(),
+                         computed.data());
+    computed.filled = true;
+    if (options.profile != nullptr) [[unlikely]]
+      profile_node(ProfilePhase::forward, node, computed.data(), num_computed, begin);
+  }
+
+  phase = "run_transposed_linear";
+  const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
+  const std::size_t num_residuals = program.residuals.size();
+  ShortArray<const void*, 8> inputs(num_residuals + program.seeded_outputs.size());
+  for (std::size_t i = 0; i < num_residuals; ++i) {
+    const std::uint32_t k = program.residuals[i];
+    inputs[i] = (k & BackwardProgram::computed_bit) != 0 ? computed.at(k & ~BackwardProgram::computed_bit)
+                                                         : node.saved(k);
+  }
+  for (std::size_t i = 0; i < program.seeded_outputs.size(); ++i)
+    inputs[num_residuals + i] = incoming[program.seeded_outputs[i]]->operand();
+  const std::size_t num_results = program.output_edge.size();
+  OperandBuffer results(table, num_results);
+  if (num_results != 0) {
+    host.run_transposed_linear({program.transposed, program.transposed_slot, placement, &view}, inputs.span(),
+                               results.data());
+  }
+  results.filled = true;
+  if (options.profile != nullptr) [[unlikely]]
+    profile_node(ProfilePhase::transposed, node, results.data(), num_results, begin);
+
+  const Template& graph = *node.variant->owner;
+  ShortArray<Cell*, 8> made(num_results);
+  for (std::size_t i = 0; i < num_results; ++i) {
+    const std::uint32_t edge = program.output_edge[i];
+    Cell* cell = make_cell(table, graph.input_types[node.variant->edges[edge]]);
+    results.take(i, cell->operand());
+    cell->sequence = node.sequence;
+    cell->source = node.first_key.source;
+    cell->edge = edge;
+    cell->device = node.device;
+    cell->stream = node.stream;
+    made[i] = cell;
+    outgoing[edge] = cell;
+  }
+  for (std::size_t i = 0; i < num_results; ++i)
+    check_type(*made[i], made[i]->type, node, "the cotangent of an input");
+  if (options.anomaly) [[unlikely]]
+    look_for_anomaly(node, incoming, outgoing);
+  if (creates_graph) {
+    phase = "recording";
+    record_backward(node, program, incoming, computed.data(), made.span());
+  }
+  if (!options.keep_graph && !creates_graph) node.free();
+}
+
+// The backward of a node is one invocation of (residuals, then the transposed graph) over the inputs of the
+// node and the cotangents: derivatives of residuals are not lost.
+void BackwardCall::record_backward(const Node& node, BackwardProgram& program,
+                                   std::span<Cell* const> incoming, std::byte* computed,
+                                   std::span<Cell* const> results) {
+  const BackwardProgram::Recorded& recorded = node.variant->recorded(program);
+  const Template& graph = *node.variant->owner;
+  std::vector<RecordInput> inputs(graph.input_types.size());
+  for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+    const Edge& edge = node.edges()[e];
+    inputs[node.variant->edges[e]] = {edge.target->key_of(edge.slot), edge.target, true, nullptr};
+  }
+  std::vector<RecordRetained> retained;
+  for (std::uint32_t k = 0; k < node.num_saved; ++k) {
+    const SavedSource& source = node.variant->saved[k];
+    if (source.kind == SavedSource::Kind::input) {
+      inputs[source.index].data = node.saved(k);
+    } else if (recorded.saved[k] != no_index) {
+      retained.push_back({recorded.saved[k], node.saved(k)});
+    }
+  }
+  for (std::size_t k = 0; k < recorded.computed.size(); ++k) {
+    if (recorded.computed[k] != no_index)
+      retained.push_back({recorded.computed[k], computed + k * table.size});
+  }
+  for (const std::uint32_t slot : program.seeded_outputs) {
+    Cell* cell = incoming[slot];
+    inputs.push_back({cell->key, cell->trace, cell->trace != nullptr, cell->operand()});
+  }
+  std::vector<const void*> outputs;
+  for (Cell* cell : results) outputs.push_back(cell->operand());
+  ShortArray<bool, 16> active(results.size());
+  Where where;
+  where.file = node.file;
+  where.line = node.line;
+  const Trace trace = Trace::adopt(request.recorder->record(
+      {recorded.graph.shared(), inputs, outputs, retained, node.placement(), where}, active.data()));
+  if (!trace) return;
+  for (std::uint32_t i = 0; i < results.size(); ++i) {
+    if (!active[i]) continue;
+    results[i]->trace = trace.node();
+    retain(results[i]->trace);
+    results[i]->key = node_of(trace.node())->key_of(i);
+    results[i]->slot = i;
+  }
+}
+
+void BackwardCall::profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,
+                                std::int64_t begin) const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += host.bytes(operands + i * table.size);
+  options.profile->add({phase, node.name(), node.where(), node.sequence, bytes, begin, options.profile->now(),
+                        node.placement(), 0});
+}
+
+void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
+                                    std::span<Cell* const> outgoing) {
+  std::vector<const Node*> path;
+  {
+    const std::lock_guard<std::mutex> lock(parents_mutex);
+    for (const Node* at = &node; at != nullptr;) {
+      path.push_back(at);
+      const auto parent = parents.find(at);
+      at = parent != parents.end() ? parent->second : nullptr;
+    }
+  }
+  std::reverse(path.begin(), path.end());
+  check_backward({host, node, path, incoming, outgoing}, [this] {
+    std::vector<Node*> reached;
+    states.for_each([&](State& state) { reached.push_back(state.node); });
+    return reached;
+  });
+}
+
+// --- where cotangents go
+
+void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
+  const Node& node = *state.node;
+  const bool selective = !request.requested.empty();
+  for (std::uint32_t e = node.num_edges; e-- > 0;) {
+    const Edge& edge = node.edges()[e];
+    if (selective && !is_wanted(edge)) continue;
+    if (Cell* cell = std::exchange(outgoing[e], nullptr)) {
+      cell->target_slot = edge.slot;
+      if (options.anomaly) [[unlikely]] {
+        const std::lock_guard<std::mutex> lock(parents_mutex);
+        parents.try_emplace(edge.target, &node);
+      }
+      contribute(*edge.target, cell, &node.variant->owner->graph.primitives());
+    }
+    settle(edge, state.failed);
+  }
+}
+
+// One consumer less to wait for.
+void BackwardCall::settle(const Edge& edge, bool failed) {
+  if (edge.target->is_leaf()) {
+    LeafState& leaf = leaves.get(edge.target);
+    leaf.failed = leaf.failed || failed;
+    if (--leaf.dependencies != 0 || leaf.done) return;
+    leaf.done = true;
+    ready_leaves.push_back(leaves.index(leaf));
+    return;
+  }
+  State& target = *states.find(edge.target);
+  target.failed = target.failed || failed;
+  if (--target.dependencies == 0) push_ready(target);
+}
+
+void BackwardCall::finish_leaf(LeafState& leaf) {
+  Node& node = *leaf.node;
+  Cell* cells[] = {nullptr};
+  const CellGuard guard(table, cells);
+  const char* phase = "add_operands";
+  try {
+    if (folds_at_once) {
+      std::swap(cells[0], leaf.cell);
+    } else {
+      for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
+      fold_waiting(std::exchange(leaf.cell, nullptr), cells, leaf.set, node.placement());
+    }
+    if (Extras* extras = node.extras.load(std::memory_order_acquire);
+        extras != nullptr && cells[0] != nullptr) {
+      phase = "a hook";
+      if (const auto hooks = extras->snapshot()) {
+        run_hooks(*hooks, HookKind::value, node, cells, {});
+        run_hooks(*hooks, HookKind::accumulate, node, cells, {});
+      }
+    }
+  } catch (const Error& error) {
+    explain_failure(error, node, phase);
+  }
+  std::swap(cells[0], leaf.cell);
+}
+
+// --- order
+
+void BackwardCall::push_ready(State& state) {
+  state.listed = true;
+  std::uint64_t priority = state.node->sequence;
+  ++pushed;
+  switch (options.order) {
+    case Order::latest_first: break;
+    case Order::fifo: priority = ~pushed; break;
+    case Order::lifo: priority = pushed; break;
+    case Order::random:
+      priority = tidu::detail::fold(pushed ^ 0x8ebc6af09c88c6e3ULL, options.order_seed | 1U);
+      break;
+  }
+  ready.push_back({priority, state.node->first_key.source, &state});
+  std::push_heap(ready.begin(), ready.end());
+}
+
+State* BackwardCall::pop_ready() {
+  if (ready.empty()) return nullptr;
+  std::pop_heap(ready.begin(), ready.end());
+  State* state = ready.back().state;
+  ready.pop_back();
+  return state;
+}
+
+void BackwardCall::check_stop() const {
+  if (options.stop.stop_requested()) throw Error(ErrorKind::cancelled, "backward: the caller asked to stop");
+}
+
+void BackwardCall::run_alone() {
+  std::vector<Cell*> many;
+  std::array<Cell*, 8> few;
+  while (true) {
+    while (!ready_leaves.empty()) {
+      const std::uint32_t leaf = ready_leaves.back();
+      ready_leaves.pop_back();
+      finish_leaf(leaves.list()[leaf]);
+    }
+    State* state = pop_ready();
+    if (state == nullptr) return;
+    check_stop();
+    const std::size_t count = state->node->num_edges;
+    if (count > few.size()) many.resize(count);
+    const std::span<Cell*> outgoing(count > few.size() ? many.data() : few.data(), count);
+    std::fill(outgoing.begin(), outgoing.end(), nullptr);
+    const CellGuard guard(table, outgoing);
+    run_node(*state, outgoing);
+    deliver(*state, outgoing);
+  }
+}
+
+BackwardOutcome run_backward(const BackwardRequest& request) {
+  const auto call = std::make_unique<BackwardCall>(request);
+  const DepthGuard depth;
+  call->check_roots();
+  call->caller = request.host.current_placement();
+  call->discover();
+  call->mark_needed();
+  call->check_not_freed();
+  call->check_stop();
+  call->seed_roots();
+  if (call->wants_threads()) {
+    call->run_threaded();
+  } else {
+    call->run_alone();
+  }
+  return call->finish();
+}
+
+void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got) {
+  throw Error(ErrorKind::execution, str(hook, ": expected ", call.graph.outputs().size(), " values for \"",
+                                        call.graph.name(), "\", got ", got));
+}
+
+}  // namespace detail
+
+std::string_view to_string(Absence absence) {
+  constexpr std::string_view names[] = {"present", "not recorded", "unreachable", "zero"};
+  return names[static_cast<std::size_t>(absence)];
+}
+
+}  // namespace tidu::eager

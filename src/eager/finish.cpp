@@ -1,0 +1,126 @@
+// finish.cpp - the end of a backward call: slots of leaves, results, streams, final callbacks.
+#include <algorithm>
+
+#include "eager/call.hpp"
+
+namespace tidu::eager::detail {
+
+// All slots change together: sums are made beside them, and put in when nobody changed one in the meantime.
+void BackwardCall::accumulate() {
+  std::vector<LeafState*> into;
+  for (LeafState& leaf : leaves.list())
+    if (leaf.cell != nullptr && leaf.node->accumulator() != nullptr) into.push_back(&leaf);
+  std::sort(into.begin(), into.end(), [](const LeafState* a, const LeafState* b) {
+    return std::less<>()(a->node->accumulator(), b->node->accumulator());
+  });
+  std::vector<Cell*> sums(into.size(), nullptr);
+  std::vector<std::uint64_t> seen(into.size());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  locks.reserve(into.size());
+  while (true) {
+    const CellGuard guard(table, sums);
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      Accumulator& slot = *into[i]->node->accumulator();
+      {
+        const std::lock_guard<std::mutex> lock(slot.mutex);
+        seen[i] = slot.changes;
+        if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);
+      }
+      Cell* grown = duplicate(*into[i]->cell);
+      if (sums[i] == nullptr) {
+        sums[i] = grown;
+      } else {
+        sums[i]->type = grown->type;
+        fold(sums[i], grown, into[i]->set, into[i]->node->placement());
+      }
+    }
+    locks.clear();
+    bool same = true;
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      locks.emplace_back(into[i]->node->accumulator()->mutex);
+      same = same && into[i]->node->accumulator()->changes == seen[i];
+    }
+    if (same) {
+      for (std::size_t i = 0; i < into.size(); ++i) {
+        std::swap(sums[i], into[i]->node->accumulator()->cell);
+        ++into[i]->node->accumulator()->changes;
+      }
+    }
+    locks.clear();  // before what the slots held goes
+    for (Cell*& sum : sums)
+      if (sum != nullptr) destroy_cell(table, std::exchange(sum, nullptr));
+    if (!same) continue;
+    for (LeafState* leaf : into) destroy_cell(table, std::exchange(leaf->cell, nullptr));
+    return;
+  }
+}
+
+// The caller's streams wait for what was made on others.
+void BackwardCall::join_streams() {
+  const Placement here = host.current_placement();
+  std::vector<Placement> waited{here};
+  const auto join = [&](const Cell* cell) {
+    if (cell == nullptr) return;
+    const Placement at{cell->device, cell->stream};
+    if (std::find(waited.begin(), waited.end(), at) != waited.end()) return;
+    waited.push_back(at);
+    if (const Event event = host.record(at)) host.wait(here, event);
+  };
+  for (const LeafState& leaf : leaves.list()) join(leaf.cell);
+  for (const Cell* cell : captured) join(cell);
+}
+
+void BackwardCall::run_callbacks() {
+  std::exception_ptr failure;
+  for (std::size_t i = 0;; ++i) {
+    std::function<void()> callback;
+    {
+      const std::lock_guard<std::mutex> lock(callbacks_mutex);
+      if (i == callbacks.size()) break;
+      callback = std::move(callbacks[i]);
+    }
+    try {
+      callback();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+BackwardOutcome BackwardCall::finish() {
+  BackwardOutcome outcome(table);
+  join_streams();
+  outcome.requested.reserve(request.requested.size());
+  for (std::size_t i = 0; i < request.requested.size(); ++i) {
+    const Requested& wanted = request.requested[i];
+    UntypedGradient& gradient =
+        outcome.requested.emplace_back(UntypedGradient{wanted.key, nullptr, Absence::none});
+    LeafState* leaf = leaves.find(wanted.key);
+    if (leaf != nullptr && leaf->cell != nullptr) {
+      gradient.cell = duplicate(*leaf->cell);
+    } else {
+      gradient.cell = std::exchange(captured[i], nullptr);
+    }
+    if (gradient.cell == nullptr) gradient.absence = why_absent(wanted);
+  }
+  outcome.leaves.reserve(leaves.list().size());
+  if (options.accumulate) accumulate();
+  for (LeafState& leaf : leaves.list()) {
+    if (leaf.cell != nullptr)
+      outcome.leaves.push_back({leaf.key, std::exchange(leaf.cell, nullptr), Absence::none});
+  }
+  std::sort(outcome.leaves.begin(), outcome.leaves.end(),
+            [](const UntypedGradient& a, const UntypedGradient& b) { return a.key < b.key; });
+  run_callbacks();
+  return outcome;
+}
+
+BackwardOutcome::~BackwardOutcome() {
+  for (const auto* list : {&leaves, &requested}) {
+    for (const UntypedGradient& gradient : *list)
+      if (gradient.cell != nullptr) destroy_cell(table, gradient.cell);
+  }
+}
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,272 @@
+// node.cpp - making leaves, freeing nodes without recursion, hooks and names, and what may be read of a node.
+#include "eager/node.hpp"
+
+#include <new>
+
+#include "tidu/graph/pool.hpp"
+
+namespace tidu::eager {
+namespace detail {
+
+using tidu::detail::str;
+
+// Note [Dead nodes]: freeing a node lets go of its producers and of operands, whose destructors may let go of
+// further nodes. The first call on a thread works a list off; calls inside it only add to the list, through
+// the `sequence` of the dead node, which nobody reads any more.
+namespace {
+
+struct DeadList {
+  Node* head = nullptr;
+  bool busy = false;
+};
+thread_local DeadList dead;
+
+Node* next_dead(Node* node) { return reinterpret_cast<Node*>(static_cast<std::uintptr_t>(node->sequence)); }
+
+}  // namespace
+
+void destroy(NodeCount* count) noexcept {
+  Node* node = node_of(count);
+  // What the counter held last is not needed: a thread's destructors may run after the list is gone, which is
+  // trivially destructible and stays usable.
+  node->sequence = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(dead.head));
+  dead.head = node;
+  if (dead.busy) return;
+  dead.busy = true;
+  while (dead.head != nullptr) {
+    Node* at = dead.head;
+    dead.head = next_dead(at);
+    const std::size_t bytes = at->bytes();
+    delete at->extras.load(std::memory_order_acquire);
+    if (at->is_leaf()) {
+      delete at->accumulator();
+    } else {
+      for (std::uint32_t i = 0; i < at->num_edges + at->num_passive; ++i) release(at->edges()[i].target);
+      if ((at->uses.load(std::memory_order_acquire) & Node::dropped_bit) == 0) at->drop_saved();
+      release(at->variant->owner);
+    }
+    at->~Node();
+    tidu::detail::pool_deallocate(at, bytes);
+  }
+  dead.busy = false;
+}
+
+void Node::drop_saved() noexcept {
+  for (std::uint32_t i = 0; i < num_saved; ++i) table->destroy(saved(i));
+}
+
+Node* make_leaf(const Key& key, Placement placement) {
+  void* block = tidu::detail::pool_allocate(sizeof(Node) + 16);
+  Node* node = ::new (block) Node;
+  node->first_key = key;
+  node->device = placement.device;
+  node->stream = placement.stream;
+  ::new (static_cast<void*>(node + 1)) Accumulator*(nullptr);
+  return node;
+}
+
+Cell* make_cell(const OperandTable& table, Type type) {
+  return ::new (tidu::detail::pool_allocate(sizeof(Cell) + table.size)) Cell(type);
+}
+Cell* copy_cell(const OperandTable& table, Type type, const void* operand) {
+  Cell* cell = make_cell(table, type);
+  try {
+    table.copy(cell->operand(), operand);
+  } catch (...) {
+    free_cell(table, cell);
+    throw;
+  }
+  return cell;
+}
+void free_cell(const OperandTable& table, Cell* cell) noexcept {
+  if (cell->trace != nullptr) release(cell->trace);
+  cell->~Cell();
+  tidu::detail::pool_deallocate(cell, sizeof(Cell) + table.size);
+}
+void destroy_cell(const OperandTable& table, Cell* cell) noexcept {
+  table.destroy(cell->operand());
+  free_cell(table, cell);
+}
+
+Accumulator::~Accumulator() {
+  if (cell != nullptr) destroy_cell(table, cell);
+}
+
+Extras& Node::extras_or_make() {
+  Extras* made = extras.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  auto fresh = std::make_unique<Extras>();
+  if (extras.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  return *made;
+}
+
+std::string Node::where() const { return file == nullptr ? std::string() : str(file, ':', line); }
+
+std::string Node::name() const {
+  if (!is_leaf()) return variant->owner->name();
+  if (Extras* more = extras.load(std::memory_order_acquire)) {
+    const std::lock_guard<std::mutex> lock(more->mutex);
+    if (!more->names.empty()) return more->names.front().second;
+  }
+  return {};
+}
+
+std::string Node::describe() const {
+  if (is_leaf()) {
+    const std::string given = name();
+    return given.empty() ? str("leaf ", to_string(first_key)) : str("leaf \"", given, '"');
+  }
+  std::string text = name();
+  if (file != nullptr) text += str(", recorded at ", where());
+  return text;
+}
+
+HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHook hook) {
+  if (!trace) {
+    throw Error(ErrorKind::invalid_argument,
+                "hook: expected a recorded value, got one without a trace (it does not require a gradient)");
+  }
+  Node* node = node_of(trace.node());
+  Extras& extras = node->extras_or_make();
+  auto entry = std::make_shared<Extras::Entry>();
+  entry->kind = kind;
+  entry->slot = slot;
+  entry->hook = std::move(hook);
+  {
+    const std::lock_guard<std::mutex> lock(extras.mutex);
+    auto hooks = std::make_shared<Extras::Hooks>();
+    if (extras.hooks) {
+      for (const auto& there : *extras.hooks)
+        if (!there->removed.load(std::memory_order_acquire)) hooks->push_back(there);
+    }
+    hooks->push_back(entry);
+    extras.hooks = std::move(hooks);
+  }
+  // The node may be gone by the time the hook is removed: the entry alone is marked, and dropped from the
+  // list when the next one is added.
+  return HookHandle([entry = std::weak_ptr<Extras::Entry>(entry)] {
+    if (const auto held = entry.lock()) held->removed.store(true, std::memory_order_release);
+  });
+}
+
+std::uint32_t slot_of(TraceRef trace, const Key& key, const char* who) {
+  const Node* node = trace ? node_of(trace.node()) : nullptr;
+  const bool fits = node != nullptr && key.source == node->first_key.source &&
+                    key.counter >= node->first_key.counter &&
+                    key.counter - node->first_key.counter < node->num_outputs();
+  if (!fits) {
+    throw Error(ErrorKind::invalid_argument,
+                str(who, ": expected the key of an output of the trace",
+                    node == nullptr ? std::string(", which is empty") : str(" (", node->describe(), ')'),
+                    ", got ", to_string(key)));
+  }
+  return static_cast<std::uint32_t>(key.counter - node->first_key.counter);
+}
+
+Key first_key(const NodeCount* node) noexcept { return node_of(node)->first_key; }
+NodeCount* count_of(Node* node) noexcept { return node; }
+
+LeafSlot::LeafSlot(const OperandTable& table, Key key, std::string name, Placement placement)
+    : trace_(Trace::adopt(make_leaf(key, placement))) {
+  Node* node = node_of(trace_.node());
+  node->accumulator() = new Accumulator(table);
+  if (!name.empty()) node->extras_or_make().names.emplace_back(0, std::move(name));
+}
+LeafSlot::~LeafSlot() = default;
+
+bool LeafSlot::read(void* to, EagerOutput* recorded) const {
+  Accumulator& slot = *node_of(trace_.node())->accumulator();
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  if (slot.cell == nullptr) return false;
+  if (to != nullptr) slot.table.copy(to, slot.cell->operand());
+  if (recorded != nullptr && slot.cell->trace != nullptr)
+    *recorded = {slot.cell->key, Trace::share(slot.cell->trace), true, slot.cell->slot};
+  return true;
+}
+
+void LeafSlot::write(void* from, const EagerOutput* recorded) {
+  Accumulator& slot = *node_of(trace_.node())->accumulator();
+  Cell* cell = nullptr;
+  if (from != nullptr) {
+    cell = copy_cell(slot.table, Type(), from);
+    if (recorded != nullptr && recorded->trace) {
+      cell->key = recorded->key;
+      cell->trace = Trace(recorded->trace).node();
+      retain(cell->trace);
+      cell->slot = recorded->output_slot;
+    }
+  }
+  {
+    const std::lock_guard<std::mutex> lock(slot.mutex);
+    ++slot.changes;
+    std::swap(slot.cell, cell);
+  }
+  if (cell != nullptr) destroy_cell(slot.table, cell);
+}
+
+}  // namespace detail
+
+using detail::node_of;
+
+bool NodeView::is_leaf() const { return node_of(node_.node())->is_leaf(); }
+std::string NodeView::name() const { return node_of(node_.node())->name(); }
+std::string NodeView::where() const { return node_of(node_.node())->where(); }
+std::uint64_t NodeView::sequence() const { return node_of(node_.node())->sequence; }
+Placement NodeView::placement() const { return node_of(node_.node())->placement(); }
+std::optional<RecordedGraph> NodeView::graph() const {
+  const detail::Node* node = node_of(node_.node());
+  if (node->is_leaf()) return std::nullopt;
+  detail::retain(node->variant->owner);
+  return RecordedGraph(node->variant->owner);
+}
+std::size_t NodeView::num_outputs() const { return node_of(node_.node())->num_outputs(); }
+Key NodeView::output_key(std::size_t slot) const {
+  return node_of(node_.node())->key_of(static_cast<std::uint32_t>(slot));
+}
+std::size_t NodeView::num_edges() const { return node_of(node_.node())->num_edges; }
+std::size_t NodeView::edge_input(std::size_t edge) const {
+  return node_of(node_.node())->variant->edges[edge];
+}
+TraceRef NodeView::edge_node(std::size_t edge) const {
+  return detail::ref(node_of(node_.node())->edges()[edge].target);
+}
+std::uint32_t NodeView::edge_slot(std::size_t edge) const {
+  return node_of(node_.node())->edges()[edge].slot;
+}
+std::size_t NodeView::num_saved() const {
+  const detail::Node* node = node_of(node_.node());
+  return node->freed() ? 0 : node->num_saved;
+}
+std::string NodeView::saved_name(std::size_t saved) const {
+  const detail::Variant& variant = *node_of(node_.node())->variant;
+  const detail::SavedSource& source = variant.saved[saved];
+  constexpr const char* kinds[] = {"input ", "output ", "retained value "};
+  return tidu::detail::str(kinds[static_cast<std::size_t>(source.kind)], source.index, " (",
+                           variant.owner->graph.type(source.value), ')');
+}
+bool NodeView::freed() const { return node_of(node_.node())->freed(); }
+std::string NodeView::describe() const { return node_of(node_.node())->describe(); }
+
+void set_name(TraceRef trace, const Key& key, std::string name) {
+  const std::uint32_t slot = detail::slot_of(trace, key, "set_name");
+  detail::Extras& extras = node_of(trace.node())->extras_or_make();
+  const std::lock_guard<std::mutex> lock(extras.mutex);
+  for (auto& [at, given] : extras.names) {
+    if (at != slot) continue;
+    given = std::move(name);
+    return;
+  }
+  extras.names.emplace_back(slot, std::move(name));
+}
+
+std::string name_of(TraceRef trace, const Key& key) {
+  const std::uint32_t slot = detail::slot_of(trace, key, "name_of");
+  detail::Extras* extras = node_of(trace.node())->extras.load(std::memory_order_acquire);
+  if (extras == nullptr) return {};
+  const std::lock_guard<std::mutex> lock(extras->mutex);
+  for (const auto& [at, given] : extras->names)
+    if (at == slot) return given;
+  return {};
+}
+
+}  // namespace tidu::eager

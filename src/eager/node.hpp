@@ -1,0 +1,146 @@
+// node.hpp - the nodes of a tape. A node of an invocation is one block: the header, its edges (one for each
+// input that requires a gradient), the saved operands, and their versions. A leaf is a block of its own kind.
+//
+// Note [Freed]: `uses` counts the backward calls that read the saved operands just now; freed_bit says that
+// they are to go. Whoever leaves last after the bit was set destroys them, so that one call may free what
+// another one is reading; dropped_bit says that it was done.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "eager/template.hpp"
+#include "tidu/eager/hooks.hpp"
+#include "tidu/eager/operands.hpp"
+#include "tidu/eager/trace.hpp"
+#include "tidu/graph/value.hpp"
+
+namespace tidu::eager::detail {
+
+struct Edge {
+  Node* target;  ///< held
+  std::uint32_t slot;
+};
+
+/// What few nodes have: hooks and names.
+struct Extras {
+  struct Entry {
+    HookKind kind;
+    std::uint32_t slot;
+    std::atomic<bool> removed{false};
+    UntypedHook hook;
+  };
+  using Hooks = std::vector<std::shared_ptr<Entry>>;
+  std::mutex mutex;
+  std::shared_ptr<const Hooks> hooks;  ///< replaced, never changed
+  std::vector<std::pair<std::uint32_t, std::string>> names;
+
+  std::shared_ptr<const Hooks> snapshot() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return hooks;
+  }
+};
+
+/// The slot of a Leaf.
+struct Accumulator {
+  explicit Accumulator(const OperandTable& operands) : table(operands) {}
+  ~Accumulator();
+  const OperandTable& table;
+  std::mutex mutex;
+  Cell* cell = nullptr;
+  std::uint64_t changes = 0;
+};
+
+struct Node : NodeCount {
+  static constexpr std::uint32_t freed_bit = 0x80000000U;
+  static constexpr std::uint32_t dropped_bit = 0x40000000U;
+
+  std::atomic<std::uint32_t> uses{0};
+  std::uint64_t sequence = 0;        ///< 0: a leaf
+  Key first_key{};                   ///< of output 0; its source is the recorder's
+  const Variant* variant = nullptr;  ///< null: a leaf
+  const OperandTable* table = nullptr;
+  const char* file = nullptr;
+  std::uint32_t line = 0;
+  std::uint32_t device = 0;
+  std::uint64_t stream = 0;
+  std::atomic<Extras*> extras{nullptr};
+  std::uint32_t num_edges = 0;
+  std::uint32_t num_passive = 0;  ///< further edges, to blocked nodes, which explain() alone reads
+  std::uint32_t num_saved = 0;
+  bool has_versions = false;
+  bool blocked = false;  ///< kept for explain() only: no gradient flows through it
+
+  bool is_leaf() const { return variant == nullptr; }
+  Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }
+  const Edge* edges() const { return reinterpret_cast<const Edge*>(this + 1); }
+  std::byte* saved_at() { return reinterpret_cast<std::byte*>(edges() + num_edges + num_passive); }
+  void* saved(std::size_t i) { return saved_at() + i * table->size; }
+  const void* saved(std::size_t i) const { return const_cast<Node*>(this)->saved(i); }
+  std::uint64_t* versions() {
+    return reinterpret_cast<std::uint64_t*>(saved_at() + round(num_saved * table->size));
+  }
+  Accumulator*& accumulator() { return *reinterpret_cast<Accumulator**>(this + 1); }
+  Accumulator* accumulator() const { return const_cast<Node*>(this)->accumulator(); }
+  Placement placement() const { return {device, stream}; }
+  std::uint32_t num_outputs() const { return is_leaf() ? 1 : variant->num_outputs(); }
+  Key key_of(std::uint32_t slot) const { return {first_key.source, first_key.counter + slot}; }
+  Extras& extras_or_make();
+  std::string where() const;
+  std::string name() const;
+  std::string describe() const;
+  bool freed() const { return (uses.load(std::memory_order_acquire) & freed_bit) != 0; }
+
+  /// Begins to read saved operands; false when they are freed.
+  bool enter() noexcept {
+    if (num_saved == 0) return true;
+    if ((uses.fetch_add(1, std::memory_order_acquire) & freed_bit) == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept {
+    if (num_saved == 0 || uses.fetch_sub(1, std::memory_order_acq_rel) != (freed_bit | 1)) return;
+    std::uint32_t expected = freed_bit;
+    if (uses.compare_exchange_strong(expected, freed_bit | dropped_bit, std::memory_order_acq_rel))
+      drop_saved();
+  }
+  /// While entered: the saved operands go when nobody reads them any more.
+  void free() noexcept {
+    if (num_saved != 0) uses.fetch_or(freed_bit, std::memory_order_acq_rel);
+  }
+
+  /// Of the whole block.
+  std::size_t bytes() const {
+    if (is_leaf()) return sizeof(Node) + 16;
+    return sizeof(Node) + (num_edges + num_passive) * sizeof(Edge) + round(num_saved * table->size) +
+           (has_versions ? num_saved * sizeof(std::uint64_t) : 0);
+  }
+  static constexpr std::size_t round(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+ private:
+  void drop_saved() noexcept;
+  friend void destroy(NodeCount* node) noexcept;
+};
+static_assert(sizeof(Node) % 16 == 0);
+
+Node* make_leaf(const Key& key, Placement placement);
+inline Node* node_of(NodeCount* count) noexcept { return static_cast<Node*>(count); }
+inline const Node* node_of(const NodeCount* count) noexcept { return static_cast<const Node*>(count); }
+inline TraceRef ref(const Node* node) { return TraceRef(const_cast<Node*>(node)); }
+
+/// The operand is not constructed yet.
+Cell* make_cell(const OperandTable& table, Type type);
+Cell* copy_cell(const OperandTable& table, Type type, const void* operand);
+/// Destroys the operand and lets go of the trace.
+void destroy_cell(const OperandTable& table, Cell* cell) noexcept;
+/// The memory alone.
+void free_cell(const OperandTable& table, Cell* cell) noexcept;
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,232 @@
+// recorder.cpp - one tape node of one invocation: find the variant for its active inputs, check what was
+// given, and fill one block.
+#include "tidu/eager/recorder.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "eager/anomaly.hpp"
+#include "eager/node.hpp"
+#include "tidu/graph/pool.hpp"
+
+namespace tidu::eager::detail {
+namespace {
+
+using tidu::detail::str;
+using Request = RecorderCore::Request;
+
+std::string place(const Request& request) {
+  std::string text = request.graph->name();
+  if (request.where.file != nullptr)
+    text += str(", recorded at ", request.where.file, ':', request.where.line);
+  return text;
+}
+
+[[noreturn]] void refuse(const Request& request, const std::string& message) {
+  throw Error(ErrorKind::invalid_argument,
+              str('[', request.graph->name(), "] ", message, "\n  in ", place(request)));
+}
+
+void check_counts(const Request& request) {
+  const Template& graph = *request.graph;
+  if (request.inputs.size() != graph.input_types.size())
+    refuse(request, str("expected ", graph.input_types.size(), " inputs, got ", request.inputs.size()));
+  if (!request.outputs.empty() && request.outputs.size() != graph.output_types.size())
+    refuse(request,
+           str("expected ", graph.output_types.size(), " outputs or none, got ", request.outputs.size()));
+}
+
+void check_type(const Request& request, const Host& host, const void* operand, Type expected,
+                const char* what, std::size_t index) {
+  const std::optional<Type> type = operand != nullptr ? host.describe(operand) : std::nullopt;
+  if (type && *type != expected) {
+    throw Error(ErrorKind::type, str('[', request.graph->name(), "] expected ", expected, " as ", what, ' ',
+                                     index, ", got ", *type, "\n  in ", place(request)));
+  }
+}
+
+void check_types(const Request& request, const Host& host) {
+  for (std::size_t i = 0; i < request.inputs.size(); ++i)
+    check_type(request, host, request.inputs[i].data, request.graph->input_types[i], "input", i);
+  for (std::size_t i = 0; i < request.outputs.size(); ++i)
+    check_type(request, host, request.outputs[i], request.graph->output_types[i], "output", i);
+}
+
+// The slot of the producer's output with that key.
+std::uint32_t producer_slot(const Request& request, const RecordInput& input, std::size_t index) {
+  const Node* node = node_of(input.node);
+  const std::uint64_t slot = input.key.counter - node->first_key.counter;
+  if (input.key.source != node->first_key.source || slot >= node->num_outputs()) {
+    refuse(request, str("expected input ", index, " to come with the trace that made it (", node->describe(),
+                        "), got ", to_string(input.key)));
+  }
+  return static_cast<std::uint32_t>(slot);
+}
+
+const void* saved_data(const Request& request, const SavedSource& source, const Variant& variant) {
+  switch (source.kind) {
+    case SavedSource::Kind::input: return request.inputs[source.index].data;
+    case SavedSource::Kind::output: return request.outputs[source.index];
+    case SavedSource::Kind::retained: break;
+  }
+  const ValueId value = variant.retained[source.index];
+  for (const RecordRetained& retained : request.retained)
+    if (retained.value == value) return retained.data;
+  return nullptr;
+}
+
+}  // namespace
+
+RecorderCore::RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options)
+    : table_(&table), host_(host), options_(options) {}
+
+Node* RecorderCore::record(const Request& request, bool* active) {
+  const Template& graph = *request.graph;
+  check_counts(request);
+  bool any = false;
+  for (const RecordInput& input : request.inputs)
+    any = any || input.requires_grad || (options_.keep_blocked && input.node != nullptr);
+  const std::size_t num_outputs = graph.output_types.size();
+  if (options_.anomaly && host_ != nullptr) check_forward(*host_, request);
+  if (!any) {
+    std::fill_n(active, num_outputs, false);
+    return nullptr;
+  }
+  if (host_ != nullptr) check_types(request, *host_);
+
+  // Which variant: the fast way for what is common.
+  const std::size_t num_inputs = request.inputs.size();
+  const bool outputs_given = !request.outputs.empty();
+  const Variant* variant = nullptr;
+  if (num_inputs <= 48 && request.retained.empty() && !options_.save_everything &&
+      options_.context == nullptr) {
+    std::uint64_t mask = 0;
+    for (std::size_t i = 0; i < num_inputs; ++i) {
+      if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype()))
+        mask |= std::uint64_t{1} << i;
+    }
+    variant = &graph.variant(mask, outputs_given);
+  } else {
+    Mask mask = make_mask(num_inputs);
+    Mask given;
+    for (std::size_t i = 0; i < num_inputs; ++i)
+      if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype())) set(mask, i);
+    if (options_.save_everything) {
+      given = make_mask(num_inputs);
+      for (std::size_t i = 0; i < num_inputs; ++i)
+        if (request.inputs[i].data != nullptr) set(given, i);
+    }
+    std::vector<ValueId> retained;
+    for (const RecordRetained& value : request.retained) {
+      if (value.value >= graph.graph.num_values() || value.data == nullptr)
+        refuse(request, str("expected retained values of the graph with data, got value ", value.value));
+      retained.push_back(value.value);
+    }
+    std::sort(retained.begin(), retained.end());
+    retained.erase(std::unique(retained.begin(), retained.end()), retained.end());
+    variant =
+        &graph.variant(mask, given, outputs_given, retained, options_.save_everything, options_.context);
+  }
+  for (std::size_t slot = 0; slot < num_outputs; ++slot) active[slot] = variant->output_active[slot] != 0;
+  const bool blocked = !variant->any_active;
+  if (blocked && !options_.keep_blocked) return nullptr;
+
+  return fill(request, *variant, blocked);
+}
+
+// Everything that may be refused is refused before the block is made; what may still throw is the copying of
+// operands and the making of leaves.
+Node* RecorderCore::fill(const Request& request, const Variant& variant, bool blocked) {
+  const std::size_t num_edges = variant.edges.size();
+  const std::size_t num_saved = blocked ? 0 : variant.saved.size();
+  std::uint32_t num_passive = 0;
+  if (options_.keep_blocked) {
+    for (const RecordInput& input : request.inputs)
+      num_passive += !input.requires_grad && input.node != nullptr ? 1U : 0U;
+  }
+  ShortArray<const void*, 8> data(num_saved);
+  ShortArray<std::uint64_t, 8> versions(num_saved);
+  bool has_versions = false;
+  for (std::size_t k = 0; k < num_saved; ++k) {
+    data[k] = saved_data(request, variant.saved[k], variant);
+    if (data[k] == nullptr)
+      refuse(request,
+             str("expected data for input ", variant.saved[k].index, ", which backward reads, got none"));
+    if (host_ == nullptr || (k != 0 && !has_versions)) continue;
+    const std::optional<std::uint64_t> version = host_->version(data[k]);
+    has_versions = version.has_value();
+    versions[k] = version.value_or(0);
+  }
+  std::uint64_t sequence = last_;
+  ShortArray<std::uint32_t, 8> slots(num_edges);
+  for (std::size_t e = 0; e < num_edges; ++e) {
+    const RecordInput& input = request.inputs[variant.edges[e]];
+    slots[e] = 0;
+    if (input.node != nullptr) {
+      slots[e] = producer_slot(request, input, variant.edges[e]);
+      sequence = std::max(sequence, node_of(input.node)->sequence);
+    } else if (!input.key) {
+      refuse(request,
+             str("expected a key for input ", variant.edges[e], ", which requires a gradient, got none"));
+    }
+  }
+  for (const RecordInput& input : request.inputs) {
+    if (num_passive != 0 && input.node != nullptr)
+      sequence = std::max(sequence, node_of(input.node)->sequence);
+  }
+
+  std::size_t bytes =
+      sizeof(Node) + (num_edges + num_passive) * sizeof(Edge) + Node::round(num_saved * table_->size);
+  if (has_versions) bytes += num_saved * sizeof(std::uint64_t);
+  Node* node = ::new (tidu::detail::pool_allocate(bytes)) Node;
+  node->variant = &variant;
+  node->table = table_;
+  node->num_edges = static_cast<std::uint32_t>(num_edges);
+  node->num_passive = num_passive;
+  node->num_saved = static_cast<std::uint32_t>(num_saved);
+  node->has_versions = has_versions;
+  node->blocked = blocked;
+  std::size_t saved = 0;
+  std::size_t edges = 0;
+  try {
+    for (; saved < num_saved; ++saved) table_->copy(node->saved(saved), data[saved]);
+    for (; edges < num_edges; ++edges) {
+      const RecordInput& input = request.inputs[variant.edges[edges]];
+      Node* target = input.node != nullptr ? node_of(input.node) : make_leaf(input.key, request.placement);
+      if (input.node != nullptr) retain(target);
+      ::new (static_cast<void*>(node->edges() + edges)) Edge{target, slots[edges]};
+    }
+  } catch (...) {
+    while (saved > 0) table_->destroy(node->saved(--saved));
+    while (edges > 0) release(node->edges()[--edges].target);
+    node->~Node();
+    tidu::detail::pool_deallocate(node, bytes);
+    throw;
+  }
+  if (num_passive != 0) {
+    for (const RecordInput& input : request.inputs) {
+      if (input.requires_grad || input.node == nullptr) continue;
+      Node* target = node_of(input.node);
+      retain(target);
+      const std::uint64_t slot = input.key.counter - target->first_key.counter;
+      ::new (static_cast<void*>(node->edges() + edges++)) Edge{target, static_cast<std::uint32_t>(slot)};
+    }
+  }
+  retain(variant.owner);
+  if (has_versions) std::copy_n(versions.data(), num_saved, node->versions());
+  last_ = sequence + 1;
+  node->sequence = last_;
+  node->first_key = keys_.fresh(request.graph->output_types.size());
+  node->device = request.placement.device;
+  node->stream = request.placement.stream;
+  if (options_.record_where) {
+    node->file = request.where.file;
+    node->line = request.where.line;
+  }
+  ++recorded_;
+  if (options_.profile != nullptr) [[unlikely]]
+    profile_record(*options_.profile, host_, *node, request);
+  return node;
+}
+
+}  // namespace tidu::eager::detail

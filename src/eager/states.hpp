@@ -1,0 +1,229 @@
+// states.hpp - what one backward call knows of each node that it reaches. States lie in pages of 64, indexed
+// by sequence number: a chain touches them one after another, and nothing hashes a node's address. Nodes of
+// different recorders may have the same number; they are chained.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "eager/node.hpp"
+#include "tidu/graph/memory.hpp"
+
+namespace tidu::eager::detail {
+
+struct State {
+  Node* node;
+  State* chain;  ///< same sequence number, other recorder
+  Cell* cell;    ///< the cotangent of a node with one output, or the first of those that wait to be folded
+  Cell** cells;  ///< by output, for a node with several; null until the first has come
+  std::uint32_t dependencies;
+  bool needed;    ///< on a path to something that is wanted: it runs
+  bool captured;  ///< one of its outputs was requested
+  bool listed;
+  bool failed;  ///< something it depends on failed
+};
+
+class States {
+ public:
+  States() = default;
+  States(const States&) = delete;
+  States& operator=(const States&) = delete;
+  ~States() {
+    for (const Chunk& chunk : chunks_) release(chunk);
+  }
+
+  /// The node's state; a fresh one (and `*made`) when there was none.
+  State& get(Node* node, bool* made) {
+    Page& page = page_of(node->sequence / per_page);
+    const std::size_t index = node->sequence % per_page;
+    const std::uint64_t bit = std::uint64_t{1} << index;
+    State* state = page.states + index;
+    if ((page.occupied & bit) == 0) {
+      page.occupied |= bit;
+      *made = true;
+      return *::new (static_cast<void*>(state))
+          State{node, nullptr, nullptr, nullptr, 0, false, false, false, false};
+    }
+    for (;; state = state->chain) {
+      if (state->node == node) {
+        *made = false;
+        return *state;
+      }
+      if (state->chain == nullptr) break;
+    }
+    auto* more = static_cast<State*>(take(sizeof(State)));
+    *made = true;
+    state->chain = ::new (static_cast<void*>(more))
+        State{node, nullptr, nullptr, nullptr, 0, false, false, false, false};
+    return *more;
+  }
+  /// Of a node that was reached before, or null.
+  State* find(const Node* node) {
+    Page* page = find_page(node->sequence / per_page);
+    if (page == nullptr || (page->occupied >> (node->sequence % per_page) & 1U) == 0) return nullptr;
+    for (State* state = page->states + node->sequence % per_page; state != nullptr; state = state->chain)
+      if (state->node == node) return state;
+    return nullptr;
+  }
+  template <class Visit>
+  void for_each(const Visit& visit) {
+    for (Page* page : pages_) {
+      for (std::uint64_t left = page->occupied; left != 0; left &= left - 1) {
+        State* state = page->states + std::countr_zero(left);
+        for (; state != nullptr; state = state->chain) visit(*state);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t per_page = 64;
+  struct Page {
+    std::uint64_t number;
+    std::uint64_t occupied;
+    State states[per_page];
+  };
+  struct Chunk {
+    std::byte* data;
+    std::size_t bytes;
+  };
+
+  Page& page_of(std::uint64_t number) {
+    if (last_ != nullptr && last_->number == number) return *last_;
+    Page* page = find_page(number);
+    if (page == nullptr) page = add_page(number);
+    last_ = page;
+    return *page;
+  }
+  Page* find_page(std::uint64_t number) {
+    if (last_ != nullptr && last_->number == number) return last_;
+    if (table_.empty()) return nullptr;
+    for (std::size_t i = home(number);; i = (i + 1) & (table_.size() - 1)) {
+      if (table_[i] == nullptr) return nullptr;
+      if (table_[i]->number == number) return table_[i];
+    }
+  }
+  Page* add_page(std::uint64_t number) {
+    pages_.reserve(pages_.size() + 1 + pages_.size() / 2);
+    if (2 * (pages_.size() + 1) > table_.size()) grow();
+    auto* page = static_cast<Page*>(take(sizeof(Page)));
+    page->number = number;
+    page->occupied = 0;
+    pages_.push_back(page);
+    enter(page);
+    return page;
+  }
+  void grow() {
+    std::vector<Page*> larger(table_.empty() ? 16 : 2 * table_.size(), nullptr);
+    table_.swap(larger);
+    for (Page* page : pages_) enter(page);
+  }
+  void enter(Page* page) {
+    std::size_t i = home(page->number);
+    while (table_[i] != nullptr) i = (i + 1) & (table_.size() - 1);
+    table_[i] = page;
+  }
+  std::size_t home(std::uint64_t number) const {
+    return static_cast<std::size_t>(number * 0x9e3779b97f4a7c15ULL >> 32) & (table_.size() - 1);
+  }
+  void* take(std::size_t bytes) {
+    if (left_ < bytes) {
+      const std::size_t next =
+          std::max(bytes, std::min(chunks_.empty() ? bytes : 2 * chunks_.back().bytes, largest));
+      chunks_.reserve(chunks_.size() + 1);
+      std::byte* data = next < tidu::detail::recycled_from
+                            ? static_cast<std::byte*>(::operator new(next))
+                            : static_cast<std::byte*>(tidu::detail::allocate_recycled(next));
+      chunks_.push_back({data, next});
+      at_ = data;
+      left_ = next;
+    }
+    void* taken = at_;
+    at_ += bytes;
+    left_ -= bytes;
+    return taken;
+  }
+  static void release(const Chunk& chunk) {
+    if (chunk.bytes < tidu::detail::recycled_from) {
+      ::operator delete(chunk.data);
+    } else {
+      tidu::detail::deallocate_recycled(chunk.data, chunk.bytes);
+    }
+  }
+  static constexpr std::size_t largest = std::size_t{1} << 20;
+
+  std::vector<Page*> pages_;
+  std::vector<Page*> table_;  // open addressing by number; a power of two
+  Page* last_ = nullptr;
+  std::vector<Chunk> chunks_;
+  std::byte* at_ = nullptr;
+  std::size_t left_ = 0;
+};
+
+/// What a call knows of a leaf.
+struct LeafState {
+  Key key{};
+  Node* node = nullptr;               ///< one of the nodes that stand for it; with a slot or hooks if one has
+  Cell* cell = nullptr;               ///< its cotangent, or the first of those that wait to be folded
+  const PrimitiveSet* set = nullptr;  ///< of a node that reads it
+  std::uint32_t dependencies = 0;
+  bool wanted = false;
+  bool done = false;
+  bool failed = false;
+};
+
+/// Leaves by key.
+class Leaves {
+ public:
+  LeafState& get(Node* node) {
+    if (last_ < list_.size() && list_[last_].key == node->first_key) return list_[last_];
+    last_ = index_of(node->first_key);
+    if (last_ == list_.size()) {
+      LeafState leaf;
+      leaf.key = node->first_key;
+      leaf.node = node;
+      list_.reserve(list_.size() + 1 + list_.size() / 2);
+      if (2 * (list_.size() + 1) > table_.size()) grow();
+      list_.push_back(leaf);
+      enter(static_cast<std::uint32_t>(last_));
+    } else if (list_[last_].node->accumulator() == nullptr && node->accumulator() != nullptr) {
+      list_[last_].node = node;
+    }
+    return list_[last_];
+  }
+  LeafState* find(const Key& key) {
+    const std::size_t index = index_of(key);
+    return index < list_.size() ? &list_[index] : nullptr;
+  }
+  std::vector<LeafState>& list() { return list_; }
+  std::uint32_t index(const LeafState& leaf) const {
+    return static_cast<std::uint32_t>(&leaf - list_.data());
+  }
+
+ private:
+  std::size_t home(const Key& key) const { return std::hash<Key>()(key) & (table_.size() - 1); }
+  std::size_t index_of(const Key& key) const {
+    if (table_.empty()) return list_.size();
+    for (std::size_t i = home(key);; i = (i + 1) & (table_.size() - 1)) {
+      if (table_[i] == no_index) return list_.size();
+      if (list_[table_[i]].key == key) return table_[i];
+    }
+  }
+  void grow() {
+    std::vector<std::uint32_t> larger(table_.empty() ? 16 : 2 * table_.size(), no_index);
+    table_.swap(larger);
+    for (std::uint32_t i = 0; i < list_.size(); ++i) enter(i);
+  }
+  void enter(std::uint32_t index) {
+    std::size_t i = home(list_[index].key);
+    while (table_[i] != no_index) i = (i + 1) & (table_.size() - 1);
+    table_[i] = index;
+  }
+
+  std::vector<LeafState> list_;
+  std::vector<std::uint32_t> table_;
+  std::size_t last_ = 0;
+};
+
+}  // namespace tidu::eager::detail

@@ -1,0 +1,223 @@
+// template.cpp - the process-wide store in which templates of equal structure are one, and how variants are
+// found.
+#include "eager/template.hpp"
+
+#include <array>
+#include <unordered_map>
+
+#include "tidu/eager/recorder.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::eager {
+namespace detail {
+namespace {
+
+// Interned templates, each held once by the store. Never destroyed: tapes in static variables may outlive it.
+class Store {
+ public:
+  static Store& get() {
+    static Store* const store = new Store;
+    return *store;
+  }
+
+  const Template* intern(const Graph& graph, const std::optional<Op>& op) {
+    const Key128 key = tidu::detail::mix(graph.structural_key(), graph.name());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [first, last] = templates_.equal_range(key);
+    for (auto at = first; at != last; ++at) {
+      if (!same(at->second->graph, graph)) continue;
+      retain(at->second);
+      return at->second;
+    }
+    if (templates_.size() >= limit_) sweep();
+    auto made = std::make_unique<Template>(graph, op);
+    templates_.emplace(key, made.get());
+    retain(made.get());
+    return made.release();
+  }
+  std::size_t set_limit(std::size_t count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::swap(count, limit_);
+    if (templates_.size() > limit_) sweep();
+    return count;
+  }
+  TemplateStatistics statistics() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return {templates_.size(), derivations.load(), transpositions.load(), evictions_};
+  }
+
+  std::atomic<std::uint64_t> derivations{0};
+  std::atomic<std::uint64_t> transpositions{0};
+
+ private:
+  // Ids of retained values are ids of the template's graph, so numbering must agree too.
+  static bool same(const Graph& a, const Graph& b) {
+    return a.name() == b.name() && a.primitives() == b.primitives() &&
+           std::equal(a.inputs().begin(), a.inputs().end(), b.inputs().begin(), b.inputs().end()) &&
+           structurally_equal(a, b);
+  }
+  // Drops what only the store holds. When nearly everything is in use the next sweep waits until as many
+  // again have come.
+  void sweep() {
+    std::vector<const Template*> idle;
+    for (auto at = templates_.begin(); at != templates_.end();) {
+      if (at->second->references.load(std::memory_order_acquire) == 1) {
+        idle.push_back(at->second);
+        at = templates_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    evictions_ += idle.size();
+    for (const Template* graph : idle) release(graph);
+  }
+
+  std::mutex mutex_;
+  std::unordered_multimap<Key128, const Template*> templates_;
+  std::size_t limit_ = 16384;
+  std::uint64_t evictions_ = 0;
+};
+
+}  // namespace
+
+void count_derivation() { Store::get().derivations.fetch_add(1, std::memory_order_relaxed); }
+void count_transposition() { Store::get().transpositions.fetch_add(1, std::memory_order_relaxed); }
+
+void retain(const Template* graph) noexcept { graph->references.fetch_add(1, std::memory_order_relaxed); }
+void release(const Template* graph) noexcept {
+  if (graph->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete graph;
+}
+
+Template::Template(Graph the_graph, std::optional<Op> the_op)
+    : graph(std::move(the_graph)), op(std::move(the_op)) {
+  for (const ValueId id : graph.inputs()) input_types.push_back(graph.type(id));
+  for (const ValueId id : graph.outputs()) output_types.push_back(graph.type(id));
+}
+
+std::string Template::name() const {
+  if (op) return std::string(op->name());
+  return graph.name().empty() ? "graph" : graph.name();
+}
+
+const Variant& Template::variant(const Mask& active, const Mask& given, bool outputs_given,
+                                 std::span<const ValueId> retained, bool save_everything,
+                                 ADContext* context) const {
+  const std::optional<Key128> key = key_of(context);
+  const auto same = [&](const Variant& v) {
+    return v.active == active && v.outputs_given == outputs_given && v.saves_everything == save_everything &&
+           v.given == given && v.context == key &&
+           std::equal(v.retained.begin(), v.retained.end(), retained.begin(), retained.end());
+  };
+  if (key) {
+    for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
+      if (same(*at)) return *at;
+  }
+  auto made = std::make_unique<Variant>();
+  made->active = active;
+  made->given = given;
+  made->outputs_given = outputs_given;
+  made->retained.assign(retained.begin(), retained.end());
+  made->saves_everything = save_everything;
+  made->context = key;
+  // What a context without a key gave may not be used by anybody else; it is found by nobody again.
+  return *variants_.publish(make_variant(std::move(made), context),
+                            [&](const Variant& other) { return key && same(other); });
+}
+
+const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {
+  Mask mask = make_mask(graph.inputs().size());
+  mask[0] = active;
+  auto made = std::make_unique<Variant>();
+  made->active = mask;
+  made->outputs_given = outputs_given;
+  made->saves_everything = false;
+  made->context = key_of(nullptr);
+  made->fast_key = active << 2 | (outputs_given ? 3U : 1U);
+  return *variants_.publish(make_variant(std::move(made), nullptr),
+                            [key = active << 2 | (outputs_given ? 3U : 1U)](const Variant& other) {
+                              return other.fast_key == key;
+                            });
+}
+
+std::uint32_t Variant::num_outputs() const { return static_cast<std::uint32_t>(owner->output_types.size()); }
+
+// Direct-mapped; one entry per (op, types) of up to four operands.
+struct OpCache::Entry {
+  const OpRecord* op = nullptr;
+  const void* set = nullptr;
+  std::array<const void*, 4> types{};
+  std::uint32_t count = 0;
+  std::optional<Op> held;
+  std::optional<RecordedGraph> graph;
+};
+namespace {
+constexpr std::size_t op_cache_entries = 1024;
+}
+
+OpCache::OpCache() : entries_(std::make_unique<Entry[]>(op_cache_entries)) {}
+OpCache::~OpCache() = default;
+OpCache::OpCache(OpCache&&) noexcept = default;
+
+const Template* OpCache::find(const Op& op, std::span<const Type> types, const PrimitiveSet& set) {
+  std::size_t hash = reinterpret_cast<std::uintptr_t>(op.record()) >> 4;
+  for (const Type type : types) hash = hash * 31 + (reinterpret_cast<std::uintptr_t>(type.identity()) >> 4);
+  Entry& entry = entries_[(hash ^ (hash >> 10)) % op_cache_entries];
+  bool same = entry.graph && entry.op == op.record() && entry.count == types.size() && types.size() <= 4 &&
+              entry.graph->graph().primitives() == set;
+  for (std::size_t i = 0; same && i < types.size(); ++i) same = entry.types[i] == types[i].identity();
+  if (same) return entry.graph->shared();
+  RecordedGraph graph = RecordedGraph::of(op, types, set);
+  entry.op = op.record();
+  entry.held = op;
+  entry.count = static_cast<std::uint32_t>(types.size());
+  for (std::size_t i = 0; i < types.size() && i < 4; ++i) entry.types[i] = types[i].identity();
+  entry.graph = std::move(graph);
+  return entry.graph->shared();
+}
+
+std::size_t num_outputs(const Template* graph) noexcept { return graph->output_types.size(); }
+
+}  // namespace detail
+
+ExecutorSlot::~ExecutorSlot() {
+  for (const Entry* at = head_.load(std::memory_order_relaxed); at != nullptr;)
+    delete std::exchange(at, at->next);
+}
+
+const void* ExecutorSlot::keep(std::uint64_t id, std::shared_ptr<const void> value) const {
+  auto entry = std::make_unique<Entry>(Entry{id, std::move(value), head_.load(std::memory_order_acquire)});
+  for (;;) {
+    for (const Entry* at = entry->next; at != nullptr; at = at->next)
+      if (at->id == id) return at->value.get();
+    if (head_.compare_exchange_weak(entry->next, entry.get(), std::memory_order_acq_rel))
+      return entry.release()->value.get();
+  }
+}
+
+RecordedGraph RecordedGraph::of(const Graph& graph) {
+  if (!graph.externals().empty()) {
+    throw Error(ErrorKind::invalid_argument,
+                tidu::detail::str("RecordedGraph: expected a graph without externals, got ",
+                                  graph.externals().size(), " in \"", graph.name(), '"'));
+  }
+  return RecordedGraph(detail::Store::get().intern(graph, std::nullopt));
+}
+
+RecordedGraph RecordedGraph::of(const Op& op, std::span<const Type> operands, const PrimitiveSet& set) {
+  GraphBuilder builder("", set);
+  std::vector<Value> inputs;
+  for (const Type type : operands) inputs.push_back(builder.input(std::to_string(inputs.size()), type));
+  const Values results = builder.emit(op, inputs);
+  return RecordedGraph(
+      detail::Store::get().intern(builder.build(std::span(results.data(), results.size())), op));
+}
+
+const Graph& RecordedGraph::graph() const { return template_->graph; }
+const ExecutorSlot& RecordedGraph::slot() const { return template_->slot; }
+std::span<const Type> RecordedGraph::output_types() const { return template_->output_types; }
+
+TemplateStatistics template_statistics() { return detail::Store::get().statistics(); }
+std::size_t set_template_limit(std::size_t count) { return detail::Store::get().set_limit(count); }
+
+}  // namespace tidu::eager

@@ -1,0 +1,181 @@
+// template.hpp - what RecordedGraphs share: the graph of an invocation by position, and what is derived from
+// it.
+//
+//   Template            a closed graph, interned
+//     Variant           for a mask of active inputs and a choice of retained values: what a node saves
+//       BackwardProgram for a mask of seeded outputs and wanted edges: forward part, transposed part
+//
+// Everything is made once, outside any lock (rules are users' code and may call backward), and published by
+// appending to a list that readers walk without a lock. Nothing is removed from a list while its owner lives.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tidu/eager/recorded_graph.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/rules.hpp"
+#include "tidu/linearize/linearize.hpp"
+
+namespace tidu::eager::detail {
+
+/// A short list that only grows; readers need no lock.
+template <class T>
+class PublishedList {
+ public:
+  PublishedList() = default;
+  PublishedList(const PublishedList&) = delete;
+  PublishedList& operator=(const PublishedList&) = delete;
+  ~PublishedList() {
+    for (T* at = head_.load(std::memory_order_relaxed); at != nullptr;) delete std::exchange(at, at->next);
+  }
+  T* head() const { return head_.load(std::memory_order_acquire); }
+  /// The item for which `same` holds, appended by somebody else in the meantime, or else `item`, appended.
+  template <class Same>
+  T* publish(std::unique_ptr<T> item, const Same& same) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (T* at = head(); at != nullptr; at = at->next)
+      if (same(*at)) return at;
+    item->next = head();
+    head_.store(item.get(), std::memory_order_release);
+    return item.release();
+  }
+
+ private:
+  std::atomic<T*> head_{nullptr};
+  std::mutex mutex_;
+};
+
+/// Where a saved operand comes from.
+struct SavedSource {
+  enum class Kind : std::uint8_t { input, output, retained };
+  Kind kind;
+  std::uint32_t index;  ///< of the input, of the output, or into the retained values
+  ValueId value;        ///< of the template's graph
+};
+
+/// Bits by position, of any number.
+using Mask = std::vector<std::uint64_t>;
+inline bool test(const Mask& mask, std::size_t i) { return (mask[i / 64] >> (i % 64) & 1U) != 0; }
+inline void set(Mask& mask, std::size_t i) { mask[i / 64] |= std::uint64_t{1} << (i % 64); }
+inline Mask make_mask(std::size_t bits) { return Mask(bits / 64 + 1, 0); }
+
+/// A linearization for one context, and what to run.
+struct BackwardProgram {
+  Mask seeded;    ///< by output of the template
+  Mask wanted;    ///< by edge
+  Graph forward;  ///< inputs: saved operands `forward_inputs`; outputs: residuals that are computed anew
+  std::vector<std::uint32_t> forward_inputs;
+  Graph transposed;  ///< inputs: residuals, then cotangents of seeded outputs; outputs: cotangents
+  /// By residual: index of a saved operand, or of an output of forward with computed_bit.
+  std::vector<std::uint32_t> residuals;
+  std::vector<std::uint32_t> seeded_outputs;  ///< ascending
+  std::vector<std::uint32_t> output_edge;     ///< by output of transposed: the edge that it goes to
+  ExecutorSlot forward_slot;
+  ExecutorSlot transposed_slot;
+  // What `recorded` is made from: the transposed graph with its externals, and where they are.
+  std::shared_ptr<const Linearization> linearization;
+  Graph open;
+  std::vector<ValueId> open_outputs;    ///< of `open`, aligned with output_edge
+  std::vector<ValueId> open_externals;  ///< by external of `open`: its value in the augmented graph
+  std::vector<ValueId> saved_values;    ///< by saved operand: its value in the augmented graph
+  std::vector<ValueId> computed;        ///< by output of forward: likewise
+  /// The whole of it as a graph of the template's inputs and the cotangents, for create_graph; made on
+  /// demand.
+  struct Recorded {
+    RecordedGraph graph;
+    std::vector<ValueId> saved;     ///< by saved operand: its value in graph, or no_index
+    std::vector<ValueId> computed;  ///< by output of forward: likewise
+    Recorded* next = nullptr;
+  };
+  PublishedList<Recorded> recorded;
+  BackwardProgram* next = nullptr;
+
+  static constexpr std::uint32_t computed_bit = 0x80000000U;
+};
+
+/// What one context gave for a variant.
+struct Derivation {
+  std::optional<Key128> context;  ///< cache key; no context: a fixed one
+  std::shared_ptr<const Linearization> linearization;
+  PublishedList<BackwardProgram> programs;
+  Derivation* next = nullptr;
+};
+
+struct Variant {
+  const Template* owner;
+  Mask active;  ///< by input: requires a gradient and is floating or complex
+  Mask given;   ///< by input: has data; only with saves_everything
+  bool outputs_given;
+  bool saves_everything;
+  std::optional<Key128> context;  ///< that it was derived with
+  std::vector<ValueId> retained;  ///< values offered beside inputs and outputs
+  std::uint64_t fast_key = 0;     ///< of what is above, or 0 when it does not fit
+
+  std::vector<std::uint32_t> edges;  ///< active inputs, ascending
+  std::vector<SavedSource> saved;
+  std::vector<char> output_active;  ///< by output: has a derivative
+  bool any_active = false;
+  bool single_output;
+  std::shared_ptr<const Error> failure;  ///< of the derivation: raised when a node of it runs
+  mutable PublishedList<Derivation> derivations;
+  Variant* next = nullptr;
+
+  std::uint32_t num_outputs() const;
+  /// The program for that context; `keep` holds one that is not cached.
+  BackwardProgram& program(const Mask& seeded, const Mask& wanted, ADContext* context,
+                           std::shared_ptr<Derivation>& keep) const;
+  const BackwardProgram::Recorded& recorded(BackwardProgram& program) const;
+};
+
+class Template {
+ public:
+  Template(Graph graph, std::optional<Op> op);
+
+  const Graph graph;
+  const std::optional<Op> op;  ///< of a template of one operation
+  std::vector<Type> input_types;
+  std::vector<Type> output_types;
+  ExecutorSlot slot;
+  mutable std::atomic<std::uint32_t> references{1};
+
+  /// `active`: by input. Derives when it is new.
+  const Variant& variant(const Mask& active, const Mask& given, bool outputs_given,
+                         std::span<const ValueId> retained, bool save_everything, ADContext* context) const;
+  /// The same for at most 48 inputs, without retained values, a context or save_everything.
+  const Variant& variant(std::uint64_t active, bool outputs_given) const {
+    const std::uint64_t key = active << 2 | (outputs_given ? 3U : 1U);
+    for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
+      if (at->fast_key == key) return *at;
+    return derive(active, outputs_given);
+  }
+  /// Name of the primitive or of the graph.
+  std::string name() const;
+
+ private:
+  const Variant& derive(std::uint64_t active, bool outputs_given) const;
+  std::unique_ptr<Variant> make_variant(std::unique_ptr<Variant> variant, ADContext* context) const;
+  mutable PublishedList<Variant> variants_;
+};
+
+/// The fixed key of no context; a context without a key has none.
+std::optional<Key128> key_of(ADContext* context);
+
+/// Linearizes and makes the program for all active outputs; counts derivations.
+std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* context);
+/// Transposes. `variant.saved` empty and `plan` given: fills the plan with what must be saved.
+std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
+                                              std::shared_ptr<const Linearization> linearization,
+                                              const Mask& seeded, const Mask& wanted, ADContext* context,
+                                              std::vector<SavedSource>* plan);
+
+void count_derivation();
+void count_transposition();
+
+}  // namespace tidu::eager::detail
