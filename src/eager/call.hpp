@@ -1,14 +1,16 @@
 // call.hpp - one backward call: what it found, what is ready, what came out. Everything in it belongs to this
 // call alone, so that calls may run at once on shared parts of a tape, and inside each other.
 //
-// Who touches what: with several threads, `mutex` guards all members but those that are constant once the run
-// begins; a node that runs is touched by its thread alone.
+// Who touches what on several threads: the mutex of the run (parallel.cpp) guards queues, dependency counts
+// and contributions; a node that runs is touched by its thread alone; the rest is constant once the run
+// begins.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +25,19 @@
 #include "tidu/eager/profile.hpp"
 
 namespace tidu::eager::detail {
+
+/// How many backward calls the thread is in.
+extern thread_local std::uint32_t calls_on_this_thread;
+class DepthGuard {
+ public:
+  explicit DepthGuard(std::uint32_t depth) : before_(std::exchange(calls_on_this_thread, depth)) {}
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+  ~DepthGuard() { calls_on_this_thread = before_; }
+
+ private:
+  std::uint32_t before_;
+};
 
 struct BackwardCall {
   explicit BackwardCall(const BackwardRequest& backward_request);
@@ -46,10 +61,15 @@ struct BackwardCall {
   void finish_leaf(LeafState& leaf);
   /// Hands the cotangents of a node that ran (or did not: all null) to its producers.
   void deliver(State& state, std::span<Cell*> outgoing);
+  /// Runs one node, or skips it after a failure; what it throws is kept, and raised again at once or at the
+  /// end.
+  void run_or_keep(State& state, std::span<Cell*> outgoing);
+  void finish_or_keep(LeafState& leaf);
   void run_alone();
   void push_ready(State& state);
-  State* pop_ready();
+  void push_ready(LeafState& leaf);
   void check_stop() const;
+  void keep_error(std::exception_ptr error) noexcept;
 
   // --- the end (finish.cpp)
   BackwardOutcome finish();
@@ -78,13 +98,27 @@ struct BackwardCall {
       return a.priority != b.priority ? a.priority < b.priority : a.source < b.source;
     }
   };
+  /// What can run on one device: leaves first, then the node of highest priority.
+  struct ReadyQueue {
+    std::vector<Ready> nodes;  ///< a heap
+    std::vector<std::uint32_t> leaves;
+    std::size_t announced = 0;  ///< how many of them the device's thread was told of
+    bool empty() const { return nodes.empty() && leaves.empty(); }
+    State* pop_node();
+    std::uint32_t pop_leaf();
+  };
+  /// Without threads everything is the host's.
+  ReadyQueue& queue_of(std::uint32_t device) {
+    return device == 0 || !threaded ? host_ready : device_ready[device];
+  }
 
   const BackwardRequest& request;
   const Host& host;
   const BackwardOptions& options;
   const OperandTable& table;
   const bool creates_graph;
-  const bool folds_at_once;  ///< contributions come in the order in which they are folded
+  bool threaded = false;
+  bool folds_at_once = true;  ///< contributions come in the order in which they are folded
 
   std::vector<std::uint32_t> root_slots;
   States states;
@@ -95,8 +129,8 @@ struct BackwardCall {
   bool has_devices = false;
   std::size_t unfinished = 0;  ///< nodes that wait to be run or skipped
   std::size_t live = 0;        ///< cells in states and leaves
-  std::vector<Ready> ready;
-  std::vector<std::uint32_t> ready_leaves;
+  ReadyQueue host_ready;
+  std::map<std::uint32_t, ReadyQueue> device_ready;
   std::uint64_t pushed = 0;     ///< for the orders other than latest first
   std::vector<Cell*> captured;  ///< by request
   std::unordered_map<const Node*, const Node*>
@@ -104,6 +138,8 @@ struct BackwardCall {
   std::vector<std::function<void()>> callbacks;
   Placement caller{};
 
+  std::mutex error_mutex;
+  std::exception_ptr first_error;
   std::mutex callbacks_mutex;
   std::mutex parents_mutex;
   std::uint32_t depth = 0;  ///< backward calls around this one on its thread

@@ -206,10 +206,7 @@ void BackwardCall::seed_roots() {
     Node* node = node_of(root.node);
     if (node->is_leaf()) {
       LeafState& leaf = leaves.get(node);
-      if (leaf.dependencies == 0 && leaf.wanted && !leaf.done) {
-        leaf.done = true;
-        ready_leaves.push_back(leaves.index(leaf));
-      }
+      if (leaf.dependencies == 0 && leaf.wanted && !leaf.done) push_ready(leaf);
       continue;
     }
     State& state = *states.find(node);

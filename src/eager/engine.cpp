@@ -58,16 +58,9 @@ class ReadGuard {
   bool entered_;
 };
 
-thread_local std::uint32_t calls_on_this_thread = 0;
-class DepthGuard {
- public:
-  DepthGuard() { ++calls_on_this_thread; }
-  DepthGuard(const DepthGuard&) = delete;
-  DepthGuard& operator=(const DepthGuard&) = delete;
-  ~DepthGuard() { --calls_on_this_thread; }
-};
-
 }  // namespace
+
+thread_local std::uint32_t calls_on_this_thread = 0;
 
 BackwardCall::BackwardCall(const BackwardRequest& backward_request)
     : request(backward_request),
@@ -75,10 +68,7 @@ BackwardCall::BackwardCall(const BackwardRequest& backward_request)
       options(backward_request.options),
       table(backward_request.host.table),
       creates_graph(backward_request.options.create_graph),
-      folds_at_once(backward_request.options.order == Order::latest_first &&
-                    (backward_request.options.workers <= 1 || backward_request.options.create_graph)) {
-  depth = calls_on_this_thread;
-}
+      depth(calls_on_this_thread) {}
 
 // Also after an error: everything that is still on its way goes.
 BackwardCall::~BackwardCall() {
@@ -391,9 +381,7 @@ void BackwardCall::settle(const Edge& edge, bool failed) {
   if (edge.target->is_leaf()) {
     LeafState& leaf = leaves.get(edge.target);
     leaf.failed = leaf.failed || failed;
-    if (--leaf.dependencies != 0 || leaf.done) return;
-    leaf.done = true;
-    ready_leaves.push_back(leaves.index(leaf));
+    if (--leaf.dependencies == 0 && !leaf.done) push_ready(leaf);
     return;
   }
   State& target = *states.find(edge.target);
@@ -441,59 +429,98 @@ void BackwardCall::push_ready(State& state) {
       priority = tidu::detail::fold(pushed ^ 0x8ebc6af09c88c6e3ULL, options.order_seed | 1U);
       break;
   }
-  ready.push_back({priority, state.node->first_key.source, &state});
-  std::push_heap(ready.begin(), ready.end());
+  std::vector<Ready>& nodes = queue_of(state.node->device).nodes;
+  nodes.push_back({priority, state.node->first_key.source, &state});
+  std::push_heap(nodes.begin(), nodes.end());
 }
 
-State* BackwardCall::pop_ready() {
-  if (ready.empty()) return nullptr;
-  std::pop_heap(ready.begin(), ready.end());
-  State* state = ready.back().state;
-  ready.pop_back();
+void BackwardCall::push_ready(LeafState& leaf) {
+  leaf.done = true;
+  queue_of(leaf.node->device).leaves.push_back(leaves.index(leaf));
+}
+
+State* BackwardCall::ReadyQueue::pop_node() {
+  std::pop_heap(nodes.begin(), nodes.end());
+  State* state = nodes.back().state;
+  nodes.pop_back();
   return state;
+}
+
+std::uint32_t BackwardCall::ReadyQueue::pop_leaf() {
+  const std::uint32_t leaf = leaves.back();
+  leaves.pop_back();
+  return leaf;
 }
 
 void BackwardCall::check_stop() const {
   if (options.stop.stop_requested()) throw Error(ErrorKind::cancelled, "backward: the caller asked to stop");
 }
 
+void BackwardCall::keep_error(std::exception_ptr error) noexcept {
+  const std::lock_guard<std::mutex> lock(error_mutex);
+  if (!first_error) first_error = std::move(error);
+}
+
+void BackwardCall::run_or_keep(State& state, std::span<Cell*> outgoing) {
+  if (state.failed) return;
+  check_stop();
+  if (options.exit_at_once) return run_node(state, outgoing);
+  try {
+    run_node(state, outgoing);
+  } catch (...) {
+    keep_error(std::current_exception());
+    state.failed = true;
+    for (Cell*& cell : outgoing)
+      if (cell != nullptr) destroy_cell(table, std::exchange(cell, nullptr));
+  }
+}
+
+void BackwardCall::finish_or_keep(LeafState& leaf) {
+  if (leaf.failed) return;
+  if (options.exit_at_once) return finish_leaf(leaf);
+  try {
+    finish_leaf(leaf);
+  } catch (...) {
+    keep_error(std::current_exception());
+  }
+}
+
 void BackwardCall::run_alone() {
   std::vector<Cell*> many;
   std::array<Cell*, 8> few;
-  while (true) {
-    while (!ready_leaves.empty()) {
-      const std::uint32_t leaf = ready_leaves.back();
-      ready_leaves.pop_back();
-      finish_leaf(leaves.list()[leaf]);
-    }
-    State* state = pop_ready();
-    if (state == nullptr) return;
-    check_stop();
-    const std::size_t count = state->node->num_edges;
+  while (!host_ready.empty()) {
+    while (!host_ready.leaves.empty()) finish_or_keep(leaves.list()[host_ready.pop_leaf()]);
+    if (host_ready.nodes.empty()) break;
+    State& state = *host_ready.pop_node();
+    const std::size_t count = state.node->num_edges;
     if (count > few.size()) many.resize(count);
     const std::span<Cell*> outgoing(count > few.size() ? many.data() : few.data(), count);
     std::fill(outgoing.begin(), outgoing.end(), nullptr);
     const CellGuard guard(table, outgoing);
-    run_node(*state, outgoing);
-    deliver(*state, outgoing);
+    run_or_keep(state, outgoing);
+    deliver(state, outgoing);
   }
 }
 
 BackwardOutcome run_backward(const BackwardRequest& request) {
   const auto call = std::make_unique<BackwardCall>(request);
-  const DepthGuard depth;
+  const DepthGuard depth(call->depth + 1);
   call->check_roots();
   call->caller = request.host.current_placement();
   call->discover();
+  call->threaded = call->wants_threads();
+  call->folds_at_once = request.options.order == Order::latest_first && !call->threaded;
   call->mark_needed();
   call->check_not_freed();
   call->check_stop();
   call->seed_roots();
-  if (call->wants_threads()) {
+  if (call->threaded) {
     call->run_threaded();
   } else {
     call->run_alone();
   }
+  if (call->first_error) std::rethrow_exception(call->first_error);
+  call->live = 0;
   return call->finish();
 }
 

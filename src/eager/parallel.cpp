@@ -1,9 +1,355 @@
-// parallel.cpp - one backward call on several threads.
+// parallel.cpp - one backward call on several threads. The calling thread (the owner) runs host nodes;
+// helpers from a pool join in when the caller asks for workers; every other device has one thread, for all
+// calls, that runs its nodes.
+//
+// Note [No deadlock]: a thread that waits for its call to end waits for nodes that run on other threads,
+// never for a thread to become free: an owner runs host nodes itself, and an owner that is itself the thread
+// of a device (a call nested in a hook there) goes on serving that device while it waits. Deeper calls go
+// first.
+//
+// Note [Leaked]: threads are detached and what they wait for is never destroyed, so that a process may exit
+// while they wait. A child after fork() has none of them; it starts anew.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "eager/call.hpp"
 
 namespace tidu::eager::detail {
+namespace {
 
-bool BackwardCall::wants_threads() const { return false; }
-void BackwardCall::run_threaded() { run_alone(); }
+class Run;
+
+// Runs with something ready for one device, or that want helpers.
+struct WorkQueue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::shared_ptr<Run>> runs;
+  std::size_t idle = 0;     // helpers that wait
+  std::size_t threads = 0;  // started
+
+  void add(std::shared_ptr<Run> run) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    runs.push_back(std::move(run));
+    changed.notify_all();
+  }
+  std::shared_ptr<Run> take_deepest();  // under the lock, of a queue that is not empty
+  void remove(const Run* run) {
+    std::vector<std::shared_ptr<Run>> gone;  // let go of after the lock
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (auto at = runs.begin(); at != runs.end();) {
+      if (at->get() == run) {
+        gone.push_back(std::move(*at));
+        at = runs.erase(at);
+      } else {
+        ++at;
+      }
+    }
+  }
+};
+
+thread_local std::uint32_t device_of_this_thread = 0;
+
+// Threads of this process.
+class Workers {
+ public:
+  static Workers& get() {
+    static std::atomic<Workers*> current{nullptr};
+    const pid_t process = ::getpid();
+    Workers* workers = current.load(std::memory_order_acquire);
+    while (workers == nullptr || workers->process_ != process) {
+      auto fresh = std::make_unique<Workers>(process);
+      if (current.compare_exchange_strong(workers, fresh.get(), std::memory_order_acq_rel))
+        return *fresh.release();
+    }
+    return *workers;
+  }
+  explicit Workers(pid_t process) : process_(process) {}
+
+  // The queue of a device, with its thread.
+  WorkQueue& device(std::uint32_t number);
+  // Asks for `count` helpers; as many threads are started as are missing, up to a bound.
+  void help(const std::shared_ptr<Run>& run, std::size_t count);
+  void withdraw(const Run* run) { helpers_.remove(run); }
+
+ private:
+  static constexpr std::size_t most_helpers = 256;
+  const pid_t process_;
+  WorkQueue helpers_;
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::unique_ptr<WorkQueue>> devices_;
+};
+
+// What the threads of one call share. It outlives the call for as long as a thread looks at it.
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  explicit Run(BackwardCall& call)
+      : call_(call),
+        depth(call.depth),
+        state_(call.host.thread_state()),
+        owner_device_(device_of_this_thread) {
+    if (owner_device_ != 0) owner_queue_ = &Workers::get().device(owner_device_);
+  }
+
+  // The owner's part. Throws nothing; the error is kept in the call.
+  void drive();
+  // A helper's part: until the call has ended.
+  void help();
+  // One node or leaf of that device. Device threads only.
+  void serve(std::uint32_t device);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  template <class Work>
+  void on_another_thread(const Work& work);
+  // Takes something that is ready for the device and runs it, with the lock released meanwhile.
+  bool run_next(std::uint32_t device, Lock& lock);
+  bool ended() const;
+  void announce(Lock& lock);
+  void wake();
+
+  // Installs the caller's thread state on another thread.
+  class StateGuard {
+   public:
+    StateGuard(const ThreadState* state, std::uint32_t depth) : depth_(depth) {
+      if (state != nullptr) before_ = state->install();
+    }
+    StateGuard(const StateGuard&) = delete;
+    StateGuard& operator=(const StateGuard&) = delete;
+    ~StateGuard() {
+      if (before_ != nullptr) before_->install();
+    }
+
+   private:
+    std::shared_ptr<const ThreadState> before_;
+    DepthGuard depth_;
+  };
+
+  BackwardCall& call_;  // not touched once closed_
+
+ public:
+  const std::uint32_t depth;
+
+ private:
+  const std::shared_ptr<const ThreadState> state_;
+  const std::uint32_t owner_device_;
+  WorkQueue* owner_queue_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<std::uint64_t> changes_{0};
+  std::size_t running_ = 0;
+  bool failed_ = false;  // no further node is started
+  bool closed_ = false;
+};
+
+std::shared_ptr<Run> WorkQueue::take_deepest() {
+  const auto at = std::max_element(runs.begin(), runs.end(),
+                                   [](const auto& a, const auto& b) { return a->depth < b->depth; });
+  std::shared_ptr<Run> run = std::move(*at);
+  runs.erase(at);
+  return run;
+}
+
+WorkQueue& Workers::device(std::uint32_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<WorkQueue>& queue = devices_[number];
+  if (queue == nullptr) {
+    auto made = std::make_unique<WorkQueue>();
+    std::thread([number, &work = *made] {
+      device_of_this_thread = number;
+      while (true) {
+        std::shared_ptr<Run> run;
+        {
+          std::unique_lock<std::mutex> wait(work.mutex);
+          work.changed.wait(wait, [&] { return !work.runs.empty(); });
+          run = work.take_deepest();
+        }
+        run->serve(number);
+      }
+    }).detach();
+    queue = std::move(made);
+  }
+  return *queue;
+}
+
+void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
+  const std::lock_guard<std::mutex> lock(helpers_.mutex);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (helpers_.idle <= helpers_.runs.size() && helpers_.threads < most_helpers) {
+      std::thread([&work = helpers_] {
+        while (true) {
+          std::shared_ptr<Run> next;
+          {
+            std::unique_lock<std::mutex> wait(work.mutex);
+            ++work.idle;
+            work.changed.wait(wait, [&] { return !work.runs.empty(); });
+            --work.idle;
+            next = work.take_deepest();
+          }
+          next->help();
+        }
+      }).detach();
+      ++helpers_.threads;
+    }
+    helpers_.runs.push_back(run);
+  }
+  helpers_.changed.notify_all();
+}
+
+bool Run::ended() const {
+  if (running_ != 0) return false;
+  if (failed_) return true;
+  if (!call_.host_ready.empty()) return false;
+  return std::all_of(call_.device_ready.begin(), call_.device_ready.end(),
+                     [](const auto& entry) { return entry.second.empty(); });
+}
+
+void Run::wake() {
+  changes_.fetch_add(1, std::memory_order_release);
+  changed_.notify_all();
+  if (owner_queue_ != nullptr) {
+    const std::lock_guard<std::mutex> lock(owner_queue_->mutex);
+    owner_queue_->changed.notify_all();
+  }
+}
+
+// Tells the devices that something is ready for them: once per thing, so that none is forgotten.
+void Run::announce(Lock& lock) {
+  std::vector<std::pair<std::uint32_t, std::size_t>> ready;
+  for (auto& [device, queue] : call_.device_ready) {
+    const std::size_t count = queue.nodes.size() + queue.leaves.size();
+    if (count > queue.announced) ready.emplace_back(device, count - queue.announced);
+    queue.announced = count;
+  }
+  if (ready.empty()) return;
+  lock.unlock();
+  for (const auto& [device, count] : ready) {
+    WorkQueue& queue = Workers::get().device(device);
+    for (std::size_t i = 0; i < count; ++i) queue.add(shared_from_this());
+  }
+  lock.lock();
+}
+
+bool Run::run_next(std::uint32_t device, Lock& lock) {
+  if (closed_ || failed_) return false;
+  BackwardCall::ReadyQueue& queue = call_.queue_of(device);
+  if (queue.empty()) return false;
+  if (queue.announced > 0) --queue.announced;
+  ++running_;
+  try {
+    if (!queue.leaves.empty()) {
+      LeafState& leaf = call_.leaves.list()[queue.pop_leaf()];
+      lock.unlock();
+      call_.finish_or_keep(leaf);
+      lock.lock();
+    } else {
+      State& state = *queue.pop_node();
+      lock.unlock();
+      std::vector<Cell*> outgoing(state.node->num_edges, nullptr);
+      const CellGuard guard(call_.table, outgoing);
+      call_.run_or_keep(state, outgoing);
+      lock.lock();
+      call_.deliver(state, outgoing);
+    }
+  } catch (...) {
+    call_.keep_error(std::current_exception());
+    if (!lock.owns_lock()) lock.lock();
+    failed_ = true;
+  }
+  if (!failed_) {
+    try {
+      announce(lock);
+    } catch (...) {
+      call_.keep_error(std::current_exception());
+      if (!lock.owns_lock()) lock.lock();
+      failed_ = true;
+    }
+  }
+  --running_;
+  wake();
+  return true;
+}
+
+void Run::drive() {
+  const std::shared_ptr<Run> self = shared_from_this();
+  Workers& workers = Workers::get();
+  Lock lock(mutex_);
+  try {
+    announce(lock);
+    if (call_.options.workers > 1) workers.help(self, static_cast<std::size_t>(call_.options.workers) - 1);
+  } catch (...) {
+    call_.keep_error(std::current_exception());
+    if (!lock.owns_lock()) lock.lock();
+    failed_ = true;
+  }
+  while (true) {
+    if (run_next(0, lock) || (owner_device_ != 0 && run_next(owner_device_, lock))) continue;
+    if (ended()) break;
+    const std::uint64_t seen = changes_.load(std::memory_order_acquire);
+    if (owner_queue_ == nullptr) {
+      changed_.wait(lock, [&] { return changes_.load(std::memory_order_acquire) != seen; });
+      continue;
+    }
+    lock.unlock();
+    std::shared_ptr<Run> other;
+    {
+      std::unique_lock<std::mutex> wait(owner_queue_->mutex);
+      owner_queue_->changed.wait(wait, [&] {
+        return !owner_queue_->runs.empty() || changes_.load(std::memory_order_acquire) != seen;
+      });
+      if (!owner_queue_->runs.empty()) other = owner_queue_->take_deepest();
+    }
+    if (other != nullptr) other->serve(owner_device_);
+    lock.lock();
+  }
+  closed_ = true;
+  wake();
+  lock.unlock();
+  workers.withdraw(this);
+  for (const auto& entry : call_.device_ready) workers.device(entry.first).remove(this);
+}
+
+// What installing the caller's state throws is an error of the call.
+template <class Work>
+void Run::on_another_thread(const Work& work) {
+  Lock lock(mutex_);
+  if (closed_) return;
+  lock.unlock();
+  try {
+    const StateGuard guard(state_.get(), depth + 1);
+    lock.lock();
+    work(lock);
+    if (lock.owns_lock()) lock.unlock();
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    if (closed_) return;
+    call_.keep_error(std::current_exception());
+    failed_ = true;
+    wake();
+  }
+}
+
+void Run::help() {
+  on_another_thread([this](Lock& lock) {
+    while (!closed_) {
+      if (run_next(0, lock)) continue;
+      const std::uint64_t seen = changes_.load(std::memory_order_acquire);
+      changed_.wait(lock, [&] { return closed_ || changes_.load(std::memory_order_acquire) != seen; });
+    }
+  });
+}
+
+void Run::serve(std::uint32_t device) {
+  on_another_thread([this, device](Lock& lock) { run_next(device, lock); });
+}
+
+}  // namespace
+
+bool BackwardCall::wants_threads() const { return !creates_graph && (options.workers > 1 || has_devices); }
+
+void BackwardCall::run_threaded() { std::make_shared<Run>(*this)->drive(); }
 
 }  // namespace tidu::eager::detail

@@ -2,6 +2,8 @@
 // found.
 #include "eager/template.hpp"
 
+#include <pthread.h>
+
 #include <array>
 #include <unordered_map>
 
@@ -17,7 +19,13 @@ namespace {
 class Store {
  public:
   static Store& get() {
-    static Store* const store = new Store;
+    static Store* const store = [] {
+      auto* made = new Store;
+      // A child after fork() finds the lock free.
+      ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
+                       [] { get().mutex_.unlock(); });
+      return made;
+    }();
     return *store;
   }
 
