@@ -46,6 +46,7 @@ void BackwardCall::move_to(Cell& cell, Placement placement) {
 void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement) {
   Cell* used[] = {from};
   const CellGuard guard(table, used);
+  into->type = from->type;  // that of a leaf's seed is a guess where the executor describes nothing
   const RecordedGraph* graph = set != nullptr ? sum_graph(*set, into->type) : nullptr;
   const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
   if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {
@@ -179,9 +180,9 @@ void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutpu
 void drop_cell(HookFrame& frame, Cell*& cell) {
   if (cell != nullptr) destroy_cell(frame.call.table, std::exchange(cell, nullptr));
 }
-void at_end(HookFrame& frame, std::function<void()> callback) {
-  const std::lock_guard<std::mutex> lock(frame.call.callbacks_mutex);
-  frame.call.callbacks.push_back(std::move(callback));
+void at_end(BackwardCall& call, std::function<void()> callback) {
+  const std::lock_guard<std::mutex> lock(call.callbacks_mutex);
+  call.callbacks.push_back(std::move(callback));
 }
 bool creates_graph(const HookFrame& frame) { return frame.call.creates_graph; }
 
@@ -191,7 +192,8 @@ void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& no
     if (entry->kind != kind || entry->removed.load(std::memory_order_acquire)) continue;
     const bool one = kind == HookKind::value;
     const std::span<Cell*> seen = one ? incoming.subspan(entry->slot, 1) : incoming;
-    if (one && seen[0] == nullptr) continue;
+    if ((one || node.is_leaf()) && seen[0] == nullptr) continue;
+    const Type leaf_type = node.is_leaf() ? seen[0]->type : Type();
     const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
     HookFrame frame{*this, ref(&node), seen, outgoing, entry->slot};
     entry->hook(frame);
@@ -199,7 +201,16 @@ void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& no
       options.profile->add({ProfilePhase::hook, node.name(), node.where(), node.sequence, 0, begin,
                             options.profile->now(), node.placement(), 0});
     }
-    if (node.is_leaf()) continue;
+    if (node.is_leaf()) {
+      const std::optional<Type> left =
+          seen[0] != nullptr ? host.describe(seen[0]->operand()) : std::optional<Type>();
+      if (left && *left != leaf_type) {
+        throw Error(ErrorKind::type, str("backward: expected ", leaf_type, " as what ",
+                                         hook_names[static_cast<std::size_t>(kind)], " left as cotangent of ",
+                                         node.describe(), ", got ", *left));
+      }
+      continue;
+    }
     const Template& graph = *node.variant->owner;
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (seen[i] != nullptr)

@@ -153,7 +153,7 @@ void BackwardCall::seed_roots() {
         node.is_leaf() ? std::nullopt : std::optional<Type>(node.variant->owner->output_types[root_slots[i]]);
     Cell* cell = nullptr;
     if (root.seed != nullptr) {
-      cell = copy_cell(table, type.value_or(Type()), root.seed);
+      cell = copy_cell(table, type ? *type : host.describe(root.seed).value_or(Type()), root.seed);
     } else {
       if (!type || type->size() != 1) {
         throw Error(ErrorKind::invalid_argument,

@@ -91,10 +91,10 @@ BackwardCall::~BackwardCall() {
 // --- one node
 
 void BackwardCall::explain_failure(const Error& error, const Node& node, const char* phase) const {
+  if (node.is_leaf())
+    error.with_message(str(error.what(), "\n  in ", phase, " of ", node.describe()))->raise();
   std::string types;
-  if (!node.is_leaf()) {
-    for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
-  }
+  for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
   error
       .with_message(str(error.what(), "\n  in ", phase, " of the backward of ", node.name(), '(', types, ')',
                         node.file != nullptr ? str(", recorded at ", node.where()) : std::string(), " (node ",

@@ -56,7 +56,7 @@ struct HookFrame {
 };
 void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded);
 void drop_cell(HookFrame& frame, Cell*& cell);
-void at_end(HookFrame& frame, std::function<void()> callback);
+void at_end(BackwardCall& call, std::function<void()> callback);
 bool creates_graph(const HookFrame& frame);
 
 using UntypedHook = std::function<void(HookFrame&)>;
@@ -75,6 +75,18 @@ class HookHandle {
 
  private:
   std::function<void()> remove_;
+};
+
+/// Takes callbacks for the end of a backward call, from hooks and from such callbacks themselves. Valid until
+/// the last of them has run.
+class AtEnd {
+ public:
+  explicit AtEnd(detail::BackwardCall& call) : call_(&call) {}
+  /// Behind those that are there already.
+  void add(std::function<void()> callback) { detail::at_end(*call_, std::move(callback)); }
+
+ private:
+  detail::BackwardCall* call_;
 };
 
 /// One cotangent, as a hook sees it.
@@ -124,8 +136,11 @@ class HookContext {
   HookValue<Operand> outgoing(std::size_t edge) { return {frame_, frame_.outgoing[edge]}; }
   std::size_t num_outgoing() const { return frame_.outgoing.size(); }
   bool creates_graph() const { return detail::creates_graph(frame_); }
-  /// Runs `callback` once, after everything else in this backward call has succeeded.
-  void at_end(std::function<void()> callback) { detail::at_end(frame_, std::move(callback)); }
+  /// Runs `callback` once, after everything else in this backward call has succeeded. What callbacks throw is
+  /// thrown (the first) when all of them have run.
+  void at_end(std::function<void()> callback) { detail::at_end(frame_.call, std::move(callback)); }
+  /// The same for callbacks that enter further ones.
+  AtEnd end() { return AtEnd(frame_.call); }
 
  private:
   detail::HookFrame& frame_;
