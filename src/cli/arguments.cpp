@@ -53,6 +53,7 @@ struct Option {
   bool required = false;
 };
 
+constexpr std::string_view that_derive = "eval jvp vjp grad hvp jac";
 constexpr std::string_view that_run = "eval jvp vjp grad hvp jac check";
 constexpr Option options[] = {
     {"--inputs", "IN.json", that_run, "a tensor for every input: {\"x\": tensor, ...}", true},
@@ -70,6 +71,8 @@ constexpr Option options[] = {
      "cotangents, all outputs, and all gradients: those are per example, also of inputs not named"},
     {"--backend", "NAME", that_run, "the executor that runs the graph: "},
     {"--threads", "N", that_run, "how many threads the executor may use; its own choice when left out"},
+    {"--eager", "", that_derive,
+     "execute and record one operation after another and run the tape backward, instead of compiling"},
     {"--stage", "primal|linear|transposed|program", "dump",
      "primal: the graph as it stands (the default)\n"
      "linear: with inputs x.tangent, and the tangents of the outputs after the outputs\n"
@@ -142,6 +145,7 @@ void set_option(Arguments& arguments, const Option& option, const std::string& v
   if (name == "--stage") arguments.stage = value;
   if (name == "--format") arguments.format = value;
   if (name == "--keys") arguments.keys = true;
+  if (name == "--eager") arguments.eager = true;
   if (name == "--wrt" || name == "--batched") {
     std::vector<std::string> names = split(value, ',');
     if (contains(names, ""))

@@ -21,6 +21,7 @@ struct Arguments {
   std::string stage = "primal";
   std::string format = "text";
   bool keys = false;
+  bool eager = false;
   bool help = false;
 };
 

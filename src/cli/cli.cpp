@@ -25,13 +25,25 @@ int status_of(ErrorKind kind) {
 
 int dispatch(const cli::Session& session) {
   using Run = int (*)(const cli::Session&);
-  constexpr std::pair<std::string_view, Run> table[] = {
-      {"eval", cli::run_eval},   {"jvp", cli::run_jvp},   {"vjp", cli::run_vjp},
-      {"grad", cli::run_grad},   {"hvp", cli::run_hvp},   {"jac", cli::run_jac},
-      {"check", cli::run_check}, {"dump", cli::run_dump}, {"ops", cli::run_ops},
+  struct Entry {
+    std::string_view name;
+    Run run;
+    Run run_eager = nullptr;
   };
-  for (const auto& [name, run] : table) {
-    if (session.arguments.command == name) return run(session);
+  constexpr Entry table[] = {
+      {"eval", cli::run_eval, cli::run_eager_eval},
+      {"jvp", cli::run_jvp, cli::run_eager_jvp},
+      {"vjp", cli::run_vjp, cli::run_eager_vjp},
+      {"grad", cli::run_grad, cli::run_eager_grad},
+      {"hvp", cli::run_hvp, cli::run_eager_hvp},
+      {"jac", cli::run_jac, cli::run_eager_jac},
+      {"check", cli::run_check},
+      {"dump", cli::run_dump},
+      {"ops", cli::run_ops},
+  };
+  for (const Entry& entry : table) {
+    if (session.arguments.command == entry.name)
+      return session.arguments.eager ? entry.run_eager(session) : entry.run(session);
   }
   throw Error(ErrorKind::internal, detail::str("the command ", session.arguments.command, " is in no table"));
 }

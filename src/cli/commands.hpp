@@ -26,6 +26,13 @@ int run_vjp(const Session& session);
 int run_grad(const Session& session);
 int run_hvp(const Session& session);
 int run_jac(const Session& session);
+// The same with --eager.
+int run_eager_eval(const Session& session);
+int run_eager_jvp(const Session& session);
+int run_eager_vjp(const Session& session);
+int run_eager_grad(const Session& session);
+int run_eager_hvp(const Session& session);
+int run_eager_jac(const Session& session);
 int run_check(const Session& session);
 int run_dump(const Session& session);
 int run_ops(const Session& session);

@@ -1,6 +1,7 @@
 // job.cpp - files held against the graph: names, types, and the axis of --batched.
 #include "cli/job.hpp"
 
+#include <algorithm>
 #include <ostream>
 
 #include "tidu/graph/error.hpp"
@@ -14,6 +15,15 @@ Type with_axis(Type type, std::int64_t size) {
   Shape shape{size};
   shape.insert(shape.end(), type.shape().begin(), type.shape().end());
   return type.with_shape(shape);
+}
+
+// `size` copies one after another, along a new leading axis.
+Tensor repeated(const Tensor& tensor, std::int64_t size) {
+  Tensor result(with_axis(tensor.type(), size));
+  std::byte* to = result.mutable_bytes();
+  for (std::int64_t i = 0; i < size; ++i, to += tensor.num_bytes())
+    std::copy_n(tensor.bytes(), tensor.num_bytes(), to);
+  return result;
 }
 
 Names input_names(const Graph& graph) {
@@ -108,6 +118,22 @@ std::vector<Tensor> Job::run(const Graph& graph) const {
     options.inputs->insert(options.inputs->end(), carried_.begin(), carried_.end());
     return executor_->run(batch(graph, size_, options).graph, std::span<const Tensor>(tensors_));
   });
+}
+
+Job::Mapped Job::mapped() const {
+  Mapped result{graph_, tensors_};
+  if (!is_batched()) return result;
+  BatchOptions options;
+  options.inputs = batched_;
+  for (std::size_t i = 0; i < result.tensors.size(); ++i) {
+    const bool is_input = i < batched_.size();
+    if (!is_inexact(tensors_[i].dtype()) || (is_input ? batched_[i] : carried_[i - batched_.size()]))
+      continue;
+    result.tensors[i] = repeated(tensors_[i], size_);
+    if (is_input) (*options.inputs)[i] = true;
+  }
+  result.graph = in_file(session_.arguments.graph_file, [&] { return batch(graph_, size_, options).graph; });
+  return result;
 }
 
 JsonObject Job::outputs_of(const std::vector<Tensor>& results) const {

@@ -43,6 +43,15 @@ class Job {
   /// --batched.
   std::vector<Tensor> run(const Graph& graph) const;
 
+  /// The graph of --batched and its tensors, every floating or complex input and what was added to them
+  /// carrying the axis: what to differentiate so that gradients are per example. Without --batched the graph
+  /// and the tensors as they are.
+  struct Mapped {
+    Graph graph;
+    std::vector<Tensor> tensors;
+  };
+  Mapped mapped() const;
+
   /// {"outputs": ...} of the first results; the command's other keys are added to it.
   JsonObject outputs_of(const std::vector<Tensor>& results) const;
   int print(const JsonObject& object) const;

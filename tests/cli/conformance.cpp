@@ -1,5 +1,5 @@
 // Every case of tests/data/conformance through the command, on every executor: values, jvp, vjp, gradients,
-// Hessian-vector products, mapped over an axis, and Jacobians both ways.
+// Hessian-vector products, mapped over an axis, and Jacobians both ways; compiled, and with --eager.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -65,12 +65,12 @@ std::string difference(const json& got, const json& want, double rtol) {
 
 class Case {
  public:
-  Case(const test::Folder& folder, const json& content, std::string backend)
+  Case(const test::Folder& folder, const json& content, std::vector<std::string> options)
       : folder_(folder),
         case_(content),
         want_(content["expect"]),
         rtol_(content["rtol"]),
-        backend_(std::move(backend)),
+        options_(std::move(options)),
         graph_(folder.file("graph.json", content["graph"].dump())),
         inputs_(folder.file("inputs.json", content["inputs"].dump())) {}
 
@@ -110,7 +110,8 @@ class Case {
  private:
   json call(std::vector<std::string> words) const {
     const std::string command = words[0];
-    words.insert(words.end(), {graph_, "--inputs", inputs_, "--backend", backend_});
+    words.insert(words.end(), {graph_, "--inputs", inputs_});
+    words.insert(words.end(), options_.begin(), options_.end());
     const test::Answer answer = test::run_command(words);
     INFO(command);
     REQUIRE_MESSAGE(answer.status == 0, answer.err);
@@ -140,10 +141,11 @@ class Case {
   const json& case_;
   const json& want_;
   double rtol_;
-  std::string backend_, graph_, inputs_;
+  std::vector<std::string> options_;
+  std::string graph_, inputs_;
 };
 
-TEST_CASE("every conformance case holds on every executor") {
+void check_all(const std::vector<std::string>& how) {
   const test::Folder folder;
   std::size_t count = 0;
   for (const auto& entry :
@@ -153,12 +155,18 @@ TEST_CASE("every conformance case holds on every executor") {
     const json content = json::parse(file);
     for (const CliExecutor& executor : standard_executors()) {
       INFO(entry.path().filename().string(), " on ", executor.name);
-      Case(folder, content, executor.name).check();
+      std::vector<std::string> options{"--backend", executor.name};
+      options.insert(options.end(), how.begin(), how.end());
+      Case(folder, content, options).check();
     }
     ++count;
   }
   CHECK(count >= 375);
 }
+
+TEST_CASE("every conformance case holds on every executor") { check_all({}); }
+
+TEST_CASE("every conformance case holds operation by operation on every executor") { check_all({"--eager"}); }
 
 TEST_CASE("the comparison finds what is wrong") {
   const json want = json::parse(R"({"dtype": "f64", "shape": [3], "data": [1, "nan", -2]})");

@@ -1,5 +1,6 @@
 // Everything that the command refuses: with which status, and what the message says. Words that begin with @
 // are files of the table.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <tidu/graph/primitive.hpp>
@@ -97,8 +98,11 @@ const std::vector<Refusal>& refusals() {
       {{"eval", "@g", "--inputs"}, 2, {"--inputs: expected IN.json, got nothing"}},
       {{"eval", "@g", "@g", "--inputs", "@i"}, 2, {"expected one graph file", "and"}},
       {{"eval", "@g", "--inputs", "@i", "--inputs", "@i"}, 2, {"--inputs: expected once"}},
-      {{"eval", "@g", "--inputs", "@i", "--wrt", "x"}, 2, {"[--inputs,--batched,--backend,--threads]"}},
-      {{"eval", "@g", "--inputs", "@i", "--eager"}, 2, {"got \"--eager\""}},
+      {{"eval", "@g", "--inputs", "@i", "--wrt", "x"},
+       2,
+       {"[--inputs,--batched,--backend,--threads,--eager]"}},
+      {{"check", "@g", "--inputs", "@i", "--eager"}, 2, {"got \"--eager\""}},
+      {{"eval", "@g", "--inputs", "@i", "--eager", "--eager"}, 2, {"--eager: expected once"}},
       {{"hvp", "@g", "--inputs", "@i", "--batched", "x"}, 2, {"got \"--batched\""}},
       {{"eval", "-", "--inputs", "-"}, 2, {"standard input (-) for one file, got it for 2"}},
       {{"eval", "@g", "--inputs", "@i", "--backend", "cuda"}, 2, {"[cpu,reference]", "\"cuda\""}},
@@ -171,7 +175,7 @@ const std::vector<Refusal>& refusals() {
   return table;
 }
 
-void check_refusal(const test::Folder& folder, const Refusal& refusal, const PrimitiveSet& set) {
+void check_refusal_once(const test::Folder& folder, const Refusal& refusal, const PrimitiveSet& set) {
   std::vector<std::string> words;
   std::string line;
   for (const std::string& word : refusal.words) {
@@ -186,6 +190,20 @@ void check_refusal(const test::Folder& folder, const Refusal& refusal, const Pri
   CHECK(answer.err.back() == '\n');
   for (const std::string& part : refusal.says)
     CHECK_MESSAGE(answer.err.find(part) != std::string::npos, answer.err, " lacks ", part);
+}
+
+// Operation by operation it is refused alike.
+void check_refusal(const test::Folder& folder, const Refusal& refusal, const PrimitiveSet& set) {
+  check_refusal_once(folder, refusal, set);
+  constexpr std::string_view derive[] = {"eval", "jvp", "vjp", "grad", "hvp", "jac"};
+  const auto& words = refusal.words;
+  if (words.empty() || std::find(std::begin(derive), std::end(derive), words[0]) == std::end(derive) ||
+      std::find(words.begin(), words.end(), "--eager") != words.end()) {
+    return;
+  }
+  Refusal eager = refusal;
+  eager.words.insert(eager.words.begin() + 1, "--eager");
+  check_refusal_once(folder, eager, set);
 }
 
 TEST_CASE("what is refused, with which status and message") {
@@ -219,6 +237,29 @@ TEST_CASE("missing rules, missing kernels and missing memory have status 1") {
   CHECK(cli_main(words, out, err, "tidu", standard_primitives(), bare) == 1);
   CHECK(err.str().find("[mul] expected a kernel") != std::string::npos);
   CHECK(cli_main(words, out, err, "tidu", standard_primitives(), {}) == 2);
+}
+
+// An executor of graphs alone.
+class Plain final : public Executor {
+ public:
+  std::string_view name() const override { return "plain"; }
+  Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override {
+    return reference().try_run(graph, inputs);
+  }
+  bool supports(const Primitive&, DType) const override { return true; }
+};
+
+TEST_CASE("--eager needs a backend that runs tapes") {
+  const test::Folder folder;
+  for (const auto& [name, text] : files()) folder.file(name, text);
+  const std::vector<CliExecutor> plain{
+      {"plain", [](const CliExecutorOptions&) { return std::make_shared<Plain>(); }}};
+  std::vector<std::string> words{"grad", folder.path("g"), "--inputs", folder.path("i")};
+  std::ostringstream out, err;
+  CHECK(cli_main(words, out, err, "tidu", standard_primitives(), plain) == 0);
+  words.emplace_back("--eager");
+  CHECK(cli_main(words, out, err, "tidu", standard_primitives(), plain) == 2);
+  CHECK(err.str() == "tidu: --eager: expected a backend that runs tapes, got \"plain\"\n");
 }
 
 // Sanitizers end a program that asks for too much, instead of refusing.

@@ -22,7 +22,18 @@ struct Files {
   std::string mixed = folder.file("m.json", test::mixed_graph);
   std::string mixed_inputs = folder.file("mi.json", test::mixed_inputs);
 
-  json tell(std::vector<std::string> words) const {
+  /// The answer, which is the same operation by operation.
+  json tell(const std::vector<std::string>& words) const {
+    const json answer = tell_once(words);
+    if (words[0] == "check" || words[0] == "dump" || words[0] == "ops") return answer;
+    std::vector<std::string> eager = words;
+    eager.push_back("--eager");
+    CHECK(tell_once(eager) == answer);
+    return answer;
+  }
+
+ private:
+  static json tell_once(const std::vector<std::string>& words) {
     const test::Answer answer = run_command(words);
     REQUIRE_MESSAGE(answer.status == 0, answer.err);
     CHECK(answer.err.empty());
@@ -161,6 +172,27 @@ TEST_CASE("mapped over an axis, gradients are per example") {
         json{tensor("i32", {2}, {4, 9}), tensor("f64", {2}, {3.0, -5.0}), tensor("f64", {2}, {1.0, -3.0})});
 }
 
+TEST_CASE("operation by operation, inputs may be outputs, more than once") {
+  const Files f;
+  const std::string same = f.folder.file("same.json", R"({"format": "tidu.graph", "version": 1,
+    "values": [{"id": 0, "dtype": "f64", "shape": [2], "name": "x"}, {"id": 1, "dtype": "f64", "shape": [2]}],
+    "inputs": [0], "operations": [{"op": "mul", "inputs": [0, 0], "outputs": [1]}],
+    "outputs": [0, 1, 0, 1]})");
+  const std::string x = f.folder.file("x.json", R"({"x": {"dtype": "f64", "shape": [2], "data": [3, 5]}})");
+  const std::string c = f.folder.file("c.json", R"([{"dtype": "f64", "shape": [2], "data": [1, 2]},
+    {"dtype": "f64", "shape": [2], "data": [10, 20]}, {"dtype": "f64", "shape": [2], "data": [4, 8]}, null])");
+  const json vjp = f.tell({"vjp", same, "--inputs", x, "--cotangents", c});
+  CHECK(vjp["gradients"] == json{{"x", tensor("f64", {2}, {65.0, 210.0})}});
+  const json jvp = f.tell({"jvp", same, "--inputs", x, "--tangents", x});
+  const json once = tensor("f64", {2}, {3.0, 5.0}), twice = tensor("f64", {2}, {18.0, 50.0});
+  CHECK(jvp["tangents"] == json{once, twice, once, twice});
+  for (const std::string mode : {"forward", "reverse"}) {
+    const json jac = f.tell({"jac", same, "--inputs", x, "--mode", mode})["jacobians"];
+    CHECK(jac[0]["x"] == tensor("f64", {2, 2}, {1.0, 0.0, 0.0, 1.0}));
+    CHECK(jac[3]["x"] == tensor("f64", {2, 2}, {6.0, 0.0, 0.0, 10.0}));
+  }
+}
+
 TEST_CASE("check agrees, and tells which rule is at fault when it does not") {
   const Files f;
   const test::Answer right = run_command({"check", f.graph, "--inputs", f.inputs});
@@ -197,7 +229,8 @@ TEST_CASE("help tells every command and its options, and nothing that is not the
     CHECK(run_command({"help", command}).out == one.out);
     const bool runs = command != "dump" && command != "ops";
     CHECK((one.out.find("cpu (the default), reference") != std::string::npos) == runs);
-    for (const std::string absent : {"cuda", "eager", "html"}) {
+    CHECK((one.out.find("--eager") != std::string::npos) == (runs && command != "check"));
+    for (const std::string absent : {"cuda", "html"}) {
       CHECK(all.out.find(absent) == std::string::npos);
       CHECK(one.out.find(absent) == std::string::npos);
     }
