@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <functional>
 
 #include "tidu/graph/error.hpp"
@@ -127,15 +128,31 @@ void Compiled::execute(std::byte* small, const Frame& frame) const {
   }
 }
 
+namespace {
+
+// A fresh tensor in the place of another, made there: one that is moved there just after it was made costs as
+// much as making it.
+void remake(Tensor& tensor, Type type) {
+  std::destroy_at(&tensor);
+  try {
+    std::construct_at(&tensor, type);
+  } catch (...) {
+    std::construct_at(&tensor);
+    throw;
+  }
+}
+
+}  // namespace
+
 void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
   alignas(16) std::byte small[scalar_stack];
   fill_small(small);
   for (const Move& load : loads_) copy_element(small + load.offset, inputs[load.index]->bytes(), load.bytes);
   execute(small, Frame{nullptr, nullptr, nullptr});
   for (const Move& store : stores_) {
-    Tensor output(output_types_[store.index]);
+    Tensor& output = outputs[store.index];
+    remake(output, output_types_[store.index]);
     copy_element(output.mutable_bytes(), small + store.offset, store.bytes);
-    outputs[store.index] = std::move(output);
   }
 }
 

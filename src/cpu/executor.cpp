@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <thread>
 
 #include "cpu/arena.hpp"
@@ -64,36 +65,55 @@ namespace {
 
 using TensorValues = CpuExecutor::Values;
 
+const Executable& kept(const CpuExecutor& executor, const Graph& graph, const eager::ExecutorSlot& slot) {
+  return slot.get<Executable>(executor.id(), [&] { return executor.compile(graph); });
+}
+
 TensorValues run_kept(const CpuExecutor& executor, const Graph& graph, const eager::ExecutorSlot& slot,
-                std::span<const Tensor* const> inputs) {
-  const Executable& compiled = slot.get<Executable>(executor.id(), [&] { return executor.compile(graph); });
+                      std::span<const Tensor* const> inputs) {
   TensorValues values;
   const std::size_t count = graph.outputs().size();
   values.reserve(count);
   for (std::size_t i = 0; i < count; ++i) values.emplace_back();
-  compiled.run_into(inputs, std::span<Tensor>(values.begin(), count));
+  kept(executor, graph, slot).run_into(inputs, std::span<Tensor>(values.begin(), count));
   return values;
 }
 
 }  // namespace
 
 Result<CpuExecutor::Values> CpuExecutor::execute_forward(const eager::GraphCall& call,
-                                            std::span<const Tensor* const> inputs) const {
+                                                         std::span<const Tensor* const> inputs) const {
   return detail::capture([&] { return run_kept(*this, call.graph, call.slot, inputs); });
 }
 
 Result<CpuExecutor::Values> CpuExecutor::run_transposed_linear(const eager::GraphCall& call,
-                                                  std::span<const Tensor* const> inputs) const {
+                                                               std::span<const Tensor* const> inputs) const {
   return detail::capture([&] { return run_kept(*this, call.graph, call.slot, inputs); });
+}
+
+void CpuExecutor::run_at(const eager::GraphCall& call, bool, std::span<const Tensor* const> inputs,
+                         Tensor* out) const {
+  const std::size_t count = call.graph.outputs().size();
+  std::uninitialized_default_construct_n(out, count);
+  try {
+    kept(*this, call.graph, call.slot).run_into(inputs, std::span<Tensor>(out, count));
+  } catch (...) {
+    std::destroy_n(out, count);
+    throw;
+  }
 }
 
 Result<Tensor> CpuExecutor::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
   return detail::capture([&] {
     const Tensor* inputs[] = {&a, &b};
-    if (call.graph != nullptr)
-      return std::move(run_kept(*this, call.graph->graph(), call.graph->slot(), inputs)[0]);
-    const auto sum = eager::RecordedGraph::of(plain_op<prim::add>(), std::array{a.type(), a.type()});
-    return std::move(run_kept(*this, sum.graph(), sum.slot(), inputs)[0]);
+    Tensor sum;
+    if (call.graph != nullptr) {
+      kept(*this, call.graph->graph(), call.graph->slot()).run_into(inputs, std::span(&sum, 1));
+    } else {
+      const auto graph = eager::RecordedGraph::of(plain_op<prim::add>(), std::array{a.type(), a.type()});
+      kept(*this, graph.graph(), graph.slot()).run_into(inputs, std::span(&sum, 1));
+    }
+    return sum;
   });
 }
 

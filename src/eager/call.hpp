@@ -86,7 +86,8 @@ struct BackwardCall {
   /// Folds what waits, in descending order of (sequence, source, edge) for each slot.
   void fold_waiting(Cell* waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, Placement placement);
   Cell* duplicate(const Cell& cell) const;
-  void check_type(const Cell& cell, Type expected, const Node& node, const std::string& what) const;
+  void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
+                  std::size_t index) const;
   void run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
                  std::span<Cell*> outgoing);
 
@@ -127,6 +128,8 @@ struct BackwardCall {
   std::unordered_multimap<const Node*, std::uint32_t> captures;  ///< node -> request
   const Node* freed = nullptr;                                   ///< one that is to run and cannot
   bool has_devices = false;
+  bool knows_types = false;    ///< the executor describes operands
+  bool knows_devices = false;  ///< and tells their devices
   std::size_t unfinished = 0;  ///< nodes that wait to be run or skipped
   std::size_t live = 0;        ///< cells in states and leaves
   ReadyQueue host_ready;

@@ -11,8 +11,9 @@ using tidu::detail::str;
 
 namespace {
 
-constexpr const char* hook_names[] = {"a hook on a value", "a hook before the node", "a hook after the node",
-                                      "a hook on accumulation"};
+constexpr const char* left_by[] = {"what a hook on a value left as ", "what a hook before the node left as ",
+                                   "what a hook after the node left as ",
+                                   "what a hook on accumulation left as "};
 
 // The sum of two values of a type as an invocation of the set's own primitive. Kept by thread.
 const RecordedGraph* sum_graph(const PrimitiveSet& set, Type type) {
@@ -129,17 +130,21 @@ void BackwardCall::fold_waiting(Cell* waiting, std::span<Cell*> by_slot, const P
   }
 }
 
-void BackwardCall::check_type(const Cell& cell, Type expected, const Node& node,
-                              const std::string& what) const {
-  const std::optional<Type> type = host.describe(cell.operand());
-  if (type && *type != expected) {
-    throw Error(ErrorKind::type,
-                str('[', node.name(), "] expected ", expected, " as ", what, ", got ", *type));
+void BackwardCall::check_type(const Cell& cell, Type expected, const Node& node, const char* who,
+                              const char* what, std::size_t index) const {
+  if (knows_types) {
+    const std::optional<Type> type = host.describe(cell.operand());
+    if (type && *type != expected) {
+      throw Error(ErrorKind::type, str('[', node.name(), "] expected ", expected, " as ", who, what, ' ',
+                                       index, ", got ", *type));
+    }
   }
-  const std::optional<std::uint32_t> device = host.device_of(cell.operand());
-  if (device && *device != node.device) {
-    throw Error(ErrorKind::type, str('[', node.name(), "] expected ", what, " on device ", node.device,
-                                     ", got device ", *device));
+  if (knows_devices) {
+    const std::optional<std::uint32_t> device = host.device_of(cell.operand());
+    if (device && *device != node.device) {
+      throw Error(ErrorKind::type, str('[', node.name(), "] expected ", who, what, ' ', index, " on device ",
+                                       node.device, ", got device ", *device));
+    }
   }
 }
 
@@ -195,6 +200,7 @@ void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& no
     if ((one || node.is_leaf()) && seen[0] == nullptr) continue;
     const Type leaf_type = node.is_leaf() ? seen[0]->type : Type();
     const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
+    const char* const who = left_by[static_cast<std::size_t>(kind)];
     HookFrame frame{*this, ref(&node), seen, outgoing, entry->slot};
     entry->hook(frame);
     if (options.profile != nullptr) [[unlikely]] {
@@ -205,8 +211,7 @@ void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& no
       const std::optional<Type> left =
           seen[0] != nullptr ? host.describe(seen[0]->operand()) : std::optional<Type>();
       if (left && *left != leaf_type) {
-        throw Error(ErrorKind::type, str("backward: expected ", leaf_type, " as what ",
-                                         hook_names[static_cast<std::size_t>(kind)], " left as cotangent of ",
+        throw Error(ErrorKind::type, str("backward: expected ", leaf_type, " as ", who, "cotangent of ",
                                          node.describe(), ", got ", *left));
       }
       continue;
@@ -214,15 +219,13 @@ void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& no
     const Template& graph = *node.variant->owner;
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (seen[i] != nullptr)
-        check_type(*seen[i], graph.output_types[one ? entry->slot : i], node,
-                   str("what ", hook_names[static_cast<std::size_t>(kind)], " left as cotangent of output ",
-                       one ? entry->slot : i));
+        check_type(*seen[i], graph.output_types[one ? entry->slot : i], node, who, "cotangent of output",
+                   one ? entry->slot : i);
     }
     for (std::size_t e = 0; e < outgoing.size(); ++e) {
       if (outgoing[e] != nullptr)
-        check_type(*outgoing[e], graph.input_types[node.variant->edges[e]], node,
-                   str("what ", hook_names[static_cast<std::size_t>(kind)], " left as cotangent of input ",
-                       node.variant->edges[e]));
+        check_type(*outgoing[e], graph.input_types[node.variant->edges[e]], node, who, "cotangent of input",
+                   node.variant->edges[e]);
     }
   }
 }

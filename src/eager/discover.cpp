@@ -1,6 +1,7 @@
 // discover.cpp - before the first node runs: what the roots reach, what of it is wanted, and how many
 // cotangents each node waits for. Whatever can be refused is refused here.
 #include <algorithm>
+#include <array>
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
@@ -63,9 +64,18 @@ void BackwardCall::discover() {
       reach(node);
     }
   }
+  // Nodes of one size that were recorded one after another lie one after another in memory, so where the next
+  // ones are can be guessed.
+  std::array<std::uintptr_t, 16> last{};
   while (!stack.empty()) {
     const Node& node = *stack.back()->node;
     stack.pop_back();
+    const auto here = reinterpret_cast<std::uintptr_t>(&node);
+    std::uintptr_t& before = last[(4 * node.num_edges + node.num_saved) % last.size()];
+    const std::uintptr_t ahead = here + 4 * (here - before);
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
+    before = here;
     const Edge* edges = node.edges();
     if (!selective && freed == nullptr && node.freed()) freed = &node;
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
@@ -178,8 +188,10 @@ void BackwardCall::seed_roots() {
     }
     Cell* owned[] = {cell};
     const CellGuard guard(table, owned);
+    const std::optional<Type> got = host.describe(cell->operand());
+    knows_types = knows_types || got;
+    knows_devices = knows_devices || host.device_of(cell->operand());
     if (type) {
-      const std::optional<Type> got = host.describe(cell->operand());
       if (got && *got != *type) {
         throw Error(ErrorKind::type, str("backward: expected a seed of type ", *type, " for root ", i, " (",
                                          node.describe(), "), got ", *got));

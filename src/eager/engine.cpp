@@ -43,6 +43,14 @@ class OperandBuffer {
   alignas(16) std::byte small_[192];
 };
 
+// What will be read of a node when it runs.
+void prefetch(const Node& node) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&node);
+  __builtin_prefetch(bytes);
+  __builtin_prefetch(bytes + 64);
+  __builtin_prefetch(bytes + 128);
+}
+
 class ReadGuard {
  public:
   explicit ReadGuard(Node& node) : node_(node), entered_(node.enter()) {}
@@ -139,6 +147,7 @@ Cell* BackwardCall::duplicate(const Cell& cell) const {
 
 void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   Node& node = *state.node;
+  for (std::uint32_t e = 0; e < node.num_edges; ++e) prefetch(*node.edges()[e].target);
   ShortArray<Cell*, 4> cells(node.num_outputs());
   const std::span<Cell*> incoming(cells.data(), cells.size());
   const CellGuard guard(table, incoming);
@@ -272,7 +281,8 @@ void BackwardCall::run_transposed(Node& node, std::span<Cell*> incoming, std::sp
     outgoing[edge] = cell;
   }
   for (std::size_t i = 0; i < num_results; ++i)
-    check_type(*made[i], made[i]->type, node, "the cotangent of an input");
+    check_type(*made[i], made[i]->type, node, "the ", "cotangent of input",
+               node.variant->edges[made[i]->edge]);
   if (options.anomaly) [[unlikely]]
     look_for_anomaly(node, incoming, outgoing);
   if (creates_graph) {

@@ -43,7 +43,7 @@ void destroy(NodeCount* count) noexcept {
     } else {
       for (std::uint32_t i = 0; i < at->num_edges + at->num_passive; ++i) release(at->edges()[i].target);
       if ((at->uses.load(std::memory_order_acquire) & Node::dropped_bit) == 0) at->drop_saved();
-      release(at->variant->owner);
+      if (tidu::detail::count_down(at->variant->owner->references) == 1) delete at->variant->owner;
     }
     at->~Node();
     tidu::detail::pool_deallocate(at, bytes);

@@ -101,12 +101,12 @@ struct Node : NodeCount {
   /// Begins to read saved operands; false when they are freed.
   bool enter() noexcept {
     if (num_saved == 0) return true;
-    if ((uses.fetch_add(1, std::memory_order_acquire) & freed_bit) == 0) return true;
+    if ((tidu::detail::count_up(uses, 1U, std::memory_order_acquire) & freed_bit) == 0) return true;
     leave();
     return false;
   }
   void leave() noexcept {
-    if (num_saved == 0 || uses.fetch_sub(1, std::memory_order_acq_rel) != (freed_bit | 1)) return;
+    if (num_saved == 0 || tidu::detail::count_down(uses) != (freed_bit | 1)) return;
     std::uint32_t expected = freed_bit;
     if (uses.compare_exchange_strong(expected, freed_bit | dropped_bit, std::memory_order_acq_rel))
       drop_saved();

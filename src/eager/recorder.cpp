@@ -212,7 +212,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
       ::new (static_cast<void*>(node->edges() + edges++)) Edge{target, static_cast<std::uint32_t>(slot)};
     }
   }
-  retain(variant.owner);
+  tidu::detail::count_up(variant.owner->references);
   if (has_versions) std::copy_n(versions.data(), num_saved, node->versions());
   last_ = sequence + 1;
   node->sequence = last_;

@@ -105,7 +105,7 @@ class States {
     }
   }
   Page* add_page(std::uint64_t number) {
-    pages_.reserve(pages_.size() + 1 + pages_.size() / 2);
+    if (pages_.size() == pages_.capacity()) pages_.reserve(2 * pages_.size() + 16);
     if (2 * (pages_.size() + 1) > table_.size()) grow();
     auto* page = static_cast<Page*>(take(sizeof(Page)));
     page->number = number;
@@ -131,7 +131,7 @@ class States {
     if (left_ < bytes) {
       const std::size_t next =
           std::max(bytes, std::min(chunks_.empty() ? bytes : 2 * chunks_.back().bytes, largest));
-      chunks_.reserve(chunks_.size() + 1);
+      if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 8);
       std::byte* data = next < tidu::detail::recycled_from
                             ? static_cast<std::byte*>(::operator new(next))
                             : static_cast<std::byte*>(tidu::detail::allocate_recycled(next));
@@ -183,7 +183,7 @@ class Leaves {
       LeafState leaf;
       leaf.key = node->first_key;
       leaf.node = node;
-      list_.reserve(list_.size() + 1 + list_.size() / 2);
+      if (list_.size() == list_.capacity()) list_.reserve(2 * list_.size() + 8);
       if (2 * (list_.size() + 1) > table_.size()) grow();
       list_.push_back(leaf);
       enter(static_cast<std::uint32_t>(last_));

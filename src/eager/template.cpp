@@ -92,9 +92,9 @@ class Store {
 void count_derivation() { Store::get().derivations.fetch_add(1, std::memory_order_relaxed); }
 void count_transposition() { Store::get().transpositions.fetch_add(1, std::memory_order_relaxed); }
 
-void retain(const Template* graph) noexcept { graph->references.fetch_add(1, std::memory_order_relaxed); }
+void retain(const Template* graph) noexcept { tidu::detail::count_up(graph->references); }
 void release(const Template* graph) noexcept {
-  if (graph->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete graph;
+  if (tidu::detail::count_down(graph->references) == 1) delete graph;
 }
 
 Template::Template(Graph the_graph, std::optional<Op> the_op)

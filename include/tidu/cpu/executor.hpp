@@ -47,6 +47,8 @@ class CpuExecutor final : public Executor, public TensorOperands<eager::Backward
                                  std::span<const Tensor* const> inputs) const override;
   Result<Values> run_transposed_linear(const eager::GraphCall& call,
                                        std::span<const Tensor* const> inputs) const override;
+  void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
+              Tensor* out) const override;
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
 
   /// Errors: those of Program::make; execution where a kernel is missing, naming operation and place;

@@ -56,6 +56,10 @@ class ThreadState {
   virtual std::shared_ptr<const ThreadState> install() const = 0;
 };
 
+namespace detail {
+[[noreturn]] void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got);
+}
+
 /// Tells executors apart for what is kept in ExecutorSlots. Copies share it.
 class ExecutorIdentity {
  public:
@@ -96,6 +100,19 @@ class BackwardExecutor : public ExecutorIdentity {
   virtual Result<Operand> add_operands(const AddCall& call, Operand a, const Operand& b) const = 0;
 
   // --- may be written; each default says what goes without it
+
+  /// The first two of the above where every nanosecond counts: constructs the outputs of the graph from `out`
+  /// on, or throws and leaves none. Default: calls execute_forward, or run_transposed_linear when `linear`.
+  virtual void run_at(const GraphCall& call, bool linear, std::span<const Operand* const> inputs,
+                      Operand* out) const {
+    Result<Values> made = linear ? run_transposed_linear(call, inputs) : execute_forward(call, inputs);
+    Values& values = made.value();
+    if (values.size() != call.graph.outputs().size())
+      detail::wrong_number_of_values(call, linear ? "run_transposed_linear" : "execute_forward",
+                                     values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ::new (static_cast<void*>(out + i)) Operand(std::move(values[i]));
+  }
 
   /// Type of an operand. Default: none, and types of seeds and cotangents are not checked.
   virtual std::optional<Type> describe(const Operand&) const { return std::nullopt; }

@@ -43,8 +43,6 @@ class Host {
   virtual std::shared_ptr<const ThreadState> thread_state() const = 0;
 };
 
-[[noreturn]] void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got);
-
 template <class Operand>
 class HostOf final : public Host {
  public:
@@ -54,11 +52,11 @@ class HostOf final : public Host {
 
   void execute_forward(const GraphCall& call, Inputs inputs, std::byte* out) const override {
     const ShortArray<const Operand*, 8> typed = pointers(inputs);
-    place(call, "execute_forward", executor_.execute_forward(call, typed.span()).value(), out);
+    executor_.run_at(call, false, typed.span(), reinterpret_cast<Operand*>(out));
   }
   void run_transposed_linear(const GraphCall& call, Inputs inputs, std::byte* out) const override {
     const ShortArray<const Operand*, 8> typed = pointers(inputs);
-    place(call, "run_transposed_linear", executor_.run_transposed_linear(call, typed.span()).value(), out);
+    executor_.run_at(call, true, typed.span(), reinterpret_cast<Operand*>(out));
   }
   void add_operands(const AddCall& call, void* a, const void* b) const override {
     auto* first = static_cast<Operand*>(a);
@@ -97,11 +95,6 @@ class HostOf final : public Host {
   static ShortArray<const Operand*, 8> pointers(Inputs inputs) {
     return ShortArray<const Operand*, 8>(inputs,
                                          [](const void* p) { return static_cast<const Operand*>(p); });
-  }
-  static void place(const GraphCall& call, const char* hook, Operands<Operand>&& values, std::byte* out) {
-    if (values.size() != call.graph.outputs().size()) wrong_number_of_values(call, hook, values.size());
-    for (std::size_t i = 0; i < values.size(); ++i)
-      ::new (static_cast<void*>(out + i * sizeof(Operand))) Operand(std::move(values[i]));
   }
   const BackwardExecutor<Operand>& executor_;
 };

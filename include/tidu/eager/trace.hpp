@@ -14,6 +14,7 @@
 #include "tidu/eager/executor.hpp"
 #include "tidu/eager/key.hpp"
 #include "tidu/eager/recorded_graph.hpp"
+#include "tidu/graph/counter.hpp"
 #include "tidu/graph/value.hpp"
 
 namespace tidu::eager {
@@ -26,9 +27,9 @@ struct NodeCount {
   std::atomic<std::uint32_t> references{1};
 };
 void destroy(NodeCount* node) noexcept;
-inline void retain(NodeCount* node) noexcept { node->references.fetch_add(1, std::memory_order_relaxed); }
+inline void retain(NodeCount* node) noexcept { tidu::detail::count_up(node->references); }
 inline void release(NodeCount* node) noexcept {
-  if (node->references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node);
+  if (tidu::detail::count_down(node->references) == 1) destroy(node);
 }
 Node* node_of(const Trace& trace) noexcept;
 }  // namespace detail

@@ -17,6 +17,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tidu/graph/counter.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal.hpp"
 #include "tidu/graph/type.hpp"
@@ -90,7 +91,7 @@ class Tensor {
   explicit Tensor(const Literal& literal);
 
   Tensor(const Tensor& other) noexcept : type_(other.type_), storage_(other.storage_), data_(other.data_) {
-    if (storage_ != nullptr) storage_->references.fetch_add(1, std::memory_order_relaxed);
+    if (storage_ != nullptr) detail::count_up(storage_->references);
   }
   /// `other` has nothing afterwards but its type: it is there to be assigned to or destroyed.
   Tensor(Tensor&& other) noexcept
@@ -111,7 +112,7 @@ class Tensor {
     if (storage_ == nullptr) return;
     // Whoever has the only reference need not count down: nobody else can come by one.
     if (storage_->references.load(std::memory_order_acquire) == 1 ||
-        storage_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        detail::count_down(storage_->references) == 1) {
       detail::destroy(storage_);
     }
   }
@@ -230,7 +231,7 @@ class Tensor {
     if (storage_->references.load(std::memory_order_acquire) == 1) {
       version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     } else {
-      version.fetch_add(1, std::memory_order_relaxed);
+      detail::count_up(version);
     }
   }
   [[noreturn]] void wrong_element_type(std::size_t size) const;
