@@ -172,7 +172,10 @@ LeafSlot::LeafSlot(const OperandTable& table, Key key, std::string name, Placeme
   node->accumulator() = new Accumulator(table);
   if (!name.empty()) node->extras_or_make().names.emplace_back(0, std::move(name));
 }
-LeafSlot::~LeafSlot() = default;
+// A gradient that was recorded holds nodes that hold the leaf: the circle ends with the slot.
+LeafSlot::~LeafSlot() {
+  if (trace_) write(nullptr, nullptr);
+}
 
 bool LeafSlot::read(void* to, EagerOutput* recorded) const {
   Accumulator& slot = *node_of(trace_.node())->accumulator();

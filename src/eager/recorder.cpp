@@ -98,8 +98,10 @@ Node* RecorderCore::record(const Request& request, bool* active) {
   const std::size_t num_inputs = request.inputs.size();
   const bool outputs_given = !request.outputs.empty();
   const Variant* variant = nullptr;
-  if (num_inputs <= 48 && request.retained.empty() && !options_.save_everything &&
-      options_.context == nullptr) {
+  // What a context without a key gives can be kept for nobody: its rules run in backward.
+  const bool everything =
+      options_.save_everything || (options_.context != nullptr && !options_.context->cache_key().has_value());
+  if (num_inputs <= 48 && request.retained.empty() && !everything && options_.context == nullptr) {
     std::uint64_t mask = 0;
     for (std::size_t i = 0; i < num_inputs; ++i) {
       if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype()))
@@ -111,7 +113,7 @@ Node* RecorderCore::record(const Request& request, bool* active) {
     Mask given;
     for (std::size_t i = 0; i < num_inputs; ++i)
       if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype())) set(mask, i);
-    if (options_.save_everything) {
+    if (everything) {
       given = make_mask(num_inputs);
       for (std::size_t i = 0; i < num_inputs; ++i)
         if (request.inputs[i].data != nullptr) set(given, i);
@@ -124,8 +126,8 @@ Node* RecorderCore::record(const Request& request, bool* active) {
     }
     std::sort(retained.begin(), retained.end());
     retained.erase(std::unique(retained.begin(), retained.end()), retained.end());
-    variant =
-        &graph.variant(mask, given, outputs_given, retained, options_.save_everything, options_.context);
+    variant = &graph.variant(mask, given, outputs_given, retained, everything,
+                             everything ? nullptr : options_.context);
   }
   for (std::size_t slot = 0; slot < num_outputs; ++slot) active[slot] = variant->output_active[slot] != 0;
   const bool blocked = !variant->any_active;

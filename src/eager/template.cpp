@@ -117,10 +117,8 @@ const Variant& Template::variant(const Mask& active, const Mask& given, bool out
            v.given == given && v.context == key &&
            std::equal(v.retained.begin(), v.retained.end(), retained.begin(), retained.end());
   };
-  if (key) {
-    for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
-      if (same(*at)) return *at;
-  }
+  for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
+    if (same(*at)) return *at;
   auto made = std::make_unique<Variant>();
   made->active = active;
   made->given = given;
@@ -128,9 +126,7 @@ const Variant& Template::variant(const Mask& active, const Mask& given, bool out
   made->retained.assign(retained.begin(), retained.end());
   made->saves_everything = save_everything;
   made->context = key;
-  // What a context without a key gave may not be used by anybody else; it is found by nobody again.
-  return *variants_.publish(make_variant(std::move(made), context),
-                            [&](const Variant& other) { return key && same(other); });
+  return *variants_.publish(make_variant(std::move(made), context), same);
 }
 
 const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {

@@ -145,7 +145,7 @@ class Template {
   ExecutorSlot slot;
   mutable std::atomic<std::uint32_t> references{1};
 
-  /// `active`: by input. Derives when it is new.
+  /// `active`: by input. Derives when it is new, with a context that has a key, or none.
   const Variant& variant(const Mask& active, const Mask& given, bool outputs_given,
                          std::span<const ValueId> retained, bool save_everything, ADContext* context) const;
   /// The same for at most 48 inputs, without retained values, a context or save_everything.
