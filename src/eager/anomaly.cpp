@@ -66,6 +66,14 @@ void check_seed(const Host& host, const Cell& seed, const Node& root) {
         str("non-finite seed of ", root.describe(), ": it ", host.statistics(seed.operand())));
 }
 
+void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence) {
+  if (!bad(host, sum.operand())) return;
+  throw NonFiniteError(Phase::backward, "add", {}, sequence,
+                       str("non-finite cotangent first appears in the sum of the cotangents of a value, "
+                           "where that of operation ",
+                           sequence, " is added: it ", host.statistics(sum.operand())));
+}
+
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {
   const Cell* culprit = nullptr;
   for (const Cell* cell : suspect.outgoing)
@@ -102,9 +110,13 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
     message += str("\n  its ", NodeView(ref(&suspect.node)).saved_name(k), ' ',
                    host.statistics(suspect.node.saved(k)));
   }
-  for (const Cell* cell : suspect.incoming)
-    if (cell != nullptr)
-      message += str("\n  its incoming cotangent is finite: it ", host.statistics(cell->operand()));
+  for (const Cell* cell : suspect.incoming) {
+    if (cell == nullptr) continue;
+    message += bad(host, cell->operand())
+                   ? "\n  its incoming cotangent is not finite, which a hook left so: it "
+                   : "\n  its incoming cotangent is finite: it ";
+    message += host.statistics(cell->operand());
+  }
   raise(Phase::backward, suspect.node, message);
 }
 

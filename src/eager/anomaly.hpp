@@ -18,6 +18,9 @@ void check_forward(const Host& host, const RecorderCore::Request& request);
 /// Of a seed.
 void check_seed(const Host& host, const Cell& seed, const Node& root);
 
+/// Of the sum of finite cotangents, the last of them from the node of that sequence number.
+void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence);
+
 /// What backward saw of a node when one of its cotangents turned out not to be finite.
 struct Suspect {
   const Host& host;

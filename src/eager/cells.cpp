@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "eager/anomaly.hpp"
 #include "eager/call.hpp"
 
 namespace tidu::eager::detail {
@@ -63,6 +64,11 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
     into->slot = 0;
   }
   host.add_operands({into->type, graph, placement}, into->operand(), from->operand());
+  if (const std::optional<Type> got = host.describe(into->operand()); got && *got != into->type) {
+    throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into->type, ", got ", *got));
+  }
+  if (options.anomaly) [[unlikely]]
+    check_sum(host, *into, from->sequence);
   into->device = placement.device;
   into->stream = placement.stream;
   if (options.profile != nullptr) [[unlikely]] {
@@ -169,11 +175,11 @@ Type type_of_absent(const HookFrame& frame, Cell* const& cell) {
 void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded) {
   const OperandTable& table = frame.call.table;
   Cell* made = copy_cell(table, cell != nullptr ? cell->type : type_of_absent(frame, cell), operand);
-  if (recorded != nullptr && recorded->trace) {
-    made->key = recorded->key;
-    made->trace = recorded->trace.node();
-    retain(made->trace);
-    made->slot = recorded->output_slot;
+  try {
+    if (recorded != nullptr) set_recorded(*made, *recorded);
+  } catch (...) {
+    destroy_cell(table, made);
+    throw;
   }
   if (cell != nullptr) {
     made->device = cell->device;

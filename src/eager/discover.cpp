@@ -204,12 +204,7 @@ void BackwardCall::seed_roots() {
     const Placement placement = root.placement.value_or(caller);
     cell->device = placement.device;
     cell->stream = placement.stream;
-    if (creates_graph && root.recorded != nullptr && root.recorded->trace) {
-      cell->key = root.recorded->key;
-      cell->trace = root.recorded->trace.node();
-      cell->slot = root.recorded->output_slot;
-      retain(cell->trace);
-    }
+    if (creates_graph) set_recorded(*cell, *root.recorded);
     owned[0] = nullptr;
     contribute(node, cell, nullptr);
   }

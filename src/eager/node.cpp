@@ -78,6 +78,18 @@ Cell* copy_cell(const OperandTable& table, Type type, const void* operand) {
   }
   return cell;
 }
+void set_recorded(Cell& cell, const EagerOutput& recorded) {
+  if (recorded.trace) {
+    cell.trace = recorded.trace.node();
+    retain(cell.trace);
+  } else if (recorded.requires_grad && recorded.key) {
+    cell.trace = make_leaf(recorded.key, {});
+  } else {
+    return;
+  }
+  cell.key = recorded.key;
+  cell.slot = recorded.output_slot;
+}
 void free_cell(const OperandTable& table, Cell* cell) noexcept {
   if (cell->trace != nullptr) release(cell->trace);
   cell->~Cell();
@@ -192,11 +204,11 @@ void LeafSlot::write(void* from, const EagerOutput* recorded) {
   Cell* cell = nullptr;
   if (from != nullptr) {
     cell = copy_cell(slot.table, Type(), from);
-    if (recorded != nullptr && recorded->trace) {
-      cell->key = recorded->key;
-      cell->trace = Trace(recorded->trace).node();
-      retain(cell->trace);
-      cell->slot = recorded->output_slot;
+    try {
+      if (recorded != nullptr) set_recorded(*cell, *recorded);
+    } catch (...) {
+      destroy_cell(slot.table, cell);
+      throw;
     }
   }
   {

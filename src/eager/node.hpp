@@ -138,6 +138,8 @@ inline TraceRef ref(const Node* node) { return TraceRef(const_cast<Node*>(node))
 /// The operand is not constructed yet.
 Cell* make_cell(const OperandTable& table, Type type);
 Cell* copy_cell(const OperandTable& table, Type type, const void* operand);
+/// The cell holds what the user says it was recorded as; a leaf may come without a trace.
+void set_recorded(Cell& cell, const EagerOutput& recorded);
 /// Destroys the operand and lets go of the trace.
 void destroy_cell(const OperandTable& table, Cell* cell) noexcept;
 /// The memory alone.
