@@ -1,0 +1,194 @@
+// p_anomaly.cpp - P14: anomaly mode names the operation and the place where a value came up that is not
+// finite: the first in forward order, or the first in backward order.
+#include <limits>
+
+#include "p_support.hpp"
+
+namespace tidu::test {
+namespace {
+
+using eager::NonFiniteError;
+using Phase = NonFiniteError::Phase;
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+const double nan = std::numeric_limits<double>::quiet_NaN();
+
+BackwardOptions watched() {
+  BackwardOptions options = keep();
+  options.anomaly = true;
+  return options;
+}
+template <class Body>
+std::optional<NonFiniteError> caught(const Body& body) {
+  try {
+    body();
+  } catch (const NonFiniteError& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+void says(const NonFiniteError& error, std::initializer_list<const char*> parts) {
+  const std::string message = error.what();
+  CAPTURE(message);
+  for (const char* part : parts) {
+    CAPTURE(part);
+    CHECK(contains(message, part));
+  }
+}
+
+TEST_CASE("[P14] the first non-finite cotangent: operation, place, statistics, path") {
+  Tape tape;
+  const Var x = tape.leaf(Tensor::from<double>(Shape{2, 2}, {4, 0, 9, 0}));
+  const Var root = tape.apply<prim::sqrt>({x}, Where{"loss.cpp", 17});
+  const Var sum = tape.apply(Op::make(prim::reduce_sum, {{"axes", Ints{0, 1}}}),
+                             {tape.apply<prim::neg>({root})}, Where{"loss.cpp", 19});
+  eager::set_name(sum.first.trace, sum.first.key, "loss");
+  const auto error = caught([&] { run(Spy(), {root_of(sum)}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->kind() == ErrorKind::non_finite);
+  CHECK(error->phase() == Phase::backward);
+  CHECK(error->operation() == "sqrt");
+  CHECK(error->where() == "loss.cpp:17");
+  CHECK(error->sequence() == eager::NodeView(root.first.trace).sequence());
+  says(*error, {"first appears in backward", "sqrt (loss.cpp:17)", "loss", "reduce_sum > neg > sqrt",
+                "f64[2,2]", "[0,1]", "[1,1]", "2 zeros"});
+}
+
+TEST_CASE("[P14] of two nodes that make one the first in backward order is named") {
+  Tape tape;
+  const Var x = tape.leaf(0.0);
+  const Var early = tape.apply<prim::sqrt>({x}, Where{"f.cpp", 1});
+  const Var late = tape.apply<prim::sqrt>({early}, Where{"f.cpp", 2});
+  const auto error = caught([&] { run(Spy(), {root_of(late)}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->where() == "f.cpp:2");
+}
+
+TEST_CASE("[P14] a value of the forward that is not finite explains it: the first in forward order") {
+  Tape tape;
+  const Var x = tape.leaf(0.0);
+  const Var first = tape.apply<prim::log>({x}, Where{"f.cpp", 1});
+  const Var second = tape.apply<prim::exp>({first}, Where{"f.cpp", 2});
+  const Var third = tape.apply<prim::mul>({second, first}, Where{"f.cpp", 3});
+  const Var out = tape.apply<prim::sin>({third}, Where{"f.cpp", 4});
+  const auto error = caught([&] { run(Spy(), {root_of(out)}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->phase() == Phase::forward);
+  // The tape keeps operands, not all results: the first node that keeps one is the reader of log's result.
+  CHECK((error->operation() == "mul" || error->operation() == "exp"));
+  says(*error, {"first appears in forward", "met in backward of sin (f.cpp:4)"});
+}
+
+TEST_CASE("[P14] a recorder in anomaly mode stops at the operation that makes one") {
+  eager::RecorderOptions options;
+  options.anomaly = true;
+  Tape tape(options);
+  const Var x = tape.leaf(vec({1, 0, 2}));
+  const Var y = tape.apply<prim::exp>({x});
+  const auto recorded = tape.recorder.num_recorded();
+  const auto error = caught([&] { tape.apply<prim::log>({x}, Where{"f.cpp", 5}); });
+  REQUIRE(error.has_value());
+  CHECK(error->phase() == Phase::forward);
+  CHECK(error->operation() == "log");
+  CHECK(error->where() == "f.cpp:5");
+  says(*error, {"forward of log (f.cpp:5)", "output 0", "f64[3]", "[1]", "input 0"});
+  CHECK(tape.recorder.num_recorded() == recorded);
+  // Also where nothing requires a gradient; and the tape is as it was.
+  CHECK(caught([&] { tape.apply<prim::log>({tape.constant(0.0)}); }).has_value());
+  CHECK(run(Spy(), {root_of(y, vec({1, 1, 1}))}).size() == 1);
+}
+
+TEST_CASE("[P14] a seed that is not finite") {
+  Tape tape;
+  const Var x = tape.leaf(vec({1, 2}));
+  const Var y = tape.apply<prim::sin>({x}, Where{"f.cpp", 6});
+  Spy spy;
+  const auto error = caught([&] { run(spy, {root_of(y, vec({1, nan}))}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->phase() == Phase::seed);
+  says(*error, {"non-finite seed", "sin", "f.cpp:6", "[1]"});
+  CHECK(spy.num_calls() == 0);
+  CHECK(caught([&] { run(spy, {root_of(y, vec({inf, 1}))}, watched()); }).has_value());
+}
+
+TEST_CASE("[P14] in second order the operation of the backward's own tape is named, at the forward's place") {
+  Tape tape;
+  const Var x = tape.leaf(0.0);
+  const Var y = tape.apply<prim::pow>({x, tape.constant(1.5)}, Where{"f.cpp", 7});
+  BackwardOptions options = watched();
+  options.create_graph = true;
+  const auto first = run(Spy(), {root_of(y)}, options, {}, &tape.recorder);
+  const auto* entry = first.entry_of(x.first.key);
+  REQUIRE(entry != nullptr);
+  CHECK(entry->value->item<double>() == 0.0);
+  const Var slope{entry->recorded, *entry->value};
+  const auto error = caught([&] { run(Spy(), {root_of(slope)}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->operation() == "backward of pow");
+  CHECK(error->where() == "f.cpp:7");
+}
+
+TEST_CASE("[P14] a sum of finite cotangents that overflows is found where they meet") {
+  Tape tape;
+  const Var x = tape.leaf(1.0);
+  const Var y = tape.apply<prim::neg>({x}, Where{"f.cpp", 8});
+  const Var big = tape.constant(1e308);
+  for (const Var& meeting : {y, x}) {
+    const Var a = tape.apply<prim::mul>({meeting, big}, Where{"f.cpp", 9});
+    const Var b = tape.apply<prim::mul>({meeting, big}, Where{"f.cpp", 10});
+    const Var sum = tape.apply<prim::add>({a, b});
+    const auto error = caught([&] { run(Spy(), {root_of(sum)}, watched()); });
+    REQUIRE(error.has_value());
+    CHECK(error->phase() == Phase::backward);
+    says(*error, {"sum"});
+  }
+}
+
+TEST_CASE("[P14] a cotangent that a hook spoiled is not blamed on the operation alone") {
+  Tape tape;
+  const Var x = tape.leaf(1.0);
+  const Var y = tape.apply<prim::sin>({x}, Where{"f.cpp", 11});
+  eager::on_value<Tensor>(y.first.trace, y.first.key,
+                          [](HookContext<Tensor>& context) { context.incoming().replace(scalar(inf)); });
+  const auto error = caught([&] { run(Spy(), {root_of(y)}, watched()); });
+  REQUIRE(error.has_value());
+  says(*error, {"sin", "f.cpp:11", "hook"});
+  CHECK_FALSE(contains(error->what(), "its incoming cotangent is finite"));
+}
+
+class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
+ public:
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override {
+    return reference().execute_forward(call, inputs);
+  }
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override {
+    return reference().run_transposed_linear(call, inputs);
+  }
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
+    return reference().add_operands(call, std::move(a), b);
+  }
+  std::optional<bool> is_finite(const Tensor& tensor) const override {
+    ++asked;
+    return all_finite(tensor);
+  }
+  mutable int asked = 0;
+};
+
+TEST_CASE("[P14] off, no value is looked at, and nothing stops a NaN") {
+  const Counting executor;
+  Tape tape;
+  const Var x = tape.leaf(0.0);
+  const Var y = tape.apply<prim::sqrt>({x});
+  CHECK(item(run(executor, {root_of(y)}, keep()), x) == inf);
+  CHECK(executor.asked == 0);
+  CHECK(caught([&] { run(executor, {root_of(y)}, watched()); }).has_value());
+  CHECK(executor.asked > 0);
+  // On, finite gradients are as they were.
+  const Var z = tape.apply<prim::sin>({tape.leaf(0.5)});
+  CHECK(run(executor, {root_of(z)}, watched()).leaves()[0].value->item<double>() == std::cos(0.5));
+}
+
+}  // namespace
+}  // namespace tidu::test
