@@ -70,7 +70,7 @@ bool needs_transpose(const Primitive& primitive) { return primitive.linearity.ki
 
 }  // namespace
 
-TEST_CASE("primitives: derivatives and batch rules of every row") {
+TEST_CASE("[C8] primitives: derivatives and batch rules of every row") {
   for (const Row& row : primitive_table()) {
     for (const DType dtype : row.dtypes) {
       INFO(describe(row, dtype));
@@ -79,7 +79,7 @@ TEST_CASE("primitives: derivatives and batch rules of every row") {
   }
 }
 
-TEST_CASE("primitives: nothing of a primitive is missing") {
+TEST_CASE("[C11] primitives: nothing of a primitive is missing") {
   const std::vector<Row>& table = primitive_table();
   for (const Primitive* primitive : standard_primitives().primitives()) {
     INFO(primitive->name);

@@ -1,0 +1,48 @@
+// c_forwards_threads.cpp - [C10] [T3] forwards on several threads at once, each with its own recorder, on
+// shared leaves, shared values and shared templates.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "support.hpp"
+#include "support/support.hpp"
+
+namespace tidu::test {
+namespace {
+
+TEST_CASE("[C10] forwards and backwards on several threads, over what they share") {
+  Tape shared;
+  const Var x = shared.leaf(0.5);
+  const Var hub = shared.apply<prim::sin>({x});
+  const std::size_t rounds = scaled(200);
+  std::array<std::size_t, 4> right{};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < right.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < rounds; ++i) {
+        Tape tape;
+        // A structure that is new to every thread, so that templates are made at once too.
+        Var y = tape.apply<prim::exp>({hub});
+        for (std::size_t k = 0; k < i % 5; ++k) y = tape.apply<prim::mul>({y, x});
+        GraphBuilder builder("layer " + std::to_string(i));
+        const Value a = builder.input("a", f64);
+        const RecordedGraph graph = RecordedGraph::of(builder.build({a * a}));
+        y = tape.apply(graph, {y})[0];
+        eager::BackwardOptions options;
+        options.keep_graph = true;
+        const double n = static_cast<double>(i % 5);
+        const double value = std::exp(std::sin(0.5)) * std::pow(0.5, n);
+        const double expected = 2 * value * (std::cos(0.5) * value + n * value / 0.5);
+        if (std::abs(item(backward(y, std::nullopt, options), x) - expected) < 1e-12 * expected) ++right[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::size_t count : right) CHECK(count == rounds);
+}
+
+}  // namespace
+}  // namespace tidu::test

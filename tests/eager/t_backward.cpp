@@ -1,0 +1,352 @@
+// t_backward.cpp - what backward asks the executor for, in which order, and what it gives back; errors and
+// the context of rules.
+#include "counted.hpp"
+#include "tidu/graph/infer.hpp"
+#include "tidu/graph/rules.hpp"
+
+namespace tidu::test::counted {
+namespace {
+
+std::vector<std::string> nodes_run(const CountedTape& tape) {
+  std::vector<std::string> names;
+  for (const auto& call : tape.executor.calls)
+    if (call.hook == 't') names.push_back(call.node);
+  return names;
+}
+
+TEST_CASE("[T5] nodes run once each, consumers before producers") {
+  CountedTape tape;
+  const Var x = tape.leaf(0.5);
+  const Var a = tape.apply<prim::sin>(x);
+  const Var b = tape.apply<prim::exp>(a);
+  const Var c = tape.apply<prim::cos>(a);
+  const Var d = tape.apply<prim::mul>(b, c);
+  const Var e = tape.apply<prim::neg>(d);
+  const auto gradients = tape.backward(e);
+  const std::vector<std::string> run = nodes_run(tape);
+  CHECK(run == std::vector<std::string>{"neg", "mul", "cos", "exp", "sin"});
+  const double s = std::sin(0.5);
+  CHECK(gradients.at(x.who.key).value ==
+        doctest::Approx(-std::cos(0.5) * std::exp(s) * (std::cos(s) - std::sin(s))));
+  // The two paths meet at a.
+  CHECK(tape.executor.count('a') == 1);
+}
+
+TEST_CASE("[T5] cotangents that are absent stay absent") {
+  const RecordedGraph graph = graph_of(2, [](std::vector<Value> v) {
+    return std::vector{v[0] * v[0], v[1] * v[1]};
+  });
+  CountedTape tape;
+  const Var x = tape.leaf(0.5), y = tape.leaf(0.7);
+  const Var from = tape.apply<prim::exp>(y);
+  const std::vector<Var> both = tape.apply(graph, {&x, &from});
+  const auto gradients = tape.backward(both[0]);
+  CHECK(gradients.size() == 1);
+  CHECK(gradients.at(x.who.key).value == 1.0);
+  CHECK(tape.executor.count('a') == 0);
+  REQUIRE(tape.executor.count('t') == 1);  // exp never ran
+  const auto& call = tape.executor.calls.back();
+  CHECK(call.hook == 't');
+  CHECK(call.inputs == 2);  // x, and one cotangent (its x + x needs no more)
+  CHECK(call.outputs == 1);
+}
+
+TEST_CASE("[T5] values that nobody retained are computed first, and only those") {
+  const RecordedGraph graph = graph_of(1, [](std::vector<Value> v) {
+    const Value e = ops::exp(v[0]);
+    return std::vector{e * e};
+  });
+  CountedTape tape;
+  const Var x = tape.leaf(0.5);
+  const Var y = std::move(tape.apply(graph, {&x}).front());
+  const Var z = tape.apply<prim::exp>(y);
+  CHECK(tape.backward(z).size() == 1);
+  std::string hooks;
+  for (const auto& call : tape.executor.calls) hooks += call.hook;
+  CHECK(hooks == "tft");  // exp has its result
+}
+
+TEST_CASE("[T6] the result holds the leaves that require a gradient, and nothing is computed for others") {
+  CountedTape tape;
+  const Var x = tape.leaf(3.0), y = tape.leaf(4.0);
+  Var passive = y;
+  passive.who.requires_grad = false;
+  const Var p = tape.apply<prim::mul>(x, passive);
+  CHECK(eager::NodeView(p.who.trace).num_saved() == 1);
+  const auto gradients = tape.backward(p);
+  CHECK(gradients.size() == 1);
+  CHECK(gradients.at(x.who.key).value == 4.0);
+  CHECK(gradients.find(y.who.key) == nullptr);
+  CHECK_THROWS_AS((void)gradients.at(y.who.key), Error);
+  REQUIRE(tape.executor.calls.size() == 1);
+  CHECK(tape.executor.calls[0].outputs == 1);
+  CHECK(tape.executor.calls[0].inputs == 2);  // y and the cotangent
+}
+
+TEST_CASE("[T6] what was requested comes back in the order of the request, beside the leaves") {
+  CountedTape tape;
+  const Var x = tape.leaf(3.0), y = tape.leaf(4.0), unused = tape.leaf(1.0);
+  const Var a = tape.apply<prim::mul>(x, y);
+  const Var b = tape.apply<prim::mul>(a, a);
+  const eager::Requested requested[] = {a.who, unused.who, y.who};
+  const auto gradients = tape.backward(b, {}, requested);
+  REQUIRE(gradients.requested().size() == 3);
+  CHECK(gradients.requested()[0].key == a.who.key);
+  CHECK(gradients.requested()[0].value->value == 24.0);
+  CHECK(!gradients.requested()[1].value);
+  CHECK(gradients.requested()[1].absence == eager::Absence::unreachable);
+  CHECK(gradients.requested()[2].value->value == 72.0);
+  CHECK(gradients.size() == 1);  // x was not asked for
+  CHECK(gradients.find(x.who.key) == nullptr);
+  CHECK(tape.executor.calls.back().outputs == 1);
+}
+
+// --- errors
+
+class Failing final : public eager::BackwardExecutor<double> {
+ public:
+  char failing = 0;
+  Result<Values> execute_forward(const GraphCall& call, std::span<const double* const> in) const override {
+    return run('f', call, in);
+  }
+  Result<Values> run_transposed_linear(const GraphCall& call,
+                                       std::span<const double* const> in) const override {
+    return run('t', call, in);
+  }
+  Result<double> add_operands(const eager::AddCall&, double a, const double& b) const override {
+    if (failing == 'a') return Error(ErrorKind::execution, "device 7 is on fire");
+    return a + b;
+  }
+
+ private:
+  Result<Values> run(char hook, const GraphCall& call, std::span<const double* const> in) const {
+    if (failing == hook) return Error(ErrorKind::execution, "device 7 is on fire");
+    if (failing == '!') throw std::runtime_error("of my own");
+    std::vector<double> inputs;
+    for (const double* x : in) inputs.push_back(*x);
+    std::vector<double> outputs = interpret(call.graph, inputs);
+    if (failing == '#') outputs.push_back(0.0);
+    return Values(outputs);
+  }
+};
+
+TEST_CASE("[T7] an executor's failure comes back with its kind and words, and says which node") {
+  const RecordedGraph graph = graph_of(1, [](std::vector<Value> v) {
+    const Value e = ops::exp(v[0]);
+    return std::vector{e * e};
+  });
+  Failing executor;
+  eager::Recorder<double> recorder(&executor);
+  const double x = 0.5;
+  EagerOutput leaf;
+  leaf.key = recorder.keys().fresh();
+  leaf.requires_grad = true;
+  const EagerInput<double> inputs[] = {{leaf, x}};
+  const auto y = recorder.record_graph(graph, inputs);
+  const EagerInput<double> twice[] = {{y[0], x}, {y[0], x}};
+  const auto z = recorder.record_graph(
+      RecordedGraph::of(plain_op<prim::add>(), std::array{Type(f64), Type(f64)}), twice);
+  BackwardOptions options;
+  options.keep_graph = true;
+  const auto attempt = [&] {
+    return eager::try_backward<double>(z[0].key, z[0].trace, 1.0, executor, nullptr, options);
+  };
+  const std::pair<char, const char*> phases[] = {{'f', "in execute_forward of the backward of layer"},
+                                                 {'t', "in run_transposed_linear of the backward of add"},
+                                                 {'a', "in add_operands"}};
+  for (const auto& [hook, says] : phases) {
+    executor.failing = hook;
+    const auto result = attempt();
+    REQUIRE(!result.has_value());
+    CHECK(result.error().kind() == ErrorKind::execution);
+    const std::string_view what = result.error().what();
+    CHECK_MESSAGE(what.substr(0, 19) == "device 7 is on fire", what);
+    if (hook != 'a') CHECK_MESSAGE(what.find(says) != std::string_view::npos, what);
+  }
+  executor.failing = '#';
+  CHECK(attempt().error().kind() == ErrorKind::execution);
+  CHECK(std::string_view(attempt().error().what()).find("expected 2 values") != std::string_view::npos);
+  executor.failing = '!';
+  CHECK(attempt().error().kind() == ErrorKind::internal);
+  CHECK(std::string_view(attempt().error().what()) == "of my own");
+  executor.failing = 0;
+  CHECK(attempt().value().at(leaf.key) == doctest::Approx(4 * std::exp(1.0)));
+}
+
+// --- rules
+
+struct CountingContext : ADContext {
+  explicit CountingContext(std::optional<Key128> its_key = std::nullopt) : key(its_key) {}
+  std::optional<Key128> cache_key() const override { return key; }
+  std::optional<Key128> key;
+  int jvps = 0, transposes = 0;
+  double factor = 1.0;  ///< of the derivative that its rules give
+};
+CountingContext& context_of(ADContext* context) {
+  REQUIRE(context != nullptr);
+  return dynamic_cast<CountingContext&>(*context);
+}
+
+// y = x, whose derivative the context scales.
+const Primitive scaled_identity{.name = "test.pass",
+                                .linearity = linearity::linear,
+                                .infer = [](InferContext& c) { c.result(c.operand(0)); },
+                                .jvp = [](JvpContext& c) -> Derivatives {
+                                  CountingContext& context = context_of(c.context());
+                                  ++context.jvps;
+                                  const Value t = emit(c.op(), Values(*c.tangent(0)))[0];
+                                  return t * ops::full_like(c.primal(0), context.factor);
+                                },
+                                .transpose = [](TransposeContext& c) -> Derivatives {
+                                  ++context_of(c.context()).transposes;
+                                  return c.cotangent();
+                                }};
+const PrimitiveSet& passing_set() {
+  static const PrimitiveSet set = standard_primitives().with({&scaled_identity});
+  return set;
+}
+RecordedGraph passing(int length) {
+  GraphBuilder builder("passing", passing_set());
+  Value x = builder.input("x", f64);
+  for (int i = 0; i < length; ++i) x = emit(Op::make(scaled_identity), Values(x))[0];
+  return RecordedGraph::of(builder.build({x}));
+}
+
+struct Passing {
+  eager::RecorderOptions options;
+  CountedExecutor executor;
+  std::optional<eager::Recorder<Counted>> recorder;
+  EagerOutput leaf, y;
+  Counted x{2.0};
+
+  void record(int length) {
+    recorder.emplace(&executor, options);
+    leaf.key = recorder->keys().fresh();
+    leaf.requires_grad = true;
+    const EagerInput<Counted> inputs[] = {{leaf, x}};
+    y = std::move(recorder->record_graph(passing(length), inputs)[0]);
+  }
+  double backward(ADContext* context) {
+    BackwardOptions how;
+    how.keep_graph = true;
+    return eager::try_backward<Counted>(y.key, y.trace, Counted(1.0), executor, context, how)
+        .value()
+        .at(leaf.key)
+        .value;
+  }
+};
+
+TEST_CASE("[T8] a context without a key reaches every rule, once per call, and nothing is cached") {
+  CountingContext context;
+  context.factor = 3.0;
+  Passing program;
+  program.options.context = &context;
+  program.record(2);
+  CHECK(context.jvps == 2);
+  CHECK(context.transposes == 2);
+  CHECK(program.backward(&context) == 9.0);
+  CHECK(context.jvps == 4);
+  CHECK(context.transposes == 4);
+  context.factor = 5.0;
+  CHECK(program.backward(&context) == 25.0);
+  CHECK(context.jvps == 6);
+}
+
+TEST_CASE("[T8] with save_everything no rule runs before backward") {
+  CountingContext context;
+  Passing program;
+  program.options.save_everything = true;
+  program.record(3);  // there is no context yet
+  CHECK(context.jvps + context.transposes == 0);
+  context.factor = 2.0;
+  CHECK(program.backward(&context) == 8.0);
+  CHECK(context.jvps == 3);
+  CHECK(context.transposes == 3);
+}
+
+TEST_CASE("[T8] under a cache key what rules gave is used again, and never under another key") {
+  CountingContext first(Key128{71, 1}), second(Key128{71, 2});
+  first.factor = 2.0;
+  second.factor = 7.0;
+  Passing program;
+  program.options.context = &first;
+  program.record(4);
+  CHECK(first.jvps == 4);
+  CHECK(program.backward(&first) == 16.0);
+  CHECK(program.backward(&first) == 16.0);
+  CHECK(first.jvps == 4);
+  CHECK(first.transposes == 4);
+  CHECK(program.backward(&second) == 2401.0);
+  CHECK(program.backward(&second) == 2401.0);
+  CHECK(second.jvps == 4);
+  CHECK(second.transposes == 4);
+  CHECK(program.backward(&first) == 16.0);
+  Passing again;
+  again.options.context = &first;
+  again.record(4);
+  CHECK(again.backward(&first) == 16.0);
+  CHECK(first.jvps == 4);
+}
+
+TEST_CASE("[T7] a failing rule comes back as ADRuleError, wherever it is called") {
+  static const Primitive no_jvp{.name = "test.no_jvp",
+                                .infer = [](InferContext& c) { c.result(c.operand(0)); }};
+  static const Primitive no_transpose{.name = "test.no_transpose",
+                                      .linearity = linearity::linear,
+                                      .infer = [](InferContext& c) { c.result(c.operand(0)); }};
+  for (const Primitive* primitive : {&no_jvp, &no_transpose}) {
+    const PrimitiveSet set = standard_primitives().with({primitive});
+    CountedExecutor executor;
+    eager::Recorder<Counted> recorder(&executor);
+    EagerOutput leaf;
+    leaf.key = recorder.keys().fresh();
+    leaf.requires_grad = true;
+    const Counted x(1.0);
+    const std::array types{Type(f64)};
+    // Recording is no crime: perhaps backward is never called.
+    const EagerOutput y = recorder.record(Op::make(*primitive), {EagerInput<Counted>(leaf, x)}, x, types,
+                                          Where::current(), set);
+    REQUIRE(y.requires_grad);
+    for (int i = 0; i < 2; ++i) {
+      const auto result = eager::try_backward<Counted>(y.key, y.trace, Counted(1.0), executor);
+      REQUIRE(!result.has_value());
+      CHECK(result.error().kind() == ErrorKind::ad_rule);
+      const auto* error = dynamic_cast<const ADRuleError*>(&result.error());
+      REQUIRE(error != nullptr);
+      CHECK(error->primitive() == primitive->name);
+      CHECK(error->rule() == (primitive == &no_jvp ? ADRuleError::Rule::jvp : ADRuleError::Rule::transpose));
+      CHECK(std::string_view(error->what()).find("t_backward.cpp") != std::string_view::npos);
+    }
+  }
+}
+
+TEST_CASE("a second backward over a structure seen before calls no rule") {
+  const auto round = [] {
+    CountedTape tape;
+    const Var x = tape.leaf(0.5);
+    const Var a = tape.apply<prim::sin>(x);
+    const std::vector<Var> b = tape.apply(graph_of(
+                                              1,
+                                              [](std::vector<Value> v) {
+                                                const Value e = ops::exp(v[0]);
+                                                return std::vector{e * e, ops::cos(e)};
+                                              },
+                                              "seen before"),
+                                          {&a}, false);
+    const Var c = tape.apply<prim::mul>(b[0], b[1]);
+    return tape.backward(c).at(x.who.key).value;
+  };
+  const auto start = eager::template_statistics();
+  const double first = round();
+  const auto warm = eager::template_statistics();
+  CHECK(warm.derivations > start.derivations);
+  CHECK(warm.transpositions > start.transpositions);
+  for (int i = 0; i < 10; ++i) CHECK(round() == first);
+  const auto after = eager::template_statistics();
+  CHECK(after.derivations == warm.derivations);
+  CHECK(after.transpositions == warm.transpositions);
+  CHECK(after.templates == warm.templates);
+}
+
+}  // namespace
+}  // namespace tidu::test::counted
