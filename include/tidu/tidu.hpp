@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tidu/check/check_gradients.hpp>
+#include <tidu/check/executor_kit.hpp>
 #include <tidu/cli/cli.hpp>
 #include <tidu/cpu/executable.hpp>
 #include <tidu/cpu/executor.hpp>

@@ -1,0 +1,157 @@
+// executor_kit.hpp - what the checks of the executor kit share: a log that several threads may write to,
+// graphs at a point with what they give, and hooks called so that nothing they do stays unseen.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check/numeric.hpp"
+#include "tidu/check/executor_kit.hpp"
+#include "tidu/eager/recorded_graph.hpp"
+
+namespace tidu::check {
+
+using AnyValues = eager::Operands<AnyOperand>;
+using AnyOperands = std::vector<AnyOperand>;
+
+/// The two hooks that run a graph.
+enum class Hook : std::uint8_t { execute_forward, run_transposed_linear };
+std::string_view to_string(Hook hook);
+
+/// "f64[2,2] 0.5 -1 …", at most 8 elements.
+std::string show(const Tensor& tensor);
+/// "\n  graph:\n…\n  input 0: …".
+std::string show(const Graph& graph, const Tensors& inputs);
+/// Same type, same bits.
+bool same_bits(const Tensor& a, const Tensor& b);
+/// A random tensor of any dtype; of small integers when `exact`.
+Tensor random_input(Random& random, Type type, bool exact);
+/// The dtype that Executor::supports means for this operation.
+DType data_dtype(const Graph& graph, const Operation& operation);
+/// Runs `body` and returns what it threw, "" for nothing.
+template <class Body>
+std::string failure_of(Body&& body) {
+  try {
+    body();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "something that is no std::exception";
+  }
+}
+
+/// The report, to which any thread may add.
+class Log {
+ public:
+  Log(ExecutorReport& report, std::size_t shown) : report_(report), shown_(shown) {}
+  void tested(ExecutorCheck check);
+  void finding(ExecutorCheck check, std::string_view hook, const std::string& message);
+  void note(const std::string& text);  ///< once for each text
+
+ private:
+  std::mutex mutex_;
+  ExecutorReport& report_;
+  std::size_t shown_;
+};
+
+/// A closed graph, inputs, and what the oracle gives.
+struct Trial {
+  std::string what;  ///< "random graph 17 of f64"
+  eager::RecordedGraph graph;
+  Tensors inputs;
+  Tensors expected;
+  bool exact = false;  ///< computes on small integers alone
+  double scale = 0.0;  ///< the largest magnitude of any value in it
+};
+
+/// What a hook did.
+struct Outcome {
+  std::optional<AnyValues> values;
+  std::string failure;        ///< when there are no values
+  bool thrown = false;        ///< it threw instead of returning an error
+  bool no_exception = false;  ///< and what it threw is no std::exception
+};
+
+/// A random graph of that dtype, all inputs of which but one are inexact; of exact arithmetic when `exact`.
+/// `usable` says what it may be made of.
+Graph random_graph(std::uint64_t seed, DType dtype, bool exact,
+                   const std::function<bool(const Primitive&, DType)>& usable);
+
+class Kit {
+ public:
+  Kit(const AnyExecutor& executor, const ExecutorKitOptions& options, ExecutorReport& report);
+
+  const AnyExecutor& executor;
+  const ExecutorKitOptions& options;
+  const Executor& oracle;
+  Log log;
+  Random random;
+
+  bool usable(const Primitive& primitive, DType dtype) const;
+  bool usable(const Graph& graph) const;
+  Trial trial(std::string what, const Graph& graph, Tensors inputs, bool exact) const;
+  /// At random inputs.
+  Trial trial(std::string what, const Graph& graph, bool exact);
+  Trial elsewhere(const Trial& trial);  ///< the same graph at other inputs
+  double tolerance(const Type& type, bool exact, double scale) const;
+  bool agrees(const Tensor& expected, const Tensor& got, bool exact, double scale) const;
+
+  AnyOperands operands(const Tensors& tensors) const;
+  static Outcome call(const AnyExecutor& executor, Hook hook, const eager::GraphCall& call,
+                      std::span<const AnyOperand> inputs);
+  static Outcome call(const AnyExecutor& executor, Hook hook, const eager::GraphCall& call,
+                      std::span<const AnyOperand* const> inputs);
+  Outcome call(Hook hook, const Trial& trial, std::span<const AnyOperand> inputs) const {
+    return call(executor, hook, {trial.graph.graph(), trial.graph.slot()}, inputs);
+  }
+  static Outcome add(const AnyExecutor& executor, const eager::AddCall& call, AnyOperand a,
+                     const AnyOperand& b);
+  /// The results as tensors; nothing, and a finding, when the hook failed or gave another number.
+  std::optional<Tensors> tensors(ExecutorCheck check, std::string_view hook, const Trial& trial,
+                                 const Outcome& outcome);
+  /// Are results what they should be? Otherwise a finding.
+  bool judge(ExecutorCheck check, std::string_view hook, const Trial& trial, const Outcome& outcome);
+  /// Elements and versions before a call, to be compared after it.
+  struct Snapshot {
+    Tensors tensors;
+    std::vector<std::optional<std::uint64_t>> versions;
+  };
+  Snapshot snapshot(std::span<const AnyOperand> inputs) const;
+  void judge_ownership(std::string_view hook, const std::string& what, const Snapshot& before,
+                       std::span<const AnyOperand> inputs);
+  /// The sum of the set's `add`, for AddCall.
+  static eager::RecordedGraph sum_of(Type type);
+
+  std::vector<Trial> forward;     ///< for execute_forward
+  std::vector<Trial> transposed;  ///< for run_transposed_linear
+  /// Graphs that can be differentiated, with names, for whole backward calls.
+  struct Function {
+    std::string what;
+    Graph graph;
+    bool exact;
+  };
+  std::vector<Function> functions;
+  void make_trials();
+
+ private:
+  void add_function(const std::string& what, const Graph& graph, bool exact, bool always);
+  bool add_transposed(const std::string& what, const Graph& graph, bool exact);
+};
+
+// Each tests one or a few ExecutorChecks.
+void check_results(Kit& kit);
+void check_addition(Kit& kit);
+void check_aliasing(Kit& kit);
+void check_lifetime(Kit& kit);
+void check_errors(Kit& kit);
+void check_threads(Kit& kit);
+void check_foreign_slots(Kit& kit);
+void check_operands(Kit& kit);
+void check_backward(Kit& kit);
+
+}  // namespace tidu::check
