@@ -20,6 +20,7 @@
 #include <tidu/eager/trace.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
+#include <tidu/graph/counter.hpp>
 #include <tidu/graph/dot.hpp>
 #include <tidu/graph/dtype.hpp>
 #include <tidu/graph/error.hpp>
