@@ -10,6 +10,7 @@
 #include <tidu/eager/anomaly.hpp>
 #include <tidu/eager/backward.hpp>
 #include <tidu/eager/executor.hpp>
+#include <tidu/eager/explain.hpp>
 #include <tidu/eager/hooks.hpp>
 #include <tidu/eager/host.hpp>
 #include <tidu/eager/key.hpp>

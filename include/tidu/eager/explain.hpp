@@ -1,0 +1,101 @@
+// explain.hpp - explain: why a value's gradient is absent or zero, in the user's words: names, operations and
+// places in the program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tidu/eager/backward.hpp"
+#include "tidu/eager/recorder.hpp"
+#include "tidu/eager/trace.hpp"
+
+namespace tidu::eager {
+
+/// What explain() found.
+struct Explanation {
+  enum class Status : std::uint8_t {
+    present,  ///< there is a gradient, and it is not known to be zero
+    zero,     ///< a root depends on the value, but the gradient is zero
+    absent    ///< no gradient flows from a root to the value
+  };
+  enum class Cause : std::uint8_t {
+    none,
+    not_recorded,   ///< it does not require a gradient
+    no_dependency,  ///< no root depends on it
+    no_derivative,  ///< it reaches the roots only through operations without derivative
+    detached,       ///< it reaches the roots only where it was taken as a constant
+    structure,      ///< the derivative of an operation on every way is zero whatever its operands are
+    seed,           ///< what came in at the roots is zero
+    operation,      ///< the backward of an operation on every way gave zero
+    cancellation    ///< contributions that are not zero sum to zero
+  };
+  Status status = Status::present;
+  /// The first that holds, in the order above.
+  Cause cause = Cause::none;
+  /// Where: the operations that the text names, at most `named`.
+  std::vector<Trace> operations;
+  /// absent: "w" reaches the root only through argmax (operation 21, head.cpp:77), which has no derivative
+  std::string text;
+
+  static constexpr std::size_t named = 3;
+};
+std::string_view to_string(Explanation::Status status);
+std::string_view to_string(Explanation::Cause cause);
+
+namespace detail {
+
+struct ExplainRequest {
+  const Host* host;  ///< null: values are not looked at
+  std::span<const UntypedRoot> roots;
+  const EagerOutput& target;
+  std::string_view name;
+  bool keeps_blocked;
+};
+Explanation explain(const ExplainRequest& request);
+
+}  // namespace detail
+
+/// Why does `target` (a leaf by its key, or by key and trace; any other value with its trace) get no gradient
+/// from the roots, or a zero one? `name` is what messages call it; else the name that it was given, else its
+/// key. With an executor that answers is_zero(), a backward call finds where the gradient becomes zero (hooks
+/// run in it; slots of leaves do not change, and the tape is kept); without one, or when the tape was freed,
+/// the structure alone is looked at, and the text says so. Operations without derivative are on the tape only
+/// where the recorder was told to keep_blocked; `recorder`, when given, says whether it was. Linear in the
+/// tape, without recursion. Throws what backward throws.
+template <OperandType Operand>
+Explanation explain(const EagerOutput& target, std::span<const Root<Operand>> roots,
+                    const BackwardExecutor<Operand>* executor = nullptr,
+                    const Recorder<Operand>* recorder = nullptr, std::string_view name = {}) {
+  std::vector<std::optional<Operand>> seeds;
+  seeds.reserve(roots.size());
+  std::vector<detail::UntypedRoot> untyped;
+  untyped.reserve(roots.size());
+  for (const Root<Operand>& root : roots) {
+    seeds.push_back(root.seed);
+    untyped.push_back(
+        {root.key, root.trace.node(), seeds.back() ? &*seeds.back() : nullptr, nullptr, root.seed_placement});
+  }
+  std::optional<detail::HostOf<Operand>> host;
+  if (executor != nullptr) host.emplace(*executor);
+  return detail::explain({host ? &*host : nullptr, untyped, target, name,
+                          recorder != nullptr && recorder->options().keep_blocked});
+}
+
+/// One root, seeded with ones.
+template <OperandType Operand>
+Explanation explain(const EagerOutput& target, const EagerOutput& root,
+                    const BackwardExecutor<Operand>& executor, const Recorder<Operand>* recorder = nullptr,
+                    std::string_view name = {}) {
+  Root<Operand> only;
+  only.key = root.key;
+  only.trace = root.trace;
+  return explain(target, std::span<const Root<Operand>>(&only, 1), &executor, recorder, name);
+}
+
+}  // namespace tidu::eager

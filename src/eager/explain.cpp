@@ -1,0 +1,353 @@
+// explain.cpp - first where no gradient flows at all, then where what flows becomes zero, and how to say it.
+#include "tidu/eager/explain.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+#include "eager/node.hpp"
+#include "eager/reach.hpp"
+#include "eager/watch.hpp"
+
+namespace tidu::eager {
+namespace detail {
+namespace {
+
+using tidu::detail::str;
+using Status = Explanation::Status;
+using Cause = Explanation::Cause;
+
+// argmax (operation 21, head.cpp:77)
+std::string operation(const Node& node) {
+  return str(node.name(), " (operation ", node.sequence,
+             node.file != nullptr ? ", " + node.where() : std::string(), ')');
+}
+
+// A list of places: each named once, the first few by name.
+class Places {
+ public:
+  void add(const Node* node, std::string text) {
+    if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
+    texts_.push_back(std::move(text));
+    nodes_.push_back(node);
+  }
+  bool empty() const { return texts_.empty(); }
+  bool one() const { return texts_.size() == 1; }
+  // "a", "a and b", "a, b, c and 5 more"
+  std::string text() const {
+    const std::size_t shown = std::min(texts_.size(), Explanation::named);
+    std::string list;
+    for (std::size_t i = 0; i < shown; ++i) {
+      const bool last = i + 1 == texts_.size();
+      list += str(i == 0 ? "" : last ? " and " : ", ", texts_[i]);
+    }
+    return texts_.size() > shown ? str(list, " and ", texts_.size() - shown, " more") : list;
+  }
+  void name_in(Explanation& explanation) const {
+    for (const Node* node : nodes_) {
+      if (explanation.operations.size() == Explanation::named) return;
+      explanation.operations.push_back(ref(node).hold());
+    }
+  }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<const Node*> nodes_;
+};
+
+class Explainer {
+ public:
+  explicit Explainer(const ExplainRequest& request)
+      : request_(request),
+        roots_(root_nodes(request)),
+        target_{request.target.key,
+                request.target.trace ? node_of(TraceRef(request.target.trace).node()) : nullptr},
+        reach_(roots_, target_) {
+    the_root_ = request.roots.size() == 1 ? "the root" : "the roots";
+    name_ = name();
+  }
+
+  Explanation explain() {
+    if (!request_.target.key || !request_.target.requires_grad) return not_recorded();
+    bool leads = false;
+    for (const UntypedRoot& given : request_.roots) {
+      const Node* root = differentiable(given);
+      if (root == nullptr) continue;
+      leads = leads || target_.is_at(root, root_slot(given)) || (!root->is_leaf() && reach_.leads(root));
+    }
+    return leads ? flow() : absent();
+  }
+
+ private:
+  static std::vector<const Node*> root_nodes(const ExplainRequest& request) {
+    std::vector<const Node*> nodes;
+    for (const UntypedRoot& root : request.roots)
+      if (root.node != nullptr) nodes.push_back(node_of(root.node));
+    return nodes;
+  }
+  // The node of a root that has a derivative, or null.
+  static const Node* differentiable(const UntypedRoot& root) {
+    const Node* node = root.node != nullptr ? node_of(root.node) : nullptr;
+    const bool gives =
+        node != nullptr && (node->is_leaf() || node->variant->output_active[root_slot(root)] != 0);
+    return gives ? node : nullptr;
+  }
+  static std::uint32_t root_slot(const UntypedRoot& root) {
+    return slot_of(TraceRef(root.node), root.key, "explain: root");
+  }
+
+  std::string name() const {
+    if (!request_.name.empty()) return str('"', request_.name, '"');
+    std::string given;
+    if (const Node* node = target_.is_leaf() ? reach_.leaf() : target_.node; node != nullptr)
+      given = name_of(ref(node), target_.key);
+    if (given.empty() && target_.node != nullptr) given = name_of(request_.target.trace, target_.key);
+    if (!given.empty()) return str('"', given, '"');
+    if (target_.is_leaf()) return str("leaf ", to_string(target_.key));
+    return str("output ", request_.target.output_slot, " of ", operation(*target_.node));
+  }
+
+  // --- no gradient flows
+
+  Explanation not_recorded() const {
+    Explanation result{Status::absent, Cause::not_recorded, {}, {}};
+    const Node* node = target_.node;
+    std::string why;
+    if (node == nullptr || node->is_leaf() || (!node->blocked && node->variant->output_active[slot()] != 0)) {
+      why = "it is a constant or was detached";
+    } else {
+      result.operations.push_back(ref(node).hold());
+      if (node->num_edges == 0) {
+        why = str("it was made by ", operation(*node), ", none of whose operands requires one");
+      } else {
+        result.cause = Cause::no_derivative;
+        why = str("it was made by ", operation(*node), ", which has no derivative",
+                  node->blocked ? std::string() : str(" for its output ", slot()));
+      }
+    }
+    result.text = str("absent: ", name_, " does not require a gradient: ", why);
+    return result;
+  }
+  std::uint32_t slot() const { return slot_of(request_.target.trace, target_.key, "explain"); }
+
+  Explanation absent() const {
+    Explanation result{Status::absent, Cause::no_dependency, {}, {}};
+    Places blocked, detached;
+    for (const Cut& cut : reach_.cuts()) {
+      switch (cut.kind) {
+        case Cut::Kind::no_derivative: blocked.add(cut.node, operation(*cut.node)); break;
+        case Cut::Kind::inactive_output:
+          blocked.add(cut.node, str("output ", cut.slot, " of ", operation(*cut.node)));
+          break;
+        case Cut::Kind::detached: detached.add(cut.node, operation(*cut.node)); break;
+      }
+    }
+    for (const UntypedRoot& root : request_.roots) {  // the root itself may be what has no derivative
+      const Node* node = root.node != nullptr ? node_of(root.node) : nullptr;
+      if (node != nullptr && differentiable(root) == nullptr && reach_.leads(node))
+        blocked.add(node, str("output ", root_slot(root), " of ", operation(*node)));
+    }
+    if (blocked.empty() && detached.empty()) {
+      result.text = str("absent: ", no_dependency());
+      return result;
+    }
+    result.cause = blocked.empty() ? Cause::detached : Cause::no_derivative;
+    blocked.name_in(result);
+    detached.name_in(result);
+    result.text = str("absent: ", name_, " reaches ", the_root_, " only ");
+    if (!blocked.empty())
+      result.text +=
+          str("through ", blocked.text(), ", which ", blocked.one() ? "has" : "have", " no derivative");
+    if (!detached.empty()) {
+      result.text +=
+          str(blocked.empty() ? "" : ", or ", "where ", detached.text(), detached.one() ? " takes" : " take",
+              " it as a constant (it was detached, or recording was off)");
+    }
+    return result;
+  }
+
+  std::string no_dependency() const {
+    std::string text = roots_.empty() ? str(the_root_, request_.roots.size() == 1 ? " was" : " were",
+                                            " not recorded, nothing there depends on ", name_)
+                                      : str("no root depends on ", name_);
+    if (!reach_.has_blocked() && !request_.keeps_blocked) {
+      text +=
+          ", or only through operations without derivative, which the tape does not hold (record with"
+          " RecorderOptions::keep_blocked to have them named)";
+    }
+    return text;
+  }
+
+  // --- a gradient flows, but what is it?
+
+  Explanation flow() {
+    std::string unseen = run();
+    find_zeros();
+    Explanation result;
+    const Flow at_end = final_;
+    if (at_end == Flow::there) {
+      result.text = str("present: ", name_, " reaches ", the_root_, number_of_operations(), unseen);
+      return result;
+    }
+    result.status = Status::zero;
+    std::vector<std::string> reasons;
+    const auto because = [&](Cause cause, const Places& places, const std::string& before,
+                             const std::string& after) {
+      if (places.empty()) return;
+      if (result.cause == Cause::none) result.cause = cause;
+      places.name_in(result);
+      reasons.push_back(str(before, places.text(), after));
+    };
+    because(Cause::structure, structural_, "the derivative of ", " is zero whatever its operands are");
+    if (zero_seed_) {
+      if (result.cause == Cause::none) result.cause = Cause::seed;
+      reasons.push_back(str("the seed of ", the_root_, " is zero"));
+    }
+    because(Cause::operation, zero_, "the cotangent becomes zero in backward of ", "");
+    because(Cause::cancellation, cancelled_, "what comes to ", " cancels");
+    result.text = str("zero: on every way from ", the_root_, " to ", name_, ' ');
+    for (std::size_t i = 0; i < reasons.size(); ++i) result.text += str(i == 0 ? "" : ", or ", reasons[i]);
+    result.text += unseen;
+    return result;
+  }
+
+  std::string number_of_operations() const {
+    std::size_t count = 0;
+    for (const Node* node : reach_.nodes()) count += reach_.leads(node) ? 1 : 0;
+    return count == 0   ? std::string(" as a root itself")
+           : count == 1 ? std::string(" through 1 operation")
+                        : str(" through ", count, " operations");
+  }
+
+  // Runs backward and watches; returns what to say when that cannot be.
+  std::string run() {
+    if (request_.host == nullptr) return " (the values were not looked at: no executor was given)";
+    const Host& host = *request_.host;
+    for (const Node* node : reach_.nodes()) {
+      if (reach_.leads(node) && node->freed()) {
+        return " (the values were not looked at: an earlier backward call freed them; keep_graph keeps them)";
+      }
+    }
+    watch_.emplace(host);
+    std::deque<HeldOperand> ones;
+    std::vector<UntypedRoot> roots;
+    for (const UntypedRoot& root : request_.roots) {
+      const Node* node = differentiable(root);
+      if (node == nullptr) continue;
+      roots.push_back(root);
+      if (root.seed == nullptr && !node->is_leaf()) {
+        HeldOperand& made = ones.emplace_back(host.table);
+        made.filled = host.ones_like(node->variant->owner->output_types[root_slot(root)], made.get());
+        if (made.filled) roots.back().seed = made.get();
+      }
+      if (roots.back().seed != nullptr)
+        seeds_.push_back(watch_->flow_of(roots.back().seed));
+      else
+        seeds_.push_back(Flow::there);
+    }
+    BackwardOptions options;
+    options.keep_graph = true;
+    const Requested wanted(request_.target);
+    const BackwardOutcome outcome = run_backward({*watch_, nullptr, roots, {&wanted, 1}, options});
+    const Cell* cell = outcome.requested[0].cell;
+    final_ = cell == nullptr ? Flow::absent : watch_->flow_of(cell->operand());
+    return {};
+  }
+
+  // Follows what flows from the roots down to the target, and notes where it stops.
+  void find_zeros() {
+    std::unordered_map<const Node*, std::vector<Flow>> incoming;
+    Flow arrived = Flow::absent;
+    const auto deliver = [&](const Node* node, std::uint32_t at, Flow flow) {
+      if (target_.is_at(node, at)) arrived = std::max(arrived, flow);
+      if (node->is_leaf()) return;
+      std::vector<Flow>& flows = incoming[node];
+      flows.resize(node->num_outputs(), Flow::absent);
+      flows[at] = std::max(flows[at], flow);
+    };
+    std::size_t seed = 0;
+    for (const UntypedRoot& root : request_.roots) {
+      const Node* node = differentiable(root);
+      if (node == nullptr) continue;
+      const Flow flow = watch_ ? seeds_[seed++] : Flow::there;
+      const bool useful = target_.is_at(node, root_slot(root)) || reach_.leads(node);
+      zero_seed_ = zero_seed_ || (useful && flow == Flow::zero);
+      deliver(node, root_slot(root), flow);
+    }
+    const auto& nodes = reach_.nodes();
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      const Node* node = nodes[i];
+      const auto at = incoming.find(node);
+      if (at != incoming.end() && reach_.leads(node)) follow(*node, at->second, deliver);
+    }
+    if (!watch_) final_ = arrived;
+    if (watch_ && final_ == Flow::zero && arrived == Flow::there && target_.is_leaf())
+      cancelled_.add(nullptr, name_);
+  }
+
+  template <class Deliver>
+  void follow(const Node& node, const std::vector<Flow>& flows, const Deliver& deliver) {
+    Mask seeded = make_mask(flows.size());
+    Mask wanted = make_mask(node.num_edges);
+    bool any = false;
+    bool live = false;
+    const NodeFlow* seen = watch_ ? watch_->find(&node) : nullptr;
+    for (std::size_t k = 0; k < flows.size(); ++k) {
+      if (flows[k] == Flow::absent || node.variant->output_active[k] == 0) continue;
+      set(seeded, k);
+      any = true;
+      const Flow real = seen != nullptr ? seen->incoming[k] : flows[k];
+      live = live || real == Flow::there;
+      if (real == Flow::zero && flows[k] == Flow::there)
+        cancelled_.add(&node, str("output ", k, " of ", operation(node)));
+    }
+    if (!any) return;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e)
+      if (reach_.edge_leads(node.edges()[e])) set(wanted, e);
+    std::shared_ptr<Derivation> keep;
+    const BackwardProgram& program = node.variant->program(seeded, wanted, nullptr, keep);
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      if (!test(wanted, e)) continue;
+      const auto& there = program.output_edge;
+      if (std::find(there.begin(), there.end(), e) == there.end()) {
+        structural_.add(&node, str(operation(node), " with respect to its input ", node.variant->edges[e]));
+        continue;
+      }
+      const Flow flow = seen != nullptr ? seen->outgoing[e] : live ? Flow::there : Flow::zero;
+      if (live && flow == Flow::zero) zero_.add(&node, operation(node));
+      deliver(node.edges()[e].target, node.edges()[e].slot, flow);
+    }
+  }
+
+  const ExplainRequest& request_;
+  std::vector<const Node*> roots_;
+  TapeValue target_;
+  Reach reach_;
+  std::string the_root_;
+  std::string name_;
+  std::optional<WatchingHost> watch_;
+  std::vector<Flow> seeds_;  // by root that has a derivative
+  Flow final_ = Flow::absent;
+  bool zero_seed_ = false;
+  Places structural_, zero_, cancelled_;
+};
+
+}  // namespace
+
+Explanation explain(const ExplainRequest& request) { return Explainer(request).explain(); }
+
+}  // namespace detail
+
+std::string_view to_string(Explanation::Status status) {
+  constexpr std::string_view names[] = {"present", "zero", "absent"};
+  return names[static_cast<std::size_t>(status)];
+}
+
+std::string_view to_string(Explanation::Cause cause) {
+  constexpr std::string_view names[] = {"none",          "not recorded", "no dependency",
+                                        "no derivative", "detached",     "structure",
+                                        "seed",          "operation",    "cancellation"};
+  return names[static_cast<std::size_t>(cause)];
+}
+
+}  // namespace tidu::eager
