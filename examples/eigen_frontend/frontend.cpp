@@ -109,6 +109,8 @@ constinit const Primitive fill{.name = "mini.fill",
                                .jvp = jvp_of_first<fill>,
                                .transpose = transpose_to<sum_p>};
 
+}  // namespace
+
 const PrimitiveSet& primitives() {
   static const PrimitiveSet set({&add, &mul, &scale, &matmul_p, &transpose, &tanh_p, &sum_p, &fill}, &add,
                                 nullptr);
@@ -116,6 +118,8 @@ const PrimitiveSet& primitives() {
 }
 
 // --- the executor
+
+namespace {
 
 using Operands = std::span<const Matrix* const>;
 using Kernel = Matrix (*)(const Op&, Operands);

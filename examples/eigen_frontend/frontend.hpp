@@ -14,6 +14,9 @@ using Matrix = Eigen::MatrixXd;
 using Mat =
     std::shared_ptr<const Matrix>;  // the operand: what the tape keeps, and what the executor is handed
 
+/// add, mul, scale, matmul, transpose, tanh, sum and fill, each with its rules.
+const tidu::PrimitiveSet& primitives();
+
 /// Runs graphs of this frontend's primitives.
 class Executor final : public tidu::eager::BackwardExecutor<Mat> {
  public:

@@ -124,8 +124,8 @@ class Kit {
   Snapshot snapshot(std::span<const AnyOperand> inputs) const;
   void judge_ownership(std::string_view hook, const std::string& what, const Snapshot& before,
                        std::span<const AnyOperand> inputs);
-  /// The sum of the set's `add`, for AddCall.
-  static eager::RecordedGraph sum_of(Type type);
+  /// The sum of the set's `add` (which it has), for AddCall.
+  static eager::RecordedGraph sum_of(Type type, const PrimitiveSet& set = standard_primitives());
 
   std::vector<Trial> forward;     ///< for execute_forward
   std::vector<Trial> transposed;  ///< for run_transposed_linear

@@ -274,8 +274,8 @@ void Kit::judge_ownership(std::string_view hook, const std::string& what, const 
   }
 }
 
-eager::RecordedGraph Kit::sum_of(Type type) {
-  return eager::RecordedGraph::of(plain_op<prim::add>(), std::array{type, type});
+eager::RecordedGraph Kit::sum_of(Type type, const PrimitiveSet& set) {
+  return eager::RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
 }
 
 }  // namespace tidu::check

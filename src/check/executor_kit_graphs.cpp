@@ -190,7 +190,8 @@ void Kit::add_function(const std::string& what, const Graph& graph, bool exact, 
     return;
   }
   try {
-    if (add_transposed(what, graph, exact)) functions.push_back({what, graph, exact});
+    const bool runs = add_transposed(what, graph, exact);
+    if (runs && usable(vjp(graph))) functions.push_back({what, graph, exact});
   } catch (const Error& error) {
     log.note(what + ": no derivative tested: " + error.what());
   }

@@ -86,6 +86,39 @@ void judge_held(Kit& kit, const Held& held, const char* when) {
   }
 }
 
+void judge_addition(Kit& kit, Type type, const PrimitiveSet& set) {
+  constexpr std::string_view hook = "add_operands";
+  const eager::RecordedGraph sum = Kit::sum_of(type, set);
+  const eager::AddCall call{type, &sum};
+  const Trial trial = kit.trial(str("a + b of ", type), sum.graph(), false);
+  const auto judge = [&](const char* what, AnyOperand a, const AnyOperand& b,
+                         std::span<const AnyOperand> held, const Trial& expected) {
+    const Kit::Snapshot before = kit.snapshot(held);
+    Outcome outcome = Kit::add(kit.executor, call, std::move(a), b);
+    kit.judge(ExecutorCheck::results, hook, expected, outcome);
+    kit.judge_ownership(hook, expected.what + what, before, held);
+    return outcome;
+  };
+  // Operands of their own for each call, so that one fault is not taken for another.
+  const AnyOperands shared = kit.operands(trial.inputs);
+  judge(", a held by the caller too (operand 0)", shared[0], shared[1], shared, trial);
+  AnyOperands given = kit.operands(trial.inputs);
+  Outcome first = judge(", a given away", std::move(given[0]), given[1], {&given[1], 1}, trial);
+
+  // The sum is an operand like any other, and may be given away in its turn.
+  if (first.values && first.values->size() == 1) {
+    const AnyOperand b = kit.executor.from_tensor(trial.inputs[1]);
+    const Trial second =
+        kit.trial(trial.what + ", a being a sum", sum.graph(), {trial.expected[0], trial.inputs[1]}, false);
+    const AnyOperands held{(*first.values)[0], b};
+    judge(" and held (operand 0)", (*first.values)[0], b, held, second);
+  }
+  const Trial twice =
+      kit.trial(trial.what + ", a and b being one", sum.graph(), {trial.inputs[0], trial.inputs[0]}, false);
+  const AnyOperands one = kit.operands({trial.inputs[0]});
+  judge("", one[0], one[0], one, twice);
+}
+
 void check_writes(Kit& kit, Hook hook, DType dtype) {
   const std::optional<Graph> graph = arithmetic(kit, dtype);
   if (!graph) return;
@@ -106,44 +139,21 @@ void check_results(Kit& kit) {
 }
 
 void check_addition(Kit& kit) {
-  constexpr std::string_view hook = "add_operands";
   for (const DType dtype : kit.options.dtypes) {
     if (!kit.usable(prim::add, dtype)) {
       kit.log.note(str("add_operands of ", dtype, ": left out for want of add"));
       continue;
     }
     for (const Shape& shape :
-         {Shape{}, Shape{1}, Shape{5}, Shape{3, 4}, Shape{0}, Shape{2, 0}, Shape{40, 50}}) {
-      const Type type(dtype, shape);
-      const eager::RecordedGraph sum = Kit::sum_of(type);
-      const eager::AddCall call{type, &sum};
-      const Trial trial = kit.trial(str("a + b of ", type), sum.graph(), false);
-      const auto judge = [&](const char* what, AnyOperand a, const AnyOperand& b,
-                             std::span<const AnyOperand> held, const Trial& expected) {
-        const Kit::Snapshot before = kit.snapshot(held);
-        Outcome outcome = Kit::add(kit.executor, call, std::move(a), b);
-        kit.judge(ExecutorCheck::results, hook, expected, outcome);
-        kit.judge_ownership(hook, expected.what + what, before, held);
-        return outcome;
-      };
-      // Operands of their own for each call, so that one fault is not taken for another.
-      const AnyOperands shared = kit.operands(trial.inputs);
-      judge(", a held by the caller too (operand 0)", shared[0], shared[1], shared, trial);
-      AnyOperands given = kit.operands(trial.inputs);
-      Outcome first = judge(", a given away", std::move(given[0]), given[1], {&given[1], 1}, trial);
-
-      // The sum is an operand like any other, and may be given away in its turn.
-      if (first.values && first.values->size() == 1) {
-        const AnyOperand b = kit.executor.from_tensor(trial.inputs[1]);
-        const Trial second = kit.trial(trial.what + ", a being a sum", sum.graph(),
-                                       {trial.expected[0], trial.inputs[1]}, false);
-        const AnyOperands held{(*first.values)[0], b};
-        judge(" and held (operand 0)", (*first.values)[0], b, held, second);
-      }
-      const Trial twice = kit.trial(trial.what + ", a and b being one", sum.graph(),
-                                    {trial.inputs[0], trial.inputs[0]}, false);
-      const AnyOperands one = kit.operands({trial.inputs[0]});
-      judge("", one[0], one[0], one, twice);
+         {Shape{}, Shape{1}, Shape{5}, Shape{3, 4}, Shape{0}, Shape{2, 0}, Shape{40, 50}})
+      judge_addition(kit, Type(dtype, shape), standard_primitives());
+  }
+  for (const Graph& graph : kit.options.more_graphs) {
+    const Primitive* add = graph.primitives().add();
+    for (const ValueId output : graph.outputs()) {
+      const Type type = graph.type(output);
+      if (add != nullptr && is_inexact(type.dtype()) && kit.usable(*add, type.dtype()))
+        judge_addition(kit, type, graph.primitives());
     }
   }
 }
