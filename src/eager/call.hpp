@@ -88,6 +88,8 @@ struct BackwardCall {
   Cell* duplicate(const Cell& cell) const;
   void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
                   std::size_t index) const;
+  /// Of what a node returned.
+  void check_device(const Cell& cell, const Node& node, std::size_t input) const;
   void run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
                  std::span<Cell*> outgoing);
 
@@ -162,7 +164,7 @@ struct BackwardCall {
   void explain_failure(const Error& error, const Node& node, const char* phase) const;
   void settle(const Edge& edge, bool failed);
   void accumulate();
-  void join_streams();
+  void join_streams(std::span<Cell* const> sums);
   void run_callbacks();
 };
 

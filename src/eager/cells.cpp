@@ -64,8 +64,10 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
     into->slot = 0;
   }
   host.add_operands({into->type, graph, placement}, into->operand(), from->operand());
-  if (const std::optional<Type> got = host.describe(into->operand()); got && *got != into->type) {
-    throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into->type, ", got ", *got));
+  if (knows_types) {
+    const std::optional<Type> got = host.describe(into->operand());
+    if (got && *got != into->type)
+      throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into->type, ", got ", *got));
   }
   if (options.anomaly) [[unlikely]]
     check_sum(host, *into, from->sequence);
@@ -88,10 +90,12 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
   Cell* owned[] = {cell};
   const CellGuard guard(table, owned);
   Cell** head = nullptr;
+  Placement placement = target.placement();
   if (target.is_leaf()) {
     LeafState& leaf = leaves.get(&target);
     if (!leaf.wanted) return;
     if (leaf.set == nullptr) leaf.set = set;
+    placement = leaf.node->placement();  // several nodes may stand for one leaf
     head = &leaf.cell;
   } else {
     State& state = *states.find(&target);
@@ -103,14 +107,14 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
       head = state.cells + cell->target_slot;
     }
   }
-  move_to(*cell, target.placement());
+  move_to(*cell, placement);
   owned[0] = nullptr;
   if (*head == nullptr || !folds_at_once) {
     cell->next = *head;
     *head = cell;
     ++live;
   } else {
-    fold(*head, cell, set, target.placement());
+    fold(*head, cell, set, placement);
   }
 }
 
@@ -145,12 +149,14 @@ void BackwardCall::check_type(const Cell& cell, Type expected, const Node& node,
                                        index, ", got ", *type));
     }
   }
-  if (knows_devices) {
-    const std::optional<std::uint32_t> device = host.device_of(cell.operand());
-    if (device && *device != node.device) {
-      throw Error(ErrorKind::type, str('[', node.name(), "] expected ", who, what, ' ', index, " on device ",
-                                       node.device, ", got device ", *device));
-    }
+}
+
+void BackwardCall::check_device(const Cell& cell, const Node& node, std::size_t input) const {
+  if (!knows_devices) return;
+  const std::optional<std::uint32_t> device = host.device_of(cell.operand());
+  if (device && *device != node.device) {
+    throw Error(ErrorKind::type, str('[', node.name(), "] expected the cotangent of input ", input,
+                                     " on device ", node.device, ", got device ", *device));
   }
 }
 
@@ -174,6 +180,14 @@ Type type_of_absent(const HookFrame& frame, Cell* const& cell) {
 
 void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded) {
   const OperandTable& table = frame.call.table;
+  if (cell != nullptr) {
+    const std::optional<std::uint32_t> before = frame.call.host.device_of(cell->operand());
+    const std::optional<std::uint32_t> after = frame.call.host.device_of(operand);
+    if (before && after && *before != *after) {
+      throw Error(ErrorKind::type, str("HookValue: expected a cotangent on device ", *before,
+                                       " in the place of another, got device ", *after));
+    }
+  }
   Cell* made = copy_cell(table, cell != nullptr ? cell->type : type_of_absent(frame, cell), operand);
   try {
     if (recorded != nullptr) set_recorded(*made, *recorded);

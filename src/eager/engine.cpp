@@ -280,9 +280,11 @@ void BackwardCall::run_transposed(Node& node, std::span<Cell*> incoming, std::sp
     made[i] = cell;
     outgoing[edge] = cell;
   }
-  for (std::size_t i = 0; i < num_results; ++i)
-    check_type(*made[i], made[i]->type, node, "the ", "cotangent of input",
-               node.variant->edges[made[i]->edge]);
+  for (std::size_t i = 0; i < num_results; ++i) {
+    const std::uint32_t input = node.variant->edges[made[i]->edge];
+    check_type(*made[i], made[i]->type, node, "the ", "cotangent of input", input);
+    check_device(*made[i], node, input);
+  }
   if (options.anomaly) [[unlikely]]
     look_for_anomaly(node, incoming, outgoing);
   if (creates_graph) {

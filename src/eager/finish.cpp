@@ -34,6 +34,7 @@ void BackwardCall::accumulate() {
         fold(sums[i], grown, into[i]->set, into[i]->node->placement());
       }
     }
+    join_streams(sums);
     locks.clear();
     bool same = true;
     for (std::size_t i = 0; i < into.size(); ++i) {
@@ -55,8 +56,8 @@ void BackwardCall::accumulate() {
   }
 }
 
-// The caller's streams wait for what was made on others.
-void BackwardCall::join_streams() {
+// The caller's stream waits for what was made on others.
+void BackwardCall::join_streams(std::span<Cell* const> sums) {
   const Placement here = host.current_placement();
   std::vector<Placement> waited{here};
   const auto join = [&](const Cell* cell) {
@@ -68,6 +69,7 @@ void BackwardCall::join_streams() {
   };
   for (const LeafState& leaf : leaves.list()) join(leaf.cell);
   for (const Cell* cell : captured) join(cell);
+  for (const Cell* cell : sums) join(cell);
 }
 
 void BackwardCall::run_callbacks() {
@@ -90,7 +92,7 @@ void BackwardCall::run_callbacks() {
 
 BackwardOutcome BackwardCall::finish() {
   BackwardOutcome outcome(table);
-  join_streams();
+  join_streams({});
   outcome.requested.reserve(request.requested.size());
   for (std::size_t i = 0; i < request.requested.size(); ++i) {
     const Requested& wanted = request.requested[i];
