@@ -26,43 +26,46 @@ Value emit(Value x, Value y) {
 Value t(Value x) { return emit1(plain_op<transpose>(), {x}); }
 Op scaled_by(double factor) { return Op::make(scale, {{"factor", Literal::scalar(f64, factor)}}); }
 
-constinit const Primitive add{.name = "mini.add",
-                              .arity = 2,
-                              .linearity = linearity::linear,
-                              .infer = infer,
-                              .jvp = [](JvpContext& c) -> Derivatives {
-                                if (!c.active(0) || !c.active(1))
-                                  return c.active(0) ? c.tangent(0) : c.tangent(1);
-                                return emit<add>(*c.tangent(0), *c.tangent(1));
-                              },
-                              .transpose = [](TransposeContext& c) -> Derivatives {
-                                Derivatives cotangents = Derivatives::absent(2);
-                                for (std::size_t i = 0; i < 2; ++i)
-                                  if (c.linear(i)) cotangents.set(i, c.cotangent());
-                                return cotangents;
-                              }};
+constinit const Primitive add{
+    .name = "mini.add",
+    .arity = 2,
+    .linearity = linearity::linear,
+    .infer = infer,
+    .jvp = [](JvpContext& c) -> Derivatives {
+      if (!c.active(0) || !c.active(1)) return c.active(0) ? c.tangent(0) : c.tangent(1);
+      return emit<add>(*c.tangent(0), *c.tangent(1));
+    },
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      Derivatives cotangents = Derivatives::absent(2);
+      for (std::size_t i = 0; i < 2; ++i)
+        if (c.linear(i)) cotangents.set(i, c.cotangent());
+      return cotangents;
+    },
+};
 
-// Linear or bilinear primitives need no JVP of their own, those that are neither no transpose.
-constinit const Primitive mul{.name = "mini.mul",
-                              .arity = 2,
-                              .linearity = linearity::bilinear,
-                              .infer = infer,
-                              .transpose = [](TransposeContext& c) -> Derivatives {
-                                if (c.linear(0))
-                                  return {emit<mul>(*c.cotangent(), c.operand(1)), std::nullopt};
-                                return {std::nullopt, emit<mul>(c.operand(0), *c.cotangent())};
-                              }};
+// What is bilinear, or linear in a single operand, needs no JVP of its own; what is neither, no transpose.
+constinit const Primitive mul{
+    .name = "mini.mul",
+    .arity = 2,
+    .linearity = linearity::bilinear,
+    .infer = infer,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      if (c.linear(0)) return {emit<mul>(*c.cotangent(), c.operand(1)), std::nullopt};
+      return {std::nullopt, emit<mul>(c.operand(0), *c.cotangent())};
+    },
+};
 
 // z = x y:   ct_x = ct yᵀ, ct_y = xᵀ ct
-constinit const Primitive matmul_p{.name = "mini.matmul",
-                                   .arity = 2,
-                                   .linearity = linearity::bilinear,
-                                   .infer = infer,
-                                   .transpose = [](TransposeContext& c) -> Derivatives {
-                                     if (c.linear(0))
-                                       return {emit<matmul_p>(*c.cotangent(), t(c.operand(1))), std::nullopt};
-                                     return {std::nullopt, emit<matmul_p>(t(c.operand(0)), *c.cotangent())};
-                                   }};
+constinit const Primitive matmul_p{
+    .name = "mini.matmul",
+    .arity = 2,
+    .linearity = linearity::bilinear,
+    .infer = infer,
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      if (c.linear(0)) return {emit<matmul_p>(*c.cotangent(), t(c.operand(1))), std::nullopt};
+      return {std::nullopt, emit<matmul_p>(t(c.operand(0)), *c.cotangent())};
+    },
+};
 
 constexpr AttributeSpec scale_attributes[] = {{"factor", AttributeKind::literal}};
 constinit const Primitive scale{
@@ -70,20 +73,25 @@ constinit const Primitive scale{
     .attributes = scale_attributes,
     .linearity = linearity::linear,
     .infer = infer,
-    .transpose = [](TransposeContext& c) -> Derivatives { return emit1(c.op(), {*c.cotangent()}); }};
+    .transpose = [](TransposeContext& c) -> Derivatives { return emit1(c.op(), {*c.cotangent()}); },
+};
 
 constinit const Primitive transpose{
     .name = "mini.transpose",
     .linearity = linearity::linear,
     .infer = infer,
-    .transpose = [](TransposeContext& c) -> Derivatives { return t(*c.cotangent()); }};
+    .transpose = [](TransposeContext& c) -> Derivatives { return t(*c.cotangent()); },
+};
 
 // y = tanh x:   dy = dx - y² dx
 constinit const Primitive tanh_p{
-    .name = "mini.tanh", .infer = infer, .jvp = [](JvpContext& c) -> Derivatives {
+    .name = "mini.tanh",
+    .infer = infer,
+    .jvp = [](JvpContext& c) -> Derivatives {
       const Value y = c.result(), dx = *c.tangent(0);
       return emit<add>(dx, emit1(scaled_by(-1), {emit<mul>(emit<mul>(y, y), dx)}));
-    }};
+    },
+};
 
 // sum(x, shape): the sum of x, which has the shape of `shape`.  fill(s, shape): s everywhere.
 // Each is linear in its first operand, and the other one's transpose.
@@ -96,18 +104,22 @@ template <const Primitive& P>
 Derivatives transpose_to(TransposeContext& c) {
   return {emit<P>(*c.cotangent(), c.operand(1)), std::nullopt};
 }
-constinit const Primitive sum_p{.name = "mini.sum",
-                                .arity = 2,
-                                .linearity = linearity::linear_in(0b01),
-                                .infer = infer,
-                                .jvp = jvp_of_first<sum_p>,
-                                .transpose = transpose_to<fill>};
-constinit const Primitive fill{.name = "mini.fill",
-                               .arity = 2,
-                               .linearity = linearity::linear_in(0b01),
-                               .infer = infer,
-                               .jvp = jvp_of_first<fill>,
-                               .transpose = transpose_to<sum_p>};
+constinit const Primitive sum_p{
+    .name = "mini.sum",
+    .arity = 2,
+    .linearity = linearity::linear_in(0b01),
+    .infer = infer,
+    .jvp = jvp_of_first<sum_p>,
+    .transpose = transpose_to<fill>,
+};
+constinit const Primitive fill{
+    .name = "mini.fill",
+    .arity = 2,
+    .linearity = linearity::linear_in(0b01),
+    .infer = infer,
+    .jvp = jvp_of_first<fill>,
+    .transpose = transpose_to<sum_p>,
+};
 
 }  // namespace
 
