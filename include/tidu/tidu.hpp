@@ -19,6 +19,12 @@
 #include <tidu/eager/recorded_graph.hpp>
 #include <tidu/eager/recorder.hpp>
 #include <tidu/eager/trace.hpp>
+#include <tidu/frontend/array.hpp>
+#include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/modes.hpp>
+#include <tidu/frontend/trace.hpp>
+#include <tidu/frontend/transforms.hpp>
+#include <tidu/frontend/tree.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
 #include <tidu/graph/counter.hpp>

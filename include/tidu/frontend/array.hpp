@@ -1,0 +1,302 @@
+// array.hpp - Array: a tensor that one computes with as in NumPy and differentiates as in PyTorch or JAX. It
+// is the reference frontend: everything here is done through tidu's public interfaces.
+//
+// An Array is a counted handle: copies are the same Array. It is one of three things: data; data that a tape
+// knows (it requires a gradient); or, inside trace(), a value of a graph that is being made, without data.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tidu/eager/backward.hpp"
+#include "tidu/eager/hooks.hpp"
+#include "tidu/graph/type.hpp"
+#include "tidu/graph/value.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu {
+
+class Array;
+class ArrayLike;
+
+namespace frontend_detail {
+
+struct Extra;
+
+/// What the handles to one Array share.
+struct Body {
+  std::atomic<std::uint32_t> references{1};
+  bool requires_grad = false;
+  Tensor tensor;
+  eager::Key key{};        ///< with a trace
+  eager::Trace trace{};    ///< of the invocation or leaf
+  Extra* extra = nullptr;  ///< of a leaf that requires a gradient, or of a traced Array
+};
+void destroy(Body* body) noexcept;
+[[noreturn]] void refuse_empty();
+
+}  // namespace frontend_detail
+
+/// Several axes, or all of them; negative ones count from the end. Made of an int or of a list.
+class Axes {
+ public:
+  Axes() = default;  ///< all
+  Axes(int axis) : Axes({std::int64_t{axis}}) {}
+  Axes(std::int64_t axis) : Axes({axis}) {}
+  Axes(std::initializer_list<std::int64_t> axes) : Axes(std::span(axes.begin(), axes.size())) {}
+  Axes(const std::vector<std::int64_t>& axes) : Axes(std::span<const std::int64_t>(axes)) {}
+  bool all() const { return all_; }
+  std::span<const std::int64_t> list() const { return {axes_.data(), count_}; }
+
+ private:
+  static constexpr std::size_t most = 16;
+  explicit Axes(std::span<const std::int64_t> axes);
+  bool all_ = true;
+  std::size_t count_ = 0;
+  std::array<std::int64_t, most> axes_{};
+};
+
+/// Part of an axis as Python's start:stop:step; negative positions count from the end, a negative step goes
+/// backward.
+struct Slice {
+  std::optional<std::int64_t> start{};
+  std::optional<std::int64_t> stop{};
+  std::int64_t step = 1;
+};
+
+/// A position along an axis, and the place where it stands.
+struct Index {
+  std::int64_t value;
+  Where where;
+  template <class T>
+  requires std::is_integral_v<T> Index(T position, Where place = Where::current())
+      : value(static_cast<std::int64_t>(position)), where(place) {}
+};
+
+/// What backward() takes: the options of eager::backward, of which `accumulate` is always on.
+using eager::BackwardOptions;
+using eager::HookHandle;
+
+class Array {
+ public:
+  /// Nothing: to be assigned to. Reading it throws Error (invalid_argument).
+  Array() = default;
+  /// A scalar: double is f64, float f32, bool bool, int i32, other integers i64.
+  template <class T>
+  requires std::is_arithmetic_v<T> Array(T value) : Array(Tensor::scalar(element(value))) {}
+  /// The tensor itself, whose storage is shared.
+  explicit Array(Tensor tensor);
+
+  Array(const Array& other) noexcept : body_(other.body_) {
+    if (body_ != nullptr) body_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  Array(Array&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
+  Array& operator=(Array other) noexcept {
+    std::swap(body_, other.body_);
+    return *this;
+  }
+  ~Array() {
+    if (body_ == nullptr) return;
+    if (body_->references.load(std::memory_order_acquire) == 1 ||
+        body_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      frontend_detail::destroy(body_);
+    }
+  }
+
+  // --- what it is
+
+  explicit operator bool() const { return item<bool>(); }
+  bool empty_handle() const { return body_ == nullptr; }
+  Type type() const;
+  DType dtype() const { return type().dtype(); }
+  const Shape& shape() const { return type().shape(); }
+  std::int64_t shape(std::int64_t axis) const;
+  std::size_t ndim() const { return type().rank(); }
+  std::int64_t size() const { return type().size(); }
+  /// Is it a value of a graph that is being made, without data?
+  bool is_traced() const;
+
+  // --- its elements. Of a traced Array these throw Error (invalid_argument) that says what to do.
+
+  /// The data. The storage is shared: who writes to it counts its version up, and a tape that needs what was
+  /// there before says so.
+  const Tensor& tensor(Where where = Where::current()) const;
+  /// The only element, converted to T. Throws Error (invalid_argument) when there is not exactly one.
+  template <class T = double>
+  T item(Where where = Where::current()) const {
+    const Tensor& data = one_element(where);
+    if (holds<T>(data.dtype())) return data.data<T>()[0];
+    if constexpr (std::is_same_v<T, bool>) {
+      return data.at(0) != 0.0;
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return static_cast<T>(data.at(0).real());
+    } else {
+      return T(data.at(0));
+    }
+  }
+  /// Copies `value`'s elements into this Array's storage, in place; no tape knows of it. Throws Error (type)
+  /// for another type.
+  Array& assign(const Array& value, Where where = Where::current());
+  /// A new Array with memory of its own; gradients flow through.
+  Array copy(Where where = Where::current()) const;
+
+  // --- gradients
+
+  bool requires_grad() const { return body_ != nullptr && body_->requires_grad; }
+  /// Makes a leaf whose gradient is wanted, or no longer. Throws Error (invalid_argument) for what was
+  /// computed from such leaves, for integers and for a traced Array.
+  Array& set_requires_grad(bool wanted = true, std::string name = {}, Where where = Where::current());
+  /// Was it not computed from something that requires a gradient?
+  bool is_leaf() const;
+  /// Differentiates this Array and adds the gradients to grad() of the leaves that it depends on. Without a
+  /// seed it has one element. Throws what eager::backward throws.
+  void backward(BackwardOptions options = {}, Where where = Where::current()) const;
+  void backward(const Array& seed, BackwardOptions options = {}, Where where = Where::current()) const;
+  /// What was accumulated. Throws Error (invalid_argument) unless it is a leaf that requires a gradient.
+  std::optional<Array> grad(Where where = Where::current()) const;
+  void zero_grad(Where where = Where::current()) const;
+  void set_grad(const Array& gradient, Where where = Where::current()) const;
+  /// The same data, unknown to any tape.
+  Array detach() const;
+  /// Calls `hook` with the cotangent of this Array in every later backward call that reaches it; what it
+  /// returns, if anything, goes on in its place.
+  template <class F>
+  HookHandle register_hook(F hook, Where where = Where::current()) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Array&>>) {
+      return add_hook(
+          [hook = std::move(hook)](const Array& cotangent) mutable -> std::optional<Array> {
+            hook(cotangent);
+            return std::nullopt;
+          },
+          where);
+    } else {
+      return add_hook(std::move(hook), where);
+    }
+  }
+  /// A name for messages.
+  Array& set_name(std::string name, Where where = Where::current());
+
+  // --- operators: NumPy's broadcasting, JAX's promotion of dtypes; numbers take the Array's dtype. `/` of
+  // integers is f64. Throw Error (type) that names operator, types and the place.
+
+  friend Array operator+(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator-(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator*(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator/(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator-(const ArrayLike& x);
+  friend Array operator==(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator!=(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator<(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator<=(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator>(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator>=(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator!(const ArrayLike& x);
+  friend Array operator&(const ArrayLike& x, const ArrayLike& y);
+  friend Array operator|(const ArrayLike& x, const ArrayLike& y);
+  /// x = x + y: other handles to x keep what they have. But for a leaf that requires a gradient, where
+  /// gradients are off (no_grad), this is assign(): how parameters are updated.
+  Array& operator+=(const ArrayLike& y);
+  Array& operator-=(const ArrayLike& y);
+  Array& operator*=(const ArrayLike& y);
+  Array& operator/=(const ArrayLike& y);
+
+  /// Element (or sub-array) i along the first axis.
+  Array operator[](const Index& i) const;
+  /// A part of each of the first axes.
+  Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;
+  Array to(DType dtype, Where where = Where::current()) const;
+  Array reshape(const Shape& shape, Where where = Where::current()) const;
+  /// Axes in reverse order.
+  Array T(Where where = Where::current()) const;
+  Array sum(const Axes& axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  Array mean(const Axes& axes = {}, bool keepdims = false, Where where = Where::current()) const;
+
+  /// For the frontend itself.
+  struct Adopt {};
+  Array(Adopt, frontend_detail::Body* body) noexcept : body_(body) {}
+  const frontend_detail::Body* body() const { return body_; }
+  frontend_detail::Body& required() const {
+    if (body_ == nullptr) [[unlikely]]
+      frontend_detail::refuse_empty();
+    return *body_;
+  }
+
+ private:
+  template <class T>
+  static auto element(T value) {
+    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, float>) {
+      return value;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return static_cast<double>(value);
+    } else if constexpr (std::is_same_v<T, int>) {
+      return static_cast<std::int32_t>(value);
+    } else {
+      return static_cast<std::int64_t>(value);
+    }
+  }
+  const Tensor& one_element(Where where) const;
+  HookHandle add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const;
+
+  frontend_detail::Body* body_ = nullptr;
+};
+
+/// An operand: an Array, or a number, which takes the dtype of the Array that it meets; and the place where
+/// it stands. It borrows the Array.
+class ArrayLike {
+ public:
+  ArrayLike(const Array& array, Where where = Where::current()) : array_(&array), where_(where) {}
+  template <class T>
+  requires std::is_arithmetic_v<T> ArrayLike(T number, Where where = Where::current())
+      : number_(static_cast<double>(number)),
+        dtype_(std::is_same_v<T, bool>       ? bool_
+               : std::is_floating_point_v<T> ? f64
+               : sizeof(T) <= sizeof(int)    ? i32
+                                             : i64),
+        where_(where) {}
+  const Array* array() const { return array_; }
+  double number() const { return number_; }
+  /// Of a number that meets no Array.
+  DType dtype() const { return dtype_; }
+  Where where() const { return where_; }
+
+ private:
+  const Array* array_ = nullptr;
+  double number_ = 0.0;
+  DType dtype_ = f64;
+  Where where_;
+};
+
+/// As NumPy prints it, with dtype and shape: array([[1., 2.], [3., 4.]], f64[2,2]). Long ones are cut.
+std::ostream& operator<<(std::ostream& out, const Array& array);
+std::string to_string(const Array& array);
+
+/// The dtype of an operation on operands of these dtypes, as JAX promotes: bool, i32, i64, then f16 or bf16
+/// (f32 where they meet), f32, f64, c64, c128.
+DType promote(DType a, DType b);
+
+/// The cotangents of `inputs` (leaves or results of operations) for the sum of <root, seed>; nothing for an
+/// input that no root depends on. No slot of a leaf is changed. Without seeds the roots have one element
+/// each.
+std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::span<const Array> inputs,
+                                          std::span<const Array> seeds = {}, BackwardOptions options = {},
+                                          Where where = Where::current());
+inline std::vector<std::optional<Array>> grad_of(const Array& root, std::initializer_list<Array> inputs,
+                                                 BackwardOptions options = {},
+                                                 Where where = Where::current()) {
+  return grad_of(std::span(&root, 1), std::span(inputs.begin(), inputs.size()), {}, std::move(options),
+                 where);
+}
+
+}  // namespace tidu

@@ -1,0 +1,94 @@
+// modes.hpp - what belongs to the calling thread while it computes with Arrays: whether operations are
+// recorded, who runs them, and what is watched. Each guard ends what it began; backward calls carry the
+// caller's modes to the threads that work for them.
+#pragma once
+
+#include <utility>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/eager/profile.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu {
+
+/// Are operations on this thread recorded?
+bool grad_enabled();
+
+/// Turns recording on or off.
+class GradMode {
+ public:
+  explicit GradMode(bool enabled);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// While it lives, nothing is recorded: results require no gradient.
+class NoGrad : public GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
+};
+
+/// f() without recording.
+template <class F>
+decltype(auto) no_grad(F&& f) {
+  const NoGrad guard;
+  return std::forward<F>(f)();
+}
+
+/// Every operation checks its results, and throws eager::NonFiniteError for the first that is not finite; so
+/// does backward().
+class AnomalyGuard {
+ public:
+  explicit AnomalyGuard(bool enabled = true);
+  ~AnomalyGuard();
+  AnomalyGuard(const AnomalyGuard&) = delete;
+  AnomalyGuard& operator=(const AnomalyGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Operations that have no derivative are kept on the tape too, so that explain() can name them.
+class ExplainGuard {
+ public:
+  explicit ExplainGuard(bool enabled = true);
+  ~ExplainGuard();
+  ExplainGuard(const ExplainGuard&) = delete;
+  ExplainGuard& operator=(const ExplainGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// What is run, recorded and differentiated is entered in `profile`.
+class ProfileGuard {
+ public:
+  explicit ProfileGuard(eager::Profile& profile);
+  ~ProfileGuard();
+  ProfileGuard(const ProfileGuard&) = delete;
+  ProfileGuard& operator=(const ProfileGuard&) = delete;
+
+ private:
+  eager::Profile* before_;
+};
+
+/// Runs this thread's operations by another executor (cpu() if nothing is said), which outlives the guard.
+class ExecutorGuard {
+ public:
+  explicit ExecutorGuard(const eager::BackwardExecutor<Tensor>& executor);
+  ~ExecutorGuard();
+  ExecutorGuard(const ExecutorGuard&) = delete;
+  ExecutorGuard& operator=(const ExecutorGuard&) = delete;
+
+ private:
+  const eager::BackwardExecutor<Tensor>* before_;
+};
+
+/// The executor of threads that say nothing else, from their next operation on. It outlives them.
+void set_default_executor(const eager::BackwardExecutor<Tensor>& executor);
+
+}  // namespace tidu

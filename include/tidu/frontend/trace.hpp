@@ -1,0 +1,151 @@
+// trace.hpp - a function of Arrays as a graph, and a graph as a function of Arrays.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tidu/eager/recorded_graph.hpp"
+#include "tidu/frontend/array.hpp"
+#include "tidu/frontend/tree.hpp"
+#include "tidu/graph/graph.hpp"
+
+namespace tidu {
+
+namespace frontend_detail {
+
+/// A traced function: inputs are the arguments, then what it used from outside.
+struct Traced {
+  Graph graph;
+  std::vector<Array> captured;
+};
+/// `types`: of the arguments. Throws what f throws; Error (invalid_argument) where f asks for data.
+Traced trace_flat(const FlatFunction& f, std::span<const Type> types, const std::string& name);
+/// The same graph with what was captured as constants.
+Graph closed(const Traced& traced, Where where);
+std::vector<Type> types_of(std::span<const Array> arrays);
+
+/// An Array of a type alone, which stands for an argument of trace().
+Array placeholder(Type type);
+
+template <class T>
+auto trace_argument(const T& argument) {
+  if constexpr (std::is_same_v<T, Type> || std::is_same_v<T, DType>) {
+    return placeholder(Type(argument));
+  } else {
+    return Argument<T>(argument);
+  }
+}
+
+}  // namespace frontend_detail
+
+/// The graph of f on arguments of these types: each is a Type, an Array (whose type counts, not its data) or
+/// a vector of Arrays. Inputs are called "x0", "x1", …; outputs are the Arrays that f returns. f runs once,
+/// on Arrays without data; other Arrays that it uses become constants of the graph.
+template <class F, class... Args>
+Graph trace(const F& f, const Args&... args) {
+  const auto arguments = std::tuple(frontend_detail::trace_argument(args)...);
+  using Out = std::decay_t<decltype(std::apply(f, arguments))>;
+  std::optional<Out> result;
+  const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
+  return frontend_detail::closed(
+      frontend_detail::trace_flat(frontend_detail::flat_function(f, arguments, result),
+                                  frontend_detail::types_of(flat), "traced"),
+      {});
+}
+
+/// The outputs of a graph on these Arrays, as one operation that is recorded as one node; where Arrays are
+/// being traced, the graph's operations are written out. Throws Error (invalid_argument, type) that names
+/// graph and input.
+std::vector<Array> call_graph(const Graph& graph, std::span<const Array> arguments,
+                              Where where = Where::current());
+inline std::vector<Array> call_graph(const Graph& graph, std::initializer_list<Array> arguments,
+                                     Where where = Where::current()) {
+  return call_graph(graph, std::span(arguments.begin(), arguments.size()), where);
+}
+
+namespace frontend_detail {
+
+/// A function that was traced for some types.
+struct CompiledCall {
+  eager::RecordedGraph graph;
+  std::vector<Array> captured;
+};
+std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where);
+bool any_traced(std::span<const Array> arrays);
+
+}  // namespace frontend_detail
+
+/// f, traced once for each list of argument types and then run as one graph. f must do the same whatever the
+/// elements are; what else it uses is fixed when it is traced. Copies share what was traced.
+template <class F>
+class Compiled {
+ public:
+  Compiled(F f, Where where) : f_(std::move(f)), where_(where), cache_(std::make_shared<Cache>()) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    const std::tuple<frontend_detail::Argument<Args>...> arguments(args...);
+    using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
+    const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
+    if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
+    std::vector<const void*> key;
+    for (const Array& array : flat) key.push_back(array.type().identity());
+    for (const std::size_t offset : frontend_detail::offsets(arguments))
+      key.push_back(reinterpret_cast<const void*>(offset));
+    const Entry entry = find(std::move(key), [&] {
+      std::optional<Out> result;
+      frontend_detail::Traced traced = frontend_detail::trace_flat(
+          frontend_detail::flat_function(f_, arguments, result), frontend_detail::types_of(flat), "compiled");
+      return Entry{std::make_shared<const frontend_detail::CompiledCall>(frontend_detail::CompiledCall{
+                       eager::RecordedGraph::of(traced.graph), std::move(traced.captured)}),
+                   std::make_shared<const Out>(std::move(*result))};
+    });
+    Out out = *static_cast<const Out*>(entry.shape.get());
+    frontend_detail::replace_arrays(out, frontend_detail::run_compiled(*entry.call, flat, where_));
+    return out;
+  }
+  /// How many lists of types it was traced for.
+  std::size_t num_traced() const {
+    const std::lock_guard<std::mutex> lock(cache_->mutex);
+    return cache_->entries.size();
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<const frontend_detail::CompiledCall> call;
+    std::shared_ptr<const void> shape;  ///< what f returned
+  };
+  struct Cache {
+    std::mutex mutex;
+    std::map<std::vector<const void*>, Entry> entries;
+  };
+  template <class Make>
+  Entry find(std::vector<const void*> key, const Make& make) const {
+    {
+      const std::lock_guard<std::mutex> lock(cache_->mutex);
+      const auto found = cache_->entries.find(key);
+      if (found != cache_->entries.end()) return found->second;
+    }
+    Entry made = make();
+    const std::lock_guard<std::mutex> lock(cache_->mutex);
+    return cache_->entries.emplace(std::move(key), std::move(made)).first->second;
+  }
+
+  F f_;
+  Where where_;
+  std::shared_ptr<Cache> cache_;
+};
+
+template <class F>
+Compiled<std::decay_t<F>> compile(F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), where};
+}
+
+}  // namespace tidu

@@ -1,0 +1,286 @@
+// transforms.hpp - derivatives of functions of Arrays: grad, value_and_grad, vjp, jvp, hvp, jacrev, jacfwd,
+// hessian. What they return are functions of Arrays again, so they nest to any order, and inside each other.
+//
+// grad, value_and_grad, vjp and hvp run the function once and use the tape; jvp, jacfwd, jacrev and hessian
+// trace it and transform the graph, so it must not ask for data (item(), tensor()). Arrays that a function
+// uses beside its arguments count as they are: where they require a gradient, so do the results.
+//
+// Arguments are Arrays, floating numbers, vectors of Arrays, or anything else, which is passed on.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tidu/frontend/array.hpp"
+#include "tidu/frontend/tree.hpp"
+#include "tidu/linearize/transforms.hpp"
+
+namespace tidu {
+
+namespace frontend_detail {
+
+/// A function that is no graph: what the transforms below take.
+template <class F>
+concept FunctionOfArrays = !std::is_convertible_v<F, Graph>;
+
+struct ValueAndGradients {
+  std::vector<Array> outputs;
+  std::vector<Array> gradients;
+};
+/// Gradients of the first output by the arguments at `wrt`.
+ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<Array>& arguments,
+                                      const std::vector<std::size_t>& wrt, const char* name, Where where);
+
+/// From cotangents of all outputs (those of integers are not read) to those of all arguments.
+using FlatPullback = std::function<std::vector<Array>(const std::vector<Array>&)>;
+std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
+                                                     const std::vector<Array>& arguments, Where where);
+/// Outputs and their tangents.
+std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f,
+                                                           const std::vector<Array>& arguments,
+                                                           const std::vector<Array>& tangents, Where where);
+std::vector<Array> hvp_flat(const FlatFunction& f, const std::vector<Array>& arguments,
+                            const std::vector<Array>& tangents, Where where);
+enum class Jacobian { forward, reverse, hessian };
+/// For each output, for each argument at `wrt`; of the Hessian for each argument, for each argument.
+std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std::vector<Array>& arguments,
+                                 const std::vector<std::size_t>& wrt, Where where);
+
+/// Which arguments, and whether one was meant (by an int) or a list.
+struct Argnums {
+  std::vector<int> positions;
+  bool one;
+  /// Positions in the flat list. Throws Error (invalid_argument) for an argument that there is not.
+  std::vector<std::size_t> in(const std::vector<std::size_t>& offsets, const char* name, Where where) const;
+};
+
+template <class... Ts>
+inline constexpr bool all_arrays = (std::is_same_v<Ts, Array> && ...);
+
+}  // namespace frontend_detail
+
+/// grad(f) or value_and_grad(f): call it as f.
+template <class F, bool WithValue>
+class GradientFunction {
+ public:
+  GradientFunction(F f, frontend_detail::Argnums argnums, Where where)
+      : f_(std::move(f)), argnums_(std::move(argnums)), where_(where) {}
+
+  template <class... Args>
+  std::vector<Array> gradients(
+      std::optional<std::decay_t<std::invoke_result_t<const F&, const Args&...>>>& result,
+      const std::tuple<Args...>& arguments) const {
+    const char* const name = WithValue ? "value_and_grad" : "grad";
+    auto computed = frontend_detail::value_and_gradients(
+        frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
+        argnums_.in(frontend_detail::offsets(arguments), name, where_), name, where_);
+    frontend_detail::replace_arrays(*result, computed.outputs);
+    return std::move(computed.gradients);
+  }
+
+ protected:
+  F f_;
+  frontend_detail::Argnums argnums_;
+  Where where_;
+};
+
+/// Of one argument (an int): returns an Array where all arguments are Arrays, else a vector. Of a list: a
+/// vector.
+template <class F, bool WithValue, bool One>
+class Gradient : public GradientFunction<F, WithValue> {
+ public:
+  using GradientFunction<F, WithValue>::GradientFunction;
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using frontend_detail::Argument;
+    const std::tuple<Argument<Args>...> arguments(args...);
+    std::optional<std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>> value;
+    std::vector<Array> gradients = this->gradients(value, arguments);
+    if constexpr (One && frontend_detail::all_arrays<Argument<Args>...>) {
+      if constexpr (WithValue) {
+        return std::pair(std::move(*value), std::move(gradients[0]));
+      } else {
+        return Array(std::move(gradients[0]));
+      }
+    } else {
+      if constexpr (WithValue) {
+        return std::pair(std::move(*value), std::move(gradients));
+      } else {
+        return gradients;
+      }
+    }
+  }
+};
+
+/// The function that gives the gradient of f, whose (first) result is a floating scalar, by argument
+/// `argnum`, or by several. Where nothing depends on an argument its gradient is zeros. Throws Error
+/// (invalid_argument, type) for another result or an integer argument, and what f throws.
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, false, true> grad(F&& f, int argnum = 0, Where where = Where::current()) {
+  return {std::forward<F>(f), frontend_detail::Argnums{{argnum}, true}, where};
+}
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, false, false> grad(F&& f, std::initializer_list<int> argnums,
+                                             Where where = Where::current()) {
+  return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
+}
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, false, false> grad(F&& f, const std::vector<int>& argnums,
+                                             Where where = Where::current()) {
+  return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
+}
+
+/// The same with what f returns: auto [value, gradients] = value_and_grad(f, {0, 1})(w, b, x). f may return a
+/// pair or tuple, the first Array of which is differentiated.
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, true, true> value_and_grad(F&& f, int argnum = 0, Where where = Where::current()) {
+  return {std::forward<F>(f), frontend_detail::Argnums{{argnum}, true}, where};
+}
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, std::initializer_list<int> argnums,
+                                                      Where where = Where::current()) {
+  return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
+}
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, const std::vector<int>& argnums,
+                                                      Where where = Where::current()) {
+  return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
+}
+
+/// From the cotangent of f's result (of the same structure) to those of its arguments; may be called any
+/// number of times. Of one Array argument it returns an Array, else a vector.
+template <class Out, bool One>
+class VjpPullback {
+ public:
+  explicit VjpPullback(frontend_detail::FlatPullback apply) : apply_(std::move(apply)) {}
+  auto operator()(const frontend_detail::Argument<Out>& cotangent) const {
+    std::vector<Array> result = apply_(frontend_detail::arrays_of(cotangent));
+    if constexpr (One) {
+      return Array(std::move(result[0]));
+    } else {
+      return result;
+    }
+  }
+
+ private:
+  frontend_detail::FlatPullback apply_;
+};
+
+/// auto [y, pullback] = vjp(f, x); auto ct_x = pullback(ct_y).
+template <frontend_detail::FunctionOfArrays F, class... Args>
+requires(
+    sizeof...(Args) > 0 &&
+    std::is_invocable_v<const F&, const frontend_detail::Argument<Args>&...>) auto vjp(const F& f,
+                                                                                       const Args&... args) {
+  using frontend_detail::Argument;
+  const std::tuple<Argument<Args>...> arguments(args...);
+  using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
+  std::optional<Out> result;
+  auto [outputs, pullback] = frontend_detail::vjp_flat(frontend_detail::flat_function(f, arguments, result),
+                                                       frontend_detail::arrays_of(arguments), {});
+  frontend_detail::replace_arrays(*result, outputs);
+  constexpr bool one = sizeof...(Args) == 1 && frontend_detail::all_arrays<Argument<Args>...>;
+  return std::pair<Out, VjpPullback<Out, one>>(std::move(*result),
+                                               VjpPullback<Out, one>(std::move(pullback)));
+}
+
+namespace frontend_detail {
+/// x as a tuple of arguments: a tuple is one already.
+template <class T>
+auto as_arguments(const T& x) {
+  if constexpr (is_product<T>) {
+    return x;
+  } else {
+    return std::tuple<Argument<T>>(x);
+  }
+}
+}  // namespace frontend_detail
+
+/// f's result and its tangent. x is f's one argument or a tuple of all, and `tangent` has its structure.
+template <frontend_detail::FunctionOfArrays F, class X>
+auto jvp(const F& f, const X& x, const X& tangent, Where where = Where::current()) {
+  const auto arguments = frontend_detail::as_arguments(x);
+  using Out = std::decay_t<decltype(std::apply(f, arguments))>;
+  std::optional<Out> result;
+  auto [outputs, tangents] = frontend_detail::jvp_flat(
+      frontend_detail::flat_function(f, arguments, result), frontend_detail::arrays_of(arguments),
+      frontend_detail::arrays_of(frontend_detail::as_arguments(tangent)), where);
+  Out tangent_result = *result;
+  frontend_detail::replace_arrays(*result, outputs);
+  frontend_detail::replace_arrays(tangent_result, tangents);
+  return std::pair<Out, Out>(std::move(*result), std::move(tangent_result));
+}
+
+/// The product of the Hessian of f, a scalar, at x with v: reverse over reverse. x is f's one argument or a
+/// tuple of all; v and the result have its structure.
+template <frontend_detail::FunctionOfArrays F, class X>
+frontend_detail::Argument<X> hvp(const F& f, const X& x, const X& v, Where where = Where::current()) {
+  const auto arguments = frontend_detail::as_arguments(x);
+  using Out = std::decay_t<decltype(std::apply(f, arguments))>;
+  std::optional<Out> result;
+  const std::vector<Array> products = frontend_detail::hvp_flat(
+      frontend_detail::flat_function(f, arguments, result), frontend_detail::arrays_of(arguments),
+      frontend_detail::arrays_of(frontend_detail::as_arguments(v)), where);
+  frontend_detail::Argument<X> structure(x);
+  frontend_detail::replace_arrays(structure, products);
+  return structure;
+}
+
+/// jacrev(f), jacfwd(f), hessian(f): call it as f.
+template <class F>
+class JacobianFunction {
+ public:
+  JacobianFunction(frontend_detail::Jacobian kind, F f, int argnum, Where where)
+      : kind_(kind), f_(std::move(f)), argnum_(argnum), where_(where) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using frontend_detail::Argument;
+    const std::tuple<Argument<Args>...> arguments(args...);
+    using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
+    std::optional<Out> result;
+    const frontend_detail::Argnums argnums{{argnum_}, true};
+    std::vector<Array> blocks = frontend_detail::jacobian_flat(
+        kind_, frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
+        argnums.in(frontend_detail::offsets(arguments), "jacobian", where_), where_);
+    if constexpr (std::is_same_v<Out, Array> && frontend_detail::all_arrays<Argument<Args>...>) {
+      return Array(std::move(blocks[0]));
+    } else {
+      return blocks;
+    }
+  }
+
+ private:
+  frontend_detail::Jacobian kind_;
+  F f_;
+  int argnum_;
+  Where where_;
+};
+
+/// The Jacobian of f by argument `argnum`, of shape result + argument; jacrev by one pass backward per
+/// element of the result, jacfwd by one forward per element of the argument, all passes at once. Where result
+/// and arguments are Arrays it is one, else a vector, by result and then by Array of the argument. Throws
+/// Error (invalid_argument) for complex ones.
+template <frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>> jacrev(F&& f, int argnum = 0, Where where = Where::current()) {
+  return {frontend_detail::Jacobian::reverse, std::forward<F>(f), argnum, where};
+}
+template <frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>> jacfwd(F&& f, int argnum = 0, Where where = Where::current()) {
+  return {frontend_detail::Jacobian::forward, std::forward<F>(f), argnum, where};
+}
+/// The second derivatives of f, a floating scalar, of shape argument + argument.
+template <frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>> hessian(F&& f, int argnum = 0, Where where = Where::current()) {
+  return {frontend_detail::Jacobian::hessian, std::forward<F>(f), argnum, where};
+}
+
+}  // namespace tidu

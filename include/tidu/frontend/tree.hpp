@@ -1,0 +1,91 @@
+// tree.hpp - arguments and results of functions that are transformed: Arrays, and vectors, arrays, pairs and
+// tuples of such. Whatever else is among them is passed on as it is.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tidu/frontend/array.hpp"
+
+namespace tidu::frontend_detail {
+
+template <class T>
+inline constexpr bool is_list = false;
+template <class T>
+inline constexpr bool is_list<std::vector<T>> = true;
+template <class T, std::size_t N>
+inline constexpr bool is_list<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool is_product = false;
+template <class... Ts>
+inline constexpr bool is_product<std::tuple<Ts...>> = true;
+template <class A, class B>
+inline constexpr bool is_product<std::pair<A, B>> = true;
+
+/// Calls visit(array) for every Array in the tree, in order.
+template <class Tree, class Visit>
+void visit_arrays(Tree& tree, const Visit& visit) {
+  using T = std::remove_const_t<Tree>;
+  if constexpr (std::is_same_v<T, Array>) {
+    visit(tree);
+  } else if constexpr (is_list<T>) {
+    for (auto& item : tree) visit_arrays(item, visit);
+  } else if constexpr (is_product<T>) {
+    std::apply([&](auto&... items) { (visit_arrays(items, visit), ...); }, tree);
+  }
+}
+
+template <class Tree>
+std::vector<Array> arrays_of(const Tree& tree) {
+  std::vector<Array> arrays;
+  visit_arrays(tree, [&](const Array& array) { arrays.push_back(array); });
+  return arrays;
+}
+
+/// Puts the arrays, from `next` on, in the places of those that are there.
+template <class Tree>
+void replace_arrays(Tree& tree, std::span<const Array> arrays, std::size_t& next) {
+  visit_arrays(tree, [&](Array& array) { array = arrays[next++]; });
+}
+template <class Tree>
+void replace_arrays(Tree& tree, std::span<const Array> arrays) {
+  std::size_t next = 0;
+  replace_arrays(tree, arrays, next);
+}
+
+/// What an argument is passed on as: floating numbers as Arrays.
+template <class T>
+using Argument = std::conditional_t<std::is_floating_point_v<std::decay_t<T>>, Array, std::decay_t<T>>;
+
+/// A function of a flat list of Arrays.
+using FlatFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
+
+/// How often each argument's Arrays come in the flat list: the first of argument i, and one past the last.
+template <class... Ts>
+std::vector<std::size_t> offsets(const std::tuple<Ts...>& arguments) {
+  std::vector<std::size_t> result{0};
+  std::apply([&](const auto&... items) { (result.push_back(result.back() + arrays_of(items).size()), ...); },
+             arguments);
+  return result;
+}
+
+/// f of a tuple's items, as a flat function; what it returned last is kept in `result`, its Arrays to be
+/// replaced.
+template <class F, class Arguments, class Result>
+FlatFunction flat_function(const F& f, const Arguments& arguments, std::optional<Result>& result) {
+  return [&f, &arguments, &result](const std::vector<Array>& arrays) {
+    Arguments given = arguments;
+    replace_arrays(given, arrays);
+    result.emplace(std::apply(f, std::as_const(given)));
+    return arrays_of(*result);
+  };
+}
+
+}  // namespace tidu::frontend_detail

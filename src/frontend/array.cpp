@@ -1,0 +1,291 @@
+// array.cpp - what an Array is and holds, and its gradients.
+#include "tidu/frontend/array.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "frontend/context.hpp"
+#include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/modes.hpp"
+#include "tidu/graph/pool.hpp"
+
+namespace tidu {
+
+using frontend_detail::Body;
+using frontend_detail::context;
+using frontend_detail::Context;
+using frontend_detail::Extra;
+using frontend_detail::refuse;
+
+namespace frontend_detail {
+
+void destroy(Body* body) noexcept {
+  delete body->extra;
+  body->~Body();
+  tidu::detail::pool_deallocate(body, sizeof(Body));
+}
+
+Array make_traced(std::shared_ptr<Tracer> tracer, Value value) {
+  Array array = make_array(Tensor());
+  Body& body = array.required();
+  body.extra = new Extra;
+  body.extra->tracer = std::move(tracer);
+  body.extra->value = value;
+  body.extra->type = value.type();
+  return array;
+}
+
+namespace {
+
+void require_data(const Body& body, std::string_view function, Where where) {
+  if (!is_traced(body)) return;
+  refuse(
+      ErrorKind::invalid_argument, function,
+      detail::str("expected an Array with data, got one that is being traced, which has a type (",
+                  body.extra->type,
+                  ") but no elements before the graph runs: choose between values by where() or maximum(), "
+                  "or compute with data outside of trace() and the transforms that trace"),
+      where);
+}
+
+eager::Leaf<Tensor>& require_leaf(const Body& body, std::string_view function, Where where) {
+  if (body.extra == nullptr || !body.extra->leaf) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected a leaf that requires a gradient, got an Array that ",
+                       body.requires_grad ? "was computed from some: see grad_of()"
+                                          : "requires none: see set_requires_grad()"),
+           where);
+  }
+  return *body.extra->leaf;
+}
+
+// Backward with the modes and the executor of this thread.
+eager::Gradients<Tensor> run_backward(std::span<const eager::Root<Tensor>> roots, BackwardOptions options,
+                                      std::span<const eager::Requested> requested) {
+  Context& c = context();
+  options.anomaly = options.anomaly || c.recorder.options().anomaly;
+  if (options.profile == nullptr) options.profile = c.recorder.options().profile;
+  const GradMode mode(options.create_graph);
+  return eager::backward<Tensor>(roots, c.host, options, requested, &c.recorder);
+}
+
+eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string_view function, Where where) {
+  const Body& body = array.required();
+  require_data(body, function, where);
+  if (!body.requires_grad) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected an Array that depends on a leaf which requires a gradient, got ",
+                       body.tensor.type(), " that does not",
+                       grad_enabled() ? "" : " (recording is off on this thread: no_grad)"),
+           where);
+  }
+  if (seed == nullptr && body.tensor.size() != 1) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected a seed, or an Array of one element, got ", body.tensor.type()), where);
+  }
+  eager::Root<Tensor> root;
+  root.key = body.key;
+  root.trace = body.trace;
+  if (seed != nullptr) {
+    const Body& given = seed->required();
+    require_data(given, function, where);
+    if (given.tensor.type() != body.tensor.type()) {
+      refuse(ErrorKind::type, function,
+             detail::str("expected a seed of type ", body.tensor.type(), ", got ", given.tensor.type()),
+             where);
+    }
+    root.seed = given.tensor;
+    root.recorded_seed = {given.key, given.trace, given.requires_grad, 0};
+  }
+  return root;
+}
+
+}  // namespace
+}  // namespace frontend_detail
+
+Array::Array(Tensor tensor) : Array(frontend_detail::make_array(std::move(tensor))) {}
+
+bool Array::is_traced() const { return body_ != nullptr && frontend_detail::is_traced(*body_); }
+
+Type Array::type() const {
+  const Body& body = required();
+  return frontend_detail::is_traced(body) ? body.extra->type : body.tensor.type();
+}
+
+std::int64_t Array::shape(std::int64_t axis) const {
+  return shape()[static_cast<std::size_t>(frontend_detail::normal_axis(axis, ndim(), "Array::shape", {}))];
+}
+
+const Tensor& Array::tensor(Where where) const {
+  const Body& body = required();
+  frontend_detail::require_data(body, "Array::tensor", where);
+  return body.tensor;
+}
+
+const Tensor& Array::one_element(Where where) const {
+  const Body& body = required();
+  frontend_detail::require_data(body, "Array::item", where);
+  if (body.tensor.size() != 1) {
+    refuse(ErrorKind::invalid_argument, "Array::item",
+           detail::str("expected an Array of one element, got ", body.tensor.type()), where);
+  }
+  return body.tensor;
+}
+
+Array& Array::assign(const Array& value, Where where) {
+  Body& body = required();
+  const Body& from = value.required();
+  frontend_detail::require_data(body, "Array::assign", where);
+  frontend_detail::require_data(from, "Array::assign", where);
+  if (body.tensor.type() != from.tensor.type()) {
+    refuse(ErrorKind::type, "Array::assign",
+           detail::str("expected ", body.tensor.type(), ", got ", from.tensor.type()), where);
+  }
+  if (body.requires_grad && (body.extra == nullptr || !body.extra->leaf)) {
+    refuse(ErrorKind::invalid_argument, "Array::assign",
+           "expected a leaf or an Array without a gradient, got the result of a recorded operation", where);
+  }
+  if (!body.tensor.writable()) body.tensor = body.tensor.clone();
+  std::memmove(body.tensor.mutable_bytes(), from.tensor.bytes(), from.tensor.num_bytes());
+  return *this;
+}
+
+Array& Array::set_requires_grad(bool wanted, std::string name, Where where) {
+  Body& body = required();
+  frontend_detail::require_data(body, "Array::set_requires_grad", where);
+  const bool is_a_leaf = body.extra != nullptr && body.extra->leaf;
+  if (body.requires_grad && !is_a_leaf) {
+    if (wanted) return *this;
+    refuse(ErrorKind::invalid_argument, "Array::set_requires_grad",
+           "expected a leaf, got the result of a recorded operation: detach() gives its value", where);
+  }
+  if (wanted == body.requires_grad) return *this;
+  if (!wanted) {
+    delete std::exchange(body.extra, nullptr);
+    body.trace = {};
+    body.key = {};
+    body.requires_grad = false;
+    return *this;
+  }
+  if (!is_inexact(body.tensor.dtype())) {
+    refuse(ErrorKind::invalid_argument, "Array::set_requires_grad",
+           detail::str("expected a floating or complex dtype, got ", body.tensor.type()), where);
+  }
+  auto extra = std::make_unique<Extra>();
+  extra->leaf.emplace(context().recorder.keys(), std::move(name));
+  body.key = extra->leaf->key();
+  body.trace = extra->leaf->trace().hold();
+  body.extra = extra.release();
+  body.requires_grad = true;
+  return *this;
+}
+
+bool Array::is_leaf() const {
+  const Body& body = required();
+  return !body.requires_grad || (body.extra != nullptr && body.extra->leaf);
+}
+
+void Array::backward(BackwardOptions options, Where where) const {
+  options.accumulate = true;
+  const eager::Root<Tensor> root = frontend_detail::make_root(*this, nullptr, "Array::backward", where);
+  frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
+}
+
+void Array::backward(const Array& seed, BackwardOptions options, Where where) const {
+  options.accumulate = true;
+  const eager::Root<Tensor> root = frontend_detail::make_root(*this, &seed, "Array::backward", where);
+  frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
+}
+
+std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::span<const Array> inputs,
+                                          std::span<const Array> seeds, BackwardOptions options,
+                                          Where where) {
+  if (!seeds.empty() && seeds.size() != roots.size()) {
+    refuse(ErrorKind::invalid_argument, "grad_of",
+           detail::str("expected no seeds or one for each of ", roots.size(), " roots, got ", seeds.size()),
+           where);
+  }
+  std::vector<eager::Root<Tensor>> made;
+  for (std::size_t i = 0; i < roots.size(); ++i)
+    made.push_back(
+        frontend_detail::make_root(roots[i], seeds.empty() ? nullptr : &seeds[i], "grad_of", where));
+  std::vector<eager::Requested> requested;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Body& body = inputs[i].required();
+    if (!body.requires_grad) {
+      refuse(ErrorKind::invalid_argument, "grad_of",
+             detail::str("expected inputs that require a gradient, got ", inputs[i].type(), " as input ", i),
+             where);
+    }
+    requested.emplace_back(body.key, body.trace);
+  }
+  options.accumulate = false;
+  const auto gradients = frontend_detail::run_backward(made, std::move(options), requested);
+  std::vector<std::optional<Array>> results;
+  for (const eager::Gradient<Tensor>& gradient : gradients.requested()) {
+    if (gradient.value) {
+      results.emplace_back(frontend_detail::make_array(Tensor(*gradient.value), gradient.recorded));
+    } else {
+      results.emplace_back();
+    }
+  }
+  return results;
+}
+
+std::optional<Array> Array::grad(Where where) const {
+  const eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(required(), "Array::grad", where);
+  std::optional<Tensor> gradient = leaf.gradient();
+  if (!gradient) return std::nullopt;
+  return frontend_detail::make_array(std::move(*gradient), leaf.recorded_gradient());
+}
+
+void Array::zero_grad(Where where) const {
+  frontend_detail::require_leaf(required(), "Array::zero_grad", where).clear_gradient();
+}
+
+void Array::set_grad(const Array& gradient, Where where) const {
+  eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(required(), "Array::set_grad", where);
+  const Body& from = gradient.required();
+  frontend_detail::require_data(from, "Array::set_grad", where);
+  if (from.tensor.type() != required().tensor.type()) {
+    refuse(ErrorKind::type, "Array::set_grad",
+           detail::str("expected ", required().tensor.type(), ", got ", from.tensor.type()), where);
+  }
+  leaf.set_gradient(from.tensor, {from.key, from.trace, from.requires_grad, 0});
+}
+
+Array Array::detach() const {
+  if (is_traced()) return tidu::stop_gradient(*this);
+  return Array(required().tensor);
+}
+
+HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const {
+  const Body& body = required();
+  if (!body.requires_grad) {
+    refuse(ErrorKind::invalid_argument, "Array::register_hook",
+           "expected an Array that requires a gradient, got one that does not", where);
+  }
+  return eager::on_value<Tensor>(
+      body.trace, body.key, [hook = std::move(hook)](eager::HookContext<Tensor>& frame) {
+        auto incoming = frame.incoming();
+        if (!incoming) return;
+        const Array cotangent = frontend_detail::make_array(Tensor(*incoming), incoming.recorded());
+        const std::optional<Array> replacement = hook(cotangent);
+        if (!replacement) return;
+        const Body& made = replacement->required();
+        frontend_detail::require_data(made, "hook", {});
+        incoming.replace(made.tensor, {made.key, made.trace, made.requires_grad, 0});
+      });
+}
+
+Array& Array::set_name(std::string name, Where where) {
+  const Body& body = required();
+  if (!body.trace) {
+    refuse(ErrorKind::invalid_argument, "Array::set_name",
+           "expected an Array that requires a gradient, got one that does not", where);
+  }
+  eager::set_name(body.trace, body.key, std::move(name));
+  return *this;
+}
+
+}  // namespace tidu

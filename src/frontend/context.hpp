@@ -1,0 +1,174 @@
+// context.hpp - what a thread needs to compute with Arrays: a Recorder, its modes, and a small cache from
+// (function, types) to what runs and records it. And invoke(), through which every operation goes: it finds
+// (or makes, once) the graph of the operation on these types, runs it and records it as one node; or writes
+// its operations into the graph that is being traced.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tidu/cpu/executor.hpp"
+#include "tidu/eager/recorder.hpp"
+#include "tidu/frontend/array.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/tensor/inspect.hpp"
+
+namespace tidu::frontend_detail {
+
+using HostExecutor = eager::BackwardExecutor<Tensor>;
+
+/// A graph that is being made by trace(). Arrays with data that its operations meet become inputs of their
+/// own (captures), so that one graph serves whatever they hold.
+class Tracer {
+ public:
+  Tracer(std::string name, int tracer_level)
+      : builder(std::move(name), standard_primitives()), level(tracer_level) {}
+  /// The value that stands for `array` here: its own, or that of a capture.
+  Value value_of(const Array& array);
+  GraphBuilder builder;
+  const int level;
+  bool ended = false;
+  std::vector<Array> captured;
+  std::vector<Value> captures;
+  std::unordered_map<const Body*, std::size_t> places;
+};
+
+/// What few Arrays have.
+struct Extra {
+  std::optional<eager::Leaf<Tensor>> leaf;
+  std::shared_ptr<Tracer> tracer;
+  Value value;
+  Type type;  ///< of the value, also when the trace has ended
+};
+
+/// The executor that recorders and backward calls see: the one that the thread has chosen, which carries the
+/// thread's modes to workers.
+class Host final : public TensorOperands<HostExecutor> {
+ public:
+  explicit Host(const HostExecutor* executor) : executor_(executor) {}
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override {
+    return executor_->execute_forward(call, inputs);
+  }
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override {
+    return executor_->run_transposed_linear(call, inputs);
+  }
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
+    return executor_->add_operands(call, std::move(a), b);
+  }
+  std::shared_ptr<const eager::ThreadState> thread_state() const override;
+
+  const HostExecutor* executor() const { return executor_; }
+  void set_executor(const HostExecutor* executor) { executor_ = executor; }
+
+ private:
+  const HostExecutor* executor_;
+};
+
+/// Emits what a function means on values of these types.
+class Build {
+ public:
+  template <class F>
+  Build(const F& f)
+      : body_(&f), call_([](const void* body, Emitter& emitter, std::span<const Value> operands) -> Value {
+          return (*static_cast<const F*>(body))(emitter, operands);
+        }) {}
+  Value operator()(Emitter& emitter, std::span<const Value> operands) const {
+    return call_(body_, emitter, operands);
+  }
+
+ private:
+  const void* body_;
+  Value (*call_)(const void*, Emitter&, std::span<const Value>);
+};
+
+inline constexpr std::size_t most_operands = 4;
+inline constexpr std::size_t most_words = 6;
+
+/// Which function, with which static arguments: calls of one name (a string literal, told by its address) and
+/// equal words, on equal types, are one graph. So no two functions may have one name.
+struct Call {
+  const char* name;
+  std::span<const std::int64_t> words{};
+};
+
+/// What the cache keeps for a call on some types.
+struct CacheEntry {
+  const char* name = nullptr;
+  std::size_t num_types = 0;
+  std::size_t num_words = 0;
+  std::array<const void*, most_operands> types{};
+  std::array<std::int64_t, most_words> words{};
+  std::optional<eager::RecordedGraph> graph;
+  const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
+};
+
+struct Context {
+  Context();
+  static constexpr std::size_t cache_size = 512;
+
+  Host host;
+  const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
+  eager::Recorder<Tensor> recorder;
+  bool grad_mode = true;
+  bool watches = false;  ///< anomaly or keep_blocked or profile: every operation goes to the recorder
+  /// The least key (0 for those of other recorders) that was recorded as an input; what transforms ask to
+  /// see whether a function used anything from outside.
+  std::uint64_t lowest = ~std::uint64_t{0};
+  std::vector<Tracer*> tracers;  ///< those that run, outermost first
+  std::unique_ptr<CacheEntry[]> cache;
+
+  void set_executor(const HostExecutor* executor);
+  void set_options(const eager::RecorderOptions& options);
+};
+
+extern constinit thread_local Context* current_context;
+Context& make_context();
+inline Context& context() {
+  Context* const found = current_context;
+  return found != nullptr ? *found : make_context();
+}
+
+/// An operand of invoke: `body` is null for a number.
+struct Input {
+  const Body* body;
+  const Tensor* tensor;
+  Input(const Array& array) : body(&array.required()), tensor(&body->tensor) {}
+  Input(const Body* b, const Tensor* t) : body(b), tensor(t) {}
+};
+
+/// The one way in which operations are done.
+Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where);
+
+/// Wraps a result; `trace` when it was recorded.
+Array make_array(Tensor&& tensor);
+Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded);
+Array make_traced(std::shared_ptr<Tracer> tracer, Value value);
+inline bool is_traced(const Body& body) { return body.extra != nullptr && body.extra->tracer != nullptr; }
+/// The innermost tracer among the operands, or null.
+Tracer* tracer_of(std::span<const Input> operands);
+std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);
+
+/// Runs and records a graph of any number of outputs as one node.
+std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
+                                  Where where);
+
+/// "[function] message\n  in function(f64[3], f64[4]), file:line".
+[[noreturn]] void refuse(ErrorKind kind, std::string_view function, const std::string& message, Where where);
+std::string at_place(Where where);
+[[noreturn]] void raise_located(const Error& error, std::string_view function, std::span<const Type> types,
+                                Where where);
+
+std::int64_t normal_axis(std::int64_t axis, std::size_t rank, std::string_view function, Where where);
+/// Ascending, without repetition; all axes where that is meant.
+Ints normal_axes(const Axes& axes, std::size_t rank, std::string_view function, Where where);
+
+}  // namespace tidu::frontend_detail

@@ -1,0 +1,297 @@
+// elementwise.cpp - functions of Arrays element by element. Each is one graph of conversions, broadcasts and
+// a primitive, made once per types.
+#include <cstring>
+
+#include "frontend/broadcast.hpp"
+#include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/modes.hpp"
+
+namespace tidu {
+namespace frontend_detail {
+
+Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view function) {
+  Shape shape(std::max(a.size(), b.size()));
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::int64_t m = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t n = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (m != n && m != 1 && n != 1) {
+      throw Error(
+          ErrorKind::type,
+          detail::str('[', function, "] expected shapes that broadcast together, got ", detail::list(a),
+                      " and ", detail::list(b), ": ", m, " and ", n, " differ, and neither is 1"));
+    }
+    shape[shape.size() - 1 - i] = m == 1 ? n : m;
+  }
+  return shape;
+}
+
+Value broadcast(Value x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Ints dimensions;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    dimensions.push_back(static_cast<std::int64_t>(shape.size() - x.rank() + i));
+  return ops::broadcast_in_dim(x, shape, dimensions);
+}
+
+Tensor number(DType dtype, double value) {
+  if (dtype == f64) {
+    Tensor tensor{Type(f64)};
+    std::memcpy(tensor.mutable_bytes(), &value, sizeof value);
+    return tensor;
+  }
+  if (dtype == f32) {
+    Tensor tensor{Type(f32)};
+    const auto single = static_cast<float>(value);
+    std::memcpy(tensor.mutable_bytes(), &single, sizeof single);
+    return tensor;
+  }
+  return Tensor::scalar(dtype, value);
+}
+
+DType number_dtype(const ArrayLike& number, DType dtype) {
+  if (is_floating(number.dtype())) return inexact(dtype);
+  if (is_integer(number.dtype())) return is_bool(dtype) ? number.dtype() : dtype;
+  return dtype;
+}
+
+}  // namespace frontend_detail
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  const DType low = std::min(a, b), high = std::max(a, b);
+  if (low == f16 && high == bf16) return f32;
+  if (is_complex(high) && real_dtype(high) < real_dtype(low) && is_inexact(low)) return c128;
+  return high;
+}
+
+namespace {
+
+using frontend_detail::broadcast;
+using frontend_detail::broadcast_shapes;
+using frontend_detail::convert;
+using frontend_detail::dtype_of;
+using frontend_detail::inexact;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+using frontend_detail::Operand;
+
+using Unary = Value (*)(Value, Where);
+using Binary = Value (*)(Value, Value, Where);
+enum class Takes { numbers, inexact, bools };
+
+template <Unary F>
+Array unary(const char* name, const Array& x, Where where, bool needs_inexact = true) {
+  const Input operands[] = {x};
+  return invoke(
+      {name}, operands,
+      [needs_inexact](Emitter&, std::span<const Value> v) {
+        return F(needs_inexact ? convert(v[0], inexact(v[0].dtype())) : v[0], Where{});
+      },
+      where);
+}
+
+template <Binary F>
+Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes takes = Takes::numbers) {
+  const auto build = [name, takes](Emitter&, std::span<const Value> v) {
+    DType common = promote(v[0].dtype(), v[1].dtype());
+    if (takes == Takes::inexact) common = inexact(common);
+    const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), name);
+    return F(broadcast(convert(v[0], common), shape), broadcast(convert(v[1], common), shape), Where{});
+  };
+  if (x.array() != nullptr && y.array() != nullptr) [[likely]] {
+    const Input operands[] = {*x.array(), *y.array()};
+    return invoke({name}, operands, build, x.where());
+  }
+  const Operand left(x, dtype_of(y)), right(y, dtype_of(x));
+  const Input operands[] = {left.input(), right.input()};
+  return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
+}
+
+// x OP= y: in place for a parameter where nothing is recorded, else a new Array.
+Array& update(Array& x, Array&& result, Where where) {
+  if (x.requires_grad() && x.is_leaf() && !grad_enabled()) return x.assign(result, where);
+  return x = std::move(result);
+}
+
+}  // namespace
+
+Array operator+(const ArrayLike& x, const ArrayLike& y) { return binary<ops::add>("add", x, y); }
+Array operator-(const ArrayLike& x, const ArrayLike& y) { return binary<ops::sub>("subtract", x, y); }
+Array operator*(const ArrayLike& x, const ArrayLike& y) { return binary<ops::mul>("multiply", x, y); }
+Array operator/(const ArrayLike& x, const ArrayLike& y) {
+  return binary<ops::div>("divide", x, y, Takes::inexact);
+}
+Array operator-(const ArrayLike& x) { return unary<ops::neg>("negative", *x.array(), x.where(), false); }
+Array operator==(const ArrayLike& x, const ArrayLike& y) { return binary<ops::eq>("equal", x, y); }
+Array operator!=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::ne>("not_equal", x, y); }
+Array operator<(const ArrayLike& x, const ArrayLike& y) { return binary<ops::lt>("less", x, y); }
+Array operator<=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::le>("less_equal", x, y); }
+Array operator>(const ArrayLike& x, const ArrayLike& y) { return binary<ops::gt>("greater", x, y); }
+Array operator>=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::ge>("greater_equal", x, y); }
+Array operator!(const ArrayLike& x) { return logical_not(*x.array(), x.where()); }
+Array operator&(const ArrayLike& x, const ArrayLike& y) { return logical_and(x, y); }
+Array operator|(const ArrayLike& x, const ArrayLike& y) { return logical_or(x, y); }
+
+Array& Array::operator+=(const ArrayLike& y) {
+  return update(*this, binary<ops::add>("add", ArrayLike(*this, y.where()), y), y.where());
+}
+Array& Array::operator-=(const ArrayLike& y) {
+  return update(*this, binary<ops::sub>("subtract", ArrayLike(*this, y.where()), y), y.where());
+}
+Array& Array::operator*=(const ArrayLike& y) {
+  return update(*this, binary<ops::mul>("multiply", ArrayLike(*this, y.where()), y), y.where());
+}
+Array& Array::operator/=(const ArrayLike& y) {
+  return update(*this, binary<ops::div>("divide", ArrayLike(*this, y.where()), y, Takes::inexact), y.where());
+}
+
+Array exp(const Array& x, Where where) { return unary<ops::exp>("exp", x, where); }
+Array exp2(const Array& x, Where where) { return unary<ops::exp2>("exp2", x, where); }
+Array expm1(const Array& x, Where where) { return unary<ops::expm1>("expm1", x, where); }
+Array log(const Array& x, Where where) { return unary<ops::log>("log", x, where); }
+Array log1p(const Array& x, Where where) { return unary<ops::log1p>("log1p", x, where); }
+Array sqrt(const Array& x, Where where) { return unary<ops::sqrt>("sqrt", x, where); }
+Array rsqrt(const Array& x, Where where) { return unary<ops::rsqrt>("rsqrt", x, where); }
+Array cbrt(const Array& x, Where where) { return unary<ops::cbrt>("cbrt", x, where); }
+Array sin(const Array& x, Where where) { return unary<ops::sin>("sin", x, where); }
+Array cos(const Array& x, Where where) { return unary<ops::cos>("cos", x, where); }
+Array tan(const Array& x, Where where) { return unary<ops::tan>("tan", x, where); }
+Array asin(const Array& x, Where where) { return unary<ops::asin>("asin", x, where); }
+Array acos(const Array& x, Where where) { return unary<ops::acos>("acos", x, where); }
+Array atan(const Array& x, Where where) { return unary<ops::atan>("atan", x, where); }
+Array sinh(const Array& x, Where where) { return unary<ops::sinh>("sinh", x, where); }
+Array cosh(const Array& x, Where where) { return unary<ops::cosh>("cosh", x, where); }
+Array tanh(const Array& x, Where where) { return unary<ops::tanh>("tanh", x, where); }
+Array asinh(const Array& x, Where where) { return unary<ops::asinh>("asinh", x, where); }
+Array acosh(const Array& x, Where where) { return unary<ops::acosh>("acosh", x, where); }
+Array atanh(const Array& x, Where where) { return unary<ops::atanh>("atanh", x, where); }
+Array logistic(const Array& x, Where where) { return unary<ops::logistic>("logistic", x, where); }
+Array erf(const Array& x, Where where) { return unary<ops::erf>("erf", x, where); }
+Array erfc(const Array& x, Where where) { return unary<ops::erfc>("erfc", x, where); }
+Array erf_inv(const Array& x, Where where) { return unary<ops::erf_inv>("erf_inv", x, where); }
+Array lgamma(const Array& x, Where where) { return unary<ops::lgamma>("lgamma", x, where); }
+Array digamma(const Array& x, Where where) { return unary<ops::digamma>("digamma", x, where); }
+Array reciprocal(const Array& x, Where where) { return unary<ops::reciprocal>("reciprocal", x, where); }
+Array floor(const Array& x, Where where) { return unary<ops::floor>("floor", x, where); }
+Array ceil(const Array& x, Where where) { return unary<ops::ceil>("ceil", x, where); }
+Array isfinite(const Array& x, Where where) { return unary<ops::is_finite>("isfinite", x, where); }
+Array square(const Array& x, Where where) { return unary<ops::square>("square", x, where, false); }
+Array abs(const Array& x, Where where) { return unary<ops::abs>("abs", x, where, false); }
+Array sign(const Array& x, Where where) { return unary<ops::sign>("sign", x, where, false); }
+Array stop_gradient(const Array& x, Where where) {
+  return unary<ops::stop_gradient>("stop_gradient", x, where, false);
+}
+
+Array round(const Array& x, Where where) {
+  const Input operands[] = {x};
+  return invoke(
+      {"round"}, operands,
+      [](Emitter&, std::span<const Value> v) { return ops::round(convert(v[0], inexact(v[0].dtype()))); },
+      where);
+}
+
+Array real(const Array& x, Where where) {
+  return is_complex(x.dtype()) ? unary<ops::real>("real", x, where) : x;
+}
+Array imag(const Array& x, Where where) {
+  return is_complex(x.dtype()) ? unary<ops::imag>("imag", x, where) : zeros_like(x, where);
+}
+Array conj(const Array& x, Where where) {
+  return is_complex(x.dtype()) ? unary<ops::conj>("conj", x, where) : x;
+}
+
+Array relu(const Array& x, Where where) {
+  const Input operands[] = {x};
+  return invoke(
+      {"relu"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const Value zero = ops::full_like(v[0], 0.0);
+        return ops::select_n(ops::gt(v[0], zero), zero, v[0]);
+      },
+      where);
+}
+
+Array softplus(const Array& x, Where where) {
+  const Input operands[] = {x};
+  return invoke(
+      {"softplus"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const Value y = convert(v[0], inexact(v[0].dtype()));
+        const Value zero = ops::full_like(y, 0.0);
+        return ops::max(y, zero) + ops::log1p(ops::exp(ops::neg(ops::abs(y))));
+      },
+      where);
+}
+
+Array integer_pow(const Array& x, std::int64_t y, Where where) {
+  const Input operands[] = {x};
+  const std::int64_t words[] = {y};
+  return invoke(
+      {"integer_pow", words}, operands,
+      [y](Emitter&, std::span<const Value> v) {
+        return ops::integer_pow(y < 0 ? convert(v[0], inexact(v[0].dtype())) : v[0], y);
+      },
+      where);
+}
+
+Array pow(const ArrayLike& x, const ArrayLike& y) {
+  // A small integer exponent: right for a negative base too, and cheaper.
+  if (x.array() != nullptr && y.array() == nullptr && y.number() >= -64 && y.number() <= 64 &&
+      y.number() == static_cast<double>(static_cast<int>(y.number())) &&
+      (is_integer(y.dtype()) || is_inexact(x.array()->dtype())))
+    return integer_pow(*x.array(), static_cast<std::int64_t>(y.number()), x.where());
+  return binary<ops::pow>("pow", x, y, Takes::inexact);
+}
+Array maximum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::max>("maximum", x, y); }
+Array minimum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::min>("minimum", x, y); }
+Array atan2(const ArrayLike& y, const ArrayLike& x) {
+  return binary<ops::atan2>("atan2", y, x, Takes::inexact);
+}
+Array rem(const ArrayLike& x, const ArrayLike& y) { return binary<ops::rem>("rem", x, y); }
+Array logical_and(const ArrayLike& x, const ArrayLike& y) {
+  return binary<ops::logical_and>("logical_and", x, y);
+}
+Array logical_or(const ArrayLike& x, const ArrayLike& y) {
+  return binary<ops::logical_or>("logical_or", x, y);
+}
+Array logical_xor(const ArrayLike& x, const ArrayLike& y) {
+  return binary<ops::logical_xor>("logical_xor", x, y);
+}
+Array logical_not(const Array& x, Where where) {
+  return unary<ops::logical_not>("logical_not", x, where, false);
+}
+
+Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
+  const Operand left(x, dtype_of(y)), right(y, dtype_of(x));
+  const Input operands[] = {condition, left.input(), right.input()};
+  return invoke(
+      {"where"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[1].dtype(), v[2].dtype());
+        const Shape shape =
+            broadcast_shapes(v[0].shape(), broadcast_shapes(v[1].shape(), v[2].shape(), "where"), "where");
+        const Value which = v[0].dtype() == bool_ ? v[0] : ops::ne(v[0], ops::full_like(v[0], 0.0));
+        return ops::select_n(broadcast(which, shape), broadcast(convert(v[2], common), shape),
+                             broadcast(convert(v[1], common), shape));
+      },
+      x.array() != nullptr ? x.where() : y.where());
+}
+
+Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi) {
+  const Operand low(lo, x.dtype()), high(hi, x.dtype());
+  const Input operands[] = {low.input(), x, high.input()};
+  return invoke(
+      {"clip"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const DType common = promote(promote(v[0].dtype(), v[1].dtype()), v[2].dtype());
+        const Shape shape =
+            broadcast_shapes(v[1].shape(), broadcast_shapes(v[0].shape(), v[2].shape(), "clip"), "clip");
+        const auto bound = [&](Value b) {
+          return b.rank() == 0 ? convert(b, common) : broadcast(convert(b, common), shape);
+        };
+        return ops::clamp(bound(v[0]), broadcast(convert(v[1], common), shape), bound(v[2]));
+      },
+      lo.where());
+}
+
+}  // namespace tidu

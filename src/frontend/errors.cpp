@@ -1,0 +1,66 @@
+// errors.cpp - how the frontend refuses: by messages that name the function, the types and the user's place;
+// and the axes that it refuses.
+#include <algorithm>
+
+#include "frontend/context.hpp"
+
+namespace tidu {
+
+Axes::Axes(std::span<const std::int64_t> axes) : all_(false), count_(axes.size()) {
+  if (count_ > most) {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("[Axes] expected at most ", most, " axes, got ", count_));
+  }
+  std::copy(axes.begin(), axes.end(), axes_.begin());
+}
+
+namespace frontend_detail {
+
+std::string at_place(Where where) {
+  return where.file != nullptr ? detail::str(", ", where.file, ':', where.line) : std::string();
+}
+
+void refuse(ErrorKind kind, std::string_view function, const std::string& message, Where where) {
+  throw Error(kind, detail::str('[', function, "] ", message, "\n  in ", function, at_place(where)));
+}
+
+void raise_located(const Error& error, std::string_view function, std::span<const Type> types, Where where) {
+  std::string operands;
+  for (const Type& type : types) operands += detail::str(operands.empty() ? "" : ", ", type);
+  const std::shared_ptr<Error> located =
+      error.with_message(detail::str(error.what(), "\n  in ", function, '(', operands, ')', at_place(where)));
+  located->raise();
+  __builtin_unreachable();  // raise() throws, which g++ 12 does not see through the pointer
+}
+
+void refuse_empty() {
+  throw Error(ErrorKind::invalid_argument,
+              "[Array] expected an Array with a value, got a default-constructed or moved-from one");
+}
+
+std::int64_t normal_axis(std::int64_t axis, std::size_t rank, std::string_view function, Where where) {
+  const auto ndim = static_cast<std::int64_t>(rank);
+  if (axis < -ndim || axis >= ndim) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected an axis of an Array with ", ndim, " dimensions, got ", axis), where);
+  }
+  return axis < 0 ? axis + ndim : axis;
+}
+
+Ints normal_axes(const Axes& axes, std::size_t rank, std::string_view function, Where where) {
+  Ints normal;
+  if (axes.all()) {
+    for (std::size_t i = 0; i < rank; ++i) normal.push_back(static_cast<std::int64_t>(i));
+    return normal;
+  }
+  for (const std::int64_t axis : axes.list()) normal.push_back(normal_axis(axis, rank, function, where));
+  std::sort(normal.begin(), normal.end());
+  if (std::adjacent_find(normal.begin(), normal.end()) != normal.end()) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected different axes, got ", detail::list(axes.list())), where);
+  }
+  return normal;
+}
+
+}  // namespace frontend_detail
+}  // namespace tidu

@@ -1,0 +1,281 @@
+// invoke.cpp - running and recording one operation. The common case, an operation that the cache knows on up
+// to four operands, allocates what it makes (a tensor, a node, an Array) and nothing else.
+#include <algorithm>
+#include <chrono>
+
+#include "frontend/context.hpp"
+#include "tidu/eager/profile.hpp"
+#include "tidu/graph/pool.hpp"
+#include "tidu/primitives/elementwise.hpp"
+
+namespace tidu::frontend_detail {
+namespace {
+
+using eager::detail::RecordInput;
+
+Body* make_body() { return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body; }
+
+std::size_t home(const Call& call, std::span<const Input> operands) {
+  auto mixed = reinterpret_cast<std::uintptr_t>(call.name);
+  for (const Input& operand : operands)
+    mixed = mixed * 0x9e3779b97f4a7c15ULL +
+            (reinterpret_cast<std::uintptr_t>(operand.tensor->type().identity()) >> 4);
+  for (const std::int64_t word : call.words)
+    mixed = (mixed ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15ULL;
+  mixed *= 0x9e3779b97f4a7c15ULL;
+  return (mixed >> 40) & (Context::cache_size - 1);
+}
+
+bool same(const CacheEntry& entry, const Call& call, std::span<const Input> operands) {
+  if (entry.name != call.name || entry.num_types != operands.size() || entry.num_words != call.words.size())
+    return false;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (entry.types[i] != operands[i].tensor->type().identity()) return false;
+  for (std::size_t i = 0; i < call.words.size(); ++i)
+    if (entry.words[i] != call.words[i]) return false;
+  return true;
+}
+
+std::vector<Type> types_of(std::span<const Input> operands) {
+  std::vector<Type> types;
+  for (const Input& operand : operands) types.push_back(operand.tensor->type());
+  return types;
+}
+
+eager::RecordedGraph make_graph(const Call& call, std::span<const Input> operands, const Build& build) {
+  GraphBuilder::Options options;
+  options.record_where = false;
+  GraphBuilder builder(std::string(call.name), standard_primitives(), options);
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    values.push_back(builder.input(detail::str("x", i), operands[i].tensor->type()));
+  const Value result = build(builder, values);
+  return eager::RecordedGraph::of(builder.build({result}));
+}
+
+void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
+          const Build& build) {
+  eager::RecordedGraph graph = make_graph(call, operands, build);
+  const Executable* executable = nullptr;
+  if (c.cpu != nullptr) {
+    executable = &graph.slot().get<Executable>(c.cpu->id(), [&] { return c.cpu->compile(graph.graph()); });
+  }
+  entry.name = call.name;
+  entry.num_types = operands.size();
+  entry.num_words = call.words.size();
+  for (std::size_t i = 0; i < operands.size(); ++i) entry.types[i] = operands[i].tensor->type().identity();
+  std::copy(call.words.begin(), call.words.end(), entry.words.begin());
+  entry.graph = std::move(graph);
+  entry.executable = executable;
+}
+
+void run(const Context& c, const CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out) {
+  if (entry.executable != nullptr) [[likely]] {
+    entry.executable->run_into(inputs, std::span(&out, 1));
+    return;
+  }
+  const eager::GraphCall call{entry.graph->graph(), entry.graph->slot()};
+  out = std::move(c.host.execute_forward(call, inputs).value()[0]);
+}
+
+// The same, entered in the profile.
+void run_profiled(Context& c, const CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out,
+                  std::string_view name, Where where) {
+  eager::Profile& profile = *c.recorder.options().profile;
+  eager::ProfileEvent event;
+  event.begin = profile.now();
+  run(c, entry, inputs, out);
+  event.end = profile.now();
+  event.phase = eager::ProfilePhase::execute;
+  event.name = name;
+  if (where.file != nullptr) event.where = detail::str(where.file, ':', where.line);
+  event.bytes = out.num_bytes();
+  profile.add(std::move(event));
+}
+
+// Records the invocation that gave `out`, and makes the Array.
+Array record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Tensor&& out,
+             Where where) {
+  eager::detail::ShortArray<RecordInput, most_operands> inputs(operands.size());
+  const std::uint64_t own = c.recorder.keys().source();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Body* body = operands[i].body;
+    if (body == nullptr) {
+      inputs[i] = {{}, nullptr, false, operands[i].tensor};
+      continue;
+    }
+    inputs[i] = {body->key, body->trace.node(), body->requires_grad, operands[i].tensor};
+    if (body->requires_grad) c.lowest = std::min(c.lowest, body->key.source == own ? body->key.counter : 0);
+  }
+  Array array = make_array(std::move(out));
+  Body& body = array.required();
+  const void* outputs[1] = {&body.tensor};
+  bool active = false;
+  eager::detail::Node* node =
+      c.recorder.core().record({graph.shared(), inputs.span(), outputs, {}, {}, where}, &active);
+  if (node != nullptr) {
+    body.trace = eager::Trace::adopt(eager::detail::count_of(node));
+    body.key = eager::detail::first_key(body.trace.node());
+    body.requires_grad = active;
+  }
+  return array;
+}
+
+Array emit_traced(Tracer& tracer, std::span<const Input> operands, const Build& build, const Call& call,
+                  Where where) {
+  // Operations keep the user's place: what the function emits has none of its own.
+  class Placed final : public Emitter {
+   public:
+    Placed(GraphBuilder& builder, Where place) : builder_(builder), place_(place) {}
+    Type type_of(ValueId id) const override { return builder_.type_of(id); }
+    Values emit(const Op& op, std::span<const Value> values, Where) override {
+      return move(builder_.emit(op, back(values), place_));
+    }
+    Value emit_one(const Op& op, std::span<const Value> values, Where) override {
+      return {this, builder_.emit_one(op, back(values), place_).id()};
+    }
+    const PrimitiveSet& primitives() const override { return builder_.primitives(); }
+
+   private:
+    std::span<const Value> back(std::span<const Value> values) {
+      buffer_.clear();
+      for (const Value& value : values) buffer_.emplace_back(&builder_, value.id());
+      return buffer_;
+    }
+    Values move(Values values) {
+      for (Value& value : values) value = Value(this, value.id());
+      return values;
+    }
+    GraphBuilder& builder_;
+    Where place_;
+    std::vector<Value> buffer_;
+  };
+  Placed emitter(tracer.builder, where);
+  std::vector<Value> values;
+  std::vector<Type> types;
+  for (const Input& operand : operands) {
+    Value value;
+    if (operand.body == nullptr) {
+      value = ops::full(tracer.builder, operand.tensor->type(), operand.tensor->to_literal(), where);
+    } else {
+      Body* const body = const_cast<Body*>(operand.body);
+      body->references.fetch_add(1, std::memory_order_relaxed);
+      value = tracer.value_of(Array(Array::Adopt{}, body));
+    }
+    types.push_back(value.type());
+    values.emplace_back(&emitter, value.id());
+  }
+  try {
+    const Value result = build(emitter, values);
+    return make_traced(shared_tracer(operands, &tracer), Value(&tracer.builder, result.id()));
+  } catch (const Error& error) {
+    raise_located(error, call.name, types, where);
+  }
+}
+
+}  // namespace
+
+Tracer* tracer_of(std::span<const Input> operands) {
+  Tracer* found = nullptr;
+  for (const Input& operand : operands) {
+    if (operand.body == nullptr || !is_traced(*operand.body)) continue;
+    Tracer* const tracer = operand.body->extra->tracer.get();
+    if (found == nullptr || tracer->level > found->level) found = tracer;
+  }
+  return found;
+}
+
+std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer) {
+  for (const Input& operand : operands)
+    if (operand.body != nullptr && is_traced(*operand.body) && operand.body->extra->tracer.get() == tracer)
+      return operand.body->extra->tracer;
+  return nullptr;
+}
+
+Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
+  Context& c = context();
+  bool grad = c.watches;
+  bool traced = false;
+  for (const Input& operand : operands) {
+    if (operand.body == nullptr) continue;
+    grad |= operand.body->requires_grad;
+    traced |= operand.body->extra != nullptr;
+  }
+  if (traced) [[unlikely]] {
+    if (Tracer* const tracer = tracer_of(operands); tracer != nullptr)
+      return emit_traced(*tracer, operands, build, call, where);
+  }
+  CacheEntry uncached;
+  CacheEntry* entry = &uncached;
+  const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
+  if (cacheable) [[likely]]
+    entry = &c.cache[home(call, operands)];
+  Tensor out;
+  try {
+    if (cacheable) [[likely]] {
+      if (!same(*entry, call, operands)) fill(*entry, c, call, operands, build);
+    } else {
+      uncached.graph = make_graph(call, operands, build);
+      if (c.cpu != nullptr) {
+        uncached.executable = &uncached.graph->slot().get<Executable>(
+            c.cpu->id(), [&] { return c.cpu->compile(uncached.graph->graph()); });
+      }
+    }
+    eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
+    if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {
+      run_profiled(c, *entry, inputs.span(), out, call.name, where);
+    } else {
+      run(c, *entry, inputs.span(), out);
+    }
+  } catch (const Error& error) {
+    raise_located(error, call.name, types_of(operands), where);
+  }
+  if (grad && c.grad_mode) return record(c, *entry->graph, operands, std::move(out), where);
+  return make_array(std::move(out));
+}
+
+Array make_array(Tensor&& tensor) {
+  Body* body = make_body();
+  body->tensor = std::move(tensor);
+  return {Array::Adopt{}, body};
+}
+
+Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded) {
+  Array array = make_array(std::move(tensor));
+  Body& body = array.required();
+  body.key = recorded.key;
+  body.trace = recorded.trace;
+  body.requires_grad = recorded.requires_grad;
+  return array;
+}
+
+std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
+                                  Where where) {
+  Context& c = context();
+  std::vector<const Tensor*> tensors;
+  std::vector<eager::EagerInput<Tensor>> recorded;
+  bool grad = false;
+  const std::uint64_t own = c.recorder.keys().source();
+  for (const Array& input : inputs) {
+    const Body& body = input.required();
+    tensors.push_back(&body.tensor);
+    recorded.emplace_back(body.key, body.trace, body.requires_grad, &body.tensor);
+    grad = grad || body.requires_grad;
+    if (body.requires_grad && c.grad_mode)
+      c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
+  }
+  eager::Operands<Tensor> results = c.host.execute_forward({graph.graph(), graph.slot()}, tensors).value();
+  std::vector<Array> arrays;
+  if ((grad || c.watches) && c.grad_mode) {
+    const eager::EagerOutputs outputs = c.recorder.record_graph(
+        graph, recorded, std::span<const Tensor>(results.begin(), results.size()), {}, where);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      arrays.push_back(make_array(std::move(results[i]), outputs[i]));
+  } else {
+    for (Tensor& result : results) arrays.push_back(make_array(std::move(result)));
+  }
+  return arrays;
+}
+
+}  // namespace tidu::frontend_detail

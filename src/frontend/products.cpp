@@ -1,0 +1,84 @@
+// products.cpp - products of Arrays: all of them dot_general, in NumPy's clothes.
+#include <algorithm>
+
+#include "frontend/broadcast.hpp"
+#include "tidu/frontend/functions.hpp"
+
+namespace tidu {
+namespace {
+
+using frontend_detail::broadcast;
+using frontend_detail::broadcast_shapes;
+using frontend_detail::convert;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+
+[[noreturn]] void refuse_types(const char* name, Value x, Value y, const std::string& expected) {
+  throw Error(ErrorKind::type,
+              detail::str('[', name, "] expected ", expected, ", got ", x.type(), " and ", y.type()));
+}
+
+Ints last(Value x, std::int64_t from_end) { return {static_cast<std::int64_t>(x.rank()) - from_end}; }
+
+Value matmul_of(Value x, Value y) {
+  if (x.rank() == 0 || y.rank() == 0)
+    refuse_types("matmul", x, y, "operands with at least one dimension (multiply by a scalar with *)");
+  const std::int64_t inner = y.rank() == 1 ? 1 : 2;
+  if (x.shape().back() != y.shape()[y.rank() - static_cast<std::size_t>(inner)])
+    refuse_types("matmul", x, y, "the last extent of the first to be the inner extent of the second");
+  // Without leading axes on the second operand those of the first are free ones.
+  if (y.rank() <= 2) return ops::dot_general(x, y, {last(x, 1), last(y, inner), {}, {}});
+  const auto leading = [](const Shape& shape, std::size_t matrix) {
+    return Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(std::min(shape.size(), matrix)));
+  };
+  const std::size_t matrix = x.rank() == 1 ? 1 : 2;
+  const Shape batch = broadcast_shapes(leading(x.shape(), matrix), leading(y.shape(), 2), "matmul");
+  const auto with_batch = [&](Value v, std::size_t rest) {
+    Shape shape = batch;
+    shape.insert(shape.end(), v.shape().end() - static_cast<std::ptrdiff_t>(rest), v.shape().end());
+    return broadcast(v, shape);
+  };
+  const Value a = with_batch(x, matrix), b = with_batch(y, 2);
+  Ints axes;
+  for (std::size_t i = 0; i < batch.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  return ops::dot_general(a, b, {last(a, 1), last(b, 2), axes, axes});
+}
+
+template <class F>
+Array product(const char* name, const Array& x, const Array& y, Where where, const F& body) {
+  const Input operands[] = {x, y};
+  return invoke(
+      {name}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[1].dtype());
+        return body(convert(v[0], common), convert(v[1], common));
+      },
+      where);
+}
+
+}  // namespace
+
+Array matmul(const Array& x, const Array& y, Where where) {
+  return product("matmul", x, y, where, matmul_of);
+}
+
+Array dot(const Array& x, const Array& y, Where where) {
+  return product("dot", x, y, where, [](Value a, Value b) {
+    if (a.rank() == 0 || b.rank() == 0) {
+      const Shape& shape = a.rank() == 0 ? b.shape() : a.shape();
+      return broadcast(a, shape) * broadcast(b, shape);
+    }
+    const std::int64_t inner = b.rank() == 1 ? 1 : 2;
+    if (a.shape().back() != b.shape()[b.rank() - static_cast<std::size_t>(inner)])
+      refuse_types("dot", a, b, "the last extent of the first to be the inner extent of the second");
+    return ops::dot_general(a, b, {last(a, 1), last(b, inner), {}, {}});
+  });
+}
+
+Array outer(const Array& x, const Array& y, Where where) {
+  return product("outer", x, y, where, [](Value a, Value b) {
+    return ops::dot_general(ops::reshape(a, {a.type().size()}), ops::reshape(b, {b.type().size()}), {});
+  });
+}
+
+}  // namespace tidu

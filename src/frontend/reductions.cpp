@@ -1,0 +1,183 @@
+// reductions.cpp - functions of Arrays that reduce axes, and those that are made of reductions.
+#include "frontend/broadcast.hpp"
+#include "tidu/frontend/functions.hpp"
+
+namespace tidu {
+namespace {
+
+using frontend_detail::broadcast;
+using frontend_detail::convert;
+using frontend_detail::inexact;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+using frontend_detail::normal_axis;
+using frontend_detail::refuse;
+
+// The axes as bits.
+std::int64_t mask_of(const Axes& axes, std::size_t rank, const char* name, Where where) {
+  if (axes.all()) return static_cast<std::int64_t>((std::uint64_t{1} << rank) - 1);
+  std::int64_t mask = 0;
+  for (const std::int64_t axis : axes.list()) {
+    const std::int64_t bit = std::int64_t{1} << normal_axis(axis, rank, name, where);
+    if ((mask & bit) != 0) {
+      refuse(ErrorKind::invalid_argument, name,
+             detail::str("expected different axes, got ", detail::list(axes.list())), where);
+    }
+    mask |= bit;
+  }
+  return mask;
+}
+
+Ints axes_of(std::int64_t mask) {
+  Ints axes;
+  for (std::int64_t axis = 0; mask >> axis != 0; ++axis)
+    if ((mask >> axis & 1) != 0) axes.push_back(axis);
+  return axes;
+}
+
+std::int64_t count(const Shape& shape, const Ints& axes) {
+  std::int64_t n = 1;
+  for (const std::int64_t axis : axes) n *= shape[static_cast<std::size_t>(axis)];
+  return n;
+}
+
+// A reduction's result made to fill the shape from which it came.
+Value spread(Value reduced, const Ints& axes, const Shape& shape) {
+  return broadcast(axes.empty() ? reduced : ops::expand_dims(reduced, axes), shape);
+}
+
+// `body(x, axes)` reduces.
+template <class F>
+Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, Where where, const F& body,
+             std::int64_t extra = 0) {
+  const std::int64_t words[] = {mask_of(axes, x.ndim(), name, where), keepdims ? 1 : 0, extra};
+  const Input operands[] = {x};
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const Ints list = axes_of(words[0]);
+        const Value reduced = body(v[0], list);
+        return keepdims && !list.empty() ? ops::expand_dims(reduced, list) : reduced;
+      },
+      where);
+}
+
+Value as_bool(Value x) { return is_bool(x.dtype()) ? x : ops::ne(x, ops::full_like(x, 0.0)); }
+Value as_number(Value x) { return is_bool(x.dtype()) ? convert(x, i64) : x; }
+
+Value mean_of(Value x, const Ints& axes) {
+  const Value total = ops::reduce_sum(convert(x, inexact(x.dtype())), axes);
+  return total / ops::full_like(total, static_cast<double>(count(x.shape(), axes)));
+}
+
+Value variance(Value x, const Ints& axes, std::int64_t ddof) {
+  const Value y = convert(x, inexact(x.dtype()));
+  const Value distance = y - spread(mean_of(y, axes), axes, y.shape());
+  const Value squared = is_complex(y.dtype())
+                            ? ops::square(ops::real(distance)) + ops::square(ops::imag(distance))
+                            : ops::square(distance);
+  const Value total = ops::reduce_sum(squared, axes);
+  return total / ops::full_like(total, static_cast<double>(count(x.shape(), axes) - ddof));
+}
+
+using ArgReduction = Value (*)(Value, std::int64_t, DType, Where);
+
+Array arg(const char* name, ArgReduction reduction, const Array& x, std::optional<std::int64_t> axis,
+          Where where) {
+  const std::int64_t words[] = {axis ? normal_axis(*axis, x.ndim(), name, where) : -1};
+  const Input operands[] = {x};
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        if (words[0] >= 0) return reduction(v[0], words[0], i32, Where{});
+        return reduction(ops::reshape(v[0], {v[0].type().size()}), 0, i32, Where{});
+      },
+      where);
+}
+
+}  // namespace
+
+Array sum(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("sum", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_sum(as_number(v), list); });
+}
+Array prod(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("prod", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_prod(as_number(v), list); });
+}
+Array max(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("max", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_max(v, list); });
+}
+Array min(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("min", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_min(v, list); });
+}
+Array all(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("all", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_and(as_bool(v), list); });
+}
+Array any(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("any", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_or(as_bool(v), list); });
+}
+Array mean(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("mean", x, axes, keepdims, where, mean_of);
+}
+Array var(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims, Where where) {
+  return reduce(
+      "var", x, axes, keepdims, where, [ddof](Value v, const Ints& list) { return variance(v, list, ddof); },
+      ddof);
+}
+Array stddev(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims, Where where) {
+  return reduce(
+      "stddev", x, axes, keepdims, where,
+      [ddof](Value v, const Ints& list) { return ops::sqrt(variance(v, list, ddof)); }, ddof);
+}
+Array logsumexp(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("logsumexp", x, axes, keepdims, where, [](Value v, const Ints& list) {
+    return ops::logsumexp(convert(v, inexact(v.dtype())), list);
+  });
+}
+
+Array softmax(const Array& x, const Axes& axes, Where where) {
+  return reduce("softmax", x, axes, false, where, [](Value v, const Ints& list) {
+    const Value y = convert(v, inexact(v.dtype()));
+    const Value greatest = ops::stop_gradient(ops::reduce_max(y, list));
+    const Value powers = ops::exp(y - spread(greatest, list, y.shape()));
+    return powers / spread(ops::reduce_sum(powers, list), list, y.shape());
+  });
+}
+Array log_softmax(const Array& x, const Axes& axes, Where where) {
+  return reduce("log_softmax", x, axes, false, where, [](Value v, const Ints& list) {
+    const Value y = convert(v, inexact(v.dtype()));
+    return y - spread(ops::logsumexp(y, list), list, y.shape());
+  });
+}
+
+Array argmax(const Array& x, std::optional<std::int64_t> axis, Where where) {
+  return arg("argmax", ops::argmax, x, axis, where);
+}
+Array argmin(const Array& x, std::optional<std::int64_t> axis, Where where) {
+  return arg("argmin", ops::argmin, x, axis, where);
+}
+
+Array cumsum(const Array& x, std::int64_t axis, bool reverse, Where where) {
+  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "cumsum", where), reverse ? 1 : 0};
+  const Input operands[] = {x};
+  return invoke(
+      {"cumsum", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        return ops::cumsum(as_number(v[0]), words[0], words[1] != 0);
+      },
+      where);
+}
+
+Array Array::sum(const Axes& axes, bool keepdims, Where where) const {
+  return tidu::sum(*this, axes, keepdims, where);
+}
+Array Array::mean(const Axes& axes, bool keepdims, Where where) const {
+  return tidu::mean(*this, axes, keepdims, where);
+}
+
+}  // namespace tidu

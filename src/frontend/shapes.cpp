@@ -1,0 +1,272 @@
+// shapes.cpp - functions of Arrays that move elements about.
+#include <algorithm>
+
+#include "frontend/broadcast.hpp"
+#include "tidu/frontend/functions.hpp"
+
+namespace tidu {
+namespace {
+
+using frontend_detail::broadcast;
+using frontend_detail::broadcast_shapes;
+using frontend_detail::convert;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+using frontend_detail::normal_axes;
+using frontend_detail::normal_axis;
+using frontend_detail::refuse;
+
+// One operand, static arguments that are words already.
+template <class F>
+Array shaped(const char* name, const Array& x, std::span<const std::int64_t> words, Where where,
+             const F& body) {
+  const Input operands[] = {x};
+  return invoke(
+      {name, words}, operands, [&](Emitter&, std::span<const Value> v) { return body(v[0]); }, where);
+}
+
+// Extent -1 filled in.
+Shape resolved(const Array& x, const Shape& shape, Where where) {
+  Shape result = shape;
+  const auto open = std::find(result.begin(), result.end(), -1);
+  std::int64_t known = 1;
+  for (const std::int64_t extent : result)
+    if (extent != -1) known *= extent;
+  if (open != result.end()) *open = known > 0 ? x.size() / known : 0;
+  std::int64_t count = 1;
+  bool negative = false;
+  for (const std::int64_t extent : result) {
+    count *= extent;
+    negative = negative || extent < 0;
+  }
+  if (negative || count != x.size()) {
+    refuse(ErrorKind::type, "reshape",
+           detail::str("expected a shape of ", x.size(), " elements as ", x.type(), " has, got ",
+                       detail::list(shape)),
+           where);
+  }
+  return result;
+}
+
+struct Range {
+  std::int64_t start, limit, step;
+  bool reversed;
+};
+
+// Python's rules for start:stop:step on an axis of `extent`.
+Range range_of(const Slice& part, std::int64_t extent, Where where) {
+  if (part.step == 0)
+    refuse(ErrorKind::invalid_argument, "slice", "expected a step that is not 0, got 0", where);
+  const auto bounded = [&](std::int64_t position, std::int64_t least, std::int64_t most) {
+    return std::clamp(position < 0 ? position + extent : position, least, most);
+  };
+  if (part.step > 0) {
+    const std::int64_t start = bounded(part.start.value_or(0), 0, extent);
+    return {start, std::max(start, part.stop ? bounded(*part.stop, 0, extent) : extent), part.step, false};
+  }
+  // Backward from `from` to just above `to`: the same elements forward, then turned round.
+  const std::int64_t from = part.start ? bounded(*part.start, -1, extent - 1) : extent - 1;
+  const std::int64_t to = part.stop ? bounded(*part.stop, -1, extent - 1) : -1;
+  const std::int64_t step = -part.step;
+  const std::int64_t count = from > to ? (from - to + step - 1) / step : 0;
+  if (count == 0) return {0, 0, step, true};
+  return {from - (count - 1) * step, from + 1, step, true};
+}
+
+}  // namespace
+
+Array reshape(const Array& x, const Shape& shape, Where where) {
+  const Shape target = resolved(x, shape, where);
+  return shaped("reshape", x, target, where, [&](Value v) { return ops::reshape(v, target); });
+}
+
+Array flatten(const Array& x, Where where) { return reshape(x, {x.size()}, where); }
+
+Array transpose(const Array& x, const Axes& permutation, Where where) {
+  Ints order;
+  if (permutation.all()) {
+    for (std::size_t i = x.ndim(); i > 0; --i) order.push_back(static_cast<std::int64_t>(i) - 1);
+  } else {
+    for (const std::int64_t axis : permutation.list())
+      order.push_back(normal_axis(axis, x.ndim(), "transpose", where));
+    if (normal_axes(permutation, x.ndim(), "transpose", where).size() != x.ndim()) {
+      refuse(ErrorKind::invalid_argument, "transpose",
+             detail::str("expected each of ", x.ndim(), " axes once, got ", detail::list(permutation.list())),
+             where);
+    }
+  }
+  return shaped("transpose", x, order, where, [&](Value v) { return ops::transpose(v, order); });
+}
+
+Array swapaxes(const Array& x, std::int64_t a, std::int64_t b, Where where) {
+  Ints order;
+  for (std::size_t i = 0; i < x.ndim(); ++i) order.push_back(static_cast<std::int64_t>(i));
+  std::swap(order[static_cast<std::size_t>(normal_axis(a, x.ndim(), "swapaxes", where))],
+            order[static_cast<std::size_t>(normal_axis(b, x.ndim(), "swapaxes", where))]);
+  return shaped("swapaxes", x, order, where, [&](Value v) { return ops::transpose(v, order); });
+}
+
+Array expand_dims(const Array& x, const Axes& axes, Where where) {
+  const Ints list =
+      axes.all() ? Ints{} : normal_axes(axes, x.ndim() + axes.list().size(), "expand_dims", where);
+  return shaped("expand_dims", x, list, where, [&](Value v) { return ops::expand_dims(v, list); });
+}
+
+Array squeeze(const Array& x, const Axes& axes, Where where) {
+  Ints list;
+  if (axes.all()) {
+    for (std::size_t i = 0; i < x.ndim(); ++i)
+      if (x.shape()[i] == 1) list.push_back(static_cast<std::int64_t>(i));
+  } else {
+    list = normal_axes(axes, x.ndim(), "squeeze", where);
+  }
+  return shaped("squeeze", x, list, where, [&](Value v) { return ops::squeeze(v, list); });
+}
+
+Array broadcast_to(const Array& x, const Shape& shape, Where where) {
+  return shaped("broadcast_to", x, shape, where, [&](Value v) {
+    if (broadcast_shapes(v.shape(), shape, "broadcast_to") != shape) {
+      throw Error(ErrorKind::type, detail::str("[broadcast_to] expected a shape that broadcasts to ",
+                                               detail::list(shape), ", got ", v.type()));
+    }
+    return broadcast(v, shape);
+  });
+}
+
+Array flip(const Array& x, const Axes& axes, Where where) {
+  const Ints list = normal_axes(axes, x.ndim(), "flip", where);
+  return shaped("flip", x, list, where, [&](Value v) { return ops::rev(v, list); });
+}
+
+Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) {
+  if (parts.empty())
+    refuse(ErrorKind::invalid_argument, "concatenate", "expected at least one Array, got none", where);
+  const std::int64_t words[] = {normal_axis(axis, parts[0].ndim(), "concatenate", where)};
+  std::vector<Input> operands;
+  for (const Array& part : parts) operands.emplace_back(part);
+  return invoke(
+      {"concatenate", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        DType common = v[0].dtype();
+        for (const Value& value : v) common = promote(common, value.dtype());
+        std::vector<Value> values;
+        for (const Value& value : v) values.push_back(convert(value, common));
+        return ops::concatenate(values, words[0]);
+      },
+      where);
+}
+
+Array stack(std::span<const Array> parts, std::int64_t axis, Where where) {
+  if (parts.empty())
+    refuse(ErrorKind::invalid_argument, "stack", "expected at least one Array, got none", where);
+  const std::int64_t words[] = {normal_axis(axis, parts[0].ndim() + 1, "stack", where)};
+  std::vector<Input> operands;
+  for (const Array& part : parts) {
+    if (part.shape() != parts[0].shape()) {
+      refuse(ErrorKind::type, "stack",
+             detail::str("expected Arrays of one shape, got ", parts[0].type(), " and ", part.type()), where);
+    }
+    operands.emplace_back(part);
+  }
+  return invoke(
+      {"stack", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        DType common = v[0].dtype();
+        for (const Value& value : v) common = promote(common, value.dtype());
+        std::vector<Value> values;
+        for (const Value& value : v) values.push_back(ops::expand_dims(convert(value, common), {words[0]}));
+        return ops::concatenate(values, words[0]);
+      },
+      where);
+}
+
+std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis, Where where) {
+  const auto at = static_cast<std::size_t>(normal_axis(axis, x.ndim(), "split", where));
+  const std::int64_t extent = x.shape()[at];
+  if (parts <= 0 || extent % parts != 0) {
+    refuse(ErrorKind::type, "split",
+           detail::str("expected a number of parts that divides ", extent, ", got ", parts), where);
+  }
+  std::vector<Array> results;
+  std::vector<Slice> list(at + 1);
+  for (std::int64_t i = 0; i < parts; ++i) {
+    list[at] = {i * (extent / parts), (i + 1) * (extent / parts)};
+    results.push_back(slice(x, list, where));
+  }
+  return results;
+}
+
+Array slice(const Array& x, std::span<const Slice> parts, Where where) {
+  if (parts.size() > x.ndim()) {
+    refuse(ErrorKind::invalid_argument, "slice",
+           detail::str("expected at most ", x.ndim(), " parts for ", x.type(), ", got ", parts.size()),
+           where);
+  }
+  Ints words;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Range range = range_of(parts[i], x.shape()[i], where);
+    words.insert(words.end(), {range.start, range.limit, range.reversed ? -range.step : range.step});
+  }
+  return shaped("slice", x, words, where, [&](Value v) {
+    Ints start(v.rank(), 0), limit = v.shape(), step(v.rank(), 1), reversed;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      start[i] = words[3 * i];
+      limit[i] = words[3 * i + 1];
+      step[i] = std::abs(words[3 * i + 2]);
+      if (words[3 * i + 2] < 0) reversed.push_back(static_cast<std::int64_t>(i));
+    }
+    const Value part = ops::slice(v, start, limit, step);
+    return reversed.empty() ? part : ops::rev(part, reversed);
+  });
+}
+
+Array Array::slice(std::initializer_list<Slice> parts, Where where) const {
+  return tidu::slice(*this, std::span(parts.begin(), parts.size()), where);
+}
+
+Array Array::operator[](const Index& i) const {
+  if (ndim() == 0)
+    refuse(ErrorKind::invalid_argument, "index", detail::str("expected an Array with axes, got ", type()),
+           i.where);
+  const std::int64_t extent = shape()[0];
+  if (i.value < -extent || i.value >= extent) {
+    refuse(ErrorKind::invalid_argument, "index",
+           detail::str("expected a position along the first axis of ", type(), ", got ", i.value), i.where);
+  }
+  const std::int64_t words[] = {i.value < 0 ? i.value + extent : i.value};
+  return shaped("index", *this, words, i.where, [&](Value v) {
+    Ints start(v.rank(), 0), limit = v.shape();
+    start[0] = words[0];
+    limit[0] = words[0] + 1;
+    return ops::squeeze(ops::slice(v, start, limit), {0});
+  });
+}
+
+Array take(const Array& x, const Array& indices, std::int64_t axis, Where where) {
+  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "take", where)};
+  const Input operands[] = {x, indices};
+  return invoke(
+      {"take", words}, operands,
+      [&](Emitter&, std::span<const Value> v) { return ops::take(v[0], v[1], words[0]); }, where);
+}
+
+Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis, Where where) {
+  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "take_along_axis", where)};
+  const Input operands[] = {x, indices};
+  return invoke(
+      {"take_along_axis", words}, operands,
+      [&](Emitter&, std::span<const Value> v) { return ops::take_along_axis(v[0], v[1], words[0]); }, where);
+}
+
+Array astype(const Array& x, DType dtype, Where where) {
+  if (x.dtype() == dtype) return x;
+  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
+  return shaped("astype", x, words, where, [&](Value v) { return ops::convert_element_type(v, dtype); });
+}
+
+Array Array::to(DType dtype, Where where) const { return astype(*this, dtype, where); }
+Array Array::reshape(const Shape& shape, Where where) const { return tidu::reshape(*this, shape, where); }
+Array Array::T(Where where) const { return transpose(*this, {}, where); }
+Array Array::copy(Where where) const { return tidu::reshape(*this, shape(), where); }
+
+}  // namespace tidu

@@ -1,0 +1,151 @@
+// trace.cpp - running a function on Arrays without data, and running graphs on Arrays.
+#include "tidu/frontend/trace.hpp"
+
+#include <algorithm>
+
+#include "frontend/context.hpp"
+#include "tidu/frontend/modes.hpp"
+#include "tidu/primitives/elementwise.hpp"
+
+namespace tidu {
+namespace frontend_detail {
+
+Value Tracer::value_of(const Array& array) {
+  if (ended) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        "[trace] expected Arrays of a trace that runs, got one of a trace that has ended: a traced function "
+        "must return what it computes, and keep nothing");
+  }
+  const Body& body = array.required();
+  if (is_traced(body) && body.extra->tracer.get() == this) return body.extra->value;
+  const auto [found, is_new] = places.emplace(&body, captured.size());
+  if (is_new) {
+    captures.push_back(builder.input(detail::str("captured", captured.size()), array.type()));
+    captured.push_back(array);
+  }
+  return captures[found->second];
+}
+
+namespace {
+
+// The tracer that runs innermost, and the end of it whatever happens.
+class Running {
+ public:
+  explicit Running(const std::string& name)
+      : tracer_(std::make_shared<Tracer>(name, static_cast<int>(context().tracers.size()))) {
+    context().tracers.push_back(tracer_.get());
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() {
+    tracer_->ended = true;
+    std::erase(context().tracers, tracer_.get());
+  }
+  const std::shared_ptr<Tracer>& tracer() const { return tracer_; }
+
+ private:
+  std::shared_ptr<Tracer> tracer_;
+};
+
+}  // namespace
+
+Traced trace_flat(const FlatFunction& f, std::span<const Type> types, const std::string& name) {
+  const Running running(name);
+  const std::shared_ptr<Tracer>& tracer = running.tracer();
+  std::vector<Array> arguments;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    arguments.push_back(make_traced(tracer, tracer->builder.input(detail::str('x', i), types[i])));
+  const std::vector<Array> results = f(arguments);
+  std::vector<Value> outputs;
+  for (const Array& result : results) outputs.push_back(tracer->value_of(result));
+  Graph graph = tracer->builder.build(outputs);
+  return {std::move(graph), std::move(tracer->captured)};
+}
+
+Graph closed(const Traced& traced, Where where) {
+  if (traced.captured.empty()) return traced.graph;
+  const Graph& graph = traced.graph;
+  GraphBuilder builder(graph.name(), graph.primitives());
+  const std::size_t arguments = graph.inputs().size() - traced.captured.size();
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < arguments; ++i)
+    inputs.push_back(builder.input(graph.input_name(i), graph.type(graph.inputs()[i])));
+  for (const Array& array : traced.captured) {
+    if (array.is_traced()) {
+      refuse(ErrorKind::invalid_argument, "trace",
+             detail::str("expected a function of its arguments and of data, got one that uses an Array (",
+                         array.type(), ") of another trace"),
+             where);
+    }
+    inputs.push_back(ops::constant(builder, array.tensor().to_literal()));
+  }
+  const std::vector<Value> values = inline_graph(builder, graph, inputs);
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return prune(builder.build(outputs));
+}
+
+std::vector<Type> types_of(std::span<const Array> arrays) {
+  std::vector<Type> types;
+  for (const Array& array : arrays) types.push_back(array.type());
+  return types;
+}
+
+bool any_traced(std::span<const Array> arrays) {
+  return std::any_of(arrays.begin(), arrays.end(), [](const Array& array) { return array.is_traced(); });
+}
+
+Array placeholder(Type type) {
+  // A traced Array of a trace that has ended: it has a type and nothing else.
+  auto tracer = std::make_shared<Tracer>("placeholder", 0);
+  const Value value = tracer->builder.input("x", type);
+  tracer->ended = true;
+  return make_traced(std::move(tracer), value);
+}
+
+std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where) {
+  arguments.insert(arguments.end(), call.captured.begin(), call.captured.end());
+  if (any_traced(arguments)) return call_graph(call.graph.graph(), arguments, where);
+  return run_and_record(call.graph, arguments, where);
+}
+
+}  // namespace frontend_detail
+
+std::vector<Array> call_graph(const Graph& graph, std::span<const Array> arguments, Where where) {
+  const std::string name = graph.name().empty() ? "call_graph" : graph.name();
+  if (arguments.size() != graph.inputs().size()) {
+    frontend_detail::refuse(
+        ErrorKind::invalid_argument, "call_graph",
+        detail::str("expected ", graph.inputs().size(), " Arrays for \"", name, "\", got ", arguments.size()),
+        where);
+  }
+  std::vector<frontend_detail::Input> inputs;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Type expected = graph.type(graph.inputs()[i]);
+    if (arguments[i].type() != expected) {
+      frontend_detail::refuse(ErrorKind::type, "call_graph",
+                              detail::str("expected ", expected, " for input ", graph.input_name(i), " of \"",
+                                          name, "\", got ", arguments[i].type()),
+                              where);
+    }
+    inputs.emplace_back(arguments[i]);
+  }
+  if (frontend_detail::Tracer* const tracer = frontend_detail::tracer_of(inputs); tracer != nullptr) {
+    std::vector<Value> operands;
+    for (const Array& argument : arguments) operands.push_back(tracer->value_of(argument));
+    const std::vector<Value> values = inline_graph(tracer->builder, graph, operands);
+    const auto shared = frontend_detail::shared_tracer(inputs, tracer);
+    std::vector<Array> results;
+    for (const ValueId id : graph.outputs())
+      results.push_back(frontend_detail::make_traced(shared, values[id]));
+    return results;
+  }
+  try {
+    return frontend_detail::run_and_record(eager::RecordedGraph::of(graph), arguments, where);
+  } catch (const Error& error) {
+    frontend_detail::raise_located(error, name, frontend_detail::types_of(arguments), where);
+  }
+}
+
+}  // namespace tidu

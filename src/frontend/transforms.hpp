@@ -1,0 +1,23 @@
+// transforms.hpp - the transforms of traced Arrays, which go through graphs and are written into the graph
+// that is being made; and what all transforms check.
+#pragma once
+
+#include "frontend/context.hpp"
+#include "tidu/frontend/trace.hpp"
+#include "tidu/frontend/transforms.hpp"
+
+namespace tidu::frontend_detail {
+
+ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::vector<Array>& arguments,
+                                             const std::vector<std::size_t>& wrt, const char* name,
+                                             Where where);
+std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
+                                                       const std::vector<Array>& arguments, Where where);
+std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& arguments,
+                              const std::vector<Array>& tangents, Where where);
+/// One tangent of each argument's type, all of them floating or complex. Throws Error (invalid_argument,
+/// type).
+void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
+                      const char* name, Where where);
+
+}  // namespace tidu::frontend_detail

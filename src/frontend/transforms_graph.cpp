@@ -1,0 +1,151 @@
+// transforms_graph.cpp - the transforms that trace: the function becomes a graph, the graph is transformed,
+// and the result is called as one operation, which is recorded as one node or written into an outer trace.
+#include "frontend/transforms.hpp"
+#include "tidu/frontend/functions.hpp"
+#include "tidu/linearize/transforms.hpp"
+
+namespace tidu::frontend_detail {
+namespace {
+
+// A function's graph on some arguments, ready to be called with them.
+struct Applied {
+  Traced traced;
+  std::vector<Array> inputs;  ///< arguments, then what was captured
+};
+
+Applied apply_traced(const FlatFunction& f, const std::vector<Array>& arguments, const char* name) {
+  Applied applied{trace_flat(f, types_of(arguments), name), arguments};
+  applied.inputs.insert(applied.inputs.end(), applied.traced.captured.begin(), applied.traced.captured.end());
+  return applied;
+}
+
+Names names_of(const Graph& graph, const std::vector<std::size_t>& positions) {
+  Names names;
+  for (const std::size_t position : positions) names.push_back(graph.input_name(position));
+  return names;
+}
+
+std::vector<std::size_t> inexact_positions(const std::vector<Array>& arrays) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (is_inexact(arrays[i].dtype())) positions.push_back(i);
+  return positions;
+}
+
+std::vector<Array> call(const Graph& graph, std::vector<Array> inputs, const std::vector<Array>& more,
+                        Where where) {
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  return call_graph(graph, inputs, where);
+}
+
+// The graph of the first output alone, which must be a floating scalar.
+Graph scalar_output(const Graph& graph, const char* name, Where where) {
+  if (graph.outputs().empty())
+    refuse(ErrorKind::invalid_argument, name, "expected a function that returns an Array, got none", where);
+  const Type type = graph.type(graph.outputs()[0]);
+  if (type.rank() != 0 || !is_floating(type.dtype())) {
+    refuse(ErrorKind::invalid_argument, name,
+           detail::str("expected a function whose (first) result is a floating scalar, got ", type), where);
+  }
+  const std::size_t first[] = {0};
+  return with_outputs(graph, first);
+}
+
+}  // namespace
+
+void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
+                      const char* name, Where where) {
+  if (arguments.size() != tangents.size()) {
+    refuse(
+        ErrorKind::invalid_argument, name,
+        detail::str("expected a tangent for each of ", arguments.size(), " arguments, got ", tangents.size()),
+        where);
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_inexact(arguments[i].dtype()) || arguments[i].type() != tangents[i].type()) {
+      refuse(ErrorKind::type, name,
+             detail::str("expected floating or complex arguments with tangents of their types, got ",
+                         tangents[i].type(), " for ", arguments[i].type(), " (argument ", i, ')'),
+             where);
+    }
+  }
+}
+
+ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::vector<Array>& arguments,
+                                             const std::vector<std::size_t>& wrt, const char* name,
+                                             Where where) {
+  const Applied applied = apply_traced(f, arguments, name);
+  const Graph& graph = applied.traced.graph;
+  const Graph gradients = tidu::grad(scalar_output(graph, name, where), names_of(graph, wrt));
+  return {call_graph(graph, applied.inputs, where), call_graph(gradients, applied.inputs, where)};
+}
+
+std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
+                                                       const std::vector<Array>& arguments, Where where) {
+  const Applied applied = apply_traced(f, arguments, "vjp");
+  const Graph& graph = applied.traced.graph;
+  const std::vector<std::size_t> wrt = inexact_positions(arguments);
+  const Derivative derivative = vjp_parts(graph, names_of(graph, wrt));
+  FlatPullback pullback = [derivative, arguments, wrt, inputs = applied.inputs,
+                           where](const std::vector<Array>& cotangents) {
+    std::vector<Array> seeds;
+    for (const std::size_t output : derivative.outputs) seeds.push_back(cotangents.at(output));
+    const std::vector<Array> all = call(derivative.graph, inputs, seeds, where);
+    std::vector<Array> results;
+    std::size_t next = derivative.first;
+    for (const Array& argument : arguments)
+      results.push_back(is_inexact(argument.dtype()) ? all[next++] : zeros(argument.shape(), f64));
+    return results;
+  };
+  return {call_graph(graph, applied.inputs, where), std::move(pullback)};
+}
+
+std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& arguments,
+                              const std::vector<Array>& tangents, Where where) {
+  const Applied applied = apply_traced(f, arguments, "hvp");
+  const Graph& graph = applied.traced.graph;
+  const Derivative derivative =
+      hvp_parts(scalar_output(graph, "hvp", where), names_of(graph, inexact_positions(arguments)));
+  std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
+  all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(arguments.size()));
+  return all;
+}
+
+std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f,
+                                                           const std::vector<Array>& arguments,
+                                                           const std::vector<Array>& tangents, Where where) {
+  require_tangents(arguments, tangents, "jvp", where);
+  const Applied applied = apply_traced(f, arguments, "jvp");
+  const Graph& graph = applied.traced.graph;
+  const Derivative derivative = jvp_parts(graph, names_of(graph, inexact_positions(arguments)));
+  const std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
+  std::vector<Array> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(derivative.first));
+  std::vector<Array> output_tangents;
+  for (const Array& output : outputs) output_tangents.push_back(zeros_like(output, where));
+  for (std::size_t i = 0; i < derivative.outputs.size(); ++i)
+    output_tangents[derivative.outputs[i]] = all[derivative.first + i];
+  return {std::move(outputs), std::move(output_tangents)};
+}
+
+std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std::vector<Array>& arguments,
+                                 const std::vector<std::size_t>& wrt, Where where) {
+  const char* const name = kind == Jacobian::forward   ? "jacfwd"
+                           : kind == Jacobian::reverse ? "jacrev"
+                                                       : "hessian";
+  const Applied applied = apply_traced(f, arguments, name);
+  const Graph& graph = applied.traced.graph;
+  const Names names = names_of(graph, wrt);
+  Graph derivative;
+  try {
+    switch (kind) {
+      case Jacobian::forward: derivative = jacfwd(graph, names); break;
+      case Jacobian::reverse: derivative = jacrev(graph, names); break;
+      case Jacobian::hessian: derivative = hessian(scalar_output(graph, name, where), names); break;
+    }
+  } catch (const Error& error) {
+    raise_located(error, name, types_of(arguments), where);
+  }
+  return call_graph(derivative, applied.inputs, where);
+}
+
+}  // namespace tidu::frontend_detail
