@@ -211,6 +211,8 @@ Array relu(const Array& x, Where where) {
       where);
 }
 
+// max(x, 0) + log(1 + exp(-|x|)), where the sign of x is a constant, 1 at 0. The derivatives of max and abs
+// at 0 are means of both sides and would make the second derivative 0 there instead of 1/4.
 Array softplus(const Array& x, Where where) {
   const Input operands[] = {x};
   return invoke(
@@ -218,7 +220,9 @@ Array softplus(const Array& x, Where where) {
       [](Emitter&, std::span<const Value> v) {
         const Value y = convert(v[0], inexact(v[0].dtype()));
         const Value zero = ops::full_like(y, 0.0);
-        return ops::max(y, zero) + ops::log1p(ops::exp(ops::neg(ops::abs(y))));
+        const Value positive = ops::ge(y, zero);
+        const Value minus_sign = ops::select_n(positive, ops::full_like(y, 1.0), ops::full_like(y, -1.0));
+        return ops::select_n(positive, zero, y) + ops::log1p(ops::exp(minus_sign * y));
       },
       where);
 }
