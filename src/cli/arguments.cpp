@@ -73,6 +73,8 @@ constexpr Option options[] = {
     {"--threads", "N", that_run, "how many threads the executor may use; its own choice when left out"},
     {"--eager", "", that_derive,
      "execute and record one operation after another and run the tape backward, instead of compiling"},
+    {"--profile", "FILE", that_derive,
+     "with --eager: write what ran when to a file, which chrome://tracing and Perfetto show"},
     {"--stage", "primal|linear|transposed|program", "dump",
      "primal: the graph as it stands (the default)\n"
      "linear: with inputs x.tangent, and the tangents of the outputs after the outputs\n"
@@ -146,6 +148,7 @@ void set_option(Arguments& arguments, const Option& option, const std::string& v
   if (name == "--format") arguments.format = value;
   if (name == "--keys") arguments.keys = true;
   if (name == "--eager") arguments.eager = true;
+  if (name == "--profile") arguments.profile_file = value;
   if (name == "--wrt" || name == "--batched") {
     std::vector<std::string> names = split(value, ',');
     if (contains(names, ""))
@@ -237,6 +240,10 @@ Arguments parse_arguments(std::span<const std::string> words) {
     if (option->required && !contains(seen, option->name))
       refuse(detail::str(command.name, ": expected ", option->name, ' ', option->value, ", got none"));
   }
+  if (arguments.profile_file && !arguments.eager)
+    refuse(detail::str(command.name, ": expected --profile together with --eager, got it alone"));
+  if (arguments.profile_file == "-")
+    refuse("--profile: expected a file, got -: the result goes to standard output");
   arguments.graph_file = graph_file.value_or("");
   check_files(arguments);
   return arguments;

@@ -22,6 +22,7 @@ struct Arguments {
   std::string format = "text";
   bool keys = false;
   bool eager = false;
+  std::optional<std::string> profile_file;
   bool help = false;
 };
 

@@ -53,6 +53,14 @@ JsonObject with_outputs_of(const EagerRun& run) {
   return object;
 }
 
+bool profiled(const Session& session) { return session.arguments.profile_file.has_value(); }
+
+// Writes the profile that was asked for, then the result.
+int finish(const Session& session, const Job& job, const EagerRun& run, const JsonObject& object) {
+  if (run.profile() != nullptr) write_file(*session.arguments.profile_file, run.profile()->to_chrome_trace());
+  return job.print(object);
+}
+
 JsonObject::Named named(const Job& job, const std::vector<std::size_t>& wrt, const EagerValues& values) {
   JsonObject::Named object;
   for (std::size_t i = 0; i < wrt.size(); ++i)
@@ -99,40 +107,41 @@ class Pushforward {
 
 int run_eager_eval(const Session& session) {
   const Job job(session);
-  return job.print(with_outputs_of(EagerRun(job, {})));
+  const EagerRun run(job, {}, profiled(session));
+  return finish(session, job, run, with_outputs_of(run));
 }
 
 int run_eager_jvp(const Session& session) {
   Job job(session);
   job.add_tangents();
   const std::vector<std::size_t> wrt = wrt_positions(job.graph(), {});
-  EagerRun run(job, wrt);
+  EagerRun run(job, wrt, profiled(session));
   const EagerValues tangents = as_values(job.mapped().tensors, job.graph().inputs().size(), wrt.size());
   JsonObject object = with_outputs_of(run);
   object.list("tangents", Pushforward(run)(tangents));
-  return job.print(object);
+  return finish(session, job, run, object);
 }
 
 int run_eager_vjp(const Session& session) {
   Job job(session);
   job.add_cotangents();
   const std::vector<std::size_t> wrt = wrt_positions(job.graph(), {});
-  EagerRun run(job, wrt);
+  EagerRun run(job, wrt, profiled(session));
   const EagerValues seeds = cotangents_of(job, run, job.mapped().tensors);
   JsonObject object = with_outputs_of(run);
   object.object("gradients", named(job, wrt, run.backward(run.outputs(), seeds, run.leaves(), {})));
-  return job.print(object);
+  return finish(session, job, run, object);
 }
 
 int run_eager_grad(const Session& session) {
   const Job job(session);
   require_floating_scalar(job, "grad");
   const std::vector<std::size_t> wrt = wrt_positions(job.graph(), job.wrt());
-  EagerRun run(job, wrt);
+  EagerRun run(job, wrt, profiled(session));
   const EagerValue seed{{}, ones(run.outputs()[0].tensor->type())};
   JsonObject object = with_outputs_of(run);
   object.object("gradients", named(job, wrt, run.backward(run.outputs(), {&seed, 1}, run.leaves(), {})));
-  return job.print(object);
+  return finish(session, job, run, object);
 }
 
 int run_eager_hvp(const Session& session) {
@@ -140,14 +149,15 @@ int run_eager_hvp(const Session& session) {
   job.add_tangents();
   require_floating_scalar(job, "hvp");
   const std::vector<std::size_t> wrt = wrt_positions(job.graph(), {});
-  EagerRun run(job, wrt);
+  EagerRun run(job, wrt, profiled(session));
   const EagerValue seed{{}, ones(run.outputs()[0].tensor->type())};
   const EagerValues gradients = run.backward(run.outputs(), {&seed, 1}, run.leaves(), {.record = true});
   const EagerValues tangents = as_values(job.tensors(), job.graph().inputs().size(), wrt.size());
+  const EagerValues products = run.backward(gradients, tangents, run.leaves(), {});
   JsonObject object = with_outputs_of(run);
   object.object("gradients", named(job, wrt, gradients));
-  object.object("hvp", named(job, wrt, run.backward(gradients, tangents, run.leaves(), {})));
-  return job.print(object);
+  object.object("hvp", named(job, wrt, products));
+  return finish(session, job, run, object);
 }
 
 namespace {
@@ -224,7 +234,7 @@ class Block {
 int run_eager_jac(const Session& session) {
   const Job job(session);
   const std::vector<std::size_t> wrt = jacobian_inputs(job);
-  EagerRun run(job, wrt);
+  EagerRun run(job, wrt, profiled(session));
   const EagerValues& outputs = run.outputs();
   std::vector<std::vector<Block>> blocks(outputs.size());
   for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -260,7 +270,7 @@ int run_eager_jac(const Session& session) {
   }
   JsonObject object = with_outputs_of(run);
   object.list_of_objects("jacobians", jacobians);
-  return job.print(object);
+  return finish(session, job, run, object);
 }
 
 }  // namespace tidu::cli

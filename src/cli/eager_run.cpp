@@ -30,8 +30,13 @@ std::vector<std::uint32_t> last_uses(const Graph& graph) {
 
 }  // namespace
 
-EagerRun::EagerRun(const Job& job, const std::vector<std::size_t>& wrt)
+EagerRun::EagerRun(const Job& job, const std::vector<std::size_t>& wrt, bool profiled)
     : job_(job), executor_(eager_executor(job.executor())), recorder_(&executor_) {
+  if (profiled) {
+    eager::RecorderOptions options;
+    options.profile = &profile_.emplace();
+    recorder_.set_options(options);
+  }
   job_.derive([&](const Graph&) {
     const Job::Mapped mapped = job_.mapped();
     execute(mapped.graph, mapped.tensors, wrt);
@@ -94,8 +99,18 @@ void EagerRun::execute(const Operation& operation, const Graph& graph, EagerValu
   }
   const RecordedGraph recorded = RecordedGraph::of(operation.op(), types, graph.primitives());
   const eager::Placement placement = executor_.current_placement();
+  const std::int64_t begin = profile_ ? profile_->now() : 0;
   const auto results =
       executor_.execute_forward({recorded.graph(), recorded.slot(), placement, nullptr}, operands).value();
+  if (profile_) {
+    eager::ProfileEvent event{eager::ProfilePhase::execute, std::string(operation.name()),
+                              std::string(operation.where())};
+    for (const Tensor& result : results) event.bytes += executor_.bytes(result);
+    event.begin = begin;
+    event.end = profile_->now();
+    event.placement = placement;
+    profile_->add(std::move(event));
+  }
   const auto who = recorder_.record_graph(recorded, inputs, std::span(results.begin(), results.size()), {},
                                           placement, where_of(operation));
   for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
@@ -120,6 +135,7 @@ EagerValues EagerRun::backward(std::span<const EagerValue> roots, std::span<cons
   eager::BackwardOptions options;
   options.keep_graph = keep.graph;
   options.create_graph = keep.record;
+  options.profile = profile_ ? &*profile_ : nullptr;
   const auto gradients = job_.derive([&](const Graph&) {
     return eager::try_backward<Tensor>(present, executor_, options, requested, &recorder_).value();
   });

@@ -11,6 +11,7 @@
 
 #include "cli/job.hpp"
 #include "tidu/eager/backward.hpp"
+#include "tidu/eager/profile.hpp"
 #include "tidu/eager/recorder.hpp"
 
 namespace tidu::cli {
@@ -24,9 +25,10 @@ using EagerValues = std::vector<EagerValue>;
 
 class EagerRun {
  public:
-  /// Executes the job's graph; inputs at the positions `wrt` are leaves, all others constants. Throws Error
-  /// (invalid_argument) when the job's executor runs no tapes; what fails names operation and file.
-  EagerRun(const Job& job, const std::vector<std::size_t>& wrt);
+  /// Executes the job's graph; inputs at the positions `wrt` are leaves, all others constants. With
+  /// `profiled` a profile is kept. Throws Error (invalid_argument) when the job's executor runs no tapes;
+  /// what fails names operation and file.
+  EagerRun(const Job& job, const std::vector<std::size_t>& wrt, bool profiled);
   EagerRun(const EagerRun&) = delete;
   EagerRun& operator=(const EagerRun&) = delete;
 
@@ -34,6 +36,8 @@ class EagerRun {
   const EagerValues& outputs() const { return outputs_; }
   /// The leaves, aligned with `wrt`.
   const EagerValues& leaves() const { return leaves_; }
+  /// What was executed, recorded and run backward so far, or null.
+  const eager::Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// A leaf of its own.
   EagerValue leaf(Tensor tensor);
 
@@ -55,6 +59,7 @@ class EagerRun {
   const Job& job_;
   const eager::BackwardExecutor<Tensor>& executor_;
   std::deque<std::string> files_;  // that places on the tape point to
+  std::optional<eager::Profile> profile_;
   eager::Recorder<Tensor> recorder_;
   std::deque<eager::Leaf<Tensor>> slots_;
   EagerValues leaves_;

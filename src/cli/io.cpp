@@ -37,6 +37,20 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  const auto refuse = [&path](int why) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str(shown_path(path), ": expected a file that can be written, got: ", std::strerror(why)));
+  };
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) refuse(errno);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int why = errno;
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed) refuse(written ? errno : why);
+}
+
 Graph read_graph(const std::string& path, const PrimitiveSet& set) {
   const std::string text = read_file(path);
   return in_file(path, [&] { return graph_from_json(text, set); });

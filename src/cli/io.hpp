@@ -32,6 +32,9 @@ std::string read_file(const std::string& path);
 /// A dump. Throws Error (invalid_argument, dump, type, attribute, unknown_primitive), which names the file.
 Graph read_graph(const std::string& path, const PrimitiveSet& set);
 
+/// Writes a file. Throws Error (invalid_argument) that names it.
+void write_file(const std::string& path, const std::string& text);
+
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// A JSON object of tensors. Errors name the file.
 NamedTensors read_named_tensors(const std::string& path);

@@ -121,7 +121,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
 }
 
 void profile_record(Profile& profile, const Host* host, const Node& node,
-                    const RecorderCore::Request& request) {
+                    const RecorderCore::Request& request, std::int64_t begin) {
   ProfileEvent event;
   event.phase = ProfilePhase::record;
   event.name = request.graph->name();
@@ -129,7 +129,8 @@ void profile_record(Profile& profile, const Host* host, const Node& node,
   event.node = node.sequence;
   for (std::uint32_t k = 0; host != nullptr && k < node.num_saved; ++k)
     event.bytes += host->bytes(node.saved(k));
-  event.begin = event.end = profile.now();
+  event.begin = begin;
+  event.end = profile.now();
   event.placement = node.placement();
   profile.add(std::move(event));
 }

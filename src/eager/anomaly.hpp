@@ -33,7 +33,8 @@ struct Suspect {
 /// when one of the nodes that were reached holds such, else of the backward of this node.
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached);
 
+/// Of a node that was recorded from `begin` until now.
 void profile_record(Profile& profile, const Host* host, const Node& node,
-                    const RecorderCore::Request& request);
+                    const RecorderCore::Request& request, std::int64_t begin);
 
 }  // namespace tidu::eager::detail

@@ -82,6 +82,7 @@ RecorderCore::RecorderCore(const OperandTable& table, const Host* host, const Re
 
 Node* RecorderCore::record(const Request& request, bool* active) {
   const Template& graph = *request.graph;
+  const std::int64_t begin = options_.profile != nullptr ? options_.profile->now() : 0;
   check_counts(request);
   bool any = false;
   for (const RecordInput& input : request.inputs)
@@ -133,7 +134,13 @@ Node* RecorderCore::record(const Request& request, bool* active) {
   const bool blocked = !variant->any_active;
   if (blocked && !options_.keep_blocked) return nullptr;
 
-  return fill(request, *variant, blocked);
+  Node* node = fill(request, *variant, blocked);
+  if (options_.profile != nullptr) [[unlikely]] {
+    const Trace guard = Trace::adopt(node);
+    profile_record(*options_.profile, host_, *node, request, begin);
+    retain(node);
+  }
+  return node;
 }
 
 // Everything that may be refused is refused before the block is made; what may still throw is the copying of
@@ -226,8 +233,6 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
     node->line = request.where.line;
   }
   ++recorded_;
-  if (options_.profile != nullptr) [[unlikely]]
-    profile_record(*options_.profile, host_, *node, request);
   return node;
 }
 

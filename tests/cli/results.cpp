@@ -1,5 +1,6 @@
 // What each command prints when all is well, on graphs that are small enough to know the numbers.
 #include <algorithm>
+#include <map>
 #include <tidu/graph/rules.hpp>
 #include <tidu/primitives/elementwise.hpp>
 
@@ -191,6 +192,31 @@ TEST_CASE("operation by operation, inputs may be outputs, more than once") {
     CHECK(jac[0]["x"] == tensor("f64", {2, 2}, {1.0, 0.0, 0.0, 1.0}));
     CHECK(jac[3]["x"] == tensor("f64", {2, 2}, {6.0, 0.0, 0.0, 10.0}));
   }
+}
+
+TEST_CASE("--profile writes what was executed, recorded and run backward") {
+  const Files f;
+  const std::string file = f.folder.path("profile.json");
+  const test::Answer refused =
+      run_command({"hvp", f.graph, "--inputs", f.inputs, "--tangents", f.inputs, "--profile", file});
+  CHECK(refused.status == 2);
+  CHECK(refused.err == "tidu: hvp: expected --profile together with --eager, got it alone\n");
+  CHECK_FALSE(std::filesystem::exists(file));
+  const test::Answer answer = run_command(
+      {"hvp", f.graph, "--inputs", f.inputs, "--tangents", f.inputs, "--eager", "--profile", file});
+  REQUIRE_MESSAGE(answer.status == 0, answer.err);
+  std::ifstream in(file);
+  std::map<std::string, int> count;
+  const json profile = json::parse(in);
+  for (const json& event : profile["traceEvents"])
+    if (event["ph"] == "X") ++count[event["name"]];
+  CHECK(count["mul"] == 1);
+  CHECK(count["reduce_sum"] == 1);
+  CHECK(count["record mul"] == 1);
+  CHECK(count["record backward of mul"] == 1);
+  CHECK(count["transposed mul"] == 1);
+  CHECK(count["transposed reduce_sum"] == 1);
+  CHECK(count["transposed backward of mul"] == 1);
 }
 
 TEST_CASE("check agrees, and tells which rule is at fault when it does not") {
