@@ -205,6 +205,26 @@ TEST_CASE("fault: the memory of an input that is given twice is reused") {
   CHECK(report_of(Wrong(), few()).found(Check::ownership, "execute_forward"));
 }
 
+TEST_CASE("fault: an input that only the tape holds is taken for the executor's own") {
+  class Wrong final : public Sound {
+    Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
+      Result<Values> values = reference().execute_forward(call, inputs);
+      for (std::size_t i = 0; values && i < values->size(); ++i) {
+        Tensor& value = (*values)[i];
+        for (const Tensor* input : inputs) {
+          if (!input->exclusive() || input->type() != value.type() || value.num_bytes() == 0) continue;
+          std::memcpy(const_cast<std::byte*>(input->bytes()), value.bytes(), value.num_bytes());
+          value = *input;
+        }
+      }
+      return values;
+    }
+  };
+  const ExecutorReport report = report_of(Wrong(), few());
+  CHECK(report.found(Check::ownership, "execute_forward"));
+  CHECK(report.found(Check::ownership, "run_transposed_linear"));
+}
+
 TEST_CASE("fault: what was compiled is kept by the graph's address, or under one id for all executors") {
   class ByAddress final : public Sound {
     Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
