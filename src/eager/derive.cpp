@@ -279,6 +279,13 @@ Mask all_bits(std::size_t count) {
   return mask;
 }
 
+// Would the rules fail again? What failed for a reason of its own (memory, a rule that reached for something
+// that was not there) is tried again the next time.
+bool lies_in_the_graph(ErrorKind kind) {
+  return kind == ErrorKind::ad_rule || kind == ErrorKind::invalid_argument || kind == ErrorKind::type ||
+         kind == ErrorKind::attribute || kind == ErrorKind::unknown_primitive;
+}
+
 }  // namespace
 
 std::optional<Key128> key_of(ADContext* context) {
@@ -337,7 +344,7 @@ std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant
         variant->derivations.publish(std::move(derivation), [](const Derivation&) { return false; });
       }
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::out_of_memory) throw;
+      if (!lies_in_the_graph(error.kind())) throw;
       variant->failure = error.clone();
       variant->saved.clear();
       for (std::size_t i = 0; i < output_types.size(); ++i)

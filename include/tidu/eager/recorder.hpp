@@ -162,8 +162,9 @@ class Recorder {
   /// a trace where a gradient can flow, else with a key alone. When no input requires a gradient nothing is
   /// recorded and nothing allocated for the tape. Throws Error: invalid_argument for another number of inputs
   /// or outputs, a trace that did not make its key, or data that backward needs and that was not given; type
-  /// for operands of other types, where the host describes them; NonFiniteError. After an error nothing was
-  /// recorded.
+  /// for operands of other types, where the host describes them; NonFiniteError; what a rule throws of its
+  /// own, while a rule that is missing or does not fit the graph is an error of backward. After an error
+  /// nothing was recorded.
   EagerOutputs record_graph(const RecordedGraph& graph, std::span<const EagerInput<Operand>> inputs,
                             std::span<const Operand> outputs = {},
                             std::span<const Retained<Operand>> retained = {},
