@@ -1,0 +1,62 @@
+# c.py - faults of counting, order, sums and lifetimes, for scripts/mutations.py: one or more for each C line
+# that the engine can break (C11 is a matter of layout).
+
+mutation("C1", "x x counts one", "src/eager/discover.cpp",
+         "      } else {\n        ++reach(target).dependencies;\n      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed",
+         "      } else if (e == 0 || edges[e - 1].target != target) {\n        ++reach(target).dependencies;\n"
+         "      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed")
+mutation("C1", "a node runs when the first of its cotangents has come", "src/eager/engine.cpp",
+         "if (--target.dependencies == 0) push_ready(target);",
+         "--target.dependencies;\n  if (!target.listed) push_ready(target);")
+mutation("C2", "cotangents are folded as they come", "src/eager/cells.cpp",
+         "    if (a->sequence != b->sequence) return a->sequence > b->sequence;\n"
+         "    return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
+         "    return false;",
+         ("src/eager/cells.cpp",
+          "std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {",
+          "std::stable_sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {"))
+mutation("C2", "ties between recorders are broken by chance", "src/eager/cells.cpp",
+         "return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
+         "return a->edge != b->edge ? a->edge > b->edge : a < b;")
+mutation("C3", "the first cotangent is added to itself", "src/eager/cells.cpp",
+         "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());",
+         "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());\n"
+         "  if (from->edge != 0) host.add_operands({into->type, graph, placement}, into->operand(), "
+         "from->operand());")
+mutation("C4", "what a slot holds flows into the graph", "src/eager/engine.cpp",
+         "  std::swap(cells[0], leaf.cell);\n}\n\n// --- order",
+         "  std::swap(cells[0], leaf.cell);\n"
+         "  if (node.accumulator() != nullptr && node.accumulator()->cell != nullptr && leaf.cell != nullptr)\n"
+         "    fold(leaf.cell, duplicate(*node.accumulator()->cell), leaf.set, node.placement());\n"
+         "}\n\n// --- order")
+mutation("C5", "a node without a cotangent runs", "src/eager/engine.cpp",
+         "    if (!any) return;", "")
+mutation("C6", "consumed cotangents live until the end", "src/eager/engine.cpp",
+         "  const std::span<Cell*> incoming(cells.data(), cells.size());\n  const CellGuard guard(table, incoming);",
+         "  const std::span<Cell*> incoming(cells.data(), cells.size());\n"
+         "  struct Keep {\n    BackwardCall& call;\n    std::span<Cell*> cells;\n    ~Keep() {\n"
+         "      for (Cell* cell : cells)\n        if (cell != nullptr) call.captured.push_back(cell);\n    }\n"
+         "  } const guard{*this, incoming};")
+mutation("C7", "a node forgets to let go of one producer", "src/eager/node.cpp",
+         "for (std::uint32_t i = 0; i < at->num_edges + at->num_passive; ++i)",
+         "for (std::uint32_t i = 1; i < at->num_edges + at->num_passive; ++i)")
+mutation("C7", "saved operands are not destroyed", "src/eager/node.cpp",
+         "  for (std::uint32_t i = 0; i < num_saved; ++i) table->destroy(saved(i));", "")
+mutation("C8", "operands beyond the 64th are left out", "src/eager/engine.cpp",
+         "    if (!selective || is_wanted(node.edges()[e])) set(wanted, e);",
+         "    if (e < 64 && (!selective || is_wanted(node.edges()[e]))) set(wanted, e);")
+mutation("C8", "operands beyond the fourth are left out", "src/eager/engine.cpp",
+         "    std::uint64_t wanted = (std::uint64_t{1} << node.num_edges) - 1;",
+         "    std::uint64_t wanted = (std::uint64_t{1} << std::min(node.num_edges, 4U)) - 1;")
+mutation("C9", "changed values are read", "src/eager/engine.cpp",
+         "    if (!now || *now == saved) return;", "    return;")
+mutation("C9", "versions of what computes residuals only are checked", "src/eager/engine.cpp",
+         "  for (const std::uint32_t k : program.residuals)\n    if ((k & BackwardProgram::computed_bit) == 0) check(k);",
+         "")
+mutation("C9", "values that backward does not read are saved", "src/eager/derive.cpp",
+         "        if (used_.empty() || used_[s] == 0) continue;\n        saved_of_[s]",
+         "        saved_of_[s]")
+mutation("C10", "a forward on one thread waits for that on another", "src/eager/template.cpp",
+         "const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {",
+         "const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {\n"
+         "  static std::mutex one_at_a_time;\n  const std::lock_guard<std::mutex> lock(one_at_a_time);")

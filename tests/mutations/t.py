@@ -1,0 +1,68 @@
+# t.py - faults of recording and of backward, for scripts/mutations.py: one or more for each T line.
+
+mutation("T1", "the slot of an input is not found by its key", "src/eager/recorder.cpp",
+         "  return static_cast<std::uint32_t>(slot);\n}\n\nconst void* saved_data",
+         "  return static_cast<std::uint32_t>(slot == 0 ? 0 : slot - 1);\n}\n\nconst void* saved_data")
+mutation("T1", "a trace that did not make the key is accepted", "src/eager/recorder.cpp",
+         "if (input.key.source != node->first_key.source || slot >= node->num_outputs()) {",
+         "if (false) {")
+mutation("T1", "what the frontend retains is not offered to backward", "src/eager/derive.cpp",
+         "for (std::size_t i = 0; i < variant_.retained.size(); ++i)\n      enter(",
+         "for (std::size_t i = 0; i < 0 * variant_.retained.size(); ++i)\n      enter(")
+mutation("T2", "graphs of equal structure are not shared", "src/eager/template.cpp",
+         "if (!same(at->second->graph, graph)) continue;", "continue;")
+mutation("T3", "all sources of keys are one", "src/eager/key.cpp",
+         "start + 0x9e3779b97f4a7c15ULL * (count.fetch_add(1, std::memory_order_relaxed) + 1);",
+         "start + 0 * (count.fetch_add(1, std::memory_order_relaxed) + 1);")
+mutation("T3", "a range of keys is handed out twice", "include/tidu/eager/key.hpp",
+         "next_ += count;", "next_ += 1;")
+mutation("T4", "outputs without a derivative have a trace too", "include/tidu/eager/recorder.hpp",
+         "output.requires_grad = trace && active[slot];", "output.requires_grad = static_cast<bool>(trace);")
+mutation("T4", "every output says that it is the first", "include/tidu/eager/recorder.hpp",
+         "output.output_slot = static_cast<std::uint32_t>(slot);", "output.output_slot = 0;")
+mutation("T5", "of nodes that are ready the earliest runs first", "src/eager/engine.cpp",
+         "std::uint64_t priority = state.node->sequence;", "std::uint64_t priority = ~state.node->sequence;")
+mutation("T5", "cotangents that are absent are taken for there", "src/eager/engine.cpp",
+         "    for (const Cell* cell : incoming) any = any || cell != nullptr;\n    if (!any) return;",
+         "    for (const Cell* cell : incoming) any = any || cell != nullptr;\n"
+         "    if (!any) host.add_operands({Type(), nullptr, node.placement()}, node.saved(0), node.saved(0));\n"
+         "    if (!any) return;")
+mutation("T5", "residuals are computed though the result was retained", "src/eager/derive.cpp",
+         "if (variant_.outputs_given) {\n      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(",
+         "if (false) {\n      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(")
+mutation("T6", "inactive inputs are differentiated", "src/eager/recorder.cpp",
+         "if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype()))\n"
+         "        mask |= std::uint64_t{1} << i;",
+         "if (is_inexact(graph.input_types[i].dtype()) && (request.inputs[i].requires_grad || "
+         "request.inputs[i].key))\n        mask |= std::uint64_t{1} << i;")
+mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/engine.cpp",
+         "        if (!is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);",
+         "        if (false) wanted &= ~(std::uint64_t{1} << e);")
+mutation("T7", "messages do not say which node failed", "src/eager/engine.cpp",
+         "      .with_message(str(error.what(), \"\\n  in \", phase, \" of the backward of \", node.name(), '(', types, ')',",
+         "      .with_message(str(error.what(), \"\\n  in \", \"a phase\", \" of backward \", '(', types, ')',")
+mutation("T7", "the number of values that an executor returns is not checked", "include/tidu/eager/executor.hpp",
+         "if (values.size() != call.graph.outputs().size())", "if (values.size() < call.graph.outputs().size())")
+mutation("T7", "a rule's passing failure is kept for good", "src/eager/derive.cpp",
+         "if (!lies_in_the_graph(error.kind())) throw;", "")
+mutation("T8", "JVP rules get no context", "src/eager/derive.cpp",
+         "  options.context = context;\n  count_derivation();", "  count_derivation();")
+mutation("T8", "what one context gave is used for another", "src/eager/derive.cpp",
+         "if (at->context == key) derivation = at;", "derivation = at;")
+mutation("T8", "what a context without a key gave is kept", "src/eager/derive.cpp",
+         "    keep = make_derivation(*this, user);\n    derivation = keep.get();",
+         "    derivation = derivations.head() != nullptr ? derivations.head() : derivations.publish(\n"
+         "        make_derivation(*this, user), [](const Derivation&) { return false; });")
+mutation("T9", "the seed goes to every output", "src/eager/derive.cpp",
+         "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(seeded);",
+         "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(true);")
+mutation("T9", "cotangents of one leaf replace each other", "src/eager/cells.cpp",
+         "    fold(*head, cell, set, target.placement());\n  }\n}",
+         "    destroy_cell(table, std::exchange(*head, cell));\n  }\n}")
+mutation("T10", "roots may name an output that there is not", "src/eager/node.cpp",
+         "key.counter - node->first_key.counter < node->num_outputs();",
+         "key.counter - node->first_key.counter <= node->num_outputs();")
+mutation("T10", "a request is answered twice", "src/eager/discover.cpp",
+         "if (sorted[i].key && sorted[i].key == sorted[i + 1].key) {", "if (false) {")
+mutation("T10", "outputs that are one value get one cotangent", "src/eager/discover.cpp",
+         "cell->target_slot = root_slots[i];", "cell->target_slot = 0;")
