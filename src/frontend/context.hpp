@@ -61,8 +61,20 @@ class Host final : public TensorOperands<HostExecutor> {
                                        std::span<const Tensor* const> inputs) const override {
     return executor_->run_transposed_linear(call, inputs);
   }
+  void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
+              Tensor* out) const override {
+    executor_->run_at(call, linear, inputs, out);
+  }
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
     return executor_->add_operands(call, std::move(a), b);
+  }
+  std::optional<std::uint32_t> device_of(const Tensor& tensor) const override {
+    return executor_->device_of(tensor);
+  }
+  eager::Placement current_placement() const override { return executor_->current_placement(); }
+  eager::Event record(eager::Placement placement) const override { return executor_->record(placement); }
+  void wait(eager::Placement placement, const eager::Event& event) const override {
+    executor_->wait(placement, event);
   }
   std::shared_ptr<const eager::ThreadState> thread_state() const override;
 

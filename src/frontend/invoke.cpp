@@ -53,20 +53,26 @@ eager::RecordedGraph make_graph(const Call& call, std::span<const Input> operand
   return eager::RecordedGraph::of(builder.build({result}));
 }
 
-void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
-          const Build& build) {
+// Changes the entry only when nothing throws.
+void fill_graph(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
+                const Build& build) {
   eager::RecordedGraph graph = make_graph(call, operands, build);
   const Executable* executable = nullptr;
   if (c.cpu != nullptr) {
     executable = &graph.slot().get<Executable>(c.cpu->id(), [&] { return c.cpu->compile(graph.graph()); });
   }
+  entry.graph = std::move(graph);
+  entry.executable = executable;
+}
+
+void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
+          const Build& build) {
+  fill_graph(entry, c, call, operands, build);
   entry.name = call.name;
   entry.num_types = operands.size();
   entry.num_words = call.words.size();
   for (std::size_t i = 0; i < operands.size(); ++i) entry.types[i] = operands[i].tensor->type().identity();
   std::copy(call.words.begin(), call.words.end(), entry.words.begin());
-  entry.graph = std::move(graph);
-  entry.executable = executable;
 }
 
 void run(const Context& c, const CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out) {
@@ -93,9 +99,9 @@ void run_profiled(Context& c, const CacheEntry& entry, std::span<const Tensor* c
   profile.add(std::move(event));
 }
 
-// Records the invocation that gave `out`, and makes the Array.
-Array record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Tensor&& out,
-             Where where) {
+// Records the invocation that gave `made`.
+void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Body& made,
+            Where where) {
   eager::detail::ShortArray<RecordInput, most_operands> inputs(operands.size());
   const std::uint64_t own = c.recorder.keys().source();
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -107,18 +113,15 @@ Array record(Context& c, const eager::RecordedGraph& graph, std::span<const Inpu
     inputs[i] = {body->key, body->trace.node(), body->requires_grad, operands[i].tensor};
     if (body->requires_grad) c.lowest = std::min(c.lowest, body->key.source == own ? body->key.counter : 0);
   }
-  Array array = make_array(std::move(out));
-  Body& body = array.required();
-  const void* outputs[1] = {&body.tensor};
+  const void* outputs[1] = {&made.tensor};
   bool active = false;
   eager::detail::Node* node =
       c.recorder.core().record({graph.shared(), inputs.span(), outputs, {}, {}, where}, &active);
   if (node != nullptr) {
-    body.trace = eager::Trace::adopt(eager::detail::count_of(node));
-    body.key = eager::detail::first_key(body.trace.node());
-    body.requires_grad = active;
+    made.trace = eager::Trace::adopt(eager::detail::count_of(node));
+    made.key = eager::detail::first_key(made.trace.node());
+    made.requires_grad = active;
   }
-  return array;
 }
 
 Array emit_traced(Tracer& tracer, std::span<const Input> operands, const Build& build, const Call& call,
@@ -205,34 +208,33 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
     if (Tracer* const tracer = tracer_of(operands); tracer != nullptr)
       return emit_traced(*tracer, operands, build, call, where);
   }
-  CacheEntry uncached;
-  CacheEntry* entry = &uncached;
+  std::optional<CacheEntry> uncached;
+  CacheEntry* entry = nullptr;
   const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
   if (cacheable) [[likely]]
     entry = &c.cache[home(call, operands)];
-  Tensor out;
+  // The result is computed where it stays.
+  Array array(Array::Adopt{}, make_body());
+  Body& body = array.required();
   try {
     if (cacheable) [[likely]] {
       if (!same(*entry, call, operands)) fill(*entry, c, call, operands, build);
     } else {
-      uncached.graph = make_graph(call, operands, build);
-      if (c.cpu != nullptr) {
-        uncached.executable = &uncached.graph->slot().get<Executable>(
-            c.cpu->id(), [&] { return c.cpu->compile(uncached.graph->graph()); });
-      }
+      entry = &uncached.emplace();
+      fill_graph(*entry, c, call, operands, build);
     }
     eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
     if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {
-      run_profiled(c, *entry, inputs.span(), out, call.name, where);
+      run_profiled(c, *entry, inputs.span(), body.tensor, call.name, where);
     } else {
-      run(c, *entry, inputs.span(), out);
+      run(c, *entry, inputs.span(), body.tensor);
     }
   } catch (const Error& error) {
     raise_located(error, call.name, types_of(operands), where);
   }
-  if (grad && c.grad_mode) return record(c, *entry->graph, operands, std::move(out), where);
-  return make_array(std::move(out));
+  if (grad && c.grad_mode) record(c, *entry->graph, operands, body, where);
+  return array;
 }
 
 Array make_array(Tensor&& tensor) {

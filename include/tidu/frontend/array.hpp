@@ -22,6 +22,7 @@
 
 #include "tidu/eager/backward.hpp"
 #include "tidu/eager/hooks.hpp"
+#include "tidu/graph/counter.hpp"
 #include "tidu/graph/type.hpp"
 #include "tidu/graph/value.hpp"
 #include "tidu/tensor/tensor.hpp"
@@ -100,7 +101,7 @@ class Array {
   explicit Array(Tensor tensor);
 
   Array(const Array& other) noexcept : body_(other.body_) {
-    if (body_ != nullptr) body_->references.fetch_add(1, std::memory_order_relaxed);
+    if (body_ != nullptr) detail::count_up(body_->references);
   }
   Array(Array&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
   Array& operator=(Array other) noexcept {
@@ -110,7 +111,7 @@ class Array {
   ~Array() {
     if (body_ == nullptr) return;
     if (body_->references.load(std::memory_order_acquire) == 1 ||
-        body_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        detail::count_down(body_->references) == 1) {
       frontend_detail::destroy(body_);
     }
   }
