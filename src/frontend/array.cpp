@@ -29,6 +29,7 @@ Array make_traced(std::shared_ptr<Tracer> tracer, Value value) {
   Array array = make_array(Tensor());
   Body& body = array.required();
   body.extra = new Extra;
+  body.traced = true;
   body.extra->tracer = std::move(tracer);
   body.extra->value = value;
   body.extra->type = value.type();

@@ -164,7 +164,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
 Array make_array(Tensor&& tensor);
 Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded);
 Array make_traced(std::shared_ptr<Tracer> tracer, Value value);
-inline bool is_traced(const Body& body) { return body.extra != nullptr && body.extra->tracer != nullptr; }
+inline bool is_traced(const Body& body) { return body.traced; }
 /// The innermost tracer among the operands, or null.
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);

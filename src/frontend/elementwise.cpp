@@ -128,7 +128,7 @@ Array operator<(const ArrayLike& x, const ArrayLike& y) { return binary<ops::lt>
 Array operator<=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::le>("less_equal", x, y); }
 Array operator>(const ArrayLike& x, const ArrayLike& y) { return binary<ops::gt>("greater", x, y); }
 Array operator>=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::ge>("greater_equal", x, y); }
-Array operator!(const ArrayLike& x) { return logical_not(*x.array(), x.where()); }
+Array operator!(const Array& x) { return logical_not(x, Where{}); }
 Array operator&(const ArrayLike& x, const ArrayLike& y) { return logical_and(x, y); }
 Array operator|(const ArrayLike& x, const ArrayLike& y) { return logical_or(x, y); }
 

@@ -202,12 +202,10 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
     grad |= operand.body->requires_grad;
-    traced |= operand.body->extra != nullptr;
+    traced |= operand.body->traced;
   }
-  if (traced) [[unlikely]] {
-    if (Tracer* const tracer = tracer_of(operands); tracer != nullptr)
-      return emit_traced(*tracer, operands, build, call, where);
-  }
+  if (traced) [[unlikely]]
+    return emit_traced(*tracer_of(operands), operands, build, call, where);
   std::optional<CacheEntry> uncached;
   CacheEntry* entry = nullptr;
   const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;

@@ -40,6 +40,7 @@ struct Extra;
 struct Body {
   std::atomic<std::uint32_t> references{1};
   bool requires_grad = false;
+  bool traced = false;  ///< without data
   Tensor tensor;
   eager::Key key{};        ///< with a trace
   eager::Trace trace{};    ///< of the invocation or leaf
@@ -203,7 +204,7 @@ class Array {
   friend Array operator<=(const ArrayLike& x, const ArrayLike& y);
   friend Array operator>(const ArrayLike& x, const ArrayLike& y);
   friend Array operator>=(const ArrayLike& x, const ArrayLike& y);
-  friend Array operator!(const ArrayLike& x);
+  friend Array operator!(const Array& x);
   friend Array operator&(const ArrayLike& x, const ArrayLike& y);
   friend Array operator|(const ArrayLike& x, const ArrayLike& y);
   /// x = x + y: other handles to x keep what they have. But for a leaf that requires a gradient, where
