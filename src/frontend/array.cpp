@@ -5,6 +5,7 @@
 #include <new>
 
 #include "frontend/context.hpp"
+#include "tidu/frontend/explain.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/modes.hpp"
 #include "tidu/graph/pool.hpp"
@@ -231,6 +232,16 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
     }
   }
   return results;
+}
+
+eager::Explanation explain(const Array& target, const Array& root, std::string_view name, Where where) {
+  const auto output = [&](const Array& array) -> eager::EagerOutput {
+    const Body& body = array.required();
+    frontend_detail::require_data(body, "explain", where);
+    return {body.key, body.trace, body.requires_grad, 0};
+  };
+  const Context& c = context();
+  return eager::explain<Tensor>(output(target), output(root), c.host, &c.recorder, name);
 }
 
 std::optional<Array> Array::grad(Where where) const {

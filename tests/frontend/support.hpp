@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/support.hpp"
 #include "tidu/tidu.hpp"
 
 namespace tidu::test {
