@@ -9,6 +9,7 @@
 #include <tidu/cpu/executor.hpp>
 #include <tidu/eager/anomaly.hpp>
 #include <tidu/eager/backward.hpp>
+#include <tidu/eager/dump.hpp>
 #include <tidu/eager/executor.hpp>
 #include <tidu/eager/explain.hpp>
 #include <tidu/eager/hooks.hpp>

@@ -6,15 +6,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/dot_text.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu {
-namespace {
 
-using detail::str;
+namespace detail {
 
-// A double-quoted string; line breaks are those of labels.
-std::string quoted(std::string_view text) {
+std::string dot_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -27,12 +26,19 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
+}  // namespace detail
+
+namespace {
+
+using detail::dot_quoted;
+using detail::str;
+
 class DotWriter {
  public:
   explicit DotWriter(const DotOptions& options) : options_(options) {}
 
   std::string write(const Graph& graph) {
-    out_ << "digraph " << quoted(graph.name()) << " {\n"
+    out_ << "digraph " << dot_quoted(graph.name()) << " {\n"
          << "  rankdir=" << (options_.left_to_right ? "LR" : "TB") << ";\n"
          << "  node [fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", fontsize=9, "
             "color=\"#555555\", labeldistance=1.8];\n";
@@ -40,7 +46,8 @@ class DotWriter {
     for (std::size_t i = 0; i < graphs_.size(); ++i) {
       const Graph each(graphs_[i]);
       if (i != 0) {
-        out_ << "  subgraph cluster_" << i << " {\n  label=" << quoted(str("graph ", i, ": ", each.name()))
+        out_ << "  subgraph cluster_" << i
+             << " {\n  label=" << dot_quoted(str("graph ", i, ": ", each.name()))
              << ";\n  style=\"rounded\";\n  color=\"#888888\";\n";
       }
       write_graph(each, str('g', i, '_'));
@@ -131,7 +138,7 @@ class DotWriter {
 
   void node(const std::string& prefix, char kind, std::size_t number, const std::string& label,
             std::string_view style) {
-    out_ << "  " << prefix << kind << number << " [label=" << quoted(label) << ", " << style << "];\n";
+    out_ << "  " << prefix << kind << number << " [label=" << dot_quoted(label) << ", " << style << "];\n";
   }
 
   void edge(const Graph& graph, const std::string& prefix, ValueId value, const std::string& to,
@@ -146,9 +153,9 @@ class DotWriter {
       std::string text = label.empty() ? to_string(graph.type(value)) : str(label, ": ", graph.type(value));
       if (operation.num_outputs() > 1) text = str('#', value - operation.output(), ' ', text);
       text += key_line(graph, value);
-      out_ << 'n' << *producer << " -> " << to << " [label=" << quoted(text);
+      out_ << 'n' << *producer << " -> " << to << " [label=" << dot_quoted(text);
     }
-    if (!head.empty()) out_ << ", headlabel=" << quoted(head);
+    if (!head.empty()) out_ << ", headlabel=" << dot_quoted(head);
     out_ << style << "];\n";
   }
 
