@@ -178,29 +178,42 @@ Type type_of_absent(const HookFrame& frame, Cell* const& cell) {
 
 }  // namespace
 
+// What a hook makes it makes where the running thread puts work.
 void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded) {
-  const OperandTable& table = frame.call.table;
+  const BackwardCall& call = frame.call;
+  const Node& node = *node_of(frame.node.node());
   if (cell != nullptr) {
-    const std::optional<std::uint32_t> before = frame.call.host.device_of(cell->operand());
-    const std::optional<std::uint32_t> after = frame.call.host.device_of(operand);
+    const std::optional<std::uint32_t> before = call.host.device_of(cell->operand());
+    const std::optional<std::uint32_t> after = call.host.device_of(operand);
     if (before && after && *before != *after) {
       throw Error(ErrorKind::type, str("HookValue: expected a cotangent on device ", *before,
                                        " in the place of another, got device ", *after));
     }
   }
-  Cell* made = copy_cell(table, cell != nullptr ? cell->type : type_of_absent(frame, cell), operand);
-  try {
-    if (recorded != nullptr) set_recorded(*made, *recorded);
-  } catch (...) {
-    destroy_cell(table, made);
-    throw;
-  }
+  Type type;
   if (cell != nullptr) {
-    made->device = cell->device;
-    made->stream = cell->stream;
-    destroy_cell(table, cell);
+    type = cell->type;
+  } else if (node.is_leaf()) {
+    type = call.host.describe(operand).value_or(Type());
+  } else {
+    type = type_of_absent(frame, cell);
   }
-  cell = made;
+  Cell* made[] = {copy_cell(call.table, type, operand)};
+  const CellGuard guard(call.table, made);
+  if (recorded != nullptr) set_recorded(*made[0], *recorded);
+  const Placement here = call.host.current_placement();
+  made[0]->device = here.device;
+  made[0]->stream = here.stream;
+  const auto edge = static_cast<std::size_t>(&cell - frame.outgoing.data());
+  if (edge < frame.outgoing.size()) {  // as if the node had made it
+    made[0]->sequence = node.sequence;
+    made[0]->source = node.first_key.source;
+    made[0]->edge = static_cast<std::uint32_t>(edge);
+  } else {
+    frame.call.move_to(*made[0], node.placement());
+  }
+  if (cell != nullptr) destroy_cell(call.table, cell);
+  cell = std::exchange(made[0], nullptr);
 }
 void drop_cell(HookFrame& frame, Cell*& cell) {
   if (cell != nullptr) destroy_cell(frame.call.table, std::exchange(cell, nullptr));

@@ -1,6 +1,7 @@
 // node.cpp - making leaves, freeing nodes without recursion, hooks and names, and what may be read of a node.
 #include "eager/node.hpp"
 
+#include <algorithm>
 #include <new>
 
 #include "tidu/graph/pool.hpp"
@@ -152,6 +153,8 @@ HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHo
         if (!there->removed.load(std::memory_order_acquire)) hooks->push_back(there);
     }
     hooks->push_back(entry);
+    std::stable_sort(hooks->begin(), hooks->end(),
+                     [](const auto& a, const auto& b) { return a->slot < b->slot; });
     extras.hooks = std::move(hooks);
   }
   // The node may be gone by the time the hook is removed: the entry alone is marked, and dropped from the

@@ -6,6 +6,9 @@
 // all of a leaf's have come in: hooks on the leaf as a value, then hooks on accumulation. Hooks of one kind
 // on one thing run in the order in which they were added. A hook that is removed while others run is not
 // started any more; one that is added while a node's hooks run is first called in the next call.
+//
+// Cotangents that a hook sees lie on the stream of its node (or leaf). What a hook puts in their place is
+// taken to be made where the running thread puts work (current_placement), and waited for.
 #pragma once
 
 #include <cstdint>
