@@ -126,6 +126,41 @@ TEST_CASE("[P7] a dropped cotangent flows nowhere, and one that was absent may b
   CHECK(item(run(spy, {root_of(pair[0])}), x) == doctest::Approx(std::cos(0.3) - 10 * std::sin(0.3)));
 }
 
+TEST_CASE("[P7] hooks on several values of one node run by output slot, one that drops ends those of its value") {
+  Tape tape;
+  const Var x = tape.leaf(0.3);
+  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
+    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
+  });
+  const std::vector<Var> pair = tape.apply(both, {x});
+  Log log;
+  const auto say = [&log](const char* text) { return [&log, text](auto&) { log.push_back(text); }; };
+  eager::on_value<Tensor>(pair[1].first.trace, pair[1].first.key, say("1"));
+  eager::on_value<Tensor>(pair[0].first.trace, pair[0].first.key, [&](HookContext<Tensor>& context) {
+    log.push_back("0");
+    context.incoming().drop();
+  });
+  eager::on_value<Tensor>(pair[1].first.trace, pair[1].first.key, say("1 again"));
+  eager::on_value<Tensor>(pair[0].first.trace, pair[0].first.key, say("0 again"));
+  const Var out = tape.apply<prim::mul>({pair[0], pair[1]});
+  CHECK(item(run(Spy(), {root_of(out)}), x) == doctest::Approx(-std::sin(0.3) * std::sin(0.3)));
+  CHECK(log == Log{"0", "1", "1 again"});
+}
+
+TEST_CASE("[P7] a hook may drop a cotangent and put another in its place") {
+  Hooked h;
+  const auto swap = [](auto& context) {
+    context.incoming().drop();
+    CHECK_FALSE(context.incoming());
+    context.incoming().replace(scalar(7.0));
+  };
+  HookHandle hook = h.x.on_value(swap);
+  CHECK(h.dx(run(Spy(), {root_of(h.z)}, keep())) == 7.0);
+  hook.remove();
+  eager::on_value<Tensor>(h.y.first.trace, h.y.first.key, swap);
+  CHECK(h.dx(run(Spy(), {root_of(h.z)}, keep())) == 14.0);
+}
+
 TEST_CASE("[P7] a hook that is removed while others run is not started any more") {
   Hooked h;
   Log log;

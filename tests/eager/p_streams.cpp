@@ -126,6 +126,31 @@ TEST_CASE("[P11] a seed that was made on another stream is waited for") {
   CHECK(machine.first_race() == "");
 }
 
+TEST_CASE("[P11] what a hook makes on the running thread's stream is waited for") {
+  Machine machine;
+  MachineTape tape(machine);
+  Leaf<Placed> leaf(tape.recorder.keys(), "w", s1);
+  const PlacedVar w{EagerOutput{leaf.key(), leaf.trace().hold(), true, 0}, machine.make(scalar(0.3), s1)};
+  const PlacedVar a = tape.apply<prim::sin>({w}, s1);
+  const PlacedVar out = tape.apply<prim::exp>({a}, s2);
+  const On caller(s3);
+  const auto change = [&](auto& context) { context.incoming().replace(machine.make(scalar(2.0), s3)); };
+  eager::on_value<Placed>(out.first.trace, out.first.key, change);
+  eager::before_node<Placed>(a.first.trace, change);
+  eager::after_node<Placed>(out.first.trace, [&](eager::HookContext<Placed>& context) {
+    context.outgoing(0).replace(machine.make(scalar(5.0), s3));
+  });
+  leaf.on_value(change);
+  BackwardOptions options = keep();
+  options.accumulate = true;
+  for (int call = 1; call <= 2; ++call) {
+    run(machine, {placed_root(out)}, options);
+    CHECK(leaf.gradient()->item() == 2.0 * call);
+    CHECK(machine.readable(*leaf.gradient(), s3));
+  }
+  CHECK(machine.first_race() == "");
+}
+
 TEST_CASE("[P11] random programs over many streams have no race, backward and at the end") {
   std::mt19937 random(11);
   for (std::uint32_t round = 0; round < 60; ++round) {

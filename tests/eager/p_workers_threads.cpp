@@ -71,6 +71,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("[P10] also when hooks after nodes replace what is summed") {
+  Tape tape;
+  std::vector<Var> leaves;
+  for (int i = 0; i < 4; ++i) leaves.push_back(tape.leaf(0.31 * (i + 1)));
+  const Var out = wide(tape, leaves, 12, 2.3);
+  for (eager::TraceRef at = out.first.trace; !eager::NodeView(at).is_leaf();) {
+    const eager::NodeView node(at);
+    for (const std::size_t edge : {std::size_t{0}, node.num_edges() - 1}) {
+      if (eager::NodeView(node.edge_node(edge)).is_leaf()) continue;
+      eager::after_node<Tensor>(node.edge_node(edge), [](HookContext<Tensor>& context) {
+        for (std::size_t i = 0; i < context.num_outgoing(); i += 2) {
+          if (context.outgoing(i))
+            context.outgoing(i).replace(scalar(1.1 * context.outgoing(i)->item<double>()));
+        }
+      });
+    }
+    at = node.edge_node(node.num_edges() - 1);
+  }
+  const auto expected = run(reference(), {root_of(out)}, workers(1));
+  for (const int count : {2, 8, 2, 8}) {
+    const auto gradients = run(reference(), {root_of(out)}, workers(count));
+    for (const Var& leaf : leaves) CHECK(same_bits(gradient(gradients, leaf), gradient(expected, leaf)));
+  }
+}
+
 TEST_CASE("[P10] independent nodes run at once when the caller asks for it, and only then") {
   Tape tape;
   const Var x = tape.leaf(0.3);
