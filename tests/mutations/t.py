@@ -57,7 +57,7 @@ mutation("T9", "the seed goes to every output", "src/eager/derive.cpp",
          "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(seeded);",
          "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(true);")
 mutation("T9", "cotangents of one leaf replace each other", "src/eager/cells.cpp",
-         "    fold(*head, cell, set, target.placement());\n  }\n}",
+         "    fold(*head, cell, set, placement);\n  }\n}",
          "    destroy_cell(table, std::exchange(*head, cell));\n  }\n}")
 mutation("T10", "roots may name an output that there is not", "src/eager/node.cpp",
          "key.counter - node->first_key.counter < node->num_outputs();",
