@@ -103,7 +103,10 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
     set = &target.variant->owner->graph.primitives();
     head = &state.cell;
     if (folds_at_once && target.num_outputs() > 1) {
-      if (state.cells == nullptr) state.cells = new Cell*[target.num_outputs()]();
+      if (state.cells == nullptr) {
+        state.cells = new Cell*[target.num_outputs()]();
+        ++live;
+      }
       head = state.cells + cell->target_slot;
     }
   }

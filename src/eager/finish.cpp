@@ -107,6 +107,8 @@ BackwardOutcome BackwardCall::finish() {
     if (gradient.cell == nullptr) gradient.absence = why_absent(wanted);
   }
   outcome.leaves.reserve(leaves.list().size());
+  if (request.reserve != nullptr)
+    request.reserve(request.result, leaves.list().size(), request.requested.size());
   if (options.accumulate) accumulate();
   for (LeafState& leaf : leaves.list()) {
     if (leaf.cell != nullptr)

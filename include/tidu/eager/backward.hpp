@@ -148,6 +148,9 @@ struct BackwardRequest {
   std::span<const UntypedRoot> roots;
   std::span<const Requested> requested;
   const BackwardOptions& options;
+  /// Makes room for so many results, of leaves and requested; called before anything is changed.
+  void (*reserve)(void* result, std::size_t leaves, std::size_t requested) = nullptr;
+  void* result = nullptr;
 };
 /// Owns its cells.
 class BackwardOutcome {
@@ -197,12 +200,15 @@ Gradients<Operand> backward(std::span<const Root<Operand>> roots, const Backward
     untyped.push_back({root.key, root.trace.node(), seeds.back() ? &*seeds.back() : nullptr,
                        &root.recorded_seed, root.seed_placement});
   }
-  detail::BackwardOutcome outcome = detail::run_backward(
-      {host, recorder != nullptr ? &recorder->core() : nullptr, untyped, requested, options});
   Gradients<Operand> result;
-  result.leaves_.reserve(outcome.leaves.size());
+  const auto reserve = [](void* to, std::size_t leaves, std::size_t wanted) {
+    static_cast<Gradients<Operand>*>(to)->leaves_.reserve(leaves);
+    static_cast<Gradients<Operand>*>(to)->requested_.reserve(wanted);
+  };
+  detail::BackwardOutcome outcome =
+      detail::run_backward({host, recorder != nullptr ? &recorder->core() : nullptr, untyped, requested,
+                            options, reserve, &result});
   for (detail::UntypedGradient& leaf : outcome.leaves) result.leaves_.push_back(detail::typed<Operand>(leaf));
-  result.requested_.reserve(outcome.requested.size());
   for (detail::UntypedGradient& wanted : outcome.requested)
     result.requested_.push_back(detail::typed<Operand>(wanted));
   return result;
