@@ -27,7 +27,21 @@ struct Injected : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Place { none, copy, forward, transposed, add, ones, describe, hook, callback, rule };
+enum class Place {
+  none,
+  copy,
+  forward,
+  transposed,
+  add,
+  ones,
+  describe,
+  version,
+  event,
+  wait,
+  hook,
+  callback,
+  rule
+};
 enum class Manner { foreign, error, result };  ///< thrown by a type of its own, as Error, returned
 
 /// One armed fault for the whole program.
@@ -138,7 +152,7 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
     std::size_t inputs, outputs;
   };
   mutable std::vector<Call> calls;
-  mutable std::function<void()> during_transposed;
+  eager::Placement placement{};  ///< where what is recorded next runs
 
   std::size_t count(char hook) const {
     std::size_t number = 0;
@@ -152,7 +166,6 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
   }
   Result<Values> run_transposed_linear(const GraphCall& call,
                                        std::span<const Counted* const> inputs) const override {
-    if (during_transposed) during_transposed();
     return run('t', Place::transposed, call, inputs);
   }
   Result<Counted> add_operands(const eager::AddCall&, Counted a, const Counted& b) const override {
@@ -164,6 +177,16 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
     Faults::pass(Place::describe);
     return Type(f64);
   }
+  std::optional<std::uint64_t> version(const Counted&) const override {
+    Faults::pass(Place::version);
+    return 0;
+  }
+  eager::Placement current_placement() const override { return placement; }
+  eager::Event record(eager::Placement) const override {
+    Faults::pass(Place::event);
+    return std::make_shared<int>(0);
+  }
+  void wait(eager::Placement, const eager::Event&) const override { Faults::pass(Place::wait); }
   Result<std::optional<Counted>> ones_like(Type) const override {
     if (auto failure = fail(Place::ones)) return *failure;
     return std::optional<Counted>(Counted(1.0));

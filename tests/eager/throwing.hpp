@@ -52,8 +52,8 @@ inline const Primitive pass{.name = "test.throwing",
 struct Context : ADContext {};
 }  // namespace throwing_rules
 
-/// A diamond, a composite node of which nothing was retained, one with two outputs, hooks of every kind,
-/// final callbacks, two leaves with slots and one without.
+/// On three streams: a diamond, a composite node of which nothing was retained, one with two outputs, hooks
+/// of every kind, final callbacks, two leaves with slots and one without.
 class Program {
  public:
   explicit Program(const Way& way) : way_(way), w_(tape.recorder.keys(), "w"), v_(tape.recorder.keys(), "v") {
@@ -68,12 +68,16 @@ class Program {
   /// What the program gives: gradients of x, w, v.
   std::vector<double> run() {
     const Var x = tape.leaf(0.3), w = CountedTape::of(w_, 0.2), v = CountedTape::of(v_, 0.7);
+    const PlacementGuard guard{tape.executor};
     const Var s = tape.apply<prim::sin>(x);
+    tape.executor.placement.stream = 2;
     const Var d = tape.apply<prim::mul>(s, s);
     const std::vector<Var> y = tape.apply(layer(), {&d, &w}, false);
     const Var t = tape.apply<prim::mul>(y[0], tape.apply<prim::exp>(v));
+    tape.executor.placement.stream = 1;
     const Var u = tape.apply<prim::add>(t, tape.apply<prim::mul>(y[1], w));
     const auto pass = tape.apply(Op::make(throwing_rules::pass), {&u}, set());
+    tape.executor.placement.stream = 0;
     std::vector<eager::HookHandle> here;
     const auto see = [](eager::HookContext<Counted>& context) {
       Faults::pass(Place::hook);
@@ -108,18 +112,25 @@ class Program {
   }
 
   CountedTape tape;
+  std::string name = "layer";  ///< of the composite graph: another name is another structure
 
  private:
+  struct PlacementGuard {
+    CountedExecutor& executor;
+    ~PlacementGuard() { executor.placement = {}; }
+  };
   static const PrimitiveSet& set() {
     static const PrimitiveSet with = standard_primitives().with({&throwing_rules::pass});
     return with;
   }
-  static const RecordedGraph& layer() {
-    static const RecordedGraph graph = graph_of(2, [](std::vector<Value> v) {
-      const Value e = ops::exp(v[0] * v[1]);
-      return std::vector{e * e, v[0] + e};
-    });
-    return graph;
+  RecordedGraph layer() const {
+    return graph_of(
+        2,
+        [](std::vector<Value> v) {
+          const Value e = ops::exp(v[0] * v[1]);
+          return std::vector{e * e, v[0] + e};
+        },
+        name);
   }
   Way way_;
   eager::Leaf<Counted> w_, v_;
