@@ -84,7 +84,7 @@ struct BackwardCall {
   void move_to(Cell& cell, Placement placement);
   void fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement);
   /// Folds what waits, in descending order of (sequence, source, edge) for each slot.
-  void fold_waiting(Cell* waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, Placement placement);
+  void fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, Placement placement);
   Cell* duplicate(const Cell& cell) const;
   void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
                   std::size_t index) const;

@@ -121,10 +121,13 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
   }
 }
 
-void BackwardCall::fold_waiting(Cell* waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
+void BackwardCall::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
                                 Placement placement) {
+  std::size_t count = 0;
+  for (const Cell* at = waiting; at != nullptr; at = at->next) ++count;
   std::vector<Cell*> cells;
-  for (Cell* at = waiting; at != nullptr; at = at->next) cells.push_back(at);
+  cells.reserve(count);  // when it throws, what waits stays where it is
+  for (Cell* at = std::exchange(waiting, nullptr); at != nullptr; at = at->next) cells.push_back(at);
   for (Cell* cell : cells) cell->next = nullptr;
   const CellGuard guard(table, cells);
   std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {

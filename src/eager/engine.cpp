@@ -115,8 +115,7 @@ void BackwardCall::take_incoming(State& state, std::span<Cell*> incoming) {
   std::fill(incoming.begin(), incoming.end(), nullptr);
   Node& node = *state.node;
   if (!folds_at_once) {
-    fold_waiting(std::exchange(state.cell, nullptr), incoming, &node.variant->owner->graph.primitives(),
-                 node.placement());
+    fold_waiting(state.cell, incoming, &node.variant->owner->graph.primitives(), node.placement());
   } else if (incoming.size() == 1) {
     incoming[0] = std::exchange(state.cell, nullptr);
   } else if (state.cells != nullptr) {
@@ -411,7 +410,7 @@ void BackwardCall::finish_leaf(LeafState& leaf) {
       std::swap(cells[0], leaf.cell);
     } else {
       for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
-      fold_waiting(std::exchange(leaf.cell, nullptr), cells, leaf.set, node.placement());
+      fold_waiting(leaf.cell, cells, leaf.set, node.placement());
     }
     if (Extras* extras = node.extras.load(std::memory_order_acquire);
         extras != nullptr && cells[0] != nullptr) {
