@@ -55,7 +55,7 @@ TEST_CASE("[T7] [C7] whatever throws at any of its calls leaves no leak and a wo
           CAPTURE(k);
           Faults::arm(place, manner, k);
           bool threw = false;
-          std::vector<double> got;
+          std::array<double, 3> got{};
           try {
             got = program.run();
           } catch (const Injected&) {

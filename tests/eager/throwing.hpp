@@ -2,6 +2,8 @@
 // and what must hold after it did.
 #pragma once
 
+#include <array>
+
 #include "counted.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/rules.hpp"
@@ -66,7 +68,7 @@ class Program {
   }
 
   /// What the program gives: gradients of x, w, v.
-  std::vector<double> run() {
+  std::array<double, 3> run() {
     const Var x = tape.leaf(0.3), w = CountedTape::of(w_, 0.2), v = CountedTape::of(v_, 0.7);
     const PlacementGuard guard{tape.executor};
     const Var s = tape.apply<prim::sin>(x);
@@ -138,7 +140,7 @@ class Program {
 };
 
 /// By hand: x = 0.3, w = 0.2, v = 0.7.
-inline std::vector<double> expected_gradients() {
+inline std::array<double, 3> expected_gradients() {
   const double s = std::sin(0.3), d = s * s, w = 0.2, e = std::exp(d * w), g = std::exp(0.7);
   // u = e^2 g + (d + e) w
   const double de = 2 * e * g + w;
@@ -146,8 +148,8 @@ inline std::vector<double> expected_gradients() {
   return {dd * 2 * s * std::cos(0.3), de * e * d + (d + e), e * e * g};
 }
 
-inline bool right(const std::vector<double>& got, bool accumulated) {
-  const std::vector<double> expected = expected_gradients();
+inline bool right(const std::array<double, 3>& got, bool accumulated) {
+  const std::array<double, 3> expected = expected_gradients();
   if (std::abs(got[0] - expected[0]) > 1e-12) return false;
   for (std::size_t i = 1; i < 3; ++i)
     if (std::abs(got[i] - (accumulated ? 0.0 : expected[i])) > 1e-12) return false;
