@@ -64,10 +64,6 @@ mutation("P8", "a slot is overwritten, not added to", "src/eager/finish.cpp",
 mutation("P8", "a slot is given away before the sum is made", "src/eager/finish.cpp",
          "        if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);",
          "        if (slot.cell != nullptr) sums[i] = std::exchange(slot.cell, nullptr);")
-mutation("P8", "a change of a slot in the meantime is not seen", "src/eager/finish.cpp",
-         "    if (!same) continue;\n",
-         "", ("src/eager/finish.cpp", "    if (same) {\n", "    {\n"), programs=("test_eager_threads",))
-
 mutation("P9", "a node takes 8 KB of stack", "src/eager/engine.cpp",
          "  const char* phase = \"add_operands\";\n  try {\n    take_incoming(state, incoming);",
          "  const char* phase = \"add_operands\";\n  volatile char room[8192];\n  room[0] = 0;\n  try {\n"
