@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <functional>
+#include <memory>
 
 #include "tidu/graph/error.hpp"
 #include "tidu/tensor/executor.hpp"
@@ -106,6 +106,10 @@ Tensor Compiled::make_output(Type type) const {
   return Tensor::wrap(type, static_cast<void*>(block.data), std::move(owner));
 }
 
+void Compiled::make_outputs(Tensor* outputs) const {
+  for (std::size_t i = 0; i < output_types_.size(); ++i) outputs[i] = make_output(output_types_[i]);
+}
+
 void Compiled::explain(const Error& error, const Instruction* at) const {
   const auto index = static_cast<std::size_t>(at - instructions_.data());
   error
@@ -162,6 +166,7 @@ void Compiled::run_light(const Tensor* const* inputs, Tensor* outputs) const {
   constexpr auto round = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
   std::byte* const large = memory + round(small_bytes_);
   std::byte* const scratch = large + round(program_.plan().large_bytes);
+  make_outputs(outputs);
   fill_small(memory);
   point_to_constants(memory, pointers);
   for (const Patch& patch : large_pointers_) pointers[patch.pointer] = large + patch.offset;
@@ -169,6 +174,7 @@ void Compiled::run_light(const Tensor* const* inputs, Tensor* outputs) const {
 }
 
 void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
+  make_outputs(outputs);
   const std::size_t large_bytes = program_.plan().large_bytes;
   const ArenaLease large(*arena_, large_bytes + scratch_bytes_);
   const WorkspaceLease lease(take_workspace(), mutex_, idle_);
@@ -183,7 +189,6 @@ void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
 }
 
 void Compiled::run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const {
-  for (std::size_t i = 0; i < output_types_.size(); ++i) outputs[i] = make_output(output_types_[i]);
   for (const Move& load : loads_)
     copy_element(places.small + load.offset, inputs[load.index]->bytes(), load.bytes);
   for (const Patch& patch : input_pointers_)

@@ -104,6 +104,7 @@ class Compiled {
   void point_to_constants(std::byte* small, std::byte** pointers) const;
   std::unique_ptr<Workspace> take_workspace() const;
   Tensor make_output(Type type) const;
+  void make_outputs(Tensor* outputs) const;
   [[noreturn]] void refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const;
   void explain(const Error& error, const Instruction* at) const;
 

@@ -49,6 +49,11 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
   Cell* used[] = {from};
   const CellGuard guard(table, used);
   into->type = from->type;  // that of a leaf's seed is a guess where the executor describes nothing
+  // Of a leaf that nothing reads no set is known; a seed that was recorded has one.
+  for (const Cell* cell : {into, from}) {
+    if (set == nullptr && cell->trace != nullptr && !node_of(cell->trace)->is_leaf())
+      set = &node_of(cell->trace)->variant->owner->graph.primitives();
+  }
   const RecordedGraph* graph = set != nullptr ? sum_graph(*set, into->type) : nullptr;
   const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
   if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {

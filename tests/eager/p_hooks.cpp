@@ -126,7 +126,8 @@ TEST_CASE("[P7] a dropped cotangent flows nowhere, and one that was absent may b
   CHECK(item(run(spy, {root_of(pair[0])}), x) == doctest::Approx(std::cos(0.3) - 10 * std::sin(0.3)));
 }
 
-TEST_CASE("[P7] hooks on several values of one node run by output slot, one that drops ends those of its value") {
+TEST_CASE(
+    "[P7] hooks on several values of one node run by output slot, one that drops ends those of its value") {
   Tape tape;
   const Var x = tape.leaf(0.3);
   const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {

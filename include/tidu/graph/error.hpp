@@ -33,10 +33,9 @@ enum class ErrorKind : std::uint8_t {
 };
 
 constexpr std::string_view to_string(ErrorKind kind) {
-  constexpr std::string_view names[] = {"invalid argument",  "type",          "attribute",
-                                        "unknown primitive", "ad rule",       "dump",
-                                        "execution",         "out of memory", "tape",
-                                        "non finite",        "cancelled",     "internal"};
+  constexpr std::string_view names[] = {
+      "invalid argument", "type",          "attribute", "unknown primitive", "ad rule",   "dump",
+      "execution",        "out of memory", "tape",      "non finite",        "cancelled", "internal"};
   return names[static_cast<std::size_t>(kind)];
 }
 
