@@ -78,7 +78,7 @@ class TapeWriter {
   void write_node(const Node& node) {
     const detail::Template& owner = *node.variant->owner;
     text("op", node.name());
-    if (owner.op) {
+    if (!owner.op_name.empty()) {
       const tidu::detail::WriteGraph nested = [](std::string& out, const Graph& graph) {
         append_json_string(out, to_hex(graph.structural_key()));
       };

@@ -29,7 +29,7 @@ class Store {
     return *store;
   }
 
-  const Template* intern(const Graph& graph, const std::optional<Op>& op) {
+  const Template* intern(const Graph& graph, const Op* op) {
     const Key128 key = tidu::detail::mix(graph.structural_key(), graph.name());
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [first, last] = templates_.equal_range(key);
@@ -97,14 +97,14 @@ void release(const Template* graph) noexcept {
   if (tidu::detail::count_down(graph->references) == 1) delete graph;
 }
 
-Template::Template(Graph the_graph, std::optional<Op> the_op)
-    : graph(std::move(the_graph)), op(std::move(the_op)) {
+Template::Template(Graph the_graph, const Op* of)
+    : graph(std::move(the_graph)), op_name(of != nullptr ? of->name() : std::string_view()) {
   for (const ValueId id : graph.inputs()) input_types.push_back(graph.type(id));
   for (const ValueId id : graph.outputs()) output_types.push_back(graph.type(id));
 }
 
 std::string Template::name() const {
-  if (op) return std::string(op->name());
+  if (!op_name.empty()) return op_name;
   return graph.name().empty() ? "graph" : graph.name();
 }
 
@@ -205,7 +205,7 @@ RecordedGraph RecordedGraph::of(const Graph& graph) {
                 tidu::detail::str("RecordedGraph: expected a graph without externals, got ",
                                   graph.externals().size(), " in \"", graph.name(), '"'));
   }
-  return RecordedGraph(detail::Store::get().intern(graph, std::nullopt));
+  return RecordedGraph(detail::Store::get().intern(graph, nullptr));
 }
 
 RecordedGraph RecordedGraph::of(const Op& op, std::span<const Type> operands, const PrimitiveSet& set) {
@@ -214,7 +214,7 @@ RecordedGraph RecordedGraph::of(const Op& op, std::span<const Type> operands, co
   for (const Type type : operands) inputs.push_back(builder.input(std::to_string(inputs.size()), type));
   const Values results = builder.emit(op, inputs);
   return RecordedGraph(
-      detail::Store::get().intern(builder.build(std::span(results.data(), results.size())), op));
+      detail::Store::get().intern(builder.build(std::span(results.data(), results.size())), &op));
 }
 
 const Graph& RecordedGraph::graph() const { return template_->graph; }

@@ -136,10 +136,11 @@ struct Variant {
 
 class Template {
  public:
-  Template(Graph graph, std::optional<Op> op);
+  /// `of`: the operation, of a template of one; else null.
+  Template(Graph graph, const Op* of);
 
   const Graph graph;
-  const std::optional<Op> op;  ///< of a template of one operation
+  const std::string op_name;  ///< of a template of one operation
   std::vector<Type> input_types;
   std::vector<Type> output_types;
   ExecutorSlot slot;

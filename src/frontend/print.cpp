@@ -64,8 +64,9 @@ class Format {
     if (std::isnan(x)) return "nan";
     if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
     std::string digits = print(x, places_);
-    if (places_ == 0) digits.insert(scientific_ ? digits.find('e') : digits.size(), ".");
-    return digits;
+    if (places_ != 0) return digits;
+    const std::size_t end = scientific_ ? digits.find('e') : digits.size();
+    return detail::str(std::string_view(digits).substr(0, end), '.', std::string_view(digits).substr(end));
   }
   std::string text(std::complex<double> z) const {
     if (is_bool(dtype_)) return z.real() != 0.0 ? "true" : "false";
@@ -126,8 +127,9 @@ class Printer {
       return;
     }
     const bool innermost = axis + 1 == tensor_.rank();
-    std::string separator =
-        innermost ? ", " : "," + std::string(tensor_.rank() - axis - 1, '\n') + std::string(7 + axis, ' ');
+    const std::string separator = innermost ? std::string(", ")
+                                            : detail::str(',', std::string(tensor_.rank() - axis - 1, '\n'),
+                                                          std::string(7 + axis, ' '));
     bool first = true;
     const auto separate = [&] {
       if (!first) out_ << separator;
