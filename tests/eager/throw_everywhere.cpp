@@ -47,8 +47,10 @@ TEST_CASE("[T7] [C7] whatever throws at any of its calls leaves no leak and a wo
     program.tape.executor.calls.reserve(1000);
     const long live = Counted::live;
     const std::size_t before = blocks();
-    for (const auto& [place, name] : places) {
-      CAPTURE(std::string(name));
+    for (const auto& entry : places) {
+      const auto place = entry.first;
+      const std::string name(entry.second);
+      CAPTURE(name);
       for (const Manner manner : {Manner::foreign, Manner::error, Manner::result}) {
         long k = 1;
         for (;; ++k) {
