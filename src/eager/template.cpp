@@ -159,11 +159,12 @@ namespace {
 constexpr std::size_t op_cache_entries = 1024;
 }
 
-OpCache::OpCache() : entries_(std::make_unique<Entry[]>(op_cache_entries)) {}
+OpCache::OpCache() = default;
 OpCache::~OpCache() = default;
 OpCache::OpCache(OpCache&&) noexcept = default;
 
 const Template* OpCache::find(const Op& op, std::span<const Type> types, const PrimitiveSet& set) {
+  if (entries_ == nullptr) entries_ = std::make_unique<Entry[]>(op_cache_entries);
   std::size_t hash = reinterpret_cast<std::uintptr_t>(op.record()) >> 4;
   for (const Type type : types) hash = hash * 31 + (reinterpret_cast<std::uintptr_t>(type.identity()) >> 4);
   Entry& entry = entries_[(hash ^ (hash >> 10)) % op_cache_entries];

@@ -193,8 +193,7 @@ class Recorder {
                      std::span<const Type> types, Where where = Where::current(),
                      const PrimitiveSet& set = standard_primitives()) {
     const std::span<const EagerInput<Operand>> list(inputs.begin(), inputs.size());
-    EagerOutputs made =
-        record_graph(RecordedGraph::of(op, types, set), list, std::span(&output, 1), {}, where);
+    EagerOutputs made = record_graph(known(op, types, set), list, std::span(&output, 1), {}, where);
     return std::move(made[0]);
   }
   EagerOutput record(const Op& op, std::initializer_list<EagerInput<Operand>> inputs, const Operand& output,
@@ -217,6 +216,11 @@ class Recorder {
   detail::RecorderCore& core() { return core_; }
 
  private:
+  RecordedGraph known(const Op& op, std::span<const Type> types, const PrimitiveSet& set) {
+    const detail::Template* graph = ops_.find(op, types, set);
+    detail::retain(graph);
+    return RecordedGraph(graph);
+  }
   EagerOutputs finish(const detail::Template* graph, const detail::RecorderCore::Request& request) {
     const std::size_t count = detail::num_outputs(graph);
     detail::ShortArray<bool, 16> active(count);
@@ -236,6 +240,7 @@ class Recorder {
 
   std::unique_ptr<detail::HostOf<Operand>> host_;
   detail::RecorderCore core_;
+  detail::OpCache ops_;
 };
 
 }  // namespace tidu::eager
