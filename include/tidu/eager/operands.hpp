@@ -25,6 +25,7 @@ class Operands {
     for (const T& value : values) push_back(value);
   }
   /// From any range; its elements are moved out of when the range is an rvalue's.
+  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): clang-tidy 14 does not read the constraint
   template <class Range>
   requires(!std::is_same_v<std::remove_cvref_t<Range>, Operands> &&
            !std::is_same_v<std::remove_cvref_t<Range>, T> && requires(Range & r) {

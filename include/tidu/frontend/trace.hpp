@@ -1,6 +1,7 @@
 // trace.hpp - a function of Arrays as a graph, and a graph as a function of Arrays.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -95,10 +96,9 @@ class Compiled {
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
-    std::vector<const void*> key;
-    for (const Array& array : flat) key.push_back(array.type().identity());
-    for (const std::size_t offset : frontend_detail::offsets(arguments))
-      key.push_back(reinterpret_cast<const void*>(offset));
+    Key key;
+    for (const Array& array : flat) key.push_back(reinterpret_cast<std::uintptr_t>(array.type().identity()));
+    for (const std::size_t offset : frontend_detail::offsets(arguments)) key.push_back(offset);
     const Entry entry = find(std::move(key), [&] {
       std::optional<Out> result;
       frontend_detail::Traced traced = frontend_detail::trace_flat(
@@ -118,16 +118,17 @@ class Compiled {
   }
 
  private:
+  using Key = std::vector<std::uintptr_t>;  ///< identities of the types, and where each argument begins
   struct Entry {
     std::shared_ptr<const frontend_detail::CompiledCall> call;
     std::shared_ptr<const void> shape;  ///< what f returned
   };
   struct Cache {
     std::mutex mutex;
-    std::map<std::vector<const void*>, Entry> entries;
+    std::map<Key, Entry> entries;
   };
   template <class Make>
-  Entry find(std::vector<const void*> key, const Make& make) const {
+  Entry find(Key key, const Make& make) const {
     {
       const std::lock_guard<std::mutex> lock(cache_->mutex);
       const auto found = cache_->entries.find(key);
