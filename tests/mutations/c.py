@@ -5,7 +5,7 @@ mutation("C1", "x x counts one", "src/eager/discover.cpp",
          "      } else {\n        ++reach(target).dependencies;\n      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed",
          "      } else if (e == 0 || edges[e - 1].target != target) {\n        ++reach(target).dependencies;\n"
          "      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed")
-mutation("C1", "a node runs when the first of its cotangents has come", "src/eager/engine.cpp",
+mutation("C1", "a node runs when the first of its cotangents has come", "src/eager/order.cpp",
          "if (--target.dependencies == 0) push_ready(target);",
          "--target.dependencies;\n  if (!target.listed) push_ready(target);")
 mutation("C2", "cotangents are folded as they come", "src/eager/cells.cpp",
@@ -23,7 +23,7 @@ mutation("C3", "the first cotangent is added to itself", "src/eager/cells.cpp",
          "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());\n"
          "  if (from->edge != 0) host.add_operands({into->type, graph, placement}, into->operand(), "
          "from->operand());")
-mutation("C4", "what a slot holds flows into the graph", "src/eager/engine.cpp",
+mutation("C4", "what a slot holds flows into the graph", "src/eager/order.cpp",
          "  std::swap(cells[0], leaf.cell);\n}\n\n// --- order",
          "  std::swap(cells[0], leaf.cell);\n"
          "  if (node.accumulator() != nullptr && node.accumulator()->cell != nullptr && leaf.cell != nullptr)\n"

@@ -3,14 +3,14 @@
 mutation("P1", "a root inside the graph does not wait for those behind it", "src/eager/discover.cpp",
          "    if (state.dependencies == 0 && (state.needed || state.captured) && !state.listed) push_ready(state);",
          "    if ((state.needed || state.captured) && !state.listed) push_ready(state);")
-mutation("P1", "a node runs when its first cotangent is there", "src/eager/engine.cpp",
+mutation("P1", "a node runs when its first cotangent is there", "src/eager/order.cpp",
          "  if (--target.dependencies == 0) push_ready(target);",
          "  if (--target.dependencies == 0 || !target.listed) push_ready(target);")
 
-mutation("P2", "the earliest of the ready nodes runs first", "src/eager/engine.cpp",
+mutation("P2", "the earliest of the ready nodes runs first", "src/eager/order.cpp",
          "    case Order::latest_first: break;",
          "    case Order::latest_first: priority = ~priority; break;")
-mutation("P2", "leaves wait until all nodes have run", "src/eager/engine.cpp",
+mutation("P2", "leaves wait until all nodes have run", "src/eager/order.cpp",
          "    while (!host_ready.leaves.empty()) finish_or_keep(leaves.list()[host_ready.pop_leaf()]);\n"
          "    if (host_ready.nodes.empty()) break;",
          "    if (host_ready.nodes.empty()) {\n"
@@ -81,7 +81,7 @@ mutation("P10", "the caller's thread state is not installed on workers", "src/ea
 mutation("P10", "no helper comes", "src/eager/parallel.cpp",
          "    if (call_.options.workers > 1) workers.help(",
          "    if (call_.options.workers > 1000) workers.help(", programs=("test_eager_threads",))
-mutation("P10", "cotangents are folded in the order in which they come", "src/eager/engine.cpp",
+mutation("P10", "cotangents are folded in the order in which they come", "src/eager/order.cpp",
          "  call->folds_at_once = request.options.order == Order::latest_first && !call->threaded;",
          "  call->folds_at_once = true;", programs=("test_eager_threads",))
 mutation("P10", "a child after fork believes that it has the threads of its parent", "src/eager/parallel.cpp",
@@ -102,10 +102,10 @@ mutation("P12", "the type of what a node returns is not checked", "src/eager/eng
 mutation("P12", "its device is not checked", "src/eager/engine.cpp",
          "    check_device(*made[i], node, input);", "")
 
-mutation("P13", "the last error is kept, not the first", "src/eager/engine.cpp",
+mutation("P13", "the last error is kept, not the first", "src/eager/order.cpp",
          "  if (!first_error) first_error = std::move(error);",
          "  first_error = std::move(error);")
-mutation("P13", "what depends on a failed node runs all the same", "src/eager/engine.cpp",
+mutation("P13", "what depends on a failed node runs all the same", "src/eager/order.cpp",
          "  if (state.failed) return;\n", "")
 
 mutation("P14", "of the values of the forward the last that is not finite is named", "src/eager/anomaly.cpp",

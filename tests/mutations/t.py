@@ -20,7 +20,7 @@ mutation("T4", "outputs without a derivative have a trace too", "include/tidu/ea
          "output.requires_grad = trace && active[slot];", "output.requires_grad = static_cast<bool>(trace);")
 mutation("T4", "every output says that it is the first", "include/tidu/eager/recorder.hpp",
          "output.output_slot = static_cast<std::uint32_t>(slot);", "output.output_slot = 0;")
-mutation("T5", "of nodes that are ready the earliest runs first", "src/eager/engine.cpp",
+mutation("T5", "of nodes that are ready the earliest runs first", "src/eager/order.cpp",
          "std::uint64_t priority = state.node->sequence;", "std::uint64_t priority = ~state.node->sequence;")
 mutation("T5", "cotangents that are absent are taken for there", "src/eager/engine.cpp",
          "    for (const Cell* cell : incoming) any = any || cell != nullptr;\n    if (!any) return;",

@@ -1,0 +1,187 @@
+// order.cpp - a backward call on the calling thread: where cotangents go, which node is ready, and which of
+// those runs next. A node or leaf is ready when every edge that leads to it has been settled, with a
+// cotangent or without.
+#include <algorithm>
+#include <array>
+
+#include "eager/call.hpp"
+
+namespace tidu::eager {
+namespace detail {
+
+// --- where cotangents go
+
+void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
+  const Node& node = *state.node;
+  const bool selective = !request.requested.empty();
+  for (std::uint32_t e = node.num_edges; e-- > 0;) {
+    const Edge& edge = node.edges()[e];
+    if (selective && !is_wanted(edge)) continue;
+    if (Cell* cell = std::exchange(outgoing[e], nullptr)) {
+      cell->target_slot = edge.slot;
+      if (options.anomaly) [[unlikely]] {
+        const std::lock_guard<std::mutex> lock(parents_mutex);
+        parents.try_emplace(edge.target, &node);
+      }
+      contribute(*edge.target, cell, &node.variant->owner->graph.primitives());
+    }
+    settle(edge, state.failed);
+  }
+}
+
+// One consumer less to wait for.
+void BackwardCall::settle(const Edge& edge, bool failed) {
+  if (edge.target->is_leaf()) {
+    LeafState& leaf = leaves.get(edge.target);
+    leaf.failed = leaf.failed || failed;
+    if (--leaf.dependencies == 0 && !leaf.done) push_ready(leaf);
+    return;
+  }
+  State& target = *states.find(edge.target);
+  target.failed = target.failed || failed;
+  if (--target.dependencies == 0) push_ready(target);
+}
+
+void BackwardCall::finish_leaf(LeafState& leaf) {
+  Node& node = *leaf.node;
+  Cell* cells[] = {nullptr};
+  const CellGuard guard(table, cells);
+  const char* phase = "add_operands";
+  try {
+    if (folds_at_once) {
+      std::swap(cells[0], leaf.cell);
+    } else {
+      for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
+      fold_waiting(leaf.cell, cells, leaf.set, node.placement());
+    }
+    if (Extras* extras = node.extras.load(std::memory_order_acquire);
+        extras != nullptr && cells[0] != nullptr) {
+      phase = "a hook";
+      if (const auto hooks = extras->snapshot()) {
+        run_hooks(*hooks, HookKind::value, node, cells, {});
+        run_hooks(*hooks, HookKind::accumulate, node, cells, {});
+      }
+    }
+  } catch (const Error& error) {
+    explain_failure(error, node, phase);
+  }
+  std::swap(cells[0], leaf.cell);
+}
+
+// --- order
+
+void BackwardCall::push_ready(State& state) {
+  state.listed = true;
+  std::uint64_t priority = state.node->sequence;
+  ++pushed;
+  switch (options.order) {
+    case Order::latest_first: break;
+    case Order::fifo: priority = ~pushed; break;
+    case Order::lifo: priority = pushed; break;
+    case Order::random:
+      priority = tidu::detail::fold(pushed ^ 0x8ebc6af09c88c6e3ULL, options.order_seed | 1U);
+      break;
+  }
+  std::vector<Ready>& nodes = queue_of(state.node->device).nodes;
+  nodes.push_back({priority, state.node->first_key.source, &state});
+  std::push_heap(nodes.begin(), nodes.end());
+}
+
+void BackwardCall::push_ready(LeafState& leaf) {
+  leaf.done = true;
+  queue_of(leaf.node->device).leaves.push_back(leaves.index(leaf));
+}
+
+State* BackwardCall::ReadyQueue::pop_node() {
+  std::pop_heap(nodes.begin(), nodes.end());
+  State* state = nodes.back().state;
+  nodes.pop_back();
+  return state;
+}
+
+std::uint32_t BackwardCall::ReadyQueue::pop_leaf() {
+  const std::uint32_t leaf = leaves.back();
+  leaves.pop_back();
+  return leaf;
+}
+
+void BackwardCall::check_stop() const {
+  if (options.stop.stop_requested()) throw Error(ErrorKind::cancelled, "backward: the caller asked to stop");
+}
+
+void BackwardCall::keep_error(std::exception_ptr error) noexcept {
+  const std::lock_guard<std::mutex> lock(error_mutex);
+  if (!first_error) first_error = std::move(error);
+}
+
+void BackwardCall::run_or_keep(State& state, std::span<Cell*> outgoing) {
+  if (state.failed) return;
+  check_stop();
+  if (options.exit_at_once) return run_node(state, outgoing);
+  try {
+    run_node(state, outgoing);
+  } catch (...) {
+    keep_error(std::current_exception());
+    state.failed = true;
+    for (Cell*& cell : outgoing)
+      if (cell != nullptr) destroy_cell(table, std::exchange(cell, nullptr));
+  }
+}
+
+void BackwardCall::finish_or_keep(LeafState& leaf) {
+  if (leaf.failed) return;
+  if (options.exit_at_once) return finish_leaf(leaf);
+  try {
+    finish_leaf(leaf);
+  } catch (...) {
+    keep_error(std::current_exception());
+  }
+}
+
+void BackwardCall::run_alone() {
+  std::vector<Cell*> many;
+  std::array<Cell*, 8> few;
+  while (!host_ready.empty()) {
+    while (!host_ready.leaves.empty()) finish_or_keep(leaves.list()[host_ready.pop_leaf()]);
+    if (host_ready.nodes.empty()) break;
+    State& state = *host_ready.pop_node();
+    const std::size_t count = state.node->num_edges;
+    if (count > few.size()) many.resize(count);
+    const std::span<Cell*> outgoing(count > few.size() ? many.data() : few.data(), count);
+    std::fill(outgoing.begin(), outgoing.end(), nullptr);
+    const CellGuard guard(table, outgoing);
+    run_or_keep(state, outgoing);
+    deliver(state, outgoing);
+  }
+}
+
+BackwardOutcome run_backward(const BackwardRequest& request) {
+  const auto call = std::make_unique<BackwardCall>(request);
+  const DepthGuard depth(call->depth + 1);
+  call->check_roots();
+  call->caller = request.host.current_placement();
+  call->discover();
+  call->threaded = call->wants_threads();
+  call->folds_at_once = request.options.order == Order::latest_first && !call->threaded;
+  call->mark_needed();
+  call->check_not_freed();
+  call->check_stop();
+  call->seed_roots();
+  if (call->threaded) {
+    call->run_threaded();
+  } else {
+    call->run_alone();
+  }
+  if (call->first_error) std::rethrow_exception(call->first_error);
+  call->live = 0;
+  return call->finish();
+}
+
+}  // namespace detail
+
+std::string_view to_string(Absence absence) {
+  constexpr std::string_view names[] = {"present", "not recorded", "unreachable", "zero"};
+  return names[static_cast<std::size_t>(absence)];
+}
+
+}  // namespace tidu::eager
