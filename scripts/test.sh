@@ -11,4 +11,4 @@ if [ "$#" -gt 0 ] && [ "${1#-}" = "$1" ]; then
 fi
 scripts/deps.sh test
 scripts/build.sh "$preset"
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "$@"
