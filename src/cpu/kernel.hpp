@@ -138,9 +138,11 @@ std::span<const KernelEntry> comparison_kernels();
 std::span<const KernelEntry> ternary_kernels();
 std::span<const KernelEntry> convert_kernels();
 std::span<const KernelEntry> shape_kernels();
+std::span<const KernelEntry> dynamic_kernels();
 std::span<const KernelEntry> indexing_kernels();
 std::span<const KernelEntry> reduction_kernels();
 std::span<const KernelEntry> scan_kernels();
+std::span<const KernelEntry> sorting_kernels();
 std::span<const KernelEntry> product_kernels();
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,7 @@
-// scan.cpp - kernels along one axis: argmax, argmin, cumsum.
+// scan.cpp - kernels along one axis: argmax and argmin; cumsum, cumprod, cummax, cummin and cumlogsumexp.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/kernel.hpp"
@@ -64,8 +66,16 @@ Plan plan_extreme(const PlanRequest& request) {
   });
 }
 
-template <class T>
-void cumulative_sum(const AxisState& s, const Call& call) {
+// Of equal values the first, of which the derivative is taken.
+template <class F>
+struct Best {
+  template <class T>
+  requires(Integer<T> || RealNumber<T>) T operator()(T best, T x) const { return F()(x, best) ? x : best; }
+};
+
+// y_i = f(y_{i-1}, x_i)
+template <class F, class T>
+void accumulate(const AxisState& s, const Call& call) {
   const T* x = call.operand<T>(0);
   T* y = call.result<T>();
   const std::int64_t step = s.reverse ? -s.inner : s.inner;
@@ -75,18 +85,65 @@ void cumulative_sum(const AxisState& s, const Call& call) {
     std::copy_n(x + first, s.inner, y + first);
     std::int64_t at = first + step;
     for (std::int64_t i = 1; i < s.extent; ++i, at += step) {
-      for (std::int64_t j = 0; j < s.inner; ++j) y[at + j] = Add()(y[at - step + j], x[at + j]);
+      for (std::int64_t j = 0; j < s.inner; ++j) y[at + j] = F()(y[at - step + j], x[at + j]);
     }
   }
 }
-Plan plan_cumsum(const PlanRequest& request) {
+
+// With m the greatest x so far and s = sum e^(x - m): y = m + log s. A NaN stays; x equal to m adds 1, which
+// is right for infinities too.
+template <class T>
+void accumulate_exponentials(const AxisState& s, const Call& call) {
+  constexpr std::int64_t tile = 64;
+  const T* x = call.operand<T>(0);
+  T* y = call.result<T>();
+  const std::int64_t step = s.reverse ? -s.inner : s.inner;
+  const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
+  for (std::int64_t o = 0; o < s.outer; ++o, x += s.extent * s.inner, y += s.extent * s.inner) {
+    for (std::int64_t column = 0; column < s.inner; column += tile) {
+      const std::int64_t columns = std::min(tile, s.inner - column);
+      T largest[tile];
+      double sum[tile];
+      std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
+      std::fill_n(sum, columns, 0.0);
+      std::int64_t at = first + column;
+      for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const T value = x[at + j];
+          if (value <= largest[j]) {
+            sum[j] += value == largest[j] ? 1.0 : static_cast<double>(std::exp(value - largest[j]));
+          } else {
+            sum[j] = sum[j] * static_cast<double>(std::exp(largest[j] - value)) + 1.0;
+            largest[j] = largest[j] == largest[j] ? value : largest[j];
+          }
+          y[at + j] = largest[j] + static_cast<T>(std::log(sum[j]));
+        }
+      }
+    }
+  }
+}
+
+AxisState cumulative_state(const PlanRequest& request) {
   AxisState state = state_of(request);
   state.reverse = request.op.boolean("reverse");
+  return state;
+}
+template <class F>
+Plan plan_cumulative(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
-    if constexpr (Boolean<T>) {
-      return Plan();
+    if constexpr (std::is_invocable_v<const F&, T, T>) {
+      return make_plan<AxisState, accumulate<F, T>>(cumulative_state(request));
     } else {
-      return make_plan<AxisState, cumulative_sum<T>>(state);
+      return Plan();
+    }
+  });
+}
+Plan plan_exponentials(const PlanRequest& request) {
+  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (RealNumber<T>) {
+      return make_plan<AxisState, accumulate_exponentials<T>>(cumulative_state(request));
+    } else {
+      return Plan();
     }
   });
 }
@@ -94,7 +151,11 @@ Plan plan_cumsum(const PlanRequest& request) {
 constexpr KernelEntry entries[] = {
     {"argmax", plan_extreme<Above>, integers | floats},
     {"argmin", plan_extreme<Below>, integers | floats},
-    {"cumsum", plan_cumsum, numbers},
+    {"cumsum", plan_cumulative<Add>, numbers},
+    {"cumprod", plan_cumulative<Multiply>, numbers},
+    {"cummax", plan_cumulative<Best<Above>>, integers | floats},
+    {"cummin", plan_cumulative<Best<Below>>, integers | floats},
+    {"cumlogsumexp", plan_exponentials, floats},
 };
 
 }  // namespace

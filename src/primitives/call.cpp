@@ -105,6 +105,8 @@ std::vector<const Primitive*> structural_primitives() {
           &convert_element_type,
           &stop_gradient,
           &optimization_barrier,
+          &dynamic_slice,
+          &dynamic_update_slice,
           &take,
           &scatter_add,
           &take_along_axis,
@@ -118,7 +120,13 @@ std::vector<const Primitive*> structural_primitives() {
           &argmax,
           &argmin,
           &cumsum,
+          &cumprod,
+          &cummax,
+          &cummin,
+          &cumlogsumexp,
           &logsumexp,
+          &sort,
+          &top_k,
           &dot_general,
           &call};
 }

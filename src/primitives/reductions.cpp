@@ -1,6 +1,6 @@
-// reductions.cpp - sums, extrema, logsumexp, cumulative sums, argmax and the logical reductions. Over no
-// elements a sum is 0, a maximum -inf or the type's least, "and" true. The product, whose derivative takes
-// more, is in reduce_prod.cpp.
+// reductions.cpp - sums, extrema, logsumexp, argmax and the logical reductions. Over no elements a sum is 0,
+// a maximum -inf or the type's least, "and" true. The product, whose derivative takes more, is in
+// reduce_prod.cpp.
 #include <algorithm>
 
 #include "axes.hpp"
@@ -14,8 +14,6 @@ namespace {
 
 constexpr AttributeSpec index_attributes[] = {{"axis", AttributeKind::integer},
                                               {"index_dtype", AttributeKind::dtype}};
-constexpr AttributeSpec scan_attributes[] = {{"axis", AttributeKind::integer},
-                                             {"reverse", AttributeKind::boolean}};
 
 void infer_sum(InferContext& c) {
   require_numeric(c, 0);
@@ -55,12 +53,6 @@ void infer_index(InferContext& c) {
 Values batch_index(BatchContext& c) {
   return emit_same(c, {{"axis", c.op().integer("axis") + 1}, {"index_dtype", c.op().dtype("index_dtype")}},
                    {c.operand(0)});
-}
-
-void infer_scan(InferContext& c) {
-  require_numeric(c, 0);
-  require_axis(c, "axis", c.op().integer("axis"), c.operand(0).rank());
-  c.result(c.operand(0));
 }
 
 }  // namespace
@@ -132,19 +124,6 @@ constinit const Primitive argmin{.name = "argmin",
                                  .infer = infer_index,
                                  .batch = batch_index};
 
-// y_i = Σ x_j over j <= i along `axis` (j >= i when reverse)          ct_x = cumsum(ct) the other way
-constinit const Primitive cumsum{
-    .name = "cumsum",
-    .attributes = scan_attributes,
-    .linearity = linearity::linear,
-    .infer = infer_scan,
-    .transpose = [](TransposeContext& c) -> Derivatives {
-      return ops::cumsum(*c.cotangent(), c.op().integer("axis"), !c.op().boolean("reverse"));
-    },
-    .batch = [](BatchContext& c) -> Values {
-      return ops::cumsum(c.operand(0), c.op().integer("axis") + 1, c.op().boolean("reverse"));
-    }};
-
 // y = log Σ exp x over `axes`          dy = Σ w dx, w = exp(x - y), NaN where y is not finite, as in JAX
 constinit const Primitive logsumexp{
     .name = "logsumexp",
@@ -198,11 +177,6 @@ Value argmax(Value x, std::int64_t axis, DType index_dtype, Where where) {
 
 Value argmin(Value x, std::int64_t axis, DType index_dtype, Where where) {
   return index_of(prim::argmin, x, axis, index_dtype, where);
-}
-
-Value cumsum(Value x, std::int64_t axis, bool reverse, Where where) {
-  return emit1(Op::make(prim::cumsum, {{"axis", prim::normal_axis(axis, x.rank())}, {"reverse", reverse}}),
-               {x}, where);
 }
 
 }  // namespace tidu::ops

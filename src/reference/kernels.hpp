@@ -18,8 +18,11 @@ std::vector<NamedKernel> constant_kernels();
 std::vector<NamedKernel> unary_kernels();
 std::vector<NamedKernel> binary_kernels();  // and comparisons, ternary
 std::vector<NamedKernel> shape_kernels();
+std::vector<NamedKernel> dynamic_kernels();
 std::vector<NamedKernel> indexing_kernels();
 std::vector<NamedKernel> reduction_kernels();
+std::vector<NamedKernel> cumulative_kernels();
+std::vector<NamedKernel> sorting_kernels();
 std::vector<NamedKernel> product_kernels();  // and those that hold graphs
 
 }  // namespace tidu::ref

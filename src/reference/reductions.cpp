@@ -1,4 +1,4 @@
-// reductions.cpp - kernels that fold axes: reduce_*, logsumexp, argmax and argmin, cumsum.
+// reductions.cpp - kernels that fold axes: reduce_*, logsumexp, argmax and argmin.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -173,29 +173,6 @@ void argmin(const KernelCall& c) {
   arg(c, [](auto x, auto y) { return x < y; });
 }
 
-void cumsum(const KernelCall& c) {
-  const Tensor& x = c.input(0);
-  const std::size_t axis = axis_of(c.op().integer("axis"));
-  const bool reverse = c.op().boolean("reverse");
-  const Writer out(c.output());
-  with_element(x.dtype(), [&]<class T>(T) {
-    if constexpr (is_number<T>) {
-      for_each(x.shape(), [&](Int, Shape at) {
-        if (at[axis] != 0) return;  // each line once
-        T sum(0);
-        for (Int k = 0; k < x.dim(axis); ++k) {
-          at[axis] = reverse ? x.dim(axis) - 1 - k : k;
-          const Int i = flat(x.shape(), at);
-          sum = plus(sum, load<T>(x, i));
-          out.store<T>(i, sum);
-        }
-      });
-    } else {
-      no_kernel_for(c);
-    }
-  });
-}
-
 }  // namespace
 
 std::vector<NamedKernel> reduction_kernels() {
@@ -210,8 +187,7 @@ std::vector<NamedKernel> reduction_kernels() {
           {"reduce_or", bits, reduce_or},
           {"logsumexp", dtypes::floats | dtypes::complexes, logsumexp},
           {"argmax", ordered, argmax},
-          {"argmin", ordered, argmin},
-          {"cumsum", numbers, cumsum}};
+          {"argmin", ordered, argmin}};
 }
 
 }  // namespace tidu::ref

@@ -155,6 +155,9 @@ void add_shape(std::vector<Row>& t) {
 
 void add_indexing(std::vector<Row>& t) {
   const Domain index = whole(-1, 4);
+  const Operand start{{}, index, i32}, wide{{}, index, i64};
+  t.push_back({"dynamic_slice", inexact, {{{4, 3}}, start, start}, with({{"slice_sizes", Ints{2, 2}}})});
+  t.push_back({"dynamic_update_slice", inexact, {{{3, 4}}, {{2, 4}}, wide, wide}});
   for (const char* mode : {"clip", "drop"}) {
     for (const int axis : {0, 1}) {
       const Shape taken = axis == 0 ? Shape{2, 2, 3} : Shape{4, 2, 2};
@@ -200,9 +203,29 @@ void add_reductions(std::vector<Row>& t) {
     t.push_back({name, {f64, f32, i32}, {{s23, whole(0, 3)}}, with({{"axis", 1}, {"index_dtype", i32}})});
   }
   for (const bool reverse : {false, true}) {
-    t.push_back(noted({"cumsum", inexact, {{s234, wide}}, with({{"axis", 1}, {"reverse", reverse}})},
-                      reverse ? "reverse" : ""));
+    const auto along = [&](int axis) { return with({{"axis", axis}, {"reverse", reverse}}); };
+    const std::string_view note = reverse ? "reverse" : "";
+    t.push_back(noted({"cumsum", inexact, {{s234, wide}}, along(1)}, note));
+    t.push_back(noted({"cumprod", inexact, {{{2, 5}, between(0.5, 1.5)}}, along(1)}, note));
+    t.push_back(noted({"cumprod", inexact, {{{7, 2}, whole(-1, 2)}}, along(0)}, "zeros"));
+    t.push_back(noted({"cumlogsumexp", real, {{{6, 2}, wide}}, along(0)}, note));
+    for (const char* name : {"cummax", "cummin"}) {
+      t.push_back(noted({name, real, {{{2, 5}, wide}}, along(1)}, note));
+      t.push_back(noted({name, {f64, i32}, {{{6, 2}, whole(0, 2)}}, along(0)}, "ties"));
+    }
   }
+}
+
+void add_sorting(std::vector<Row>& t) {
+  const auto sorted = [](int dimension, int keys) {
+    return with({{"dimension", dimension}, {"num_keys", keys}});
+  };
+  t.push_back({"sort", inexact, {{{2, 5}}}, sorted(1, 1)});
+  t.push_back(
+      noted({"sort", {f64, c64, bool_}, {{{4, 2}, whole(0, 1), i32}, {{4, 2}}, {{4, 2}}}, sorted(0, 2)},
+            "two keys"));
+  t.push_back({"top_k", real, {{{2, 5}}}, with({{"k", 3}})});
+  t.push_back(noted({"top_k", {i32, bool_}, {{{2, 5}, whole(0, 1)}}, with({{"k", 5}})}, "ties"));
 }
 
 void add_products(std::vector<Row>& t) {
@@ -231,6 +254,7 @@ std::vector<Row> make_table() {
   add_shape(t);
   add_indexing(t);
   add_reductions(t);
+  add_sorting(t);
   add_products(t);
   return t;
 }

@@ -109,7 +109,7 @@ TEST_CASE("a long sum is cut into pieces and stays accurate") {
   CHECK(std::fabs(static_cast<double>(cpu().run(graph, {x})[0].item<float>()) - expected) < 1e-6 * expected);
 }
 
-TEST_CASE("argmax, argmin, cumsum") {
+TEST_CASE("argmax, argmin and what is cumulative") {
   std::mt19937_64 random(14);
   for (const Shape& shape : {Shape{5}, Shape{2, 3}, Shape{3, 1, 4}, Shape{50, 7}, Shape{0, 3}}) {
     for (std::size_t k = 0; k < shape.size(); ++k) {
@@ -123,6 +123,71 @@ TEST_CASE("argmax, argmin, cumsum") {
       for (const bool reverse : {false, true}) {
         check_all(shape, random, [&](Value x) { return ops::cumsum(x, axis, reverse); }, number_dtypes,
                   {-1, 1});
+        check_all(shape, random, [&](Value x) { return ops::cumprod(x, axis, reverse); }, number_dtypes,
+                  {-1, 1});
+        for (const bool special : {false, true}) {
+          const Domain domain{-5, 5, special};
+          check_all(
+              shape, random, [&](Value x) { return ops::cummax(x, axis, reverse); }, real_dtypes, domain);
+          check_all(
+              shape, random, [&](Value x) { return ops::cummin(x, axis, reverse); }, real_dtypes, domain);
+          check_all(
+              shape, random, [&](Value x) { return ops::cumlogsumexp(x, axis, reverse); }, floating_dtypes,
+              domain);
+        }
+      }
+    }
+  }
+  check_all(
+      {1, 150}, random, [](Value x) { return ops::cumlogsumexp(x, 0); }, floating_dtypes);
+  check_all(
+      {3, 150}, random, [](Value x) { return ops::cumlogsumexp(x, 0); }, floating_dtypes);
+}
+
+TEST_CASE("sort and top_k, with ties and special values") {
+  std::mt19937_64 random(17);
+  for (const Shape& shape : {Shape{1}, Shape{0}, Shape{40}, Shape{3, 17}, Shape{2, 9, 3}, Shape{0, 3}}) {
+    const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+    for (const DType key : every_dtype) {
+      for (const bool special : {false, true}) {
+        const Domain domain{-3, 3, special};
+        for (std::int64_t axis = 0; axis <= last; ++axis) {
+          for (const int keys : {1, 2, 3}) {
+            const Op op = Op::make(prim::sort, {{"dimension", axis}, {"num_keys", keys}});
+            check_operation(op, {Type(key, shape), Type(i32, shape), Type(f32, shape), Type(bf16, shape)},
+                            {domain, {-1, 1}, {-3, 3, true}}, random);
+          }
+        }
+        if (is_complex(key)) continue;
+        for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, std::int64_t{5}, shape.back()}) {
+          if (k > shape.back()) continue;
+          check_operation(Op::make(prim::top_k, {{"k", k}}), {Type(key, shape)}, {domain}, random);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("dynamic slices, with starts out of range") {
+  std::mt19937_64 random(18);
+  struct Row {
+    Shape array, window;
+  };
+  for (const Row& row : {Row{{7}, {3}}, Row{{4, 5}, {2, 5}}, Row{{4, 5}, {4, 2}}, Row{{3, 4, 6}, {2, 1, 3}},
+                         Row{{3, 4}, {0, 2}}, Row{{0, 4}, {0, 2}}, Row{{}, {}}}) {
+    for (const DType dtype : every_dtype) {
+      for (const DType index : {i32, i64}) {
+        for (const bool special : {false, true}) {
+          std::vector<Type> types{Type(dtype, row.array)};
+          types.insert(types.end(), row.array.size(), Type(index));
+          std::vector<Domain> domains(types.size(), Domain{-2, 7, special});
+          domains[0] = {};
+          check_operation(Op::make(prim::dynamic_slice, {{"slice_sizes", row.window}}), types, domains,
+                          random);
+          types.insert(types.begin() + 1, Type(dtype, row.window));
+          domains.insert(domains.begin(), Domain{});
+          check_operation(Op::make(prim::dynamic_update_slice), types, domains, random);
+        }
       }
     }
   }

@@ -179,8 +179,79 @@ TEST_CASE("reductions check axes and dtypes") {
   check_refused(prim::argmax, index(0, f64), {f({3, 5})});
   check_refused(prim::argmax, index(0, i32), {f({0, 5})});
   check_refused(prim::argmin, index(0, i32), {Type(c64, {3})});
-  CHECK(infer(prim::cumsum, {{"axis", 1}, {"reverse", true}}, {f({3, 5})}) == f({3, 5}));
-  check_refused(prim::cumsum, {{"axis", 2}, {"reverse", true}}, {f({3, 5})});
+}
+
+TEST_CASE("cumulative primitives, sort and top_k check axes, keys and dtypes") {
+  const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}, {"reverse", true}}; };
+  for (const Primitive* primitive :
+       {&prim::cumsum, &prim::cumprod, &prim::cummax, &prim::cummin, &prim::cumlogsumexp}) {
+    CAPTURE(primitive->name);
+    CHECK(infer(*primitive, along(1), {f({3, 5})}) == f({3, 5}));
+    CHECK(infer(*primitive, along(0), {f({0, 5})}) == f({0, 5}));
+    check_refused(*primitive, along(2), {f({3, 5})});
+    check_refused(*primitive, along(-1), {f({3, 5})});
+    check_refused(*primitive, along(0), {f({})});
+    check_refused(*primitive, along(0), {Type(bool_, {3})});
+  }
+  CHECK(infer(prim::cumprod, along(0), {Type(c64, {3})}) == Type(c64, {3}));
+  CHECK(infer(prim::cummax, along(0), {i({3})}) == i({3}));
+  check_refused(prim::cummin, along(0), {Type(c64, {3})});
+  check_refused(prim::cumlogsumexp, along(0), {i({3})});
+  CHECK_THROWS_AS(Op::make(prim::cumprod, {{"axis", 0}}), Error);
+
+  const auto sorted = [](std::int64_t dimension, std::int64_t keys) {
+    return Attributes{{"dimension", dimension}, {"num_keys", keys}};
+  };
+  CHECK(infer_types(Op::make(prim::sort, sorted(0, 2)), std::vector<Type>{f({3}), Type(c64, {3}), i({3})}) ==
+        std::vector<Type>{f({3}), Type(c64, {3}), i({3})});
+  CHECK(refusal(prim::sort, sorted(0, 3), {f({3}), f({3})}) ==
+        "[sort] expected num_keys from 1 to the number of operands, 2, got 3");
+  CHECK(refusal(prim::sort, sorted(0, 1), {f({3}), f({4})}) ==
+        "[sort] expected operands of one shape, got f64[3] and operand 1 f64[4]");
+  check_refused(prim::sort, sorted(0, 0), {f({3})});
+  check_refused(prim::sort, sorted(1, 1), {f({3})});
+  check_refused(prim::sort, sorted(-1, 1), {f({3})});
+  check_refused(prim::sort, sorted(0, 1), {f({})});
+  check_refused(prim::sort, sorted(0, 1), {});
+  CHECK_THROWS_AS(Op::make(prim::sort, {{"dimension", 0}}), Error);
+
+  const auto top = [](std::int64_t k) { return Attributes{{"k", k}}; };
+  CHECK(infer_types(Op::make(prim::top_k, top(2)), std::vector<Type>{f({4, 3})}) ==
+        std::vector<Type>{f({4, 2}), i({4, 2})});
+  CHECK(infer(prim::top_k, top(0), {Type(bool_, {0})}) == Type(bool_, {0}));
+  CHECK(refusal(prim::top_k, top(4), {f({5, 3})}) ==
+        "[top_k] expected k in [0, 3], the extent of the last axis of f64[5,3], got 4");
+  check_refused(prim::top_k, top(-1), {f({3})});
+  check_refused(prim::top_k, top(0), {f({})});
+  check_refused(prim::top_k, top(1), {Type(c128, {3})});
+}
+
+TEST_CASE("dynamic slices check starts, sizes and updates") {
+  const auto sizes = [](Ints list) { return Attributes{{"slice_sizes", list}}; };
+  CHECK(infer(prim::dynamic_slice, sizes({2, 0}), {f({4, 5}), i({}), i({})}) == f({2, 0}));
+  CHECK(infer(prim::dynamic_slice, sizes({}), {f({})}) == f({}));
+  CHECK(refusal(prim::dynamic_slice, sizes({5}), {f({4}), i({})}) ==
+        "[dynamic_slice] expected slice_sizes in [0, 4] in dimension 0 of f64[4], got [5]");
+  CHECK(refusal(prim::dynamic_slice, sizes({1, 1}), {f({4, 5}), i({}), Type(i64)}) ==
+        "[dynamic_slice] expected start indices that are scalars, all i32 or all i64, got i32[] for "
+        "dimension 0 "
+        "and i64[] for dimension 1");
+  check_refused(prim::dynamic_slice, sizes({-1}), {f({4}), i({})});
+  check_refused(prim::dynamic_slice, sizes({1, 1}), {f({4}), i({})});
+  check_refused(prim::dynamic_slice, sizes({1}), {f({4}), f({})});
+  check_refused(prim::dynamic_slice, sizes({1}), {f({4}), i({1})});
+  check_refused(prim::dynamic_slice, sizes({1}), {f({4})});
+  check_refused(prim::dynamic_slice, sizes({1}), {f({4}), i({}), i({})});
+  check_refused(prim::dynamic_slice, sizes({}), {});
+  CHECK(infer(prim::dynamic_update_slice, {}, {f({4, 5}), f({0, 5}), i({}), i({})}) == f({4, 5}));
+  CHECK(infer(prim::dynamic_update_slice, {}, {f({}), f({})}) == f({}));
+  check_refused(prim::dynamic_update_slice, {}, {f({4}), f({5}), i({})});
+  check_refused(prim::dynamic_update_slice, {}, {f({4}), i({3}), i({})});
+  check_refused(prim::dynamic_update_slice, {}, {f({4}), f({}), i({})});
+  check_refused(prim::dynamic_update_slice, {}, {f({4}), f({3})});
+  check_refused(prim::dynamic_update_slice, {}, {f({4}), f({3}), Type(bool_)});
+  check_refused(prim::dynamic_update_slice, {}, {f({})});
+  check_refused(prim::dynamic_update_slice, {}, {});
 }
 
 TEST_CASE("dot_general puts batch axes before free axes and says what differs") {

@@ -130,6 +130,73 @@ TEST_CASE("cumsum runs either way along its axis") {
   CHECK(data_of("cumsum", {grid()}, {{"axis", 0}, {"reverse", false}}) == "[0, 1, 2, 3, 5, 7]");
 }
 
+TEST_CASE("cumprod, cummax, cummin and cumlogsumexp") {
+  const auto along = [](std::int64_t axis, bool reverse) {
+    return Attributes{{"axis", axis}, {"reverse", reverse}};
+  };
+  CHECK(data_of("cumprod", {row({2, -1, 0, 7})}, along(0, false)) == "[2, -2, 0, 0]");
+  CHECK(data_of("cumprod", {row({2, -1, 5, 7})}, along(0, true)) == "[-70, -35, 35, 7]");
+  CHECK(data_of("cumprod", {row({C(0, 1), C(0, 1), C(2, 0)})}, along(0, false)) ==
+        "[[0.0, 1.0], [-1.0, 0.0], [-2.0, 0.0]]");
+  CHECK(data_of("cummax", {row({1.0, -0.0, 0.0, 3.0, 2.0})}, along(0, false)) == "[1.0, 1.0, 1.0, 3.0, 3.0]");
+  CHECK(data_of("cummax", {row({-0.0, 0.0})}, along(0, false)) == "[-0.0, -0.0]");
+  CHECK(data_of("cummax", {row({1.0, not_a_number, 3.0})}, along(0, true)) == "[\"nan\", \"nan\", 3.0]");
+  CHECK(data_of("cummin", {row({4, 5, -7, 0})}, along(0, false)) == "[4, 4, -7, -7]");
+  CHECK(data_of("cummin", {grid()}, along(0, true)) == "[0, 1, 2, 3, 4, 5]");
+  CHECK(data_of("cummin", {Tensor(Type(f64, {0, 2}))}, along(0, true)) == "[]");
+  CHECK(data_of("cumlogsumexp", {row({-inf, -inf, 1000.0, -inf, inf, inf})}, along(0, false)) ==
+        "[\"-inf\", \"-inf\", 1000.0, 1000.0, \"inf\", \"inf\"]");
+  const Tensor sums = run_op("cumlogsumexp", {row({0.0, 0.0, -700.0, 710.0})}, along(0, true))[0];
+  CHECK(close(sums.at(1), 710.0));
+  const Tensor logs = run_op("cumlogsumexp", {row({0.0, 0.0, 0.0, 0.0})}, along(0, false))[0];
+  for (std::int64_t k = 0; k < 4; ++k) CHECK(close(logs.at(k), std::log(static_cast<double>(k + 1))));
+}
+
+TEST_CASE("sort is stable, takes -0 for 0 and puts NaN last; later keys order equals") {
+  const auto sorted = [](std::vector<Tensor> operands, std::int64_t keys, std::size_t slot) {
+    return data_of(run_op("sort", operands, {{"dimension", 0}, {"num_keys", keys}})[slot]);
+  };
+  const Tensor places = row({0, 1, 2, 3, 4, 5});
+  const Tensor odd = row({not_a_number, 0.0, -0.0, inf, -inf, not_a_number});
+  CHECK(sorted({odd}, 1, 0) == "[\"-inf\", 0.0, -0.0, \"inf\", \"nan\", \"nan\"]");
+  CHECK(sorted({odd, places}, 1, 1) == "[4, 1, 2, 3, 0, 5]");
+  const Tensor a = row({1, 0, 1, 0, 1, 0}), b = row({2.0, 1.0, 1.0, 1.0, 2.0, 0.0});
+  CHECK(sorted({a, b, places}, 1, 2) == "[1, 3, 5, 0, 2, 4]");
+  CHECK(sorted({a, b, places}, 2, 2) == "[5, 1, 3, 2, 0, 4]");
+  CHECK(sorted({a, b, places}, 3, 1) == "[0.0, 1.0, 1.0, 1.0, 2.0, 2.0]");
+  CHECK(
+      sorted({row({C(1, 1), C(0, 2), C(1, -1), C(not_a_number, 0), C(0, not_a_number), C(-0.0, 3)}), places},
+             1, 1) == "[1, 5, 4, 2, 0, 3]");
+  CHECK(data_of("sort", {Tensor::from<bool>({2, 2}, {true, true, false, true})},
+                {{"dimension", 0}, {"num_keys", 1}}) == "[false, true, true, true]");
+}
+
+TEST_CASE("top_k gives NaN first, then the greatest, the lowest index first among equals") {
+  const auto top = [](Tensor x, std::int64_t k, std::size_t slot) {
+    return data_of(run_op("top_k", {std::move(x)}, {{"k", k}})[slot]);
+  };
+  const Tensor odd = row({1.0, not_a_number, -0.0, 0.0, 1.0, not_a_number});
+  CHECK(top(odd, 6, 1) == "[1, 5, 0, 4, 3, 2]");
+  CHECK(top(odd, 3, 0) == "[\"nan\", \"nan\", 1.0]");
+  CHECK(top(grid(), 2, 1) == "[2, 1, 2, 1]");
+  CHECK(top(grid(), 2, 0) == "[2, 1, 5, 4]");
+  CHECK(top(grid(), 0, 0) == "[]");
+}
+
+TEST_CASE("dynamic slices move their windows inside") {
+  const auto at = [](std::int64_t start) { return Tensor::scalar(start); };
+  const auto part = [&](std::int64_t i, std::int64_t j) {
+    return data_of("dynamic_slice", {grid(), at(i), at(j)}, {{"slice_sizes", Ints{1, 2}}});
+  };
+  CHECK(part(1, 0) == "[3, 4]");
+  CHECK(part(-9, 99) == "[1, 2]");
+  CHECK(part(INT64_MAX, INT64_MIN) == "[3, 4]");
+  CHECK(data_of("dynamic_slice", {Tensor::scalar(2.0)}, {{"slice_sizes", Ints{}}}) == "[2.0]");
+  const Tensor update = Tensor::from<std::int32_t>({1, 2}, {8, 9});
+  CHECK(data_of("dynamic_update_slice", {grid(), update, at(-1), at(1)}) == "[0, 8, 9, 3, 4, 5]");
+  CHECK(data_of("dynamic_update_slice", {grid(), update, at(5), at(5)}) == "[0, 1, 2, 3, 8, 9]");
+}
+
 TEST_CASE("logsumexp neither overflows nor loses infinities") {
   const auto of = [](Tensor x) { return run_op("logsumexp", {std::move(x)}, {{"axes", Ints{0}}})[0].at(0); };
   CHECK(close(of(row({0.0, 0.0})), std::log(2.0)));

@@ -13,9 +13,11 @@ namespace tidu::prim {
 
 extern const Primitive reshape, transpose, broadcast_in_dim, squeeze, expand_dims, rev, slice, pad,
     concatenate, convert_element_type, stop_gradient, optimization_barrier;
+extern const Primitive dynamic_slice, dynamic_update_slice;
 extern const Primitive take, scatter_add, take_along_axis, scatter_add_along_axis;
 extern const Primitive reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or, argmax, argmin,
-    cumsum, logsumexp;
+    cumsum, cumprod, cummax, cummin, cumlogsumexp, logsumexp;
+extern const Primitive sort, top_k;
 extern const Primitive dot_general;
 extern const Primitive call;
 
@@ -51,6 +53,14 @@ Value stop_gradient(Value x, Where where = Source::current());
 Values optimization_barrier(std::span<const Value> operands, std::int64_t instance,
                             Where where = Source::current());
 
+/// x[start : start + slice_sizes]; `starts` are integer scalars of one dtype, one for each dimension of x,
+/// each moved into [0, extent - size].
+Value dynamic_slice(Value x, std::span<const Value> starts, const Ints& slice_sizes,
+                    Where where = Source::current());
+/// x with `update` at x[start : start + update.shape]; `starts` as in dynamic_slice.
+Value dynamic_update_slice(Value x, Value update, std::span<const Value> starts,
+                           Where where = Source::current());
+
 /// mode: "clip" or "drop".
 Value take(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
            Where where = Source::current());
@@ -69,8 +79,23 @@ Value reduce_and(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_or(Value x, const Ints& axes, Where where = Source::current());
 Value argmax(Value x, std::int64_t axis, DType index_dtype = i32, Where where = Source::current());
 Value argmin(Value x, std::int64_t axis, DType index_dtype = i32, Where where = Source::current());
+/// Of what stands up to each place of `axis`, itself included; from the end when `reverse`.
 Value cumsum(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
+Value cumprod(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
+Value cummax(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
+Value cummin(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
+Value cumlogsumexp(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
 Value logsumexp(Value x, const Ints& axes, Where where = Source::current());
+
+/// Operands of one shape, all moved along `dimension` so that the first is ascending, where it is equal the
+/// second, and so on for `num_keys` of them; otherwise the order is kept. NaN is last, -0 equals 0, complex
+/// numbers are ordered by real, then by imaginary part.
+Values sort(std::span<const Value> operands, std::int64_t dimension, std::int64_t num_keys = 1,
+            Where where = Source::current());
+Value sort(Value x, std::int64_t dimension = -1, Where where = Source::current());
+/// The k greatest along the last axis, descending, and their indices (i32): {values, indices}. NaN counts as
+/// the greatest, 0 as greater than -0; of equals the lowest index is first.
+Values top_k(Value x, std::int64_t k, Where where = Source::current());
 
 /// Axes that are contracted and axes that are batched, of either operand.
 struct DotDimensionNumbers {

@@ -1,0 +1,231 @@
+// cumulative.cpp - cumsum, cumprod, cummax, cummin and cumlogsumexp along an axis. Derivatives take work that
+// grows with the extent n of the axis, in at most some 10 log2(n) operations, and no n x n matrix.
+#include <limits>
+
+#include "axes.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr AttributeSpec attributes[] = {{"axis", AttributeKind::integer},
+                                        {"reverse", AttributeKind::boolean}};
+
+void infer_axis(InferContext& c) {
+  require_axis(c, "axis", c.op().integer("axis"), c.operand(0).rank());
+  c.result(c.operand(0));
+}
+void infer_number(InferContext& c) {
+  require_numeric(c, 0);
+  infer_axis(c);
+}
+void infer_real(InferContext& c) {
+  require_real(c, 0);
+  infer_axis(c);
+}
+void infer_floating(InferContext& c) {
+  c.require(is_floating(c.operand(0).dtype()), "expected a floating operand, got ", c.operand(0));
+  infer_axis(c);
+}
+
+Values batch_along(BatchContext& c) {
+  return emit_same(c, {{"axis", c.op().integer("axis") + 1}, {"reverse", c.op().boolean("reverse")}},
+                   {c.operand(0)});
+}
+
+std::size_t axis_of(const JvpContext& c) { return static_cast<std::size_t>(c.op().integer("axis")); }
+
+// Elements first, first + stride, … below last, of one axis.
+Value part(Value x, std::size_t axis, std::int64_t first, std::int64_t last, std::int64_t stride = 1) {
+  Ints start(x.rank(), 0);
+  Ints limit = x.shape();
+  Ints strides(x.rank(), 1);
+  start[axis] = first;
+  limit[axis] = last;
+  strides[axis] = stride;
+  return ops::slice(x, start, limit, strides);
+}
+
+// `low` and `high` places more before and behind the elements of one axis.
+Value padded(Value x, std::size_t axis, std::int64_t low, std::int64_t high, std::int64_t value = 0) {
+  if (low == 0 && high == 0) return x;
+  IntLists config(x.rank(), Ints{0, 0, 0});
+  config[axis] = {low, high, 0};
+  return ops::pad(x, ops::full(*x.emitter(), Type(x.dtype()), static_cast<double>(value)), config);
+}
+
+// a_0, b_0, a_1, b_1, …, the first n of them.
+Value interleaved(Value a, Value b, std::size_t axis, std::int64_t n) {
+  const auto behind = static_cast<std::int64_t>(axis) + 1;
+  Shape shape = a.shape();
+  shape[axis] *= 2;
+  const std::vector<Value> pair{ops::expand_dims(a, {behind}), ops::expand_dims(b, {behind})};
+  return part(ops::reshape(ops::concatenate(pair, behind), shape), axis, 0, n);
+}
+
+// z_i = w_i z_{i-1} + b_i, z_0 = b_0, along an axis: linear in b.
+//
+// Note [Linear recurrences]: two steps at once are again such a step, z_{2k+1} = w_{2k+1} w_{2k} z_{2k-1} +
+// (w_{2k+1} b_{2k} + b_{2k+1}). So a recurrence of half the length gives every second z, and one step from
+// each of those the others; the halves are a recurrence themselves. Multiplications and additions only: right
+// with zeros among the w, and differentiable to any order. Where n is odd, a step is added that is cut off.
+Value recurrence(Value w, Value b, std::size_t axis) {
+  struct Level {
+    Value w, b;  // of the even places
+    std::int64_t n;
+  };
+  std::vector<Level> levels;
+  for (std::int64_t n = b.shape()[axis]; n > 1; n = (n + 1) / 2) {
+    const std::int64_t even = n + n % 2;
+    w = padded(w, axis, 0, n % 2);
+    b = padded(b, axis, 0, n % 2);
+    const Value w_odd = part(w, axis, 1, even, 2);
+    levels.push_back({part(w, axis, 0, even, 2), part(b, axis, 0, even, 2), n});
+    b = ops::add(ops::mul(w_odd, levels.back().b), part(b, axis, 1, even, 2));
+    if (even > 2) w = ops::mul(w_odd, levels.back().w);
+  }
+  Value z = b;
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+    const std::int64_t half = (level->n + 1) / 2;
+    Value even = level->b;
+    if (half > 1) {
+      const Value step = ops::mul(part(level->w, axis, 1, half), part(z, axis, 0, half - 1));
+      even = ops::add(even, padded(step, axis, 1, 0));
+    }
+    z = interleaved(even, z, axis, level->n);
+  }
+  return z;
+}
+
+// f on x, y and the tangent, all of them turned round before and the result after where the op is `reverse`;
+// along an axis of one element or none the op is the identity.
+template <class F>
+Derivatives jvp_forward(const JvpContext& c, const F& f) {
+  const std::size_t axis = axis_of(c);
+  const Value t = *c.tangent(0);
+  if (t.shape()[axis] < 2) return t;
+  if (!c.op().boolean("reverse")) return f(c.primal(0), c.result(), t, axis);
+  const Ints turned{static_cast<std::int64_t>(axis)};
+  return ops::rev(f(ops::rev(c.primal(0), turned), ops::rev(c.result(), turned), ops::rev(t, turned), axis),
+                  turned);
+}
+
+Derivatives jvp_cumprod(JvpContext& c) {
+  return jvp_forward(c, [](Value x, Value y, Value t, std::size_t axis) {
+    const Value before = padded(part(y, axis, 0, y.shape()[axis] - 1), axis, 1, 0, 1);
+    return recurrence(x, ops::mul(t, before), axis);
+  });
+}
+
+Derivatives jvp_cumlogsumexp(JvpContext& c) {
+  return jvp_forward(c, [](Value x, Value y, Value t, std::size_t axis) {
+    const std::int64_t n = y.shape()[axis];
+    const Value later = part(y, axis, 1, n);
+    const auto weight = [&](Value term) { return padded(ops::exp(ops::sub(term, later)), axis, 1, 0, 1); };
+    return recurrence(weight(part(y, axis, 0, n - 1)), ops::mul(t, weight(part(x, axis, 1, n))), axis);
+  });
+}
+
+// Note [Records]: x_i is a record where no earlier x is as good; y_i is the last record up to i, and its
+// tangent that record's. The greatest index of a record so far, itself a cummax, says which.
+template <Value (*Comparison)(Value, Value, Where)>
+Derivatives jvp_extremum(JvpContext& c) {
+  const std::size_t axis = axis_of(c);
+  const auto at = static_cast<std::int64_t>(axis);
+  const bool reverse = c.op().boolean("reverse");
+  const Value x = c.primal(0);
+  const std::int64_t n = x.shape()[axis];
+  if (n < 2) return *c.tangent(0);
+  Emitter& emitter = c.emitter();
+  const DType dtype = n > std::numeric_limits<std::int32_t>::max() ? i64 : i32;
+  const std::int64_t skipped = reverse ? 0 : 1;  // the first in the order of the op is at the other end
+  const Value here = part(x, axis, skipped, n - 1 + skipped);
+  const Value before = part(c.result(), axis, 1 - skipped, n - skipped);
+  // not even NaN comes after NaN
+  const Value record =
+      ops::logical_and(ops::logical_not(Comparison(here, before, {})), ops::eq(before, before));
+  const Type type(dtype, here.shape());
+  const auto filled = [&](std::int64_t value) {
+    return ops::full(emitter, type, Literal::scalar(dtype, value));
+  };
+  Value place = ops::iota(emitter, type, at);
+  if (!reverse) place = ops::add(place, filled(1));
+  const std::int64_t first = reverse ? n - 1 : 0;
+  const Value records =
+      padded(ops::select_n(record, filled(first), place), axis, skipped, 1 - skipped, first);
+  const Value index = reverse ? ops::cummin(records, at, true) : ops::cummax(records, at, false);
+  return ops::take_along_axis(*c.tangent(0), index, at);
+}
+
+}  // namespace
+
+// y_i = Σ x_j over j <= i along `axis` (j >= i when reverse)          ct_x = cumsum(ct) the other way
+constinit const Primitive cumsum{.name = "cumsum",
+                                 .attributes = attributes,
+                                 .linearity = linearity::linear,
+                                 .infer = infer_number,
+                                 .transpose = [](TransposeContext& c) -> Derivatives {
+                                   return ops::cumsum(*c.cotangent(), c.op().integer("axis"),
+                                                      !c.op().boolean("reverse"));
+                                 },
+                                 .batch = batch_along};
+
+// y_i = x_i y_{i-1}          dy_i = x_i dy_{i-1} + y_{i-1} dx_i
+constinit const Primitive cumprod{.name = "cumprod",
+                                  .attributes = attributes,
+                                  .infer = infer_number,
+                                  .jvp = jvp_cumprod,
+                                  .batch = batch_along};
+
+// y_i = max(y_{i-1}, x_i)          dy_i = dx_j, x_j the first in the order of the op that equals y_i
+constinit const Primitive cummax{.name = "cummax",
+                                 .attributes = attributes,
+                                 .infer = infer_real,
+                                 .jvp = jvp_extremum<ops::le>,
+                                 .batch = batch_along};
+
+// y_i = min(y_{i-1}, x_i)          dy_i = dx_j, x_j the first in the order of the op that equals y_i
+constinit const Primitive cummin{.name = "cummin",
+                                 .attributes = attributes,
+                                 .infer = infer_real,
+                                 .jvp = jvp_extremum<ops::ge>,
+                                 .batch = batch_along};
+
+// y_i = log(e^y_{i-1} + e^x_i)          dy_i = e^(y_{i-1} - y_i) dy_{i-1} + e^(x_i - y_i) dx_i, NaN from the
+// first y on that is not finite and not at the beginning, as in JAX where it is -inf
+constinit const Primitive cumlogsumexp{.name = "cumlogsumexp",
+                                       .attributes = attributes,
+                                       .infer = infer_floating,
+                                       .jvp = jvp_cumlogsumexp,
+                                       .batch = batch_along};
+
+}  // namespace tidu::prim
+
+namespace tidu::ops {
+namespace {
+
+Value along(const Primitive& primitive, Value x, std::int64_t axis, bool reverse, Where where) {
+  return emit1(Op::make(primitive, {{"axis", prim::normal_axis(axis, x.rank())}, {"reverse", reverse}}), {x},
+               where);
+}
+
+}  // namespace
+
+Value cumsum(Value x, std::int64_t axis, bool reverse, Where where) {
+  return along(prim::cumsum, x, axis, reverse, where);
+}
+Value cumprod(Value x, std::int64_t axis, bool reverse, Where where) {
+  return along(prim::cumprod, x, axis, reverse, where);
+}
+Value cummax(Value x, std::int64_t axis, bool reverse, Where where) {
+  return along(prim::cummax, x, axis, reverse, where);
+}
+Value cummin(Value x, std::int64_t axis, bool reverse, Where where) {
+  return along(prim::cummin, x, axis, reverse, where);
+}
+Value cumlogsumexp(Value x, std::int64_t axis, bool reverse, Where where) {
+  return along(prim::cumlogsumexp, x, axis, reverse, where);
+}
+
+}  // namespace tidu::ops
