@@ -270,7 +270,7 @@ TEST_CASE("--eager needs a backend that runs tapes") {
 }
 
 // Sanitizers end a program that asks for too much, instead of refusing.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(TIDU_ASAN) && !defined(TIDU_TSAN)
 TEST_CASE("no memory for what a small dump describes") {
   const test::Folder folder;
   for (const auto& [name, text] : files()) folder.file(name, text);

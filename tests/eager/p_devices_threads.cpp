@@ -10,7 +10,7 @@
 namespace tidu::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(TIDU_TSAN) || defined(TIDU_ASAN)
 constexpr bool instrumented = true;
 #else
 constexpr bool instrumented = false;

@@ -9,7 +9,7 @@
 namespace tidu::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TIDU_ASAN) || defined(TIDU_TSAN)
 constexpr bool instrumented = true;
 #else
 constexpr bool instrumented = false;

@@ -17,7 +17,7 @@
 namespace tidu::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(TIDU_TSAN)
 constexpr bool with_tsan = true;
 #else
 constexpr bool with_tsan = false;

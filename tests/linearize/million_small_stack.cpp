@@ -68,7 +68,7 @@ TEST_CASE("a chain of a million operations is differentiated without recursion")
 }
 
 // Frames of the address sanitizer are several times as large.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TIDU_ASAN
 constexpr std::uint32_t deepest = max_graph_depth / 8;
 #else
 constexpr std::uint32_t deepest = max_graph_depth;
