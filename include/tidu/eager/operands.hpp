@@ -25,13 +25,15 @@ class Operands {
     for (const T& value : values) push_back(value);
   }
   /// From any range; its elements are moved out of when the range is an rvalue's.
-  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): clang-tidy 14 does not read the constraint
   template <class Range>
   requires(!std::is_same_v<std::remove_cvref_t<Range>, Operands> &&
-           !std::is_same_v<std::remove_cvref_t<Range>, T> && requires(Range & r) {
+           !std::is_same_v<std::remove_cvref_t<Range>, T> &&
+           requires(Range & r) {
              r.begin();
              r.end();
-           }) explicit Operands(Range&& range) {
+           })  // which clang-tidy 14 does not read
+      // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
+      explicit Operands(Range&& range) {
     for (auto&& value : range) {
       if constexpr (std::is_rvalue_reference_v<Range&&>) {
         push_back(std::move(value));
