@@ -34,6 +34,7 @@
 #include <tidu/graph/dtype.hpp>
 #include <tidu/graph/error.hpp>
 #include <tidu/graph/graph.hpp>
+#include <tidu/graph/html.hpp>
 #include <tidu/graph/infer.hpp>
 #include <tidu/graph/json.hpp>
 #include <tidu/graph/key.hpp>

@@ -80,8 +80,9 @@ constexpr Option options[] = {
      "linear: with inputs x.tangent, and the tangents of the outputs after the outputs\n"
      "transposed: with inputs cotangent.0, cotangent.1, ..., and the gradients after the outputs\n"
      "program: as it runs, equal operations merged and dead ones dropped; as text with its memory"},
-    {"--format", "text|json|dot|svg", "dump", "text when left out; svg needs Graphviz"},
-    {"--keys", "", "dump", "write the content address of every value"},
+    {"--format", "text|json|dot|svg|html", "dump",
+     "text when left out; svg needs Graphviz; html is one file to look at in a browser"},
+    {"--keys", "", "dump", "write the content address of every value, as html always does"},
     {"--format", "text|md|json", "ops", "text when left out"},
 };
 

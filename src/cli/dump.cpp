@@ -11,6 +11,7 @@
 #include "cli/io.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/error.hpp"
+#include "tidu/graph/html.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/program.hpp"
@@ -80,6 +81,8 @@ int run_dump(const Session& session) {
   } else if (arguments.format == "text") {
     session.out << (program ? to_text(*program) : to_text(graph));
     if (arguments.keys) write_keys(session.out, graph);
+  } else if (arguments.format == "html") {
+    session.out << to_html(graph, {.stage = arguments.stage});
   } else {
     DotOptions options;
     options.keys = arguments.keys;

@@ -1,8 +1,9 @@
-// dump.cpp - a tape as JSON, one leaf and one node a line.
+// dump.cpp - a tape as JSON, one leaf and one node a line, and as a page that shows it.
 #include "tidu/eager/dump.hpp"
 
 #include "eager/tape_list.hpp"
 #include "graph/json_attributes.hpp"
+#include "graph/view_page.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::eager {
@@ -153,6 +154,12 @@ class TapeWriter {
 
 std::string to_json(std::span<const EagerOutput> roots, const TapeDumpOptions& options) {
   return TapeWriter(detail::TapeList(roots), options).write();
+}
+
+std::string to_html(std::span<const EagerOutput> roots, const TapeDumpOptions& options) {
+  const std::string json =
+      str(R"({"format": "tidu.view", "version": 1, "stage": "tape", "tape": )", to_json(roots, options), '}');
+  return tidu::detail::view_page("tape - tidu", json);
 }
 
 }  // namespace tidu::eager

@@ -234,14 +234,24 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
   return results;
 }
 
+namespace {
+
+eager::EagerOutput output_of(const Array& array, const char* function, Where where) {
+  const Body& body = array.required();
+  frontend_detail::require_data(body, function, where);
+  return {body.key, body.trace, body.requires_grad, 0};
+}
+
+}  // namespace
+
 eager::Explanation explain(const Array& target, const Array& root, std::string_view name, Where where) {
-  const auto output = [&](const Array& array) -> eager::EagerOutput {
-    const Body& body = array.required();
-    frontend_detail::require_data(body, "explain", where);
-    return {body.key, body.trace, body.requires_grad, 0};
-  };
   const Context& c = context();
-  return eager::explain<Tensor>(output(target), output(root), c.host, &c.recorder, name);
+  return eager::explain<Tensor>(output_of(target, "explain", where), output_of(root, "explain", where),
+                                c.host, &c.recorder, name);
+}
+
+eager::EagerOutput tape_output(const Array& root, Where where) {
+  return output_of(root, "tape_output", where);
 }
 
 std::optional<Array> Array::grad(Where where) const {

@@ -124,6 +124,7 @@ struct AttributeWriter {
   std::string& out;
   AttributeKind kind;
   const WriteGraph& write_graph;
+  std::int64_t max_elements;
 
   void operator()(bool value) const { out += value ? "true" : "false"; }
   void operator()(std::int64_t value) const { append_json_integer(out, value); }
@@ -156,7 +157,7 @@ struct AttributeWriter {
     if (kind == AttributeKind::number) {
       append_json_element(out, value.type().dtype(), value.bytes());
     } else {
-      append_json(out, value.type(), value.bytes());
+      detail::append_json(out, value.type(), value.bytes(), max_elements);
     }
   }
   void operator()(const std::shared_ptr<const GraphData>& value) const { write_graph(out, Graph(value)); }
@@ -192,7 +193,7 @@ Attributes attributes_from_json(const JsonTape& tape, Index node, const Primitiv
 }
 
 void append_attributes(std::string& out, std::string_view before, const OpRecord& op,
-                       const WriteGraph& write_graph) {
+                       const WriteGraph& write_graph, std::int64_t max_elements) {
   const auto& specs = op.primitive->attributes;
   bool any = false;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -203,7 +204,7 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
     any = true;
     append_json_string(out, specs[i].name);
     out += ": ";
-    std::visit(AttributeWriter{out, specs[i].kind, write_graph}, value.variant());
+    std::visit(AttributeWriter{out, specs[i].kind, write_graph, max_elements}, value.variant());
   }
   if (any) out += '}';
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "graph/json_tape.hpp"
@@ -21,9 +22,11 @@ Attributes attributes_from_json(const JsonTape& tape, JsonTape::Index node, cons
                                 const ReadGraph& read_graph);
 
 /// Appends {"name": value, ...} of the attributes that differ from their defaults; appends nothing when there
-/// are none.
+/// are none. Of a tensor that has more than `max_elements` elements the first are written, and "elided": how
+/// many are not, for people to read.
 void append_attributes(std::string& out, std::string_view before, const OpRecord& op,
-                       const WriteGraph& write_graph);
+                       const WriteGraph& write_graph,
+                       std::int64_t max_elements = std::numeric_limits<std::int64_t>::max());
 
 void append_json_string(std::string& out, std::string_view text);
 void append_json_integer(std::string& out, std::int64_t value);

@@ -1,9 +1,11 @@
 // json_write.cpp - graphs as JSON text, format version 1. The outermost graph has one value and one operation
-// a line; a graph in an attribute is the same on one line.
+// a line; a graph in an attribute is the same on one line, or what a caller makes of it.
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "graph/json_attributes.hpp"
+#include "graph/json_write.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/json.hpp"
 
@@ -17,6 +19,12 @@ class Writer {
  public:
   Writer(std::string& out, const Graph& graph, DumpOptions options, std::uint32_t level)
       : out_(out), graph_(graph), data_(graph.data()), options_(options), level_(level) {}
+  Writer(std::string& out, const Graph& graph, DumpOptions options, const detail::WriteGraph& nested,
+         std::int64_t max_elements)
+      : Writer(out, graph, options, 0) {
+    nested_ = &nested;
+    max_elements_ = max_elements;
+  }
 
   void write() {
     out_ += "{\"format\": \"tidu.graph\", \"version\": 1, \"name\": ";
@@ -106,7 +114,7 @@ class Writer {
   }
 
   void operations() {
-    const detail::WriteGraph nested = [this](std::string& out, const Graph& graph) {
+    const detail::WriteGraph within = [this](std::string& out, const Graph& graph) {
       if (level_ == max_graph_depth) {
         throw Error(ErrorKind::dump, detail::str("expected graphs nested at most ", max_graph_depth,
                                                  " deep, got \"", graph.name(), "\" deeper"));
@@ -128,7 +136,8 @@ class Writer {
       std::iota(results.begin(), results.end(), operation.output());
       ids(results);
       if (!operation.record().op->attributes.empty()) {
-        detail::append_attributes(out_, ", \"attrs\": ", *operation.record().op, nested);
+        detail::append_attributes(out_, ", \"attrs\": ", *operation.record().op,
+                                  nested_ != nullptr ? *nested_ : within, max_elements_);
       }
       if (operation.is_linear()) role(operation);
       if (operation.origin() < graph_.num_operations()) {
@@ -155,9 +164,16 @@ class Writer {
   const GraphData& data_;
   DumpOptions options_;
   std::uint32_t level_;
+  const detail::WriteGraph* nested_ = nullptr;  // of the caller, or null: as a dump in the dump
+  std::int64_t max_elements_ = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace
+
+void detail::append_graph_json(std::string& out, const Graph& graph, DumpOptions options,
+                               const WriteGraph& nested, std::int64_t max_elements) {
+  Writer(out, graph, options, nested, max_elements).write();
+}
 
 std::string to_json(const Graph& graph, DumpOptions options) {
   std::string out;

@@ -3,6 +3,7 @@
 // of its dtype.
 #include "tidu/graph/literal_json.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <complex>
@@ -191,6 +192,10 @@ void append_json_element(std::string& out, DType dtype, const std::byte* bytes) 
 }
 
 void append_json(std::string& out, Type type, const std::byte* bytes) {
+  detail::append_json(out, type, bytes, type.size());
+}
+
+void detail::append_json(std::string& out, Type type, const std::byte* bytes, std::int64_t max_elements) {
   out += "{\"dtype\": \"";
   out += to_string(type.dtype());
   out += "\", \"shape\": [";
@@ -200,11 +205,17 @@ void append_json(std::string& out, Type type, const std::byte* bytes) {
   }
   out += "], \"data\": [";
   const std::size_t stride = size_of(type.dtype());
-  for (std::int64_t i = 0; i < type.size(); ++i) {
+  const std::int64_t count = std::min(type.size(), max_elements);
+  for (std::int64_t i = 0; i < count; ++i) {
     if (i != 0) out += ", ";
     append_json_element(out, type.dtype(), bytes + static_cast<std::size_t>(i) * stride);
   }
-  out += "]}";
+  out += ']';
+  if (count < type.size()) {
+    out += ", \"elided\": ";
+    append_integer(out, type.size() - count);
+  }
+  out += '}';
 }
 
 std::string to_json(const Literal& literal) {

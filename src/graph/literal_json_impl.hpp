@@ -1,9 +1,11 @@
 // literal_json_impl.hpp - reading tensors from JSON that is parsed already, for the loaders of dumps and of
-// tensors. All of these throw Error (dump).
+// tensors: these throw Error (dump). And writing the beginning of one.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "tidu/graph/literal.hpp"
@@ -21,5 +23,9 @@ void tensor_data_from_json(const nlohmann::json& data, Type type, std::byte* out
 Literal literal_from_json(const nlohmann::json& tensor);
 /// A scalar of `dtype` from one element as it stands in the data of a tensor.
 Literal scalar_from_json(const nlohmann::json& element, DType dtype);
+
+/// Appends a tensor as append_json does, of its elements the first `max_elements`; "elided" tells how many
+/// are left out, where some are.
+void append_json(std::string& out, Type type, const std::byte* bytes, std::int64_t max_elements);
 
 }  // namespace tidu::detail

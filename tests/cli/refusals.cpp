@@ -118,7 +118,7 @@ const std::vector<Refusal>& refusals() {
       {{"eval", "@g", "--inputs", "@i", "--threads", "99999999999"}, 2, {"--threads"}},
       {{"jac", "@g", "--inputs", "@i", "--mode", "both"}, 2, {"--mode", "[forward,reverse]", "\"both\""}},
       {{"dump", "@g", "--stage", "final"}, 2, {"--stage", "[primal,linear,transposed,program]"}},
-      {{"dump", "@g", "--format", "html"}, 2, {"--format", "[text,json,dot,svg]", "\"html\""}},
+      {{"dump", "@g", "--format", "pdf"}, 2, {"--format", "[text,json,dot,svg,html]", "\"pdf\""}},
       {{"ops", "--format", "dot"}, 2, {"--format", "[text,md,json]"}},
       {{"ops", "@g"}, 2, {"ops: expected no file"}},
       // files

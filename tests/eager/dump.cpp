@@ -1,5 +1,5 @@
-// dump.cpp - tapes as JSON and as Graphviz text. Golden ones lie in tests/data/tapes; TIDU_UPDATE_GOLDEN=1
-// writes them anew.
+// dump.cpp - tapes as JSON, as Graphviz text and as a page. Golden ones lie in tests/data/tapes;
+// TIDU_UPDATE_GOLDEN=1 writes them anew.
 #include "tidu/eager/dump.hpp"
 
 #include <cstdlib>
@@ -142,12 +142,36 @@ TEST_CASE("dump: attributes, leaves alone, nothing at all, and the root of anoth
                        Error);
 }
 
+TEST_CASE("dump: a page has the tape's JSON, whatever the names are") {
+  const Program p;
+  const auto data_of = [](const std::string& page) {
+    const std::string begin = R"(<script type="application/json" id="data">)";
+    const std::size_t from = page.find(begin);
+    REQUIRE(from != page.npos);
+    return page.substr(from + begin.size(), page.find("</script>", from) - from - begin.size());
+  };
+  const json data = json::parse(data_of(eager::to_html(p.roots())));
+  CHECK(data["format"] == "tidu.view");
+  CHECK(data["stage"] == "tape");
+  CHECK(data["tape"] == json::parse(eager::to_json(p.roots())));
+  CHECK(json::parse(data_of(eager::to_html(p.roots(), {.keys = true})))["tape"] ==
+        json::parse(eager::to_json(p.roots(), {.keys = true})));
+  const std::string name = "</script><script>alert('\xe2\x80\xa8')</script><!--";
+  eager::set_name(p.loss.first.trace, p.loss.first.key, name);
+  const std::string text = data_of(eager::to_html(p.roots()));
+  CHECK(text.find('<') == text.npos);
+  CHECK(json::parse(text)["tape"]["nodes"].back()["outputs"].size() == 1);
+  CHECK(json::parse(text)["tape"] == json::parse(eager::to_json(p.roots())));
+  CHECK(json::parse(text).dump().find(name) != std::string::npos);
+}
+
 TEST_CASE("dump: long tapes without deep stack, pictures of what is near the roots") {
   Tape tape;
   Var x = tape.leaf(1.0);
   for (int i = 0; i < 20000; ++i) x = tape.apply<prim::sin>({x}, {"a.cpp", 1});
   const std::vector<EagerOutput> roots{x.first};
   CHECK(json::parse(eager::to_json(roots))["nodes"].size() == 20000);
+  CHECK(eager::to_html(roots).size() < eager::to_json(roots).size() + 200000);
   const std::string dot = eager::to_dot(roots, {.max_operations = 10});
   CHECK(dot.find("19990 further operations are not drawn") != std::string::npos);
   CHECK(dot.find("#20000") != std::string::npos);

@@ -1,4 +1,5 @@
-// dump.hpp - a tape as JSON and as Graphviz text: what backward would run, what it holds, and for whom.
+// dump.hpp - a tape as JSON, as Graphviz text and as a page for a browser: what backward would run, what it
+// holds, and for whom.
 #pragma once
 
 #include <cstddef>
@@ -42,5 +43,11 @@ std::string to_json(std::span<const EagerOutput> roots, const TapeDumpOptions& o
 /// freed, dashed when no gradient flows through them), roots double circles; arrows go from producers to
 /// consumers and carry types.
 std::string to_dot(std::span<const EagerOutput> roots, const TapeDumpOptions& options = {});
+
+/// One HTML file that shows what to_json tells, as tidu::to_html shows a graph: in layers, with parts that
+/// repeat folded until they are asked for; with search, and with what every operation keeps and how many
+/// bytes that is. The JSON is in it as `{"format": "tidu.view", "version": 1, "stage": "tape", "tape": ...}`,
+/// all nodes of it.
+std::string to_html(std::span<const EagerOutput> roots, const TapeDumpOptions& options = {});
 
 }  // namespace tidu::eager

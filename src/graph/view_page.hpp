@@ -1,0 +1,13 @@
+// view_page.hpp - the page in which a browser shows a graph or a tape.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tidu::detail {
+
+/// The page of src/graph/view with a title and the JSON that it shows. Neither can leave its place in the
+/// page, whatever characters it has.
+std::string view_page(std::string_view title, std::string_view json);
+
+}  // namespace tidu::detail
