@@ -106,6 +106,27 @@ std::vector<bool> reached_from(const Graph& graph, std::span<const std::size_t> 
   return active;
 }
 
+// The graph that an operation of the user's own rule says it with, by attribute: "jvp", "backward" or
+// "transpose"; empty for operations without.
+std::string_view custom_rule(const Operation& operation) {
+  if (!operation.primitive().has_trait(Trait::holds_graph)) return {};
+  for (const AttributeSpec& spec : operation.primitive().attributes) {
+    if (spec.kind != AttributeKind::graph) continue;
+    for (const std::string_view name : {"jvp", "backward", "transpose"}) {
+      if (spec.name == name) return name;
+    }
+  }
+  return {};
+}
+// Does it stand for its attribute `graph`, without a rule of its own?
+bool stands_for_graph(const Operation& operation) {
+  if (!operation.primitive().has_trait(Trait::holds_graph) || !custom_rule(operation).empty()) return false;
+  for (const AttributeSpec& spec : operation.primitive().attributes) {
+    if (spec.kind == AttributeKind::graph && spec.name == "graph") return true;
+  }
+  return false;
+}
+
 class Checker {
  public:
   Checker(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
@@ -125,12 +146,59 @@ class Checker {
     report_.worst = faults.worst;
     report_.comparisons = faults.comparisons;
     report_.notes = faults.notes;
+    compare_outputs_of_rules(graph_, subject_.inputs, std::nullopt);
     if (faults.any()) locate(faults);
     report_.ok = report_.findings.empty();
     return std::move(report_);
   }
 
  private:
+  // The outputs of a custom rule stand for those of its graph, and must be them; also in graphs that
+  // operations stand for. `top`: the operation of the checked graph that `graph` is in.
+  void compare_outputs_of_rules(const Graph& graph, const Tensors& inputs, std::optional<std::uint32_t> top) {
+    std::vector<std::uint32_t> holders;
+    for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+      const Operation operation = graph.operation(i);
+      if (stands_for_graph(operation) || !custom_rule(operation).empty()) holders.push_back(i);
+    }
+    if (holders.empty()) return;
+    const Tensors values = check::all_values(graph, inputs, executor_);
+    for (const std::uint32_t i : holders) {
+      const Operation operation = graph.operation(i);
+      Tensors operands;
+      for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
+      if (stands_for_graph(operation)) {
+        compare_outputs_of_rules(operation.op().graph("graph"), operands, top.value_or(i));
+        continue;
+      }
+      const std::string_view rule = custom_rule(operation);
+      if (rule == "transpose") continue;
+      const std::string name = rule == "jvp" ? "jvp" : "forward";
+      const Graph given = operation.op().graph(name);
+      for (std::size_t k = operands.size(); k < given.inputs().size(); ++k)
+        operands.push_back(Tensor::zeros(given.type(given.inputs()[k])));
+      const Tensors results = executor_.run(given, operands);
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+        const double error = check::relative_error(results[slot], values[operation.output(slot)]);
+        if (error <= check::difference_tolerance(graph, options_)) continue;
+        CheckFinding finding;
+        finding.operation = top.value_or(i);
+        finding.operation_primitive = graph_.operation(*finding.operation).name();
+        finding.primitive = operation.name();
+        finding.rule = Rule::jvp;
+        finding.relative_error = error;
+        finding.message =
+            detail::str("a custom rule disagrees with its graph in operation ", *finding.operation, ", ",
+                        finding.operation_primitive, ": relative error ", figure(error), " in output ", slot,
+                        "\n  the custom rule of ", finding.primitive, " is at fault: output ", slot,
+                        " of its graph ", name, " (\"", given.name(), "\") is not that of its graph (\"",
+                        operation.op().graph("graph").name(), "\")");
+        report_.findings.push_back(std::move(finding));
+        break;
+      }
+    }
+  }
+
   void locate(const Faults& whole) {
     const Tensors values = check::all_values(graph_, subject_.inputs, executor_);
     const std::vector<bool> active = reached_from(graph_, subject_.wrt);
@@ -171,11 +239,61 @@ class Checker {
       finding.kind = kind;
       finding.operation = operation;
       finding.operation_primitive = graph_.operation(operation).name();
-      const std::string cause = name_rule(finding, fault, faults);
+      std::string cause = name_rule(finding, fault, faults);
+      if (may_be_custom_rule(finding)) {
+        const std::string custom = name_custom_rule(finding, alone_of(operation));
+        if (!custom.empty()) cause = custom;
+      }
       const auto& seen = whole.of[index(kind)];
       describe_direction(finding, seen && seen->order == fault.order ? *seen : fault);
       add(std::move(finding), cause);
     }
+  }
+
+  Subject alone_of(std::uint32_t operation) const {
+    return alone(graph_, operation, check::all_values(graph_, subject_.inputs, executor_),
+                 reached_from(graph_, subject_.wrt));
+  }
+
+  // Not where a primitive that the rule is made of was found to be at fault.
+  bool may_be_custom_rule(const CheckFinding& finding) const {
+    if (finding.kind == CheckKind::differences) return finding.order == 1;
+    if (finding.kind != CheckKind::transpose && finding.kind != CheckKind::linearity) return false;
+    const Primitive* primitive = graph_.primitives().find(finding.primitive);
+    return primitive != nullptr && primitive->has_trait(Trait::holds_graph);
+  }
+
+  // Where the operation, or one within the graph that it stands for, has a rule of the user's: says that the
+  // rule is at fault, in the place of the primitives that it is made of.
+  std::string name_custom_rule(CheckFinding& finding, const Subject& one) const {
+    const Operation operation = one.graph.operation(0);
+    if (stands_for_graph(operation)) {
+      const Graph inner = operation.op().graph("graph");
+      const Tensors values = check::all_values(inner, one.inputs, executor_);
+      const std::vector<bool> active = reached_from(inner, one.wrt);
+      for (std::uint32_t i = 0; i < inner.num_operations(); ++i) {
+        const Operation candidate = inner.operation(i);
+        if (!stands_for_graph(candidate) && custom_rule(candidate).empty()) continue;
+        const Subject deeper = alone(inner, i, values, active);
+        if (deeper.wrt.empty() ||
+            !test(deeper, check::frozen_values(deeper.graph), executor_, options_, options_.order)
+                 .of[index(finding.kind)])
+          continue;
+        if (const std::string cause = name_custom_rule(finding, deeper); !cause.empty()) return cause;
+      }
+      return {};
+    }
+    const std::string_view rule = custom_rule(operation);
+    if (rule.empty()) return {};
+    finding.primitive = operation.name();
+    if (rule == "jvp") finding.rule = Rule::jvp;
+    const Graph given = operation.op().graph(rule), graph = operation.op().graph("graph");
+    const std::string_view relation = rule == "jvp"        ? "the derivative of"
+                                      : rule == "backward" ? "the transposed derivative of"
+                                                           : "the transpose of";
+    if (rule != "jvp") finding.rule = Rule::transpose;
+    return detail::str("the custom rule of ", finding.primitive, " is at fault: its graph ", rule, " (\"",
+                       given.name(), "\") is not ", relation, " its graph (\"", graph.name(), "\")");
   }
 
   // Fills in primitive and rule, and says how it is known.

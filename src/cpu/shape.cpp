@@ -184,6 +184,10 @@ constexpr KernelEntry entries[] = {
     {"pad", plan_pad, any_dtype, true},
     {"concatenate", plan_concatenate, any_dtype, true},
     {"call", plan_call, any_dtype, true},
+    {"custom_jvp_call", plan_call, any_dtype, true},
+    {"custom_vjp_call", plan_call, any_dtype, true},
+    {"linear_call", plan_call, any_dtype, true},
+    {"checkpoint", plan_call, any_dtype, true},
 };
 
 }  // namespace

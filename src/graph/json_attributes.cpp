@@ -120,9 +120,45 @@ void append_lists(std::string& out, std::span<const Ints> lists) {
   out += ']';
 }
 
+// The graph beside a policy, or null.
+const GraphData* graph_beside(const Attributes& attributes) {
+  for (const auto& [name, value] : attributes) {
+    const auto* graph = value.get_if<std::shared_ptr<const GraphData>>();
+    if (graph != nullptr) return graph->get();
+  }
+  return nullptr;
+}
+
+// A policy lists values of the graph beside it under the ids that its dump gives them. Ids that are none are
+// for the type rule to refuse.
+Attribute policy_here(const Attribute& policy, const Attributes& attributes) {
+  const Ints* listed = policy.get_if<Ints>();
+  const GraphData* graph = graph_beside(attributes);
+  if (listed == nullptr || graph == nullptr || graph->dump_ids.empty()) return policy;
+  std::vector<std::int64_t> here(graph->dump_ids.size());
+  for (std::size_t id = 0; id < here.size(); ++id) here[graph->dump_ids[id]] = static_cast<std::int64_t>(id);
+  Ints ids = *listed;
+  for (std::int64_t& id : ids) {
+    if (id >= 0 && id < static_cast<std::int64_t>(here.size())) id = here[static_cast<std::size_t>(id)];
+  }
+  return ids;
+}
+
+Ints policy_there(const Ints& listed, const Attributes& attributes) {
+  const GraphData* graph = graph_beside(attributes);
+  if (graph == nullptr || graph->dump_ids.empty()) return listed;
+  Ints ids = listed;
+  for (std::int64_t& id : ids) {
+    if (id >= 0 && id < static_cast<std::int64_t>(graph->dump_ids.size()))
+      id = graph->dump_ids[static_cast<std::size_t>(id)];
+  }
+  return ids;
+}
+
 struct AttributeWriter {
   std::string& out;
   AttributeKind kind;
+  const Attributes& all;
   const WriteGraph& write_graph;
   std::int64_t max_elements;
 
@@ -133,7 +169,9 @@ struct AttributeWriter {
   }
   void operator()(const std::string& value) const { append_json_string(out, value); }
   void operator()(DType value) const { append_json_string(out, to_string(value)); }
-  void operator()(const Ints& value) const { append_ints(out, value); }
+  void operator()(const Ints& value) const {
+    append_ints(out, kind == AttributeKind::policy ? policy_there(value, all) : value);
+  }
   void operator()(const IntLists& value) const {
     if (kind == AttributeKind::dot_dimension_numbers) {
       out += '[';
@@ -189,6 +227,11 @@ Attributes attributes_from_json(const JsonTape& tape, Index node, const Primitiv
     }
     attributes.emplace_back(std::string(name), attribute_from(tape, at + 1, node, *spec, read_graph));
   }
+  for (auto& [name, value] : attributes) {
+    const auto spec = std::find_if(primitive.attributes.begin(), primitive.attributes.end(),
+                                   [&name = name](const AttributeSpec& each) { return each.name == name; });
+    if (spec->kind == AttributeKind::policy) value = policy_here(value, attributes);
+  }
   return attributes;
 }
 
@@ -204,7 +247,8 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
     any = true;
     append_json_string(out, specs[i].name);
     out += ": ";
-    std::visit(AttributeWriter{out, specs[i].kind, write_graph, max_elements}, value.variant());
+    std::visit(AttributeWriter{out, specs[i].kind, op.attributes, write_graph, max_elements},
+               value.variant());
   }
   if (any) out += '}';
 }

@@ -157,6 +157,14 @@ class Batcher final : public Emitter, public detail::InnerHost {
       return;
     }
     const Primitive& primitive = operation.primitive();
+    if (primitive.has_trait(Trait::barrier)) {  // passes each value on as it is
+      const Values results = emit(op, operands_, {});
+      for (std::size_t slot = 0; slot < results.size(); ++slot) {
+        values_[operation.output(slot)] = results[slot];
+        batched_[operation.output(slot)] = batched_[operation.input(slot)];
+      }
+      return;
+    }
     if (primitive.batch == nullptr) rule_error("expected a batch rule, got a record without one");
     const detail::RuleFrame frame{op, *this, *this, options_.context};
     BatchContext rule_context(frame, operands_,

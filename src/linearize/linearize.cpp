@@ -143,7 +143,8 @@ class Linearizer final : public Emitter, public detail::InnerHost {
       }
       value_map_[operation.output(slot)] = results[slot].id();
     }
-    origin_map_[current_] = augmented_->data().producers[results[0].id()];
+    const std::uint32_t producer = augmented_->data().producers[results[0].id()];
+    origin_map_[current_] = producer < GraphData::from_external ? producer : no_index;
   }
 
  private:

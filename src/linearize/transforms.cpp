@@ -40,7 +40,23 @@ Value Derivation::new_input(const InputKey& key, Type type, const std::string& l
   return builder->input(key, type, label);
 }
 
-std::vector<Value> Derivation::apply_linear(const Graph& graph, std::span<const Value> inputs) {
+Graph Derivation::transformed(const Graph& linear) const {
+  if (options.linear_transform == nullptr) return linear;
+  Graph graph = options.linear_transform(linear);
+  if (graph.inputs().size() != linear.inputs().size() ||
+      graph.externals().size() != linear.externals().size() ||
+      graph.outputs().size() != linear.outputs().size()) {
+    throw Error(ErrorKind::invalid_argument,
+                str("linear_transform: expected a graph with ", linear.inputs().size(), " inputs, ",
+                    linear.externals().size(), " externals and ", linear.outputs().size(),
+                    " outputs, as it was given, got ", graph.inputs().size(), ", ", graph.externals().size(),
+                    " and ", graph.outputs().size()));
+  }
+  return graph;
+}
+
+std::vector<Value> Derivation::apply_linear(const Graph& linear, std::span<const Value> inputs) {
+  const Graph graph = transformed(linear);
   std::vector<ValueId> values(graph.num_values(), no_index);
   for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i].id();
   for (std::size_t i = 0; i < residuals.size(); ++i) values[graph.externals()[i]] = residuals[i].id();
@@ -114,6 +130,20 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
   std::vector<std::optional<Value>> cotangents(d.lin.linear.outputs().size());
   for (std::size_t k = 0; k < by_output.size(); ++k) {
     if (d.lin.tangent_of_output[k]) cotangents[*d.lin.tangent_of_output[k]] = by_output[k];
+  }
+  if (d.options.linear_transform != nullptr) {
+    const Transposition transposition =
+        linear_transpose(d.lin.linear, {.linear_inputs = {}, .seeded = {}, .context = d.options.context});
+    std::vector<Value> seeds;
+    for (std::size_t i = 0; i < cotangents.size(); ++i)
+      seeds.push_back(cotangents[i] ? *cotangents[i]
+                                    : zeros(*d.builder, d.lin.linear.type(d.lin.linear.outputs()[i])));
+    const std::vector<Value> results = d.apply_linear(transposition.graph, seeds);
+    for (std::size_t i = 0; i < d.lin.wrt.size(); ++i) {
+      const auto& at = transposition.cotangent_of_input[i];
+      d.add_output(at ? std::optional<Value>(results[*at]) : std::nullopt, f.type(f.inputs()[d.lin.wrt[i]]));
+    }
+    return;
   }
   const auto gradients = detail::transpose_into(*d.builder, d.lin.linear, d.residuals, cotangents,
                                                 d.options.context, d.origin_map ? &*d.origin_map : nullptr);
@@ -281,7 +311,9 @@ Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& opt
   const Linearization lin = linearize(f, {.wrt = wrt_positions(f, wrt), .context = options.context});
   const Transposition transposition =
       linear_transpose(lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context});
-  const Graph backward = prune(transposition.graph);
+  const Graph backward =
+      prune(options.linear_transform != nullptr ? options.linear_transform(transposition.graph)
+                                                : transposition.graph);
 
   Pullback result;
   result.wrt = lin.wrt;

@@ -1,6 +1,7 @@
 // standard.cpp - the standard set: every record of this room, and what transforms need in its words.
 #include <numeric>
 
+#include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -66,6 +67,8 @@ PrimitiveSet make_standard() {
   std::vector<const Primitive*> all = prim::elementwise_primitives();
   const std::vector<const Primitive*> structural = prim::structural_primitives();
   all.insert(all.end(), structural.begin(), structural.end());
+  const std::vector<const Primitive*> custom = prim::custom_primitives();
+  all.insert(all.end(), custom.begin(), custom.end());
   PrimitiveSet::Vocabulary words;
   words.add = &prim::add;
   words.neg = &prim::neg;

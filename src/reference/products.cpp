@@ -70,7 +70,11 @@ void call(const KernelCall& c) {
 
 std::vector<NamedKernel> product_kernels() {
   return {{"dot_general", dtypes::integers | dtypes::floats | dtypes::complexes, dot_general},
-          {"call", dtypes::all, call}};
+          {"call", dtypes::all, call},
+          {"custom_jvp_call", dtypes::all, call},
+          {"custom_vjp_call", dtypes::all, call},
+          {"linear_call", dtypes::all, call},
+          {"checkpoint", dtypes::all, call}};
 }
 
 }  // namespace tidu::ref

@@ -3,6 +3,7 @@
 
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
+#include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -33,6 +34,73 @@ Graph inner_graph(DType dtype, const PrimitiveSet& set) {
   const Type type{dtype, {3}};
   const Value x = g.input("x", type), y = g.input("y", type);
   return g.build({ops::sin(x) * y, ops::reduce_sum(x * x, {0})});
+}
+
+// sin(x) y and x * x summed, with its JVP written by hand.
+Graph jvp_of_inner_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("inner.jvp", set);
+  const Type type{dtype, {3}};
+  const Value x = g.input("x", type), y = g.input("y", type), dx = g.input("dx", type),
+              dy = g.input("dy", type);
+  return g.build({ops::sin(x) * y, ops::reduce_sum(x * x, {0}), ops::cos(x) * y * dx + ops::sin(x) * dy,
+                  ops::reduce_sum(x * dx + x * dx, {0})});
+}
+Value conjugate_of(Value x) { return is_complex(x.dtype()) ? ops::conj(x) : x; }
+// The same backward: x, y and sin(x) are kept.
+Graph forward_of_inner_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("inner.forward", set);
+  const Type type{dtype, {3}};
+  const Value x = g.input("x", type), y = g.input("y", type), s = ops::sin(x);
+  return g.build({s * y, ops::reduce_sum(x * x, {0}), x, y, s});
+}
+Graph backward_of_inner_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("inner.backward", set);
+  const Type type{dtype, {3}};
+  const Value x = g.input("x", type), y = g.input("y", type), s = g.input("s", type),
+              ct0 = g.input("ct0", type), ct1 = g.input("ct1", Type(dtype));
+  const Value spread = ops::broadcast_scalar(ct1, {3});
+  return g.build({conjugate_of(ops::cos(x) * y) * ct0 + conjugate_of(x + x) * spread, conjugate_of(s) * ct0});
+}
+// r1 r2 t and the sum of r1 t, linear in t; its transpose.
+Graph linear_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("linear", set);
+  const Type type{dtype, {3}};
+  const Value a = g.input("a", type), b = g.input("b", type), t = g.input("t", type);
+  return g.build({a * b * t, ops::reduce_sum(a * t, {0})});
+}
+Graph transposed_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("transposed", set);
+  const Type type{dtype, {3}};
+  const Value a = g.input("a", type), b = g.input("b", type), u = g.input("u", type),
+              v = g.input("v", Type(dtype));
+  return g.build({conjugate_of(a * b) * u + conjugate_of(a) * ops::broadcast_scalar(v, {3})});
+}
+
+void add_custom(std::vector<Row>& t) {
+  t.push_back({"custom_jvp_call", inexact, {{{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
+                 return Attributes{{"graph", inner_graph(d, set)}, {"jvp", jvp_of_inner_graph(d, set)}};
+               }});
+  t.push_back({"custom_vjp_call", inexact, {{{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
+                 return Attributes{{"graph", inner_graph(d, set)},
+                                   {"forward", forward_of_inner_graph(d, set)},
+                                   {"backward", backward_of_inner_graph(d, set)}};
+               }});
+  t.push_back({"linear_call", inexact, {{{3}}, {{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
+                 return Attributes{{"graph", linear_graph(d, set)},
+                                   {"transpose", transposed_graph(d, set)},
+                                   {"num_residuals", 2}};
+               }});
+  for (const Attribute& policy : {Attribute("nothing"), Attribute("everything"), Attribute(Ints{2, 3})}) {
+    t.push_back(noted({"checkpoint",
+                       inexact,
+                       {{{3}}, {{3}}},
+                       [policy](DType d, const PrimitiveSet& set) {
+                         return Attributes{{"graph", inner_graph(d, set)}, {"policy", policy}};
+                       }},
+                      policy.get_if<Ints>() != nullptr             ? "two values"
+                      : *policy.get_if<std::string>() == "nothing" ? "nothing"
+                                                                   : "everything"));
+  }
 }
 
 void add_constants(std::vector<Row>& t) {
@@ -256,6 +324,7 @@ std::vector<Row> make_table() {
   add_reductions(t);
   add_sorting(t);
   add_products(t);
+  add_custom(t);
   return t;
 }
 

@@ -25,6 +25,10 @@ struct DerivativeOptions {
   /// their own: what a dump needs. Two graphs made so share their cotangents when they are merged.
   bool named_inputs = false;
   ADContext* context = nullptr;
+  /// Applied to the linear graph of each derivative before it becomes part of the result: to the linearized
+  /// one in forward mode, to the transposed one in reverse mode, to the batched one for Jacobians. It keeps
+  /// inputs, externals and the number of outputs. strong_zeros is one.
+  Graph (*linear_transform)(const Graph& linear) = nullptr;
 };
 
 /// A derivative graph and where its parts are.

@@ -1,0 +1,94 @@
+// custom.hpp - primitives of the standard set that hold graphs and say how these are differentiated:
+// custom_jvp_call and custom_vjp_call have a rule of the user's, linear_call a transpose of the user's, and
+// checkpoint says what is kept for the derivative. Rules are graphs, so they are dumped, loaded, batched and
+// differentiated like everything else. Run forward, each is its `graph`.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/value.hpp"
+
+namespace tidu::prim {
+
+/// Attributes: graph, jvp.
+extern const Primitive custom_jvp_call;
+/// Attributes: graph, forward, backward.
+extern const Primitive custom_vjp_call;
+/// Attributes: graph, transpose, num_residuals.
+extern const Primitive linear_call;
+/// Attributes: graph, policy.
+extern const Primitive checkpoint;
+
+/// The records of this header.
+std::vector<const Primitive*> custom_primitives();
+
+}  // namespace tidu::prim
+
+namespace tidu {
+
+/// Which values of a checkpointed graph are kept for its derivative; the others are computed anew.
+class CheckpointPolicy {
+ public:
+  /// Only the inputs.
+  static CheckpointPolicy nothing() { return CheckpointPolicy(Attribute("nothing")); }
+  /// All that the derivative reads, as if it were a call.
+  static CheckpointPolicy everything() { return CheckpointPolicy(Attribute("everything")); }
+  /// The inputs and these values of the graph, by id.
+  static CheckpointPolicy save(const std::vector<ValueId>& values) {
+    return CheckpointPolicy(Attribute(Ints(values.begin(), values.end())));
+  }
+  const Attribute& attribute() const { return attribute_; }
+
+ private:
+  explicit CheckpointPolicy(Attribute attribute) : attribute_(std::move(attribute)) {}
+  Attribute attribute_;
+};
+
+namespace ops {
+
+/// The outputs of `graph`, differentiated by `jvp`. Inputs of jvp: the inputs of graph, then a tangent for
+/// each floating or complex one; outputs: the outputs of graph, then a tangent for each floating or complex
+/// one. jvp must be linear in the tangents; as in JAX its first outputs stand for those of graph wherever a
+/// derivative is taken, so that derivatives of higher order are those of jvp. Reverse mode transposes it.
+/// The tangent of an input that is constant is left out of the operations that are linear in it, and where an
+/// operation needs one it gets zeros; an output tangent that depends on no tangent must be made of zeros.
+/// Throws Error (type) naming graph and position where signatures do not fit.
+Values custom_jvp_call(const Graph& graph, const Graph& jvp, std::span<const Value> operands,
+                       Where where = Where::current());
+Values custom_jvp_call(Emitter& emitter, const Graph& graph, const Graph& jvp,
+                       std::span<const Value> operands, Where where = Where::current());
+
+/// The outputs of `graph`; reverse mode runs `forward` in its place and then `backward`. Inputs of forward:
+/// those of graph; outputs: those of graph, then residuals, of any number and type. Inputs of backward: the
+/// residuals, then a cotangent for each floating or complex output (zeros where none comes in); outputs: one
+/// cotangent for each floating or complex input, in the convention <a, b> = Re(conj(a) b).
+/// Forward mode, which JAX refuses: where backward is linear in the cotangents, its transpose, so that jvp
+/// and vjp agree; else (a gradient that is clipped, say) the derivative of graph. Higher orders differentiate
+/// forward and backward as they are. Throws Error (type) naming graph and position.
+Values custom_vjp_call(const Graph& graph, const Graph& forward, const Graph& backward,
+                       std::span<const Value> operands, Where where = Where::current());
+Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forward, const Graph& backward,
+                       std::span<const Value> operands, Where where = Where::current());
+
+/// The outputs of `graph`, which is linear in all inputs after the first `num_residuals`, and whose transpose
+/// is `transpose`: from the residuals and a cotangent for each output to one for each linear input. This is
+/// what linearizing custom_vjp_call gives. Throws Error (type) naming graph and position.
+Values linear_call(const Graph& graph, const Graph& transpose, std::size_t num_residuals,
+                   std::span<const Value> operands, Where where = Where::current());
+Values linear_call(Emitter& emitter, const Graph& graph, const Graph& transpose, std::size_t num_residuals,
+                   std::span<const Value> operands, Where where = Where::current());
+
+/// The outputs of `graph`; what its derivative reads is computed anew from what `policy` keeps, behind an
+/// optimization_barrier, instead of being kept. Derivatives of any order have the same values as without.
+/// Throws Error (type) for a policy that names no value of the graph, or one twice.
+Values checkpoint(const Graph& graph, std::span<const Value> operands,
+                  const CheckpointPolicy& policy = CheckpointPolicy::nothing(),
+                  Where where = Where::current());
+Values checkpoint(Emitter& emitter, const Graph& graph, std::span<const Value> operands,
+                  const CheckpointPolicy& policy = CheckpointPolicy::nothing(),
+                  Where where = Where::current());
+
+}  // namespace ops
+}  // namespace tidu

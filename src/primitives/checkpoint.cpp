@@ -1,0 +1,337 @@
+// checkpoint.cpp - checkpoint: a call that keeps for its derivative what its policy says, and in the linear
+// graph computes the other residuals anew.
+//
+// Note [Recomputation]: the linear operation of a checkpoint holds a graph of its own, from what was kept and
+// the tangents: an optimization_barrier over what was kept, the operations of the forward graph that the
+// residuals need, then the linear ones. Transposing it leaves the recomputation where it is, in front of the
+// transposed operations, so that it runs when the cotangents are there. The barrier keeps equal operations of
+// the forward graph from being merged with it; barriers of different graphs have different instances, which
+// keeps recomputations for tangents and for cotangents apart. Both operations are checkpoints that keep
+// nothing, so that derivatives of higher order recompute too.
+#include <algorithm>
+
+#include "primitives/inner_graphs.hpp"
+#include "tidu/primitives/custom.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr AttributeSpec graph_and_policy[] = {{"graph", AttributeKind::graph},
+                                              {"policy", AttributeKind::policy}};
+
+void infer_checkpoint(InferContext& c) {
+  const Graph graph = c.op().graph("graph");
+  infer_inner_graph(c, graph);
+  const Attribute& policy = c.op().attribute("policy");
+  if (const std::string* word = policy.get_if<std::string>()) {
+    c.require(*word == "nothing" || *word == "everything",
+              "expected policy \"nothing\", \"everything\" or a list of values, got \"", *word, '"');
+    return;
+  }
+  std::vector<bool> seen(graph.num_values(), false);
+  for (const std::int64_t id : *policy.get_if<Ints>()) {
+    c.require(id >= 0 && static_cast<std::size_t>(id) < graph.num_values(),
+              "expected policy to list values of graph \"", graph.name(), "\", 0 to ", graph.num_values(),
+              " exclusive, got ", id);
+    c.require(!seen[static_cast<std::size_t>(id)], "expected policy to list each value once, got ", id,
+              " twice");
+    seen[static_cast<std::size_t>(id)] = true;
+  }
+}
+
+bool keeps_everything(const Op& op) {
+  const std::string* word = op.attribute("policy").get_if<std::string>();
+  return word != nullptr && *word == "everything";
+}
+
+CheckpointPolicy policy_of(const Op& op) {
+  if (keeps_everything(op)) return CheckpointPolicy::everything();
+  const Ints* listed = op.attribute("policy").get_if<Ints>();
+  if (listed == nullptr) return CheckpointPolicy::nothing();
+  std::vector<ValueId> ids;
+  for (const std::int64_t id : *listed) ids.push_back(static_cast<ValueId>(id));
+  return CheckpointPolicy::save(ids);
+}
+
+// A barrier's instance that differs between graphs and is the same for equal ones.
+std::int64_t instance_for(const Graph& graph) {
+  return static_cast<std::int64_t>(graph.structural_key().low & 0x7fffffffU);
+}
+
+// Values of the graph to keep beside its inputs: those that the policy lists, and what impure operations
+// made, which do not run twice.
+std::vector<ValueId> kept_values(const Op& op, const Graph& graph) {
+  std::vector<bool> kept(graph.num_values(), false);
+  if (const Ints* listed = op.attribute("policy").get_if<Ints>()) {
+    for (const std::int64_t id : *listed) kept[static_cast<std::size_t>(id)] = true;
+  }
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    if (!operation.primitive().has_trait(Trait::impure)) continue;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) kept[operation.output(slot)] = true;
+  }
+  for (const ValueId id : graph.inputs()) kept[id] = false;
+  std::vector<ValueId> ids;
+  for (ValueId id = 0; id < kept.size(); ++id) {
+    if (kept[id]) ids.push_back(id);
+  }
+  return ids;
+}
+
+// The linear operation of a checkpoint: see Note [Recomputation].
+class Recomputation {
+ public:
+  Recomputation(JvpContext& c, const Graph& graph, std::vector<ValueId> kept)
+      : c_(c), graph_(graph), kept_(std::move(kept)), count_(graph.outputs().size()) {
+    std::vector<bool> active;
+    for (std::size_t i = 0; i < c.num_operands(); ++i) active.push_back(c.active(i));
+    inner_ = c.host().linearize(kept_.empty() ? graph : with_more_outputs(graph, kept_), active);
+  }
+
+  Derivatives emit() {
+    for (std::size_t k = 0; k < count_; ++k) {
+      if (inner_.tangent_of_output[k])
+        roots_.push_back(inner_.linear.outputs()[*inner_.tangent_of_output[k]]);
+    }
+    Derivatives result = Derivatives::absent(count_);
+    if (roots_.empty()) return result;
+    find_sources();
+    std::vector<Value> operands = hand_out();
+    const Graph graph = build(operands);
+    const Values tangents = ops::checkpoint(c_.emitter(), graph, operands);
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < count_; ++k) {
+      if (inner_.tangent_of_output[k]) result.set(k, tangents[next++]);
+    }
+    return result;
+  }
+
+ private:
+  std::span<const ValueId> residuals() const {
+    return inner_.primal.outputs().subspan(count_ + kept_.size());
+  }
+
+  // Goes back from the residuals that the tangents need to inputs and values that are kept.
+  void find_sources() {
+    const Graph& primal = inner_.primal;
+    linear_needs_ = reachable(inner_.linear, roots_);
+    is_source_.assign(primal.num_values(), false);
+    is_used_.assign(primal.num_values(), false);
+    wanted_.assign(primal.num_operations(), false);
+    for (const ValueId id : primal.inputs()) is_source_[id] = true;
+    for (std::size_t k = 0; k < kept_.size(); ++k) is_source_[primal.outputs()[count_ + k]] = true;
+    std::vector<ValueId> stack;
+    for (std::size_t r = 0; r < residuals().size(); ++r) {
+      if (linear_needs_[inner_.linear.inputs()[r]]) stack.push_back(residuals()[r]);
+    }
+    while (!stack.empty()) {
+      const ValueId id = stack.back();
+      stack.pop_back();
+      if (is_used_[id]) continue;
+      is_used_[id] = true;
+      if (is_source_[id]) continue;
+      const std::uint32_t producer = *primal.producer(id);
+      if (wanted_[producer]) continue;
+      wanted_[producer] = true;
+      for (const ValueId operand : primal.operation(producer).inputs()) stack.push_back(operand);
+    }
+  }
+
+  // The values outside that stand for the sources: operands, and what the operation in the place of the
+  // primal one hands out.
+  std::vector<Value> hand_out() {
+    std::vector<ValueId> more;             // values of graph_
+    std::vector<std::size_t> result_slot;  // by source among the kept values
+    std::vector<bool> listed(inner_.primal.num_values(), false);
+    for (std::size_t k = 0; k < kept_.size(); ++k) {
+      const ValueId id = inner_.primal.outputs()[count_ + k];
+      if (!is_used_[id] || listed[id] || inner_.primal.is_input(id)) continue;
+      listed[id] = true;
+      sources_.push_back(id);
+      const auto outputs = graph_.outputs();
+      const auto output = std::find(outputs.begin(), outputs.end(), kept_[k]);
+      if (output != outputs.end()) {
+        result_slot.push_back(static_cast<std::size_t>(output - outputs.begin()));
+      } else {
+        result_slot.push_back(count_ + more.size());
+        more.push_back(kept_[k]);
+      }
+    }
+    std::vector<Value> operands;
+    if (!sources_.empty()) {
+      const Values results =
+          ops::checkpoint(c_.emitter(), with_more_outputs(graph_, more), c_.primals(), policy_of(c_.op()));
+      c_.host().replace_results(std::span<const Value>(results.data(), count_));
+      for (const std::size_t slot : result_slot) operands.push_back(results[slot]);
+    }
+    for (std::size_t i = 0; i < c_.num_operands(); ++i) {
+      const ValueId id = inner_.primal.inputs()[i];
+      if (!is_used_[id]) continue;
+      sources_.push_back(id);
+      operands.push_back(c_.primal(i));
+    }
+    return operands;
+  }
+
+  // The graph, with the tangents that it needs added to the operands.
+  Graph build(std::vector<Value>& operands) {
+    const Graph& primal = inner_.primal;
+    GraphBuilder builder(graph_.name() + ".recomputed", graph_.primitives());
+    std::vector<Value> kept;
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      kept.push_back(builder.input(detail::str("kept.", i), primal.type(sources_[i])));
+    std::vector<Value> arguments(inner_.linear.inputs().size());
+    std::size_t at = inner_.num_residuals;
+    for (std::size_t i = 0; i < c_.num_operands(); ++i) {
+      if (!c_.active(i)) continue;
+      const ValueId id = inner_.linear.inputs()[at];
+      if (linear_needs_[id]) {
+        arguments[at] = builder.input(detail::str("tangent.", i), inner_.linear.type(id));
+        operands.push_back(*c_.tangent(i));
+      }
+      ++at;
+    }
+    const bool recomputes = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end();
+    if (recomputes && !kept.empty()) {
+      const Values passed = ops::optimization_barrier(kept, instance_for(primal));
+      kept.assign(passed.begin(), passed.end());
+    }
+    std::vector<Value> values(primal.num_values());
+    for (std::size_t i = 0; i < sources_.size(); ++i) values[sources_[i]] = kept[i];
+    std::vector<Value> inputs;
+    for (std::uint32_t i = 0; i < primal.num_operations(); ++i) {
+      if (!wanted_[i]) continue;
+      const Operation operation = primal.operation(i);
+      inputs.clear();
+      for (const ValueId id : operation.inputs()) inputs.push_back(values[id]);
+      const Values results = builder.emit(operation.op(), inputs);
+      for (std::size_t slot = 0; slot < results.size(); ++slot) {
+        Value& value = values[operation.output(slot)];
+        if (value.emitter() == nullptr) value = results[slot];
+      }
+    }
+    for (std::size_t r = 0; r < inner_.num_residuals; ++r) {
+      if (linear_needs_[inner_.linear.inputs()[r]]) arguments[r] = values[residuals()[r]];
+    }
+    const std::vector<Value> linear = inline_graph(builder, inner_.linear, arguments, {}, &linear_needs_);
+    std::vector<Value> outputs;
+    for (const ValueId id : roots_) outputs.push_back(linear[id]);
+    return builder.build(outputs);
+  }
+
+  JvpContext& c_;
+  Graph graph_;
+  std::vector<ValueId> kept_;
+  std::size_t count_;
+  InnerLinearization inner_;
+  std::vector<ValueId> roots_;             // of inner_.linear
+  std::vector<bool> linear_needs_;         // by value of inner_.linear
+  std::vector<bool> is_source_, is_used_;  // by value of inner_.primal
+  std::vector<bool> wanted_;               // by operation of inner_.primal
+  std::vector<ValueId> sources_;           // of inner_.primal, in the order of the operands
+};
+
+Derivatives jvp_checkpoint(JvpContext& c) {
+  const Graph graph = c.op().graph("graph");
+  if (keeps_everything(c.op())) {
+    return jvp_inner_graph(c, [&c](const Graph& inner, std::span<const Value> operands) {
+      return ops::call(c.emitter(), inner, operands);
+    });
+  }
+  return Recomputation(c, graph, kept_values(c.op(), graph)).emit();
+}
+
+// `inner` with its first inputs, which are not linear, behind a barrier.
+Graph behind_barrier(const Graph& inner, std::size_t count) {
+  GraphBuilder builder(inner.name(), inner.primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < inner.inputs().size(); ++i) {
+    const ValueId id = inner.inputs()[i];
+    inputs.push_back(builder.input(inner.input_key(i), inner.type(id), inner.label(id)));
+  }
+  const Values passed =
+      ops::optimization_barrier(std::span<const Value>(inputs.data(), count), instance_for(inner));
+  std::copy(passed.begin(), passed.end(), inputs.begin());
+  const std::vector<Value> values = inline_graph(builder, inner, inputs);
+  std::vector<Value> outputs;
+  for (const ValueId id : inner.outputs()) outputs.push_back(values[id]);
+  return builder.build(outputs);
+}
+
+Derivatives transpose_checkpoint(TransposeContext& c) {
+  const bool everything = keeps_everything(c.op());
+  std::size_t parameters = 0;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) parameters += c.linear(i) ? 0U : 1U;
+  return transpose_inner_graph(c, [&](const Graph& inner, std::span<const Value> operands) {
+    if (everything) return ops::call(c.emitter(), inner, operands);
+    return ops::checkpoint(c.emitter(), parameters == 0 ? inner : behind_barrier(inner, parameters),
+                           operands);
+  });
+}
+
+Values batch_checkpoint(BatchContext& c) {
+  const Graph graph = c.op().graph("graph");
+  const std::vector<bool> batched = batched_operands(c);
+  const Ints* listed = c.op().attribute("policy").get_if<Ints>();
+  if (listed == nullptr) {
+    return ops::checkpoint(c.emitter(), c.host().batch(graph, batched, c.size()), operands_of(c),
+                           policy_of(c.op()));
+  }
+  // The batched graph with the listed values as further outputs says where they are in it. What no batched
+  // input reaches is there without the axis, and only the output is broadcast.
+  std::vector<ValueId> ids(listed->size());
+  std::transform(listed->begin(), listed->end(), ids.begin(),
+                 [](std::int64_t id) { return static_cast<ValueId>(id); });
+  const std::vector<bool> reached = depending_on(graph, batched);
+  const Graph offered = c.host().batch(with_more_outputs(graph, ids), batched, c.size());
+  std::vector<ValueId> saved;
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    ValueId id = offered.outputs()[graph.outputs().size() + k];
+    if (!reached[ids[k]]) id = offered.operation(*offered.producer(id)).input(0);
+    if (std::find(saved.begin(), saved.end(), id) == saved.end()) saved.push_back(id);
+  }
+  GraphBuilder::Options options;
+  options.deduplicate = false;
+  const Graph mapped =
+      GraphBuilder::extending(offered, options)
+          ->build_ids({offered.outputs().begin(),
+                       offered.outputs().begin() + static_cast<std::ptrdiff_t>(graph.outputs().size())});
+  return ops::checkpoint(c.emitter(), mapped, operands_of(c), CheckpointPolicy::save(saved));
+}
+
+}  // namespace
+
+// y = graph(x)          dy = checkpoint(recomputed)(kept, dx), ct_x = checkpoint(transposed)(kept, ct)
+constinit const Primitive checkpoint{.name = "checkpoint",
+                                     .arity = variadic,
+                                     .num_outputs = variadic,
+                                     .attributes = graph_and_policy,
+                                     .traits = Trait::holds_graph,
+                                     .linearity = linearity::linear,
+                                     .infer = infer_checkpoint,
+                                     .jvp = jvp_checkpoint,
+                                     .transpose = transpose_checkpoint,
+                                     .batch = batch_checkpoint};
+
+std::vector<const Primitive*> custom_primitives() {
+  return {&custom_jvp_call, &custom_vjp_call, &linear_call, &checkpoint};
+}
+
+}  // namespace tidu::prim
+
+namespace tidu::ops {
+
+Values checkpoint(Emitter& emitter, const Graph& graph, std::span<const Value> operands,
+                  const CheckpointPolicy& policy, Where where) {
+  return emitter.emit(Op::make(prim::checkpoint, {{"graph", graph}, {"policy", policy.attribute()}}),
+                      operands, where);
+}
+
+Values checkpoint(const Graph& graph, std::span<const Value> operands, const CheckpointPolicy& policy,
+                  Where where) {
+  return emit(Op::make(prim::checkpoint, {{"graph", graph}, {"policy", policy.attribute()}}), operands,
+              where);
+}
+
+}  // namespace tidu::ops

@@ -1,0 +1,374 @@
+// custom_vjp.cpp - custom_vjp_call, and linear_call, which is what it becomes in a linear graph: a graph with
+// its transpose at hand. Reverse mode takes the transpose, the user's `backward`, as it is.
+//
+// Note [Forward mode of custom_vjp_call]: the map from tangents to tangents is the transpose of backward
+// where backward can be transposed, so that both modes agree, also where the rule is meant to differ from the
+// derivative of graph. Where it cannot, because it is not linear (a clipped cotangent) or has a constant
+// part, it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
+#include <algorithm>
+
+#include "primitives/inner_graphs.hpp"
+#include "tidu/primitives/custom.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr AttributeSpec graph_forward_backward[] = {
+    {"graph", AttributeKind::graph}, {"forward", AttributeKind::graph}, {"backward", AttributeKind::graph}};
+constexpr AttributeSpec graph_and_transpose[] = {{"graph", AttributeKind::graph},
+                                                 {"transpose", AttributeKind::graph},
+                                                 {"num_residuals", AttributeKind::integer}};
+
+void infer_custom_vjp(InferContext& c) {
+  const Graph graph = c.op().graph("graph"), forward = c.op().graph("forward"),
+              backward = c.op().graph("backward");
+  infer_inner_graph(c, graph);
+  std::vector<Slot> slots;
+  append_slots(slots, graph, graph.inputs(), "which is input");
+  require_slots(c, forward, "forward", "input", forward.inputs(), slots);
+  slots.clear();
+  append_slots(slots, graph, graph.outputs(), "which is output");
+  require_slots(c, forward, "forward", "output", forward.outputs(), slots, true);
+  slots.clear();
+  append_slots(slots, forward, forward.outputs().subspan(graph.outputs().size()), "which is residual");
+  append_slots(slots, graph, graph.outputs(), "the cotangent of output", true);
+  require_slots(c, backward, "backward", "input", backward.inputs(), slots);
+  slots.clear();
+  append_slots(slots, graph, graph.inputs(), "the cotangent of input", true);
+  require_slots(c, backward, "backward", "output", backward.outputs(), slots);
+}
+
+void infer_linear_call(InferContext& c) {
+  const Graph graph = c.op().graph("graph"), transpose = c.op().graph("transpose");
+  const std::int64_t residuals = c.op().integer("num_residuals");
+  infer_inner_graph(c, graph);
+  c.require(residuals >= 0 && static_cast<std::size_t>(residuals) <= c.num_operands(),
+            "expected num_residuals from 0 to ", c.num_operands(), ", got ", residuals);
+  const auto count = static_cast<std::size_t>(residuals);
+  for (std::size_t i = count; i < c.num_operands(); ++i) {
+    c.require(is_inexact(c.operand(i).dtype()), "expected a floating or complex operand ", i,
+              ", in which graph is linear, got ", c.operand(i));
+  }
+  for (const Type type : c.results())
+    c.require(is_inexact(type.dtype()), "expected floating or complex outputs of graph, got ", type);
+  std::vector<Slot> slots;
+  append_slots(slots, graph, graph.inputs().first(count), "which is residual");
+  append_slots(slots, graph, graph.outputs(), "the cotangent of output");
+  require_slots(c, transpose, "transpose", "input", transpose.inputs(), slots);
+  slots.clear();
+  append_slots(slots, graph, graph.inputs().subspan(count), "the cotangent of linear input");
+  require_slots(c, transpose, "transpose", "output", transpose.outputs(), slots);
+}
+
+// The linear graph of a custom_vjp_call for the operands that are active.
+struct Rule {
+  std::vector<std::size_t> inputs;   // of graph: active and with a cotangent
+  std::vector<std::size_t> outputs;  // of graph: with a tangent
+  std::vector<Value> residuals;
+  Graph linear, backward;
+};
+
+class RuleMaker {
+ public:
+  RuleMaker(JvpContext& c, std::vector<Value> residuals)
+      : c_(c), graph_(c.op().graph("graph")), backward_(c.op().graph("backward")) {
+    rule_.residuals = std::move(residuals);
+    own_residuals_ = rule_.residuals.size();
+  }
+
+  std::optional<Rule> make() {
+    choose_outputs_of_backward();
+    if (kept_.empty()) return std::nullopt;
+    choose_cotangents();
+    if (rule_.outputs.empty()) return std::nullopt;
+    rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
+    const std::optional<InnerTransposition> transposed = affine_ ? std::nullopt : transposed_backward();
+    if (transposed) {
+      from_transposed(*transposed);
+    } else {
+      from_graph();
+    }
+    drop_unused_residuals();
+    return std::move(rule_);
+  }
+
+ private:
+  // The cotangents of active inputs, but those that are zero by themselves.
+  void choose_outputs_of_backward() {
+    std::vector<bool> cotangents(backward_.inputs().size(), true);
+    std::fill_n(cotangents.begin(), own_residuals_, false);
+    const std::vector<bool> depends = depending_on(backward_, cotangents), zero = zero_values(backward_);
+    const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.inputs());
+    for (std::size_t k = 0; k < inexact.size(); ++k) {
+      const ValueId output = backward_.outputs()[k];
+      if (!c_.active(inexact[k]) || (!depends[output] && zero[output])) continue;
+      affine_ = affine_ || !depends[output];
+      kept_.push_back(k);
+      rule_.inputs.push_back(inexact[k]);
+    }
+  }
+
+  void choose_cotangents() {
+    std::vector<ValueId> roots;
+    for (const std::size_t k : kept_) roots.push_back(backward_.outputs()[k]);
+    const std::vector<bool> needed = reachable(backward_, roots);
+    const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.outputs());
+    for (std::size_t j = 0; j < inexact.size(); ++j) {
+      used_.push_back(needed[backward_.inputs()[own_residuals_ + j]]);
+      if (used_.back()) rule_.outputs.push_back(inexact[j]);
+    }
+  }
+
+  std::vector<bool> inputs_of_backward() const {
+    std::vector<bool> inputs(own_residuals_, true);
+    inputs.insert(inputs.end(), used_.begin(), used_.end());
+    return inputs;
+  }
+
+  std::optional<InnerTransposition> transposed_backward() {
+    std::vector<bool> linear(rule_.backward.inputs().size(), true);
+    std::fill_n(linear.begin(), own_residuals_, false);
+    try {
+      return c_.host().transpose(flattened(rule_.backward), linear, std::vector<bool>(kept_.size(), true));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
+      return std::nullopt;
+    }
+  }
+
+  // Inputs: the residuals, `extra` further ones, then tangents.
+  void start_linear(GraphBuilder& builder, std::size_t extra) {
+    for (std::size_t i = 0; i < own_residuals_ + extra; ++i)
+      formal_.push_back(builder.input(detail::str("residual.", i), rule_.residuals[i].type()));
+    for (const std::size_t i : rule_.inputs)
+      formal_.push_back(builder.input(detail::str("tangent.", i), graph_.type(graph_.inputs()[i])));
+  }
+
+  void from_transposed(const InnerTransposition& transposed) {
+    GraphBuilder builder(graph_.name() + ".linear", graph_.primitives());
+    start_linear(builder, 0);
+    const std::vector<Value> values = inline_graph(builder, transposed.graph, formal_);
+    std::vector<Value> outputs;
+    for (std::size_t j = 0; j < rule_.outputs.size(); ++j) {
+      const auto& at = transposed.cotangent_of_input[own_residuals_ + j];
+      outputs.push_back(at ? values[transposed.graph.outputs()[*at]]
+                           : zeros(builder, graph_.type(graph_.outputs()[rule_.outputs[j]])));
+    }
+    rule_.linear = builder.build(outputs);
+  }
+
+  // See Note [Forward mode of custom_vjp_call].
+  void from_graph() {
+    std::vector<bool> active(graph_.inputs().size(), false);
+    for (const std::size_t i : rule_.inputs) active[i] = true;
+    const InnerLinearization inner = c_.host().linearize(graph_, active);
+    rule_.residuals.insert(rule_.residuals.end(), c_.primals().begin(), c_.primals().end());
+    GraphBuilder builder(graph_.name() + ".linear", graph_.primitives());
+    start_linear(builder, c_.primals().size());
+    const std::span<const Value> formal(formal_);
+    const std::vector<Value> primal =
+        inline_graph(builder, inner.primal, formal.subspan(own_residuals_, c_.primals().size()));
+    std::vector<Value> arguments;
+    for (const ValueId id : inner.primal.outputs().subspan(graph_.outputs().size()))
+      arguments.push_back(primal[id]);
+    arguments.insert(arguments.end(), formal.end() - static_cast<std::ptrdiff_t>(rule_.inputs.size()),
+                     formal.end());
+    const std::vector<Value> tangents = inline_graph(builder, inner.linear, arguments);
+    std::vector<Value> outputs;
+    for (const std::size_t k : rule_.outputs) {
+      const auto& at = inner.tangent_of_output[k];
+      outputs.push_back(at ? tangents[inner.linear.outputs()[*at]]
+                           : zeros(builder, graph_.type(graph_.outputs()[k])));
+    }
+    rule_.linear = builder.build(outputs);
+    // backward takes the further residuals too, and does not read them.
+    GraphBuilder same(rule_.backward.name(), graph_.primitives());
+    std::vector<Value> inputs;
+    for (std::size_t i = 0; i < own_residuals_ + c_.primals().size(); ++i) {
+      const Value input = same.input(detail::str("residual.", i), rule_.residuals[i].type());
+      if (i < own_residuals_) inputs.push_back(input);
+    }
+    for (const std::size_t k : rule_.outputs)
+      inputs.push_back(same.input(detail::str("cotangent.", k), graph_.type(graph_.outputs()[k])));
+    const std::vector<Value> values = inline_graph(same, rule_.backward, inputs);
+    outputs.clear();
+    for (const ValueId id : rule_.backward.outputs()) outputs.push_back(values[id]);
+    rule_.backward = same.build(outputs);
+  }
+
+  void drop_unused_residuals() {
+    const std::vector<bool> in_linear = reachable(rule_.linear, rule_.linear.outputs()),
+                            in_backward = reachable(rule_.backward, rule_.backward.outputs());
+    std::vector<bool> linear_inputs(rule_.linear.inputs().size(), true),
+        backward_inputs(rule_.backward.inputs().size(), true);
+    std::vector<Value> kept;
+    for (std::size_t i = 0; i < rule_.residuals.size(); ++i) {
+      const bool used = in_linear[rule_.linear.inputs()[i]] || in_backward[rule_.backward.inputs()[i]];
+      linear_inputs[i] = backward_inputs[i] = used;
+      if (used) kept.push_back(rule_.residuals[i]);
+    }
+    rule_.residuals = std::move(kept);
+    const auto all_outputs = [](const Graph& graph) {
+      std::vector<std::size_t> positions(graph.outputs().size());
+      for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = i;
+      return positions;
+    };
+    rule_.linear = restricted(rule_.linear, linear_inputs, all_outputs(rule_.linear));
+    rule_.backward = restricted(rule_.backward, backward_inputs, all_outputs(rule_.backward));
+  }
+
+  JvpContext& c_;
+  Graph graph_, backward_;
+  std::size_t own_residuals_ = 0;
+  bool affine_ = false;            // some cotangent depends on none that comes in
+  std::vector<std::size_t> kept_;  // outputs of backward
+  std::vector<bool> used_;         // by cotangent that goes into backward
+  std::vector<Value> formal_;
+  Rule rule_;
+};
+
+Derivatives jvp_custom_vjp(JvpContext& c) {
+  const Graph forward = c.op().graph("forward");
+  const std::size_t count = c.results().size();
+  const std::vector<Value> values = inline_graph(c.emitter(), forward, c.primals());
+  std::vector<Value> outputs;
+  for (const ValueId id : forward.outputs()) outputs.push_back(values[id]);
+  c.host().replace_results(std::span<const Value>(outputs.data(), count));
+
+  const std::optional<Rule> rule =
+      RuleMaker(c, std::vector<Value>(outputs.begin() + static_cast<std::ptrdiff_t>(count), outputs.end()))
+          .make();
+  Derivatives result = Derivatives::absent(count);
+  if (!rule) return result;
+  std::vector<Value> operands = rule->residuals;
+  for (const std::size_t i : rule->inputs) operands.push_back(*c.tangent(i));
+  const Values tangents =
+      ops::linear_call(c.emitter(), rule->linear, rule->backward, rule->residuals.size(), operands);
+  for (std::size_t j = 0; j < rule->outputs.size(); ++j) result.set(rule->outputs[j], tangents[j]);
+  return result;
+}
+
+Values batch_custom_vjp(BatchContext& c) {
+  const Graph graph = c.op().graph("graph"), backward = c.op().graph("backward");
+  const std::vector<bool> batched = batched_operands(c);
+  std::vector<bool> summed;
+  for (const std::size_t i : inexact_positions(graph, graph.inputs())) summed.push_back(!batched[i]);
+  return ops::custom_vjp_call(
+      c.emitter(), c.host().batch(graph, batched, c.size()),
+      c.host().batch(c.op().graph("forward"), batched, c.size()),
+      batched_and_summed(c, backward, std::vector<bool>(backward.inputs().size(), true), summed),
+      operands_of(c));
+}
+
+Derivatives transpose_by_graph(TransposeContext& c) {
+  return transpose_inner_graph(c, [&c](const Graph& inner, std::span<const Value> operands) {
+    return ops::call(c.emitter(), inner, operands);
+  });
+}
+
+// With a plain call in its place: what graph is linear in, it is linear in by its own operations too.
+Derivatives jvp_linear_call(JvpContext& c) {
+  return jvp_inner_graph(c, [&c](const Graph& inner, std::span<const Value> operands) {
+    return ops::call(c.emitter(), inner, operands);
+  });
+}
+
+Derivatives transpose_linear_call(TransposeContext& c) {
+  const auto residuals = static_cast<std::size_t>(c.op().integer("num_residuals"));
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < residuals; ++i) {
+    if (c.linear(i)) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("expected an operation that is linear in operands from ", residuals,
+                              " on, got operand ", i, " depending on the linear inputs"));
+    }
+    operands.push_back(c.operand(i));
+  }
+  const Graph graph = c.op().graph("graph");
+  for (std::size_t slot = 0; slot < c.num_results(); ++slot) {
+    const std::optional<Value> ct = c.cotangent(slot);
+    operands.push_back(ct ? *ct : zeros(c.emitter(), graph.type(graph.outputs()[slot])));
+  }
+  Derivatives result = Derivatives::absent(c.num_operands());
+  const Graph transpose = c.op().graph("transpose");
+  if (transpose.outputs().empty()) return result;
+  const Values cotangents = ops::linear_call(c.emitter(), transpose, graph, residuals, operands);
+  for (std::size_t i = residuals; i < c.num_operands(); ++i) {
+    if (c.linear(i)) result.set(i, cotangents[i - residuals]);
+  }
+  return result;
+}
+
+Values batch_linear_call(BatchContext& c) {
+  const std::int64_t residuals = c.op().integer("num_residuals");
+  const auto count = static_cast<std::size_t>(residuals);
+  const Graph transpose = c.op().graph("transpose");
+  const std::vector<bool> batched = batched_operands(c);
+  std::vector<bool> inputs(transpose.inputs().size(), true), summed;
+  std::copy_n(batched.begin(), count, inputs.begin());
+  for (std::size_t i = count; i < batched.size(); ++i) summed.push_back(!batched[i]);
+  return ops::linear_call(c.emitter(), c.host().batch(c.op().graph("graph"), batched, c.size()),
+                          batched_and_summed(c, transpose, inputs, summed), count, operands_of(c));
+}
+
+}  // namespace
+
+// y = graph(x)          (y, r) = forward(x), ct_x = backward(r, ct)
+constinit const Primitive custom_vjp_call{.name = "custom_vjp_call",
+                                          .arity = variadic,
+                                          .num_outputs = variadic,
+                                          .attributes = graph_forward_backward,
+                                          .traits = Trait::holds_graph,
+                                          .linearity = linearity::linear,
+                                          .infer = infer_custom_vjp,
+                                          .jvp = jvp_custom_vjp,
+                                          .transpose = transpose_by_graph,
+                                          .batch = batch_custom_vjp};
+
+// y = graph(r, x)          ct_x = transpose(r, ct), which is a linear_call again
+constinit const Primitive linear_call{.name = "linear_call",
+                                      .arity = variadic,
+                                      .num_outputs = variadic,
+                                      .attributes = graph_and_transpose,
+                                      .traits = Trait::holds_graph,
+                                      .linearity = linearity::linear,
+                                      .infer = infer_linear_call,
+                                      .jvp = jvp_linear_call,
+                                      .transpose = transpose_linear_call,
+                                      .batch = batch_linear_call};
+
+}  // namespace tidu::prim
+
+namespace tidu::ops {
+namespace {
+
+Op vjp_op(const Graph& graph, const Graph& forward, const Graph& backward) {
+  return Op::make(prim::custom_vjp_call, {{"graph", graph}, {"forward", forward}, {"backward", backward}});
+}
+Op linear_op(const Graph& graph, const Graph& transpose, std::size_t residuals) {
+  return Op::make(
+      prim::linear_call,
+      {{"graph", graph}, {"transpose", transpose}, {"num_residuals", static_cast<std::int64_t>(residuals)}});
+}
+
+}  // namespace
+
+Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forward, const Graph& backward,
+                       std::span<const Value> operands, Where where) {
+  return emitter.emit(vjp_op(graph, forward, backward), operands, where);
+}
+Values custom_vjp_call(const Graph& graph, const Graph& forward, const Graph& backward,
+                       std::span<const Value> operands, Where where) {
+  return emit(vjp_op(graph, forward, backward), operands, where);
+}
+Values linear_call(Emitter& emitter, const Graph& graph, const Graph& transpose, std::size_t num_residuals,
+                   std::span<const Value> operands, Where where) {
+  return emitter.emit(linear_op(graph, transpose, num_residuals), operands, where);
+}
+Values linear_call(const Graph& graph, const Graph& transpose, std::size_t num_residuals,
+                   std::span<const Value> operands, Where where) {
+  return emit(linear_op(graph, transpose, num_residuals), operands, where);
+}
+
+}  // namespace tidu::ops

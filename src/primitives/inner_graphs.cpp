@@ -1,0 +1,245 @@
+// inner_graphs.cpp - see inner_graphs.hpp.
+#include "primitives/inner_graphs.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+
+void infer_inner_graph(InferContext& c, const Graph& inner) {
+  c.require(c.num_operands() == inner.inputs().size(), "expected ", inner.inputs().size(),
+            " operands for graph \"", inner.name(), "\", got ", c.num_operands());
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    const Type expected = inner.type(inner.inputs()[i]);
+    c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", input \"",
+              inner.input_name(i), "\" of graph \"", inner.name(), "\", got ", c.operand(i));
+  }
+  c.require(!inner.outputs().empty(), "expected a graph with one output or more, got \"", inner.name(), '"');
+  for (const ValueId output : inner.outputs()) c.result(inner.type(output));
+}
+
+void require_slots(const InferContext& c, const Graph& inner, std::string_view attribute,
+                   std::string_view which, std::span<const ValueId> ids, const std::vector<Slot>& expected,
+                   bool open) {
+  c.require(ids.size() == expected.size() || (open && ids.size() > expected.size()), "expected ",
+            open ? "at least " : "", expected.size(), ' ', which, "s of graph ", attribute, " (\"",
+            inner.name(), "\"), got ", ids.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    c.require(inner.type(ids[i]) == expected[i].type, "expected ", expected[i].type, " for ", which, ' ', i,
+              " of graph ", attribute, " (\"", inner.name(), "\"), ", expected[i].what, ' ',
+              expected[i].index, ", got ", inner.type(ids[i]));
+  }
+}
+
+void append_slots(std::vector<Slot>& slots, const Graph& graph, std::span<const ValueId> ids,
+                  std::string_view what, bool inexact_only) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Type type = graph.type(ids[i]);
+    if (!inexact_only || is_inexact(type.dtype())) slots.push_back({type, what, i});
+  }
+}
+
+std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const ValueId> ids) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (is_inexact(graph.type(ids[i]).dtype())) positions.push_back(i);
+  }
+  return positions;
+}
+
+// The augmented graph takes the place of the operation: its further results are the residuals that the linear
+// graph is called with.
+Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph) {
+  const std::size_t count = c.results().size();
+  std::vector<bool> active;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) active.push_back(c.active(i));
+  const InnerLinearization inner = c.host().linearize(c.op().graph("graph"), active);
+  if (inner.linear.outputs().empty()) return Derivatives::absent(count);
+
+  const Values primal = emit_graph(inner.primal, c.primals());
+  c.host().replace_results(std::span<const Value>(primal.data(), count));
+  std::vector<Value> operands(primal.begin() + count, primal.end());
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    if (c.active(i)) operands.push_back(*c.tangent(i));
+  }
+  const Values tangents = emit_graph(inner.linear, operands);
+  Derivatives result;
+  for (const std::optional<std::size_t>& at : inner.tangent_of_output) {
+    result.push_back(at ? std::optional<Value>(tangents[*at]) : std::nullopt);
+  }
+  return result;
+}
+
+Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_graph) {
+  std::vector<bool> linear, seeded;
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    linear.push_back(c.linear(i));
+    if (!c.linear(i)) operands.push_back(c.operand(i));
+  }
+  for (std::size_t slot = 0; slot < c.num_results(); ++slot) {
+    const std::optional<Value> ct = c.cotangent(slot);
+    seeded.push_back(ct.has_value());
+    if (ct) operands.push_back(*ct);
+  }
+  const InnerTransposition inner = c.host().transpose(c.op().graph("graph"), linear, seeded);
+  if (inner.graph.outputs().empty()) return Derivatives::absent(c.num_operands());
+  const Values cotangents = emit_graph(inner.graph, operands);
+  Derivatives result;
+  for (const std::optional<std::size_t>& at : inner.cotangent_of_input) {
+    result.push_back(at ? std::optional<Value>(cotangents[*at]) : std::nullopt);
+  }
+  return result;
+}
+
+std::vector<Value> operands_of(const BatchContext& c) {
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(c.operand(i));
+  return operands;
+}
+
+std::vector<bool> batched_operands(const BatchContext& c) {
+  std::vector<bool> batched;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) batched.push_back(c.batched(i));
+  return batched;
+}
+
+Graph restricted(const Graph& graph, const std::vector<bool>& inputs, std::span<const std::size_t> outputs) {
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<ValueId> roots;
+  for (const std::size_t k : outputs) roots.push_back(graph.outputs()[k]);
+  const std::vector<bool> needed = reachable(graph, roots);
+  std::vector<Value> arguments(graph.inputs().size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    if (inputs[i]) arguments[i] = builder.input(graph.input_key(i), graph.type(id), graph.label(id));
+  }
+  const std::vector<Value> values = inline_graph(builder, graph, arguments, {}, &needed);
+  std::vector<Value> results;
+  for (const ValueId id : roots) results.push_back(values[id]);
+  return builder.build(results);
+}
+
+Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values) {
+  GraphBuilder::Options options;
+  options.deduplicate = false;
+  std::vector<ValueId> outputs(graph.outputs().begin(), graph.outputs().end());
+  outputs.insert(outputs.end(), values.begin(), values.end());
+  return GraphBuilder::extending(graph, options)->build_ids(std::move(outputs));
+}
+
+std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs) {
+  std::vector<bool> depends(graph.num_values(), false);
+  for (std::size_t i = 0; i < inputs.size(); ++i) depends[graph.inputs()[i]] = inputs[i];
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    const auto operands = operation.inputs();
+    if (std::none_of(operands.begin(), operands.end(), [&](ValueId id) { return depends[id]; })) continue;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) depends[operation.output(slot)] = true;
+  }
+  return depends;
+}
+
+bool gives_zeros(const Operation& operation, const std::function<bool(std::size_t)>& operand_is_zero) {
+  const Primitive& primitive = operation.primitive();
+  if (primitive.has_trait(Trait::holds_graph) || primitive.has_trait(Trait::impure)) return false;
+  if (operation.num_inputs() == 0) {
+    for (const auto& [name, attribute] : operation.record().op->attributes) {
+      const Literal* literal = attribute.get_if<Literal>();
+      if (name != "value" || literal == nullptr || !primitive.has_trait(Trait::constant)) continue;
+      for (std::int64_t i = 0; i < literal->type().size(); ++i) {
+        if (literal->at(i) != 0.0) return false;
+      }
+      return true;
+    }
+    return false;
+  }
+  const Linearity& linearity = primitive.linearity;
+  bool any = false, all = true;
+  for (std::size_t i = 0; i < operation.num_inputs(); ++i) {
+    if (!linearity.includes(i)) continue;
+    const bool zero = operand_is_zero(i);
+    any = any || zero;
+    all = all && zero;
+  }
+  if (linearity.kind == Linearity::Kind::bilinear) return any;
+  return linearity.kind == Linearity::Kind::joint && any && all;
+}
+
+std::vector<bool> zero_values(const Graph& graph) {
+  std::vector<bool> zero(graph.num_values(), false);
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    const bool zeros =
+        gives_zeros(operation, [&](std::size_t k) -> bool { return zero[operation.input(k)]; });
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) zero[operation.output(slot)] = zeros;
+  }
+  return zero;
+}
+
+bool stands_for_graph(const Operation& operation) {
+  if (!operation.primitive().has_trait(Trait::holds_graph)) return false;
+  std::size_t graphs = 0;
+  bool named = false;
+  for (const AttributeSpec& spec : operation.primitive().attributes) {
+    if (spec.kind != AttributeKind::graph) continue;
+    ++graphs;
+    named = named || spec.name == "graph";
+  }
+  return named && graphs == 1;
+}
+
+namespace {
+
+// Graphs nest at most max_graph_depth deep, and so does this.
+std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
+  std::vector<Value> values(graph.num_values());
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    operands.clear();
+    for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
+    if (stands_for_graph(operation)) {
+      const std::vector<Value> results = write_out(emitter, operation.op().graph("graph"), operands);
+      for (std::size_t slot = 0; slot < results.size(); ++slot)
+        values[operation.output(slot)] = results[slot];
+    } else {
+      const Values results = emitter.emit(operation.op(), operands);
+      for (std::size_t slot = 0; slot < results.size(); ++slot)
+        values[operation.output(slot)] = results[slot];
+    }
+  }
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return outputs;
+}
+
+}  // namespace
+
+Graph flattened(const Graph& graph) {
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
+  }
+  return builder.build(write_out(builder, graph, inputs));
+}
+
+Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
+                         const std::vector<bool>& summed) {
+  const Graph mapped = c.host().batch(graph, batched, c.size());
+  if (std::find(summed.begin(), summed.end(), true) == summed.end()) return mapped;
+  const auto builder = GraphBuilder::extending(mapped);
+  std::vector<Value> outputs;
+  for (std::size_t k = 0; k < summed.size(); ++k) {
+    const Value value = builder->value(mapped.outputs()[k]);
+    outputs.push_back(summed[k] ? ops::reduce_sum(value, {0}) : value);
+  }
+  return builder->build(outputs);
+}
+
+}  // namespace tidu::prim

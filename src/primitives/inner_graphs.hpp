@@ -1,0 +1,60 @@
+// inner_graphs.hpp - what the primitives that hold graphs share: type rules, the rules of call, and graphs
+// cut to the inputs and outputs that are wanted.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "primitives/rules.hpp"
+#include "tidu/graph/builder.hpp"
+
+namespace tidu::prim {
+
+// --- type rules
+/// Operands against the inputs of the graph in that attribute, and one result for each of its outputs.
+void infer_inner_graph(InferContext& c, const Graph& inner);
+
+/// What an input or output of a graph must be, and what it stands for.
+struct Slot {
+  Type type;
+  std::string_view what;  ///< "input" or "the tangent of output"
+  std::size_t index;      ///< of that input or output
+};
+/// Refuses a graph whose inputs or outputs (`which`) are not these; `open`: more may follow.
+void require_slots(const InferContext& c, const Graph& inner, std::string_view attribute,
+                   std::string_view which, std::span<const ValueId> ids, const std::vector<Slot>& expected,
+                   bool open = false);
+/// Slots for values of a graph; `inexact_only`: for the floating and complex ones.
+void append_slots(std::vector<Slot>& slots, const Graph& graph, std::span<const ValueId> ids,
+                  std::string_view what, bool inexact_only = false);
+/// Positions of the floating and complex ones.
+std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const ValueId> ids);
+
+// --- the rules of an operation that stands for its attribute `graph`
+using EmitGraph = std::function<Values(const Graph&, std::span<const Value>)>;
+Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph);
+Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_graph);
+std::vector<Value> operands_of(const BatchContext& c);
+std::vector<bool> batched_operands(const BatchContext& c);
+
+// --- graphs
+/// With those of the inputs, which the others do not need, and those outputs, by position.
+Graph restricted(const Graph& graph, const std::vector<bool>& inputs, std::span<const std::size_t> outputs);
+/// With these values as outputs after its own.
+Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values);
+/// By value: does it depend on one of these inputs?
+std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
+/// By value: is it zero, being made of constants that are, by operations that are linear?
+std::vector<bool> zero_values(const Graph& graph);
+/// The same for the results of one operation, from what is known of its operands.
+bool gives_zeros(const Operation& operation, const std::function<bool(std::size_t)>& operand_is_zero);
+/// Does the operation stand for its attribute `graph`, without a rule of its own (call, checkpoint)?
+bool stands_for_graph(const Operation& operation);
+/// With such operations written out, at any depth.
+Graph flattened(const Graph& graph);
+/// The batched `graph`, whose outputs with a true flag in `summed` are summed over the leading axis.
+Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
+                         const std::vector<bool>& summed);
+
+}  // namespace tidu::prim
