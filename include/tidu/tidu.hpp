@@ -56,6 +56,7 @@
 #include <tidu/primitives/custom.hpp>
 #include <tidu/primitives/elementwise.hpp>
 #include <tidu/primitives/strong_zeros.hpp>
+#include <tidu/primitives/random.hpp>
 #include <tidu/primitives/structural.hpp>
 #include <tidu/program/passes.hpp>
 #include <tidu/program/program.hpp>

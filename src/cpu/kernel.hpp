@@ -144,5 +144,6 @@ std::span<const KernelEntry> reduction_kernels();
 std::span<const KernelEntry> scan_kernels();
 std::span<const KernelEntry> sorting_kernels();
 std::span<const KernelEntry> product_kernels();
+std::span<const KernelEntry> random_kernels();
 
 }  // namespace tidu::cpu_detail

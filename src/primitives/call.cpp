@@ -1,6 +1,7 @@
 // call.cpp - call, the operation that holds a graph, and the list of all structural records. The rules of
 // call turn to the transform that is running: it linearizes, transposes or batches the graph inside.
 #include "primitives/inner_graphs.hpp"
+#include "tidu/primitives/random.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::prim {
@@ -77,6 +78,7 @@ std::vector<const Primitive*> structural_primitives() {
           &sort,
           &top_k,
           &dot_general,
+          &random_bits,
           &call};
 }
 

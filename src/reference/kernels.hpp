@@ -24,5 +24,6 @@ std::vector<NamedKernel> reduction_kernels();
 std::vector<NamedKernel> cumulative_kernels();
 std::vector<NamedKernel> sorting_kernels();
 std::vector<NamedKernel> product_kernels();  // and those that hold graphs
+std::vector<NamedKernel> random_kernels();
 
 }  // namespace tidu::ref

@@ -312,6 +312,12 @@ void add_products(std::vector<Row>& t) {
                }});
 }
 
+void add_random(std::vector<Row>& t) {
+  t.push_back({"random_bits", integers, {{{2}, whole(-9, 9), i32}}, [](DType d, const PrimitiveSet&) {
+                 return Attributes{{"shape", s23}, {"dtype", d}};
+               }});
+}
+
 std::vector<Row> make_table() {
   std::vector<Row> t;
   add_constants(t);
@@ -325,6 +331,7 @@ std::vector<Row> make_table() {
   add_sorting(t);
   add_products(t);
   add_custom(t);
+  add_random(t);
   return t;
 }
 
