@@ -53,10 +53,11 @@
 #include <tidu/linearize/linearize.hpp>
 #include <tidu/linearize/transforms.hpp>
 #include <tidu/linearize/transpose.hpp>
+#include <tidu/primitives/convolution.hpp>
 #include <tidu/primitives/custom.hpp>
 #include <tidu/primitives/elementwise.hpp>
-#include <tidu/primitives/strong_zeros.hpp>
 #include <tidu/primitives/random.hpp>
+#include <tidu/primitives/strong_zeros.hpp>
 #include <tidu/primitives/structural.hpp>
 #include <tidu/program/passes.hpp>
 #include <tidu/program/program.hpp>

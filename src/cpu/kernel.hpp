@@ -145,5 +145,7 @@ std::span<const KernelEntry> scan_kernels();
 std::span<const KernelEntry> sorting_kernels();
 std::span<const KernelEntry> product_kernels();
 std::span<const KernelEntry> random_kernels();
+std::span<const KernelEntry> window_kernels();
+std::span<const KernelEntry> convolution_kernels();
 
 }  // namespace tidu::cpu_detail

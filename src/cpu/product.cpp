@@ -7,6 +7,7 @@
 
 #include "cpu/gemm.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/layout.hpp"
 #include "cpu/strided.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -17,13 +18,6 @@ struct Axis {
   std::int64_t extent = 1;
   std::int64_t stride = 0;
 };
-
-std::vector<std::int64_t> strides_of(Type type) {
-  std::vector<std::int64_t> strides(type.rank());
-  std::int64_t stride = 1;
-  for (std::size_t k = type.rank(); k-- > 0; stride *= type.dim(k)) strides[k] = stride;
-  return strides;
-}
 
 // The axes as one, if walking them in this order is walking one axis.
 std::optional<Axis> merge(Type type, const Ints& axes) {
@@ -118,18 +112,6 @@ void multiply_matrices(const ProductState& s, const Call& call) {
     b = call.scratch + s.lhs.bytes;
   }
   s.plan->run(a, b, call.out[0]);
-}
-
-std::optional<GemmType> gemm_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return GemmType::f32;
-    case DType::f64: return GemmType::f64;
-    case DType::c64: return GemmType::c64;
-    case DType::c128: return GemmType::c128;
-    case DType::i32: return GemmType::i32;
-    case DType::i64: return GemmType::i64;
-    default: return std::nullopt;
-  }
 }
 
 // The pairs of contracted axes, ordered as the chosen operand has them.

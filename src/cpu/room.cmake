@@ -12,7 +12,8 @@ endif()
 
 # Loops over elements are vectorised from -O3 on; nobody reads errno or floating-point flags here, and results do not depend on either.
 # That a loop may be vectorised is said of all of them; clang need not report those that call functions.
-foreach(kernels unary binary comparison ternary convert transcendental constants strided reduce scan indexing)
+foreach(kernels unary binary comparison ternary convert transcendental constants strided reduce scan indexing windows
+        convolution random)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${kernels}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
 endforeach()

@@ -17,6 +17,21 @@ constexpr std::int64_t tile = 32;
 // Every axis has at least 2 elements, so that no more than this many fit into an address space.
 constexpr std::size_t most_axes = 64;
 
+template <std::size_t bytes>
+void copy_ends(const std::byte* from, std::byte* to, std::size_t count) {
+  std::memcpy(to, from, bytes);
+  std::memcpy(to + count - bytes, from + count - bytes, bytes);
+}
+constexpr std::size_t short_line = 128;
+// 2 to 128 bytes, as two halves that overlap: a call of memcpy would take most of the time.
+inline void copy_short(const std::byte* from, std::byte* to, std::size_t count) {
+  if (count >= 64) return copy_ends<64>(from, to, count);
+  if (count >= 32) return copy_ends<32>(from, to, count);
+  if (count >= 16) return copy_ends<16>(from, to, count);
+  if (count >= 8) return copy_ends<8>(from, to, count);
+  if (count >= 4) return copy_ends<4>(from, to, count);
+  copy_ends<2>(from, to, count);
+}
 template <class E>
 void copy_line(const StridedAxis& axis, const E* from, E* to) {
   if (axis.to == 1 && axis.from == 1) {
@@ -26,6 +41,19 @@ void copy_line(const StridedAxis& axis, const E* from, E* to) {
   } else {
     TIDU_INDEPENDENT
     for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
+  }
+}
+template <class E>
+void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  const std::size_t bytes = static_cast<std::size_t>(inner.extent) * sizeof(E);
+  if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
+    for (std::int64_t i = 0; i < outer.extent; ++i) {
+      copy_short(reinterpret_cast<const std::byte*>(from + i * outer.from),
+                 reinterpret_cast<std::byte*>(to + i * outer.to), bytes);
+    }
+  } else {
+    for (std::int64_t i = 0; i < outer.extent; ++i)
+      copy_line(inner, from + i * outer.from, to + i * outer.to);
   }
 }
 template <class E>
@@ -77,10 +105,14 @@ template <class E>
 void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
   const E* const source = reinterpret_cast<const E*>(from);
   E* const target = reinterpret_cast<E*>(to);
-  const std::size_t inner = tiled_ ? 2 : 1;
-  const auto block = [this](const E* x, E* y) {
+  const std::int64_t last_two = axes_.size() > 1 ? axes_[axes_.size() - 2].extent * axes_.back().extent : 0;
+  // One long line at a time leaves more to share between threads.
+  const std::size_t inner = tiled_ || (last_two > 0 && last_two <= 4 * element_grain) ? 2 : 1;
+  const auto block = [this, inner](const E* x, E* y) {
     if (tiled_) {
       copy_tiles(axes_[axes_.size() - 2], axes_.back(), x, y);
+    } else if (inner == 2) {
+      copy_lines(axes_[axes_.size() - 2], axes_.back(), x, y);
     } else {
       copy_line(axes_.back(), x, y);
     }

@@ -1,6 +1,7 @@
 // call.cpp - call, the operation that holds a graph, and the list of all structural records. The rules of
 // call turn to the transform that is running: it linearizes, transposes or batches the graph inside.
 #include "primitives/inner_graphs.hpp"
+#include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/random.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -78,6 +79,9 @@ std::vector<const Primitive*> structural_primitives() {
           &sort,
           &top_k,
           &dot_general,
+          &conv_general_dilated,
+          &reduce_window_sum,
+          &reduce_window_max,
           &random_bits,
           &call};
 }

@@ -25,5 +25,6 @@ std::vector<NamedKernel> cumulative_kernels();
 std::vector<NamedKernel> sorting_kernels();
 std::vector<NamedKernel> product_kernels();  // and those that hold graphs
 std::vector<NamedKernel> random_kernels();
+std::vector<NamedKernel> window_kernels();  // and convolution
 
 }  // namespace tidu::ref

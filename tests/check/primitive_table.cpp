@@ -312,6 +312,59 @@ void add_products(std::vector<Row>& t) {
                }});
 }
 
+void add_convolutions(std::vector<Row>& t) {
+  struct Moves {
+    Ints strides;
+    IntLists padding;
+    Ints lhs_dilation, rhs_dilation;
+  };
+  const auto add = [&](std::string_view note, const DTypeList& dtypes, const Shape& lhs, const Shape& rhs,
+                       const Moves& moves, IntLists numbers, std::int64_t groups) {
+    t.push_back(noted({"conv_general_dilated",
+                       dtypes,
+                       {{lhs}, {rhs}},
+                       with({{"window_strides", moves.strides},
+                             {"padding", moves.padding},
+                             {"lhs_dilation", moves.lhs_dilation},
+                             {"rhs_dilation", moves.rhs_dilation},
+                             {"dimension_numbers", std::move(numbers)},
+                             {"feature_group_count", groups}})},
+                      note));
+  };
+  const IntLists plain{{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}},
+      last{{0, 3, 1, 2}, {3, 2, 0, 1}, {0, 3, 1, 2}};
+  add("padded", inexact, {2, 2, 3, 3}, {2, 2, 2, 2}, {{1, 2}, {{1, 0}, {0, 1}}, {1, 1}, {1, 1}}, plain, 1);
+  add("dilated", {f64}, {1, 2, 3, 4}, {2, 2, 2, 3}, {{2, 1}, {{2, 1}, {1, 2}}, {3, 1}, {1, 2}}, plain, 1);
+  add("cut", {f64}, {2, 5, 5, 1}, {2, 2, 1, 2}, {{2, 1}, {{-1, 1}, {2, -2}}, {1, 1}, {1, 1}}, last, 1);
+  add("in groups", {f64, c128}, {2, 4, 3, 2}, {4, 2, 2, 1}, {{1, 1}, {{1, 0}, {0, 0}}, {1, 2}, {1, 1}}, plain,
+      2);
+  add("1 axis, odd specs", {f64}, {4, 2, 3}, {2, 3, 3}, {{1}, {{1, 1}}, {1}, {1}},
+      {{2, 1, 0}, {2, 0, 1}, {1, 2, 0}}, 1);
+  add("3 axes", {f64}, {1, 1, 2, 3, 2}, {2, 1, 2, 2, 1},
+      {{1, 1, 1}, {{0, 0}, {1, 0}, {0, 0}}, {1, 1, 1}, {1, 1, 1}},
+      {{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}}, 1);
+}
+
+void add_windows(std::vector<Row>& t) {
+  struct Window {
+    std::string_view note;
+    Shape shape;
+    Ints extents, strides;
+    IntLists padding;
+  };
+  for (const Window& w : {Window{"pool", {2, 4, 4}, {1, 2, 2}, {1, 2, 2}, {{0, 0}, {0, 0}, {0, 0}}},
+                          Window{"overlapping", {3, 5}, {2, 3}, {1, 2}, {{1, 0}, {1, 2}}},
+                          Window{"cut", {5, 4}, {2, 2}, {2, 1}, {{-1, 0}, {2, -1}}},
+                          Window{"long", {21}, {11}, {2}, {{3, 2}}}}) {
+    const auto attributes =
+        with({{"window_dimensions", w.extents}, {"window_strides", w.strides}, {"padding", w.padding}});
+    t.push_back(noted({"reduce_window_sum", inexact, {{w.shape}}, attributes}, w.note));
+    t.push_back(noted({"reduce_window_max", real, {{w.shape}}, attributes}, w.note));
+    t.push_back(noted({"reduce_window_max", {f64, i32}, {{w.shape, whole(0, 2)}}, attributes}, "ties"));
+    t.push_back(noted({"reduce_window_sum", integers, {{w.shape, whole(-5, 5)}}, attributes}, "integer"));
+  }
+}
+
 void add_random(std::vector<Row>& t) {
   t.push_back({"random_bits", integers, {{{2}, whole(-9, 9), i32}}, [](DType d, const PrimitiveSet&) {
                  return Attributes{{"shape", s23}, {"dtype", d}};
@@ -331,6 +384,8 @@ std::vector<Row> make_table() {
   add_sorting(t);
   add_products(t);
   add_custom(t);
+  add_convolutions(t);
+  add_windows(t);
   add_random(t);
   return t;
 }
