@@ -139,7 +139,8 @@ class Painter {
     for (const node of seen) if (node.open && node.parent !== null) this.group(node, state);
     for (const node of seen) if (node.open) this.lanes(node);
     this.edges(state);
-    for (const node of seen) if (!node.open) this.node(node, state);
+    this.dots(seen, state);
+    for (const node of seen) if (!node.open && !this.isDot(node, state)) this.node(node, state);
     for (const node of seen) if (node.open && node.parent !== null) this.groupTitle(node, state);
     if (state.links.length > 0) this.links(state.links);
     return seen.length;
@@ -156,6 +157,27 @@ class Painter {
     c.beginPath();
     if (radius * this.zoom < 1.5) c.rect(x, y, w, h);
     else c.roundRect(x, y, w, h, radius);
+  }
+
+  // Too small for more than a spot of colour, and nothing is to be said of it.
+  isDot(node, state) {
+    return node.h * this.zoom < 7 && node !== state.selected && node !== state.hover && !state.hits.has(node) && !state.near.has(node);
+  }
+  dots(seen, state) {
+    const {context: c} = this;
+    const colors = new Map();
+    for (const node of seen) {
+      if (node.open || !this.isDot(node, state)) continue;
+      const color = this.color(node);
+      if (!colors.has(color)) colors.set(color, []);
+      colors.get(color).push(node);
+    }
+    c.globalAlpha = state.near.size > 0 ? 0.4 : 0.75;
+    for (const [color, nodes] of colors) {
+      c.fillStyle = color;
+      for (const node of nodes) c.fillRect(node.ax, node.ay, node.w, node.h);
+    }
+    c.globalAlpha = 1;
   }
 
   color(node) {
@@ -251,7 +273,7 @@ class Painter {
       const grow = 3 / Math.max(zoom, 0.05);
       c.lineWidth = 2.5 / zoom;
       c.strokeStyle = hit ? colors["--hit"] : colors["--accent"];
-      this.shape(x - grow, y - grow, w + 2 * grow, h + 2 * grow, 8 + grow);
+      this.shape(x - grow, y - grow, w + 2 * grow, h + 2 * grow, (node.isTerminal ? h / 2 : 8) + grow);
       c.stroke();
     }
     if (!plain) this.text(node, text, x, y, w, h);
@@ -358,7 +380,8 @@ class Painter {
 
   trace(edge, straight) {
     const {context: c} = this;
-    const {points, from, to} = edge;
+    const {points, from, to} = edge, last = points.length - 2;
+    if (straight && Math.abs(points[last] - points[0]) + Math.abs(points[last + 1] - points[1]) < 4 / this.zoom) return;
     c.moveTo(points[0], points[1]);
     if (straight) {
       c.lineTo(points[points.length - 2], points[points.length - 1]);
