@@ -22,6 +22,7 @@ struct WindowPlace {
 
   static WindowPlace of(const PlanRequest& request, Type array, Type window, std::size_t first) {
     WindowPlace place{std::vector<Axis>(array.rank()), first, false};
+    if (window.size() == 0) return place;  // it is never asked for
     auto stride = static_cast<std::int64_t>(size_of(array.dtype()));
     for (std::size_t k = array.rank(); k-- > 0; stride *= array.dim(k))
       place.axes[k] = {array.dim(k) - window.dim(k), stride};
@@ -41,6 +42,7 @@ struct WindowPlace {
 
 // The elements of a window of an array, in the window's order: `to` and `from` are the strides.
 StridedCopy copy_of(Type array, Type window, bool into_array, int threads) {
+  if (window.size() == 0) return StridedCopy();
   std::vector<StridedAxis> axes(window.rank());
   std::int64_t in_array = 1;
   std::int64_t in_window = 1;

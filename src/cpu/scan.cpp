@@ -18,6 +18,7 @@ AxisState state_of(const PlanRequest& request) {
   const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
   AxisState state;
+  if (x.size() == 0) return {0, 0, 0};  // whatever the other extents are
   state.extent = x.dim(axis);
   for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
   for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);

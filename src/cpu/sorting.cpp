@@ -160,9 +160,13 @@ Plan plan_sort(const PlanRequest& request) {
   SortState state;
   const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("dimension"));
-  state.extent = x.dim(axis);
-  for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
-  for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
+  if (x.size() == 0) {
+    state.outer = state.extent = state.inner = 0;
+  } else {
+    state.extent = x.dim(axis);
+    for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
+    for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
+  }
   for (const Type type : request.in) state.sizes.push_back(size_of(type.dtype()));
   for (std::size_t i = 0; i < static_cast<std::size_t>(request.op.integer("num_keys")); ++i) {
     const DType dtype = request.in[i].dtype();
@@ -201,10 +205,10 @@ void top_k(const TopKState& s, const Call& call) {
 Plan plan_top_k(const PlanRequest& request) {
   const Type x = request.in[0];
   const std::int64_t k = request.op.integer("k");
-  TopKState state{1, x.dim(x.rank() - 1), k, x.dtype()};
-  if (k == 0) state.rows = 0;
-  for (std::size_t axis = 0; axis + 1 < x.rank(); ++axis) state.rows *= x.dim(axis);
-  return make_plan<TopKState, top_k>(state, static_cast<std::size_t>(state.extent) * sizeof(Keyed));
+  const std::int64_t extent = x.dim(x.rank() - 1);
+  if (x.size() == 0 || k == 0) return make_plan<TopKState, top_k>({0, extent, k, x.dtype()});
+  return make_plan<TopKState, top_k>({x.size() / extent, extent, k, x.dtype()},
+                                     static_cast<std::size_t>(extent) * sizeof(Keyed));
 }
 
 constexpr KernelEntry entries[] = {

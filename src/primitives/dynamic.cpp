@@ -131,6 +131,8 @@ Values batch_slice(BatchContext& c) {
   if (!any_batched(c, 1)) {
     return ops::dynamic_slice(c.operand(0), starts_behind_zero(c, 1), prepended(c.size(), sizes));
   }
+  const Shape result = prepended(c.size(), sizes);
+  if (num_elements(sizes) == 0) return ops::slice(with_batch_axis(c, 0), Ints(result.size(), 0), result);
   const Shape& dims = c.operand_type(0).shape();
   const DType dtype = counting_dtype(dims);
   std::optional<Value> begin;  // [size]
@@ -146,7 +148,6 @@ Values batch_slice(BatchContext& c) {
     }
   }
   if (!begin) return with_batch_axis(c, 0);  // the windows are all of x
-  const Shape result = prepended(c.size(), sizes);
   const Shape flat{c.size(), num_elements(sizes)};
   Value indices = ops::broadcast_in_dim(*begin, flat, {0});
   if (within) {

@@ -144,6 +144,18 @@ TEST_CASE("argmax, argmin and what is cumulative") {
       {3, 150}, random, [](Value x) { return ops::cumlogsumexp(x, 0); }, floating_dtypes);
 }
 
+TEST_CASE("an empty extent beside large ones") {
+  std::mt19937_64 random(19);
+  constexpr std::int64_t large = 1 << 20;
+  const Type x(f32, {large, 0, large, large});
+  check_operation(Op::make(prim::cumprod, {{"axis", 0}, {"reverse", true}}), {x}, {{}}, random);
+  check_operation(Op::make(prim::cumlogsumexp, {{"axis", 1}, {"reverse", false}}), {x}, {{}}, random);
+  check_operation(Op::make(prim::sort, {{"dimension", 1}, {"num_keys", 1}}), {x}, {{}}, random);
+  check_operation(Op::make(prim::top_k, {{"k", 0}}), {x}, {{}}, random);
+  check_operation(Op::make(prim::dynamic_slice, {{"slice_sizes", Ints{large, 0, 1, large}}}),
+                  {x, Type(i64), Type(i64), Type(i64), Type(i64)}, {{}}, random);
+}
+
 TEST_CASE("sort and top_k, with ties and special values") {
   std::mt19937_64 random(17);
   for (const Shape& shape : {Shape{1}, Shape{0}, Shape{40}, Shape{3, 17}, Shape{2, 9, 3}, Shape{0, 3}}) {
