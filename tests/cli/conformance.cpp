@@ -161,7 +161,7 @@ void check_all(const std::vector<std::string>& how) {
     }
     ++count;
   }
-  CHECK(count >= 401);
+  CHECK(count >= 484);
 }
 
 TEST_CASE("every conformance case holds on every executor") { check_all({}); }
