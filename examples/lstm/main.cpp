@@ -1,17 +1,17 @@
 // main.cpp - the program lstm: reads a problem of ADBench, computes objective and gradient eagerly, and holds
 // the whole gradient against reference values.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <tidu/tidu.hpp>
 #include <vector>
 
+#include "common/arguments.hpp"
+#include "common/program.hpp"
+#include "common/reference.hpp"
 #include "model.hpp"
 #include "problem.hpp"
 
@@ -23,47 +23,13 @@ constexpr const char* usage =
     "usage: lstm FILE [--reference REF.json] [--repeat N]\n"
     "Objective and gradient of the D-LSTM that FILE, in ADBench's format, describes, operation by "
     "operation.\n"
-    "Exit status: 0; 2 for wrong arguments or files; 3 when a value is further than 1e-8, relatively, from "
-    "that in\nREF.json.\n";
-
-struct Arguments {
-  std::string file, reference;
-  int repeat = 10;
-};
-
-Arguments parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.rfind("--", 0) != 0) {
-      if (!arguments.file.empty()) throw std::runtime_error("expected one FILE, got also " + word);
-      arguments.file = word;
-      continue;
-    }
-    if (++i == argc) throw std::runtime_error("expected a value after " + word);
-    if (word == "--reference")
-      arguments.reference = argv[i];
-    else if (word == "--repeat")
-      arguments.repeat = std::atoi(argv[i]);
-    else
-      throw std::runtime_error("unknown option " + word);
-  }
-  if (arguments.file.empty()) throw std::runtime_error("expected a FILE");
-  if (arguments.repeat < 1) throw std::runtime_error("--repeat: expected a positive number");
-  return arguments;
-}
+    "Exit status: 0; 2 for wrong arguments or files; 3 when a value is further than 1e-8 from that in "
+    "REF.json.\n";
 
 // The shortest of `repeat` times in milliseconds.
 template <class F>
-double best_time(const F& run, int repeat) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < repeat; ++i) {
-    const auto from = std::chrono::steady_clock::now();
-    run();
-    const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - from;
-    best = std::min(best, passed.count());
-  }
-  return best;
+double best_ms(const F& run, std::int64_t repeat) {
+  return examples::times_in_ms(run, repeat).front();
 }
 
 // The nodes that f records.
@@ -77,24 +43,18 @@ std::size_t count_nodes(const F& f) {
       events, [](const auto& event) { return event.phase == tidu::eager::ProfilePhase::record; }));
 }
 
-// How far apart two values are, relative to the second; what is zero has to be exactly that.
-double distance(double a, double b) { return a == b ? 0.0 : std::abs(a - b) / std::abs(b); }
-
-bool agrees(double objective, const std::vector<double>& gradient, const lstm::Expected& expected) {
-  double worst = distance(objective, expected.objective);
-  bool all = worst <= 1e-8;
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const double apart = distance(gradient[i], expected.gradient[i]);
-    all = all && apart <= 1e-8;  // false for NaN too
-    worst = std::max(worst, apart);
-  }
-  std::printf("  reference   %s: objective and %zu gradient entries, largest relative distance %.1e\n",
-              all ? "agrees" : "DISAGREES", gradient.size(), worst);
+bool agrees(double objective, const std::vector<double>& gradient, const examples::Reference& reference) {
+  const double distance =
+      std::max(reference.distance("objective", {&objective, 1}), reference.distance("gradient", gradient));
+  const bool all = distance <= examples::tolerance;
+  std::printf("  reference   %s: objective and %zu gradient entries, largest distance %.1e\n",
+              all ? "agrees" : "DISAGREES", gradient.size(), distance);
   return all;
 }
 
 // Objective and gradient once for the comparison, then for the clock.
-bool evaluate(lstm::Problem& problem, const lstm::Expected* expected, bool compiled, int repeat) {
+bool evaluate(lstm::Problem& problem, const examples::Reference* reference, bool compiled,
+              std::int64_t repeat) {
   const lstm::Model model(compiled);
   const auto objective = [&] { return model.loss(problem.main, problem.extra, problem); };
   const auto unrecorded = [&] { tidu::no_grad(objective); };
@@ -121,39 +81,36 @@ bool evaluate(lstm::Problem& problem, const lstm::Expected* expected, bool compi
   std::printf("  objective   %.15g\n", value);
   std::printf("  gradient    norm %.15g\n", std::sqrt(squares));
   std::printf(
-      "  best time   %.2f ms objective, %.2f ms objective and tape, %.2f ms objective and gradient (%d "
+      "  best time   %.2f ms objective, %.2f ms objective and tape, %.2f ms objective and gradient (%lld "
       "runs)\n",
-      best_time(unrecorded, repeat), best_time(objective, repeat), best_time(gradient, repeat), repeat);
-  return expected == nullptr || agrees(value, entries, *expected);
+      best_ms(unrecorded, repeat), best_ms(objective, repeat), best_ms(gradient, repeat),
+      static_cast<long long>(repeat));
+  return reference == nullptr || agrees(value, entries, *reference);
 }
 
-int run(const Arguments& arguments) {
-  lstm::Problem problem = lstm::read_problem(arguments.file);
-  std::optional<lstm::Expected> expected;
-  if (!arguments.reference.empty()) expected = lstm::read_expected(arguments.reference, problem);
+int run(const examples::Arguments& arguments) {
+  if (arguments.words().size() != 1) throw std::runtime_error("expected one FILE");
+  const std::string& file = arguments.words()[0];
+  const std::int64_t repeat = arguments.integer("--repeat", 10, 1, 1'000'000);
+  lstm::Problem problem = lstm::read_problem(file);
+  std::optional<examples::Reference> reference;
+  if (arguments.has("--reference")) reference.emplace(arguments.text("--reference"), problem.dims());
   problem.main.set_requires_grad(true, "main");
   problem.extra.set_requires_grad(true, "extra");
 
-  std::printf("%s: %ld layers, %ld characters of %ld bits, %ld parameters\n", arguments.file.c_str(),
+  std::printf("%s: %ld layers, %ld characters of %ld bits, %ld parameters\n", file.c_str(),
               static_cast<long>(problem.layers), static_cast<long>(problem.characters),
               static_cast<long>(problem.bits), static_cast<long>(problem.main.size() + problem.extra.size()));
   bool good = true;
   for (const bool compiled : {false, true})
-    good = evaluate(problem, expected ? &*expected : nullptr, compiled, arguments.repeat) && good;
-  return good ? 0 : 3;
+    good = evaluate(problem, reference ? &*reference : nullptr, compiled, repeat) && good;
+  return good ? examples::exit_good : examples::exit_disagrees;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    if (argc == 2 && std::string(argv[1]) == "--help") {
-      std::fputs(usage, stdout);
-      return 0;
-    }
-    return run(parse(argc, argv));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "lstm: %s\n", error.what());
-    return 2;
-  }
+  return examples::run_program("lstm", usage, argc, argv, [&] {
+    return run(examples::Arguments(argc, argv, {"--repeat", "--reference"}));
+  });
 }
