@@ -21,6 +21,7 @@
 #include <tidu/eager/recorder.hpp>
 #include <tidu/eager/trace.hpp>
 #include <tidu/frontend/array.hpp>
+#include <tidu/frontend/custom.hpp>
 #include <tidu/frontend/explain.hpp>
 #include <tidu/frontend/functions.hpp>
 #include <tidu/frontend/modes.hpp>

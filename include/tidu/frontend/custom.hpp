@@ -1,0 +1,144 @@
+// custom.hpp - functions of Arrays with derivatives of the user's own, and functions whose derivative
+// computes anew what it reads: custom_jvp, custom_vjp, checkpoint. Called like the function, which they trace
+// at each call (put compile() around them to trace once). Arguments and results are Arrays, of floating or
+// complex dtype for the first two, or vectors and tuples of such; other Arrays that the functions use are
+// constants.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tidu/frontend/trace.hpp"
+#include "tidu/primitives/custom.hpp"
+
+namespace tidu {
+
+namespace frontend_detail {
+
+/// One operation on these Arrays, made by `emit` in a graph of its own and recorded as one node.
+std::vector<Array> call_custom_jvp(const Graph& graph, const Graph& jvp, const std::vector<Array>& arguments,
+                                   Where where);
+std::vector<Array> call_custom_vjp(const Graph& graph, const Graph& forward, const Graph& backward,
+                                   const std::vector<Array>& arguments, Where where);
+std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& policy,
+                                   const std::vector<Array>& arguments, Where where);
+
+/// f of the tuple's items, traced; what it returned is kept in `result`.
+template <class F, class Arguments, class Result>
+Graph trace_closed(const F& f, const Arguments& arguments, std::optional<Result>& result,
+                   const std::string& name, Where where) {
+  const std::vector<Array> flat = arrays_of(arguments);
+  return closed(trace_flat(flat_function(f, arguments, result), types_of(flat), name), where);
+}
+
+}  // namespace frontend_detail
+
+template <class F, class Jvp>
+class CustomJvp {
+ public:
+  CustomJvp(F f, Jvp rule, Where where) : f_(std::move(f)), jvp_(std::move(rule)), where_(where) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using namespace frontend_detail;
+    const std::tuple<Argument<Args>...> arguments(args...);
+    using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
+    std::optional<Out> result;
+    const Graph graph = trace_closed(f_, arguments, result, "function", where_);
+    const auto both = std::tuple_cat(arguments, arguments);
+    using Rule = std::decay_t<decltype(std::apply(jvp_, both))>;
+    std::optional<Rule> rule_result;
+    const Graph rule = trace_closed(jvp_, both, rule_result, "jvp", where_);
+    replace_arrays(*result, call_custom_jvp(graph, rule, arrays_of(arguments), where_));
+    return std::move(*result);
+  }
+
+ private:
+  F f_;
+  Jvp jvp_;
+  Where where_;
+};
+
+/// f with the JVP `rule`: rule(primals..., tangents...) returns a pair of f's result and its tangent, and is
+/// linear in the tangents. See ops::custom_jvp_call. Throws what tracing throws; Error (type) where rule does
+/// not fit f.
+template <class F, class Jvp>
+CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Where where = Where::current()) {
+  return {std::forward<F>(f), std::forward<Jvp>(rule), where};
+}
+
+template <class F, class Forward, class Backward>
+class CustomVjp {
+ public:
+  CustomVjp(F f, Forward forward, Backward backward, Where where)
+      : f_(std::move(f)), forward_(std::move(forward)), backward_(std::move(backward)), where_(where) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using namespace frontend_detail;
+    const std::tuple<Argument<Args>...> arguments(args...);
+    using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
+    std::optional<Out> result;
+    const Graph graph = trace_closed(f_, arguments, result, "function", where_);
+    using Pair = std::decay_t<decltype(std::apply(forward_, arguments))>;
+    std::optional<Pair> kept;
+    const Graph forward = trace_closed(forward_, arguments, kept, "forward", where_);
+    const std::tuple<std::decay_t<decltype(kept->second)>, Out> given(kept->second, *result);
+    using Cotangents = std::decay_t<decltype(std::apply(backward_, given))>;
+    std::optional<Cotangents> cotangents;
+    const Graph backward = trace_closed(backward_, given, cotangents, "backward", where_);
+    replace_arrays(*result, call_custom_vjp(graph, forward, backward, arrays_of(arguments), where_));
+    return std::move(*result);
+  }
+
+ private:
+  F f_;
+  Forward forward_;
+  Backward backward_;
+  Where where_;
+};
+
+/// f whose reverse mode is the user's: forward(arguments...) returns a pair of f's result and the residuals,
+/// backward(residuals, cotangent) the cotangents of the arguments (an Array, or a tuple or vector of Arrays).
+/// See ops::custom_vjp_call. Throws as custom_jvp.
+template <class F, class Forward, class Backward>
+CustomVjp<std::decay_t<F>, std::decay_t<Forward>, std::decay_t<Backward>> custom_vjp(
+    F&& f, Forward&& forward, Backward&& backward, Where where = Where::current()) {
+  return {std::forward<F>(f), std::forward<Forward>(forward), std::forward<Backward>(backward), where};
+}
+
+template <class F>
+class Checkpointed {
+ public:
+  Checkpointed(F f, CheckpointPolicy policy, Where where)
+      : f_(std::move(f)), policy_(std::move(policy)), where_(where) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using namespace frontend_detail;
+    const std::tuple<Argument<Args>...> arguments(args...);
+    using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
+    std::optional<Out> result;
+    const Graph graph = trace_closed(f_, arguments, result, "function", where_);
+    replace_arrays(*result, call_checkpoint(graph, policy_, arrays_of(arguments), where_));
+    return std::move(*result);
+  }
+
+ private:
+  F f_;
+  CheckpointPolicy policy_;
+  Where where_;
+};
+
+/// f, of whose intermediate values its derivative keeps what `policy` says and computes the others anew. See
+/// ops::checkpoint.
+template <class F>
+Checkpointed<std::decay_t<F>> checkpoint(F&& f, CheckpointPolicy policy = CheckpointPolicy::nothing(),
+                                         Where where = Where::current()) {
+  return {std::forward<F>(f), std::move(policy), where};
+}
+
+}  // namespace tidu
