@@ -157,14 +157,6 @@ class Batcher final : public Emitter, public detail::InnerHost {
       return;
     }
     const Primitive& primitive = operation.primitive();
-    if (primitive.has_trait(Trait::barrier)) {  // passes each value on as it is
-      const Values results = emit(op, operands_, {});
-      for (std::size_t slot = 0; slot < results.size(); ++slot) {
-        values_[operation.output(slot)] = results[slot];
-        batched_[operation.output(slot)] = batched_[operation.input(slot)];
-      }
-      return;
-    }
     if (primitive.batch == nullptr) rule_error("expected a batch rule, got a record without one");
     const detail::RuleFrame frame{op, *this, *this, options_.context};
     BatchContext rule_context(frame, operands_,
@@ -177,14 +169,17 @@ class Batcher final : public Emitter, public detail::InnerHost {
                              results.size()));
     }
     for (std::size_t slot = 0; slot < results.size(); ++slot) {
-      const Type expected = with_axis(graph_.type(operation.output(slot)), size_);
+      // A barrier passes each operand on as it is.
+      const bool carried = !primitive.has_trait(Trait::barrier) || batched_[operation.input(slot)] != 0;
+      const Type type = graph_.type(operation.output(slot));
+      const Type expected = carried ? with_axis(type, size_) : type;
       if (results[slot].emitter() != this || results[slot].type() != expected) {
         rule_error(detail::str("expected result ", slot, " of type ", expected, ", got ",
                                results[slot].emitter() != this ? std::string("a value of another emitter")
                                                                : to_string(results[slot].type())));
       }
       values_[operation.output(slot)] = results[slot];
-      batched_[operation.output(slot)] = 1;
+      batched_[operation.output(slot)] = carried ? 1 : 0;
     }
   }
 

@@ -223,7 +223,8 @@ constinit const Primitive stop_gradient{.name = "stop_gradient",
                                         .infer = infer_same_type,
                                         .batch = batch_elementwise};
 
-// y_i = x_i          dy, ct_x: what is there of them, behind a barrier of their own
+// y_i = x_i          dy, ct_x: what is there of them, behind a barrier of their own; batched operands stay
+// batched and the others what they are
 constinit const Primitive optimization_barrier{
     .name = "optimization_barrier",
     .arity = variadic,
@@ -245,7 +246,7 @@ constinit const Primitive optimization_barrier{
     },
     .batch = [](BatchContext& c) -> Values {
       std::vector<Value> operands;
-      for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(with_batch_axis(c, i));
+      for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(c.operand(i));
       return emit(c.op(), operands);
     }};
 
