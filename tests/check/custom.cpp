@@ -3,8 +3,10 @@
 // batching, dumps, and refusals that name graph and position.
 #include "tidu/primitives/custom.hpp"
 
+#include <malloc.h>  // mallinfo2
+
 #include <algorithm>
-#include <set>
+#include <cmath>
 
 #include "check/helpers.hpp"
 #include "tidu/cpu/executor.hpp"
@@ -340,6 +342,42 @@ TEST_CASE("checkpoint: saves bytes of residuals and memory, and changes no bit o
     for (std::size_t k = 0; k < got.size(); ++k) CHECK(near(interpreted[k], expected[k]));
   }
 }
+
+// What the heap holds is read in every tanh; sanitizers have heaps of their own.
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TIDU_TEST_HEAP 1
+#endif
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#undef TIDU_TEST_HEAP
+#endif
+#endif
+#ifdef TIDU_TEST_HEAP
+TEST_CASE("checkpoint: the memory that an executor is seen to use is less") {
+  static std::size_t most = 0;
+  const auto in_use = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const ReferenceExecutor watched = reference().with_kernel("tanh", [in_use](const KernelCall& c) {
+    const auto x = c.input(0).elements<double>();
+    const auto y = c.output().mutable_elements<double>();
+    std::transform(x.begin(), x.end(), y.begin(), [](double v) { return std::tanh(v); });
+    most = std::max(most, in_use());
+  });
+  const auto peak = [&](const CheckpointPolicy& policy) {
+    const Graph f = value_and_grad(layers(24, 64, policy));
+    const Tensors in = inputs_of(f, 5);
+    const std::size_t before = in_use();
+    most = before;
+    watched.run(f, in);
+    return most - before;
+  };
+  const std::size_t kept = peak(CheckpointPolicy::everything()), dropped = peak(CheckpointPolicy::nothing());
+  CHECK(kept > 24 * 4 * 16 * 64 * sizeof(double) / 2);
+  CHECK(dropped * 2 < kept);
+}
+#endif
 
 TEST_CASE("checkpoint: second order recomputes too, and agrees with a call in every mode") {
   const auto net = [](const std::optional<CheckpointPolicy>& policy) { return layers(3, 4, policy); };
