@@ -41,9 +41,15 @@ Block block_of(const ConvCut& cut, const std::vector<ConvIndex>& axes, Index num
 class Convolve {
  public:
   using AddTo = void (*)(std::byte* sum, const std::byte* term, Index count);
+  using AddProducts = void (*)(std::byte* sum, const std::byte* x, const std::byte* y, Index count);
 
-  Convolve(const ConvState& state, const Call& call, AddTo add)
-      : s_(state), add_(add), lhs_(call.in[0]), kernel_(call.in[1]), out_(call.out[0]) {
+  Convolve(const ConvState& state, const Call& call, AddTo add, AddProducts add_products)
+      : s_(state),
+        add_(add),
+        add_products_(add_products),
+        lhs_(call.in[0]),
+        kernel_(call.in[1]),
+        out_(call.out[0]) {
     std::byte* scratch = call.scratch;
     const auto take = [&](Index elements) {
       std::byte* const at = scratch;
@@ -62,6 +68,10 @@ class Convolve {
       clear(padded_, s_.padded_size);
       s_.pad.run(lhs_ + s_.pad_from * s_.element, padded_ + s_.pad_to * s_.element);
       lhs_ = padded_;
+    }
+    if (s_.by_channels) {
+      for (const ConvPhase& phase : s_.phases) run_by_channels(phase);
+      return;
     }
     if (s_.kernel_size > 0)
       for_all(static_cast<Index>(s_.phases.size()) * s_.shape.groups, &Convolve::pack_kernel);
@@ -110,6 +120,33 @@ class Convolve {
         },
         &loop);
     if (loop.error) std::rethrow_exception(loop.error);
+  }
+
+  // Each channel with a kernel of its own, channels side by side in memory: a window is a sum of lines of
+  // products.
+  void run_by_channels(const ConvPhase& phase) const {
+    const Index channels = s_.shape.groups;
+    const auto offset = [](const std::vector<ConvIndex>& axes, Index number) {
+      Block at{false, number, 0, 0};
+      for (std::size_t k = axes.size(); k-- > 0; number /= axes[k].extent) {
+        at.lhs += number % axes[k].extent * axes[k].lhs;
+        at.other += number % axes[k].extent * axes[k].other;
+      }
+      return at;
+    };
+    const Index grain = std::max<Index>(1, element_grain / (channels * phase.num_terms));
+    parallel_for(s_.threads, phase.num_windows, grain, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        const Block window = offset(phase.windows, i);
+        std::byte* const sum = out_ + (phase.out_at + window.other) * s_.element;
+        std::memset(sum, 0, static_cast<std::size_t>(channels * s_.element));
+        for (Index t = 0; t < phase.num_terms; ++t) {
+          const Block term = offset(phase.terms, t);
+          add_products_(sum, lhs_ + (phase.lhs_at + window.lhs + term.lhs) * s_.element,
+                        kernel_ + (phase.kernel_at + term.other) * s_.element, channels);
+        }
+      }
+    });
   }
 
   Index packed_at(const ConvPhase& phase, Index group) const {
@@ -196,6 +233,7 @@ class Convolve {
 
   const ConvState& s_;
   AddTo add_;
+  AddProducts add_products_;
   const std::byte* lhs_;
   const std::byte* kernel_;
   std::byte* out_;
@@ -211,8 +249,16 @@ void add_to(std::byte* sum, const std::byte* term, Index count) {
 }
 
 template <class T>
+void add_products(std::byte* sum, const std::byte* left, const std::byte* right, Index count) {
+  T* z = reinterpret_cast<T*>(sum);
+  const T *x = reinterpret_cast<const T*>(left), *y = reinterpret_cast<const T*>(right);
+  TIDU_INDEPENDENT
+  for (Index i = 0; i < count; ++i) z[i] = Add()(z[i], multiply(x[i], y[i]));
+}
+
+template <class T>
 void convolve(const ConvState& s, const Call& call) {
-  if (s.out_size != 0) Convolve(s, call, add_to<T>).run();
+  if (s.out_size != 0) Convolve(s, call, add_to<T>, add_products<T>).run();
 }
 
 // Result `i` as the sum that it is, for where products would do far more than that.
@@ -264,6 +310,9 @@ Plan plan_convolution(const PlanRequest& request) {
   state.element = gemm_element_size(*type);
   state.threads = std::max(request.threads, 1);
   state.out_size = request.out[0].size();
+  const ConvShape& shape = state.shape;
+  state.by_channels = shape.groups >= 8 && shape.terms == 1 && shape.results == 1 && shape.lhs_feature == 1 &&
+                      shape.kernel_result == 1 && shape.out_feature == 1;
   bool products = true;
   try {
     if (state.out_size != 0)

@@ -98,7 +98,8 @@ struct ConvState {
   std::int64_t patch_size = 0, result_size = 0;                     ///< likewise, for each thread
   std::int64_t num_tasks = 0;
   std::int64_t out_size = 0;
-  bool clears = false;  ///< is there a result that no term adds to?
+  bool by_channels = false;  ///< no products: see Convolve::run_by_channels
+  bool clears = false;       ///< is there a result that no term adds to?
 };
 
 /// Fills in `phases` and what they need, by shape, type, element and threads. False, where products would do
