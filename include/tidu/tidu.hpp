@@ -57,6 +57,7 @@
 #include <tidu/primitives/convolution.hpp>
 #include <tidu/primitives/custom.hpp>
 #include <tidu/primitives/elementwise.hpp>
+#include <tidu/primitives/linalg.hpp>
 #include <tidu/primitives/random.hpp>
 #include <tidu/primitives/strong_zeros.hpp>
 #include <tidu/primitives/structural.hpp>

@@ -147,5 +147,7 @@ std::span<const KernelEntry> product_kernels();
 std::span<const KernelEntry> random_kernels();
 std::span<const KernelEntry> window_kernels();
 std::span<const KernelEntry> convolution_kernels();
+std::span<const KernelEntry> factorization_kernels();
+std::span<const KernelEntry> spectral_kernels();
 
 }  // namespace tidu::cpu_detail

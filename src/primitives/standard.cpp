@@ -3,6 +3,7 @@
 
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/linalg.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu {
@@ -69,6 +70,8 @@ PrimitiveSet make_standard() {
   all.insert(all.end(), structural.begin(), structural.end());
   const std::vector<const Primitive*> custom = prim::custom_primitives();
   all.insert(all.end(), custom.begin(), custom.end());
+  const std::vector<const Primitive*> linalg = prim::linalg_primitives();
+  all.insert(all.end(), linalg.begin(), linalg.end());
   PrimitiveSet::Vocabulary words;
   words.add = &prim::add;
   words.neg = &prim::neg;

@@ -26,5 +26,6 @@ std::vector<NamedKernel> sorting_kernels();
 std::vector<NamedKernel> product_kernels();  // and those that hold graphs
 std::vector<NamedKernel> random_kernels();
 std::vector<NamedKernel> window_kernels();  // and convolution
+std::vector<NamedKernel> linalg_kernels();
 
 }  // namespace tidu::ref

@@ -1,0 +1,150 @@
+// matrices.hpp - what the kernels of linear algebra share: a batch of matrices over bare pointers, cut over
+// threads, as Eigen sees them. Eigen takes its workspaces from the heap; that there is no memory is reported
+// after the batch, since a piece of a cut loop must not throw.
+#pragma once
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <new>
+#include <vector>
+
+#include "cpu/kernel.hpp"
+#include "cpu/parallel.hpp"
+
+namespace tidu::cpu_detail {
+
+/// Elements of 32 bits are computed in 64: the cost is that of the conversion and of twice the memory, and
+/// every decomposition is there once for real and once for complex matrices.
+template <class T>
+using Wide = std::conditional_t<ComplexNumber<T>, std::complex<double>, double>;
+
+template <class W>
+using RowMatrix = Eigen::Matrix<W, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class W>
+using ColumnMatrix = Eigen::Matrix<W, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
+template <class W>
+using MatrixIn = Eigen::Map<const RowMatrix<W>>;
+template <class W>
+using MatrixOut = Eigen::Map<RowMatrix<W>>;
+
+inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+inline void set_to_nan(double& x) { x = not_a_number; }
+inline void set_to_nan(std::complex<double>& x) { x = {not_a_number, not_a_number}; }
+
+/// `count` elements as wide ones: those in memory, or a copy.
+template <class T>
+class Source {
+ public:
+  Source(const T* from, std::int64_t count) {
+    if constexpr (std::is_same_v<T, Wide<T>>) {
+      at_ = from;
+    } else {
+      copy_.assign(from, from + count);
+      at_ = copy_.data();
+    }
+  }
+  const Wide<T>* data() const { return at_; }
+
+ private:
+  std::vector<Wide<T>> copy_;
+  const Wide<T>* at_;
+};
+
+/// Wide elements of a result, rounded into memory at the end unless they are there already.
+template <class T>
+class Sink {
+ public:
+  Sink(T* to, std::int64_t count) : to_(to) {
+    if constexpr (std::is_same_v<T, Wide<T>>) {
+      at_ = to;
+    } else {
+      copy_.resize(static_cast<std::size_t>(count));
+      at_ = copy_.data();
+    }
+  }
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  ~Sink() {
+    for (std::size_t i = 0; i < copy_.size(); ++i) to_[i] = static_cast<T>(copy_[i]);
+  }
+  Wide<T>* data() const { return at_; }
+
+ private:
+  T* to_;
+  std::vector<Wide<T>> copy_;
+  Wide<T>* at_;
+};
+
+template <class T>
+struct RealPart {
+  using type = T;
+};
+template <class T>
+struct RealPart<std::complex<T>> {
+  using type = T;
+};
+template <class T>
+using RealOf = typename RealPart<T>::type;
+
+/// Matrices of an operand: how many, and of what extents.
+struct Matrices {
+  std::int64_t count = 1, rows = 0, columns = 0;
+  explicit Matrices(Type type) : rows(type.dim(type.rank() - 2)), columns(type.dim(type.rank() - 1)) {
+    for (std::size_t axis = 0; axis + 2 < type.rank(); ++axis) count *= type.dim(axis);
+  }
+  std::int64_t smaller() const { return std::min(rows, columns); }
+  std::int64_t size() const { return rows * columns; }
+};
+
+struct MatrixState {
+  Matrices x;
+  int threads;
+  explicit MatrixState(const PlanRequest& request) : x(request.in[0]), threads(request.threads) {}
+};
+
+/// Calls body(b) for every matrix b; `work` is about how many operations one takes.
+template <class Body>
+void for_each_matrix(int threads, std::int64_t count, double work, const Body& body) {
+  constexpr double enough = 20000;  // operations for which it pays to wake a thread
+  const auto grain = static_cast<std::int64_t>(std::max(1.0, enough / (work + 1)));
+  std::atomic<bool> no_memory{false};
+  parallel_for(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
+    try {
+      for (std::int64_t b = begin; b < end; ++b) body(b);
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
+    }
+  });
+  if (no_memory) throw std::bad_alloc();
+}
+
+inline double cubed(const Matrices& x) {
+  return static_cast<double>(x.rows) * static_cast<double>(x.columns) * static_cast<double>(x.smaller());
+}
+
+/// The plan of the kernel run<T> for the dtype of the first operand, which is floating or complex.
+template <template <class> class Kernel>
+Plan plan_matrices(const PlanRequest& request) {
+  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (Inexact<T>) {
+      return make_plan<MatrixState, Kernel<T>::run>(MatrixState(request));
+    } else {
+      return Plan();
+    }
+  });
+}
+
+/// Half the sum of x and its adjoint.
+template <class W>
+void take_hermitian(const MatrixIn<W>& x, MatrixOut<W>& result) {
+  for (Eigen::Index i = 0; i < x.rows(); ++i) {
+    for (Eigen::Index j = 0; j <= i; ++j) {
+      result(i, j) = (x(i, j) + Eigen::numext::conj(x(j, i))) * 0.5;
+      result(j, i) = Eigen::numext::conj(result(i, j));
+    }
+  }
+}
+
+}  // namespace tidu::cpu_detail
