@@ -1,10 +1,11 @@
 // op_counts.cpp - the vector-Jacobian product that tidu derives has no more operations, after common
 // subexpressions and dead code, than the one written by hand from the same primitives: a matrix product, a
-// softmax, a Gaussian mixture.
+// softmax, a Gaussian mixture, and the solution of linear equations by LU and by Cholesky factors.
 #include <cmath>
 #include <iostream>
 
 #include "check/helpers.hpp"
+#include "tidu/primitives/linalg.hpp"
 
 namespace {
 
@@ -15,8 +16,9 @@ Value expand(Value x, const Shape& shape, const Ints& dimensions) {
   return ops::broadcast_in_dim(x, shape, dimensions);
 }
 
-// Counts, prints and compares; and both graphs must give the same numbers.
-void compare(const std::string& name, const Graph& derived, const Graph& by_hand) {
+// Counts, prints and compares; and both graphs must give the same numbers (where x has to be positive
+// definite, of such a matrix).
+void compare(const std::string& name, const Graph& derived, const Graph& by_hand, bool definite = false) {
   const Graph ours = prune(derived), hand = prune(by_hand);
   std::cout << "operations in the vjp of " << name << ": derived " << ours.num_operations() << ", by hand "
             << hand.num_operations() << '\n';
@@ -26,6 +28,7 @@ void compare(const std::string& name, const Graph& derived, const Graph& by_hand
   Random random(5);
   Tensors inputs;
   for (const ValueId id : ours.inputs()) inputs.push_back(check::random_tensor(random, ours.type(id)));
+  if (definite) inputs[0] = Tensor::from<double>({4, 4}, {4, 1, 0, 2, 1, 5, 1, 0, 0, 1, 3, 1, 2, 0, 1, 6});
   const Tensors a = run(ours, inputs), b = run(hand, inputs);
   REQUIRE(a.size() == b.size());
   for (std::size_t k = 0; k < a.size(); ++k) CHECK(near(a[k], b[k], 1e-11));
@@ -123,6 +126,99 @@ Graph mixture_by_hand(const Sizes& s, bool across_lines) {
   return g.build({f.objective, ct_alpha, ct_means, ct_q, ct_l});
 }
 
+// Words for the linear algebra below, of n x n matrices and one right-hand side in a column.
+struct Matrices {
+  GraphBuilder& g;
+  Type type;
+  Value row = ops::iota(g, {i32, type.shape()}, 0), column = ops::iota(g, {i32, type.shape()}, 1);
+  Value zero = ops::full(g, type, 0.0);
+
+  Value lower(Value x) const { return ops::select_n(ops::ge(row, column), zero, x); }
+  Value strictly_lower(Value x) const { return ops::select_n(ops::gt(row, column), zero, x); }
+  Value upper(Value x) const { return ops::select_n(ops::le(row, column), zero, x); }
+  static Value times(Value x, Value y) { return ops::matmul(x, y); }
+  static Value transposed_times(Value x, Value y) { return ops::dot_general(x, y, {{0}, {0}, {}, {}}); }
+  static Value times_transposed(Value x, Value y) { return ops::dot_general(x, y, {{1}, {1}, {}, {}}); }
+};
+constexpr ops::TriangularSolve by_unit_lower{.left_side = true, .lower = true, .unit_diagonal = true};
+constexpr ops::TriangularSolve by_upper{.left_side = true};
+constexpr ops::TriangularSolve by_lower{.left_side = true, .lower = true};
+constexpr ops::TriangularSolve transposed(ops::TriangularSolve how) {
+  how.transpose_a = !how.transpose_a;
+  return how;
+}
+
+struct LuSolution {
+  Value factors, permutation, y, x;
+};
+LuSolution solve_by_lu(Value a, Value b) {
+  const Values factors = ops::lu(a);
+  const Value y = ops::triangular_solve(factors[0], ops::take(b, factors[2], 0), by_unit_lower);
+  return {factors[0], factors[2], y, ops::triangular_solve(factors[0], y, by_upper)};
+}
+
+// The cotangents of both triangles, then that of the factorisation as PyTorch has it in its plu_backward:
+// ct_A = Pᵀ L⁻ᵀ (tril(Lᵀ ct_L, -1) + triu(ct_U Uᵀ)) U⁻ᵀ.
+Graph lu_by_hand(Type a_type, Type b_type) {
+  GraphBuilder g("by hand");
+  const Value a = g.input("x", a_type), b = g.input("y", b_type), ct = g.input("ct", b_type);
+  const Matrices m{g, a_type};
+  const LuSolution s = solve_by_lu(a, b);
+  const Value ct_y = ops::triangular_solve(s.factors, ct, transposed(by_upper));
+  const Value ct_u = m.upper(Matrices::times_transposed(ops::neg(ct_y), s.x));
+  const Value ct_pb = ops::triangular_solve(s.factors, ct_y, transposed(by_unit_lower));
+  const Value ct_l = m.strictly_lower(Matrices::times_transposed(ops::neg(ct_pb), s.y));
+  const Value ct_b = ops::scatter_add(ops::full(g, b_type, 0.0), s.permutation, ct_pb, 0);
+  const Value ct_factors = ct_l + ct_u;
+  const Value one = ops::convert_element_type(ops::eq(m.row, m.column), a_type.dtype());
+  const Value l = ops::select_n(ops::gt(m.row, m.column), one, s.factors), u = m.upper(s.factors);
+  const Value w = m.strictly_lower(Matrices::transposed_times(l, ct_factors)) +
+                  m.upper(Matrices::times_transposed(ct_factors, u));
+  const Value right = ops::triangular_solve(u, w, {.transpose_a = true});
+  const Value ct_pa = ops::triangular_solve(l, right, transposed(by_unit_lower));
+  return g.build({s.x, ops::scatter_add(m.zero, s.permutation, ct_pa, 0), ct_b});
+}
+
+struct CholeskySolution {
+  Value l, y, x;
+};
+CholeskySolution solve_by_cholesky(Value a, Value b) {
+  const Value l = ops::cholesky(a);
+  const Value y = ops::triangular_solve(l, b, by_lower);
+  return {l, y, ops::triangular_solve(l, y, transposed(by_lower))};
+}
+
+// The cotangents of L from both solves, then that of the factorisation (Murray, arXiv 1602.07527): ct_A is
+// the symmetric part of L⁻ᵀ Φ(Lᵀ ct_L) L⁻¹, Φ the lower triangle with its diagonal halved.
+Graph cholesky_by_hand(Type a_type, Type b_type) {
+  GraphBuilder g("by hand");
+  const Value a = g.input("x", a_type), b = g.input("y", b_type), ct = g.input("ct", b_type);
+  const Matrices m{g, a_type};
+  const CholeskySolution s = solve_by_cholesky(a, b);
+  const Value ct_y = ops::triangular_solve(s.l, ct, by_lower);
+  const Value first = m.lower(Matrices::times_transposed(s.x, ops::neg(ct_y)));
+  const Value ct_b = ops::triangular_solve(s.l, ct_y, transposed(by_lower));
+  const Value second = m.lower(Matrices::times_transposed(ops::neg(ct_b), s.y));
+  const Value quarter = ops::full(g, a_type, 0.25), half = ops::full(g, a_type, 0.5);
+  const Value weights =
+      ops::select_n(ops::gt(m.row, m.column), ops::select_n(ops::ge(m.row, m.column), m.zero, quarter), half);
+  const Value w = Matrices::transposed_times(s.l, first + second) * weights;
+  const Value left = ops::triangular_solve(s.l, w, transposed(by_lower));
+  const Value both = ops::triangular_solve(s.l, left, {.lower = true});
+  return g.build({s.x, both + ops::transpose(both, {1, 0}), ct_b});
+}
+
+// With all lines seen at once: ct_b = A⁻ᵀ ct, ct_A = -ct_b xᵀ.
+Graph lu_across_lines(Type a_type, Type b_type) {
+  GraphBuilder g("across lines");
+  const Value a = g.input("x", a_type), b = g.input("y", b_type), ct = g.input("ct", b_type);
+  const LuSolution s = solve_by_lu(a, b);
+  const Value ct_y = ops::triangular_solve(s.factors, ct, transposed(by_upper));
+  const Value ct_pb = ops::triangular_solve(s.factors, ct_y, transposed(by_unit_lower));
+  const Value ct_b = ops::scatter_add(ops::full(g, b_type, 0.0), s.permutation, ct_pb, 0);
+  return g.build({s.x, Matrices::times_transposed(ops::neg(ct_b), s.x), ct_b});
+}
+
 }  // namespace
 
 TEST_CASE("operation counts: a matrix product") {
@@ -154,4 +250,14 @@ TEST_CASE("operation counts: a Gaussian mixture") {
   compare("a Gaussian mixture", vjp(f, {"alpha", "means", "q", "l"}), mixture_by_hand(s, false));
   std::cout << "  (by hand and with what cancels across lines taken out: "
             << prune(mixture_by_hand(s, true)).num_operations() << ")\n";
+}
+
+TEST_CASE("operation counts: linear equations solved by LU and by Cholesky factors") {
+  const Type a{f64, {4, 4}}, b{f64, {4, 1}};
+  const Graph by_lu = of_xy(a, b, [](Value x, Value y) { return solve_by_lu(x, y).x; });
+  compare("an LU solve", vjp(by_lu), lu_by_hand(a, b));
+  std::cout << "  (by hand and with what cancels across lines taken out: "
+            << prune(lu_across_lines(a, b)).num_operations() << ")\n";
+  const Graph by_factor = of_xy(a, b, [](Value x, Value y) { return solve_by_cholesky(x, y).x; });
+  compare("a Cholesky solve", vjp(by_factor), cholesky_by_hand(a, b), true);
 }

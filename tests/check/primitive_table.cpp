@@ -387,6 +387,7 @@ std::vector<Row> make_table() {
   add_convolutions(t);
   add_windows(t);
   add_random(t);
+  add_linalg(t);
   return t;
 }
 
@@ -431,7 +432,8 @@ check::Subject subject_of(const Row& row, DType dtype, std::uint64_t seed, const
     operands.push_back(builder.input(detail::str("operand.", operands.size()), type));
     subject.inputs.push_back(draw(random, type, operand.domain));
   }
-  subject.graph = builder.build(builder.emit(Op::make(*primitive, row.attributes(dtype, set)), operands));
+  const Op op = Op::make(*primitive, row.attributes(dtype, set));
+  subject.graph = builder.build(row.use ? row.use(op, operands) : builder.emit(op, operands));
   return subject;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "check/numeric.hpp"
 #include "tidu/graph/attribute.hpp"
 #include "tidu/graph/primitive_set.hpp"
+#include "tidu/graph/value.hpp"
 
 namespace tidu::test {
 
@@ -44,9 +46,14 @@ struct Row {
   int order = 2;            ///< of derivatives that are tested
   double tolerance = 1.0;   ///< factor on the tolerances
   std::string_view note{};  ///< tells rows of one primitive apart
+  /// The graph around the operation, where operands must be more than random numbers or results have a
+  /// freedom that a derivative cannot show; the operation on the operands when not given.
+  std::function<Values(const Op&, std::span<const Value>)> use{};
 };
 
 const std::vector<Row>& primitive_table();
+/// Adds the rows of linear algebra.
+void add_linalg(std::vector<Row>& table);
 /// "sin f64" or "take (drop) f32".
 std::string describe(const Row& row, DType dtype);
 /// The row's primitive as a graph of one operation, and operands from their domains; wrt is empty.
