@@ -35,7 +35,8 @@ Value halves(Emitter& emitter, Type type) {
 }
 
 // With dS = (dx + dxᴴ)/2: dL = L Φ(L⁻¹ dS L⁻ᴴ), Φ the lower triangle with its diagonal halved (Murray,
-// "Differentiation of the Cholesky decomposition", arXiv 1602.07527). The halves are taken together.
+// "Differentiation of the Cholesky decomposition", arXiv 1602.07527). The halves are taken together. The
+// result's upper triangle is zero by definition, so its tangent is too, also where the rest is NaN.
 Derivatives jvp_cholesky(JvpContext& c) {
   const Value l = c.result();
   const Value t = *c.tangent(0);
@@ -44,7 +45,7 @@ Derivatives jvp_cholesky(JvpContext& c) {
       l, twice,
       {.left_side = false, .lower = true, .transpose_a = true, .conjugate_a = is_complex(l.dtype())});
   const Value both = ops::triangular_solve(l, right, {.left_side = true, .lower = true});
-  return matrix_product(l, ops::mul(both, halves(c.emitter(), l.type())));
+  return part_of(matrix_product(l, ops::mul(both, halves(c.emitter(), l.type()))), Part::lower);
 }
 
 void infer_solve(InferContext& c) {
