@@ -117,8 +117,9 @@ TEST_CASE("strong_zeros: finite derivatives are the same to the last bit, comple
   };
   for (const DType dtype : {f64, c128, f32}) {
     const Graph graph = of_xy(Type(dtype, {2, 3}), Type(dtype, {3, 2}), f);
-    for (const auto& derive : {vjp, jvp}) {
-      const Graph safe = derive(graph, {}, strong), plain = derive(graph, {}, {});
+    for (const bool reverse : {false, true}) {
+      const Graph safe = reverse ? vjp(graph, {}, strong) : jvp(graph, {}, strong);
+      const Graph plain = reverse ? vjp(graph) : jvp(graph);
       Random random(2);
       Tensors in;
       for (const ValueId id : plain.inputs()) in.push_back(check::random_tensor(random, plain.type(id)));
