@@ -322,7 +322,9 @@ struct Product {
       const double row_bytes = static_cast<double>(ld) * sizeof(T);
       return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
     };
-    const bool pack_the_b = trans_b || (is_far(k, ldb) && m > kRows);
+    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it.
+    const bool pack_the_a = is_far(trans_a ? k : m, lda) && width >= 3 * kWidth && m > kRows;
+    const bool pack_the_b = trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a);
     if (!pack_the_b) {
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
@@ -336,7 +338,6 @@ struct Product {
       }
       return;
     }
-    const bool pack_the_a = is_far(trans_a ? k : m, lda) && width >= 3 * kWidth && m > kRows;
     const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
                 most_terms = least(k, kTerms);
     const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);
