@@ -166,7 +166,8 @@ constinit const Primitive cosh =
 
 // z = tanh x         dz = (1 - z^2) dx
 constinit const Primitive tanh = analytic("tanh", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * (like(z_of(c), 1.0) - ops::square(z_of(c)));
+  const Value squared = ops::square(z_of(c));  // before 1, whatever order a compiler evaluates operands in
+  return t_of(c) * (like(z_of(c), 1.0) - squared);
 });
 
 // z = asinh x        dz = dx / sqrt(x^2 + 1)
