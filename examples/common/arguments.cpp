@@ -31,7 +31,7 @@ std::string Arguments::text(const std::string& option, const std::string& otherw
 }
 
 std::string Arguments::one_of(const std::string& option, const std::vector<std::string>& allowed) const {
-  const std::string value = text(option, allowed.front());
+  std::string value = text(option, allowed.front());
   std::string all;
   for (const std::string& word : allowed) {
     if (word == value) return value;

@@ -82,7 +82,8 @@ std::int64_t TextReader::integer(const std::string& what, std::int64_t least, st
 tidu::Tensor TextReader::numbers(const tidu::Shape& shape, const std::string& what) {
   double count = 1;
   for (const std::int64_t extent : shape) count *= static_cast<double>(extent);
-  if (count > static_cast<double>((text_.size() - position_ + 1) / 2)) {
+  const std::size_t most = (text_.size() - position_ + 1) / 2;
+  if (count > static_cast<double>(most)) {
     throw std::runtime_error(file_.string() + ":" + std::to_string(line_) + ": expected " +
                              std::to_string(static_cast<std::int64_t>(std::min(count, 1e18))) +
                              " numbers for " + what + ", got a file that is too short for them");

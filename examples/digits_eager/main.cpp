@@ -100,7 +100,8 @@ double train(std::size_t seed, std::size_t epochs, const Digits& training, const
     std::fflush(stdout);
   }
   const double result = accuracy(network, test);
-  const auto steps = static_cast<double>(epochs * (training.rows() / batch));
+  const std::size_t steps_per_epoch = training.rows() / batch;
+  const auto steps = static_cast<double>(epochs * steps_per_epoch);
   std::printf("  seed %zu  test accuracy %.4f, %.0f us a step of %zu rows\n", seed, result,
               passed.count() / steps, batch);
   return result;

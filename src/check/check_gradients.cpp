@@ -279,7 +279,7 @@ class Checker {
             !test(deeper, check::frozen_values(deeper.graph), executor_, options_, options_.order)
                  .of[index(finding.kind)])
           continue;
-        if (const std::string cause = name_custom_rule(finding, deeper); !cause.empty()) return cause;
+        if (std::string cause = name_custom_rule(finding, deeper); !cause.empty()) return cause;
       }
       return {};
     }

@@ -73,8 +73,10 @@ void BackwardCall::discover() {
     const auto here = reinterpret_cast<std::uintptr_t>(&node);
     std::uintptr_t& before = last[(4 * node.num_edges + node.num_saved) % last.size()];
     const std::uintptr_t ahead = here + 4 * (here - before);
+    // NOLINTBEGIN(performance-no-int-to-ptr): an address that is guessed
     __builtin_prefetch(reinterpret_cast<const void*>(ahead));
     __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
+    // NOLINTEND(performance-no-int-to-ptr)
     before = here;
     const Edge* edges = node.edges();
     if (!selective && freed == nullptr && node.freed()) freed = &node;

@@ -231,7 +231,7 @@ Graph flattened(const Graph& graph) {
 
 Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
                          const std::vector<bool>& summed) {
-  const Graph mapped = c.host().batch(graph, batched, c.size());
+  Graph mapped = c.host().batch(graph, batched, c.size());
   if (std::find(summed.begin(), summed.end(), true) == summed.end()) return mapped;
   const auto builder = GraphBuilder::extending(mapped);
   std::vector<Value> outputs;

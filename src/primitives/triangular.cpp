@@ -93,7 +93,7 @@ Value solve_shared(BatchContext& c, const ops::TriangularSolve& how) {
   const Value b = c.operand(1);
   const std::size_t rank = b.rank();
   const Value moved = move_axis(b, 0, how.left_side ? rank - 1 : rank - 3);
-  const Shape apart = moved.shape();
+  const Shape& apart = moved.shape();
   Shape merged = apart;
   const std::size_t into = how.left_side ? rank - 2 : rank - 3;
   merged[into] = num_elements({apart[into], apart[into + 1]});
