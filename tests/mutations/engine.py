@@ -66,7 +66,7 @@ mutation("P8", "a slot is given away before the sum is made", "src/eager/finish.
          "        if (slot.cell != nullptr) sums[i] = std::exchange(slot.cell, nullptr);")
 mutation("P9", "a node takes 8 KB of stack", "src/eager/engine.cpp",
          "  const char* phase = \"add_operands\";\n  try {\n    take_incoming(state, incoming);",
-         "  const char* phase = \"add_operands\";\n  volatile char room[8192];\n  room[0] = 0;\n  try {\n"
+         "  const char* phase = \"add_operands\";\n  [[maybe_unused]] volatile char room[8192];\n  room[0] = 0;\n  try {\n"
          "    take_incoming(state, incoming);")
 mutation("P9", "a device's thread does not serve its device while it waits", "src/eager/parallel.cpp",
          "    if (run_next(0, lock) || (owner_device_ != 0 && run_next(owner_device_, lock))) continue;",
