@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "check/helpers.hpp"
+#include "support/probe.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
@@ -23,21 +24,6 @@ using namespace tidu::test;
 const Type v3{f64, {3}};
 
 bool mentions(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-std::size_t count(const Graph& graph, std::string_view name) {
-  std::size_t found = 0;
-  for (std::size_t i = 0; i < graph.num_operations(); ++i)
-    found += graph.operation(i).name() == name ? 1U : 0U;
-  return found;
-}
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type()) return false;
   for (std::int64_t i = 0; i < a.size(); ++i) {

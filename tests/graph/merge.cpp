@@ -5,21 +5,14 @@
 #include <tidu/graph/json.hpp>
 #include <tidu/graph/merge.hpp>
 
+#include "support/probe.hpp"
 #include "support/test_primitives.hpp"
 
 namespace tidu {
 namespace {
 
+using test::message_of;
 using test::test_set;
-
-std::string message_of(const auto& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<std::string> names(const Graph& graph) {
   std::vector<std::string> all;

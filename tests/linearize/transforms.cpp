@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "support/probe.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/graph/merge.hpp"
@@ -16,6 +17,9 @@
 
 namespace tidu {
 namespace {
+
+using test::count;
+using test::message_of;
 
 // sin(x) y and x + n, of f64[3], f64[3] and i64: two outputs, an integer input.
 Graph two_outputs() {
@@ -31,23 +35,6 @@ Tensor vec(std::initializer_list<double> x) {
 
 bool mentions(const Error& error, std::string_view text) {
   return std::string_view(error.what()).find(text) != std::string_view::npos;
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-std::size_t count(const Graph& graph, std::string_view name) {
-  std::size_t found = 0;
-  for (std::size_t i = 0; i < graph.num_operations(); ++i)
-    found += graph.operation(i).name() == name ? 1U : 0U;
-  return found;
 }
 
 TEST_CASE("jvp and vjp say where their parts are") {
