@@ -7,8 +7,11 @@ install(TARGETS ${libraries} EXPORT tiduTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tiduTargets NAMESPACE tidu:: DESTINATION ${package_dir})
 install(DIRECTORY include/tidu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+# All that is installed, for builds that make nothing else.
+add_custom_target(tidu_installed DEPENDS ${libraries})
 if(TARGET tidu_command)
   install(TARGETS tidu_command)
+  add_dependencies(tidu_installed tidu_command)
 endif()
 
 get_property(TIDU_DEPENDENCIES GLOBAL PROPERTY TIDU_DEPENDENCIES)

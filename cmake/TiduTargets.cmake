@@ -26,6 +26,7 @@ function(tidu_add_library name)
   add_library(tidu::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
                         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  tidu_shared_options(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
@@ -52,6 +53,24 @@ function(tidu_add_library name)
   foreach(room IN LISTS arg_ROOMS)
     include("${PROJECT_SOURCE_DIR}/src/${room}/room.cmake" OPTIONAL)
   endforeach()
+endfunction()
+
+# As a shared library: only names of namespace tidu are shown, all that is used is linked, and libraries find each other in their
+# folder. Objects are those of the static library (no EXPORTS definition), so a compiler cache has them for both.
+function(tidu_shared_options target)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "SHARED_LIBRARY")
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" INSTALL_RPATH "$ORIGIN")
+  if(CMAKE_EXECUTABLE_FORMAT STREQUAL "ELF")
+    set(map "${PROJECT_SOURCE_DIR}/cmake/tidu.map")
+    target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
+    if(NOT TIDU_SANITIZE)
+      target_link_options(${target} PRIVATE LINKER:--no-undefined)
+    endif()
+  endif()
 endfunction()
 
 # What applies to tidu's own files and never reaches a user's build: warnings are private, and errors only on request.

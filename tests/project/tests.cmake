@@ -30,6 +30,18 @@ tidu_private_options(headers_alone)
 add_test(NAME headers_compile_alone
          COMMAND ${CMAKE_COMMAND} --build "${PROJECT_BINARY_DIR}" --target headers_alone)
 
+# What is installed, labelled package: it is also run for shared libraries, of which only the target tidu_installed is built.
+get_property(libraries GLOBAL PROPERTY TIDU_LIBRARIES)
+set(library_files)
+foreach(library IN LISTS libraries)
+  get_target_property(type ${library} TYPE)
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    list(APPEND library_files $<TARGET_FILE:${library}>)
+  endif()
+endforeach()
+add_test(NAME symbols COMMAND Python3::Interpreter -B "${scripts}/check_symbols.py" ${library_files})
+add_test(NAME symbols_self_test COMMAND Python3::Interpreter -B "${scripts}/check_symbols.py" --self-test)
+
 # The two ways in which other projects use tidu, each configured, built and run afresh.
 set(consumer "${PROJECT_SOURCE_DIR}/tests/consumer")
 set(consumer_build "${PROJECT_BINARY_DIR}/consumer")
@@ -46,3 +58,4 @@ foreach(kind IN ITEMS find_package subdirectory)
             --test-command consumer)
 endforeach()
 set_tests_properties(consumer_find_package PROPERTIES FIXTURES_REQUIRED installed)
+set_tests_properties(symbols symbols_self_test consumer_install consumer_find_package PROPERTIES LABELS package)
