@@ -5,7 +5,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev)
 tests=(doctest-dev libbenchmark-dev python3 graphviz)
-ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev git)
+ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev doxygen git)
 
 wanted=()
 for group in "${@:-ci}"; do

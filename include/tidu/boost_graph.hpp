@@ -52,9 +52,12 @@ struct BoostAdjacentAt {
 /// thread.
 class BoostGraph {
  public:
+  /// Number of a vertex.
   using Vertex = std::uint32_t;
+  /// A use of a value.
   using Edge = detail::BoostEdge;
 
+  /// Linear in the graph.
   explicit BoostGraph(Graph graph) : graph_(std::move(graph)) {
     const GraphData& g = graph_.data();
     first_operation_ = static_cast<Vertex>(g.inputs.size() + g.externals.size());
@@ -92,6 +95,7 @@ class BoostGraph {
   std::uint32_t num_edges() const { return static_cast<std::uint32_t>(out_edges_.size()); }
   /// The vertex that makes a value: its operation, or the input or external itself.
   Vertex vertex_of(ValueId value) const { return origin_[value]; }
+  /// The vertex of an operation.
   Vertex vertex_of_operation(std::uint32_t operation) const { return first_operation_ + operation; }
   /// The operation of a vertex, or nothing for inputs and externals.
   std::optional<std::uint32_t> operation_of(Vertex vertex) const {
@@ -109,15 +113,20 @@ class BoostGraph {
   ValueId value_of(const Edge& edge) const {
     return graph_.operation(edge.target - first_operation_).input(operand_of(edge));
   }
+  /// Which operand of its target the edge is.
   std::uint32_t operand_of(const Edge& edge) const {
     return edge.number - in_first_[edge.target - first_operation_];
   }
+  /// The edge of that number, in the order of (operation, operand).
   Edge edge(std::uint32_t number) const { return {sources_[number], targets_[number], number}; }
 
+  /// The places of a vertex's out-edges, for out_edge_number: the first, and one past the last.
   std::pair<std::uint32_t, std::uint32_t> out_places(Vertex v) const {
     return {out_first_[v], out_first_[v + 1]};
   }
+  /// Number of the edge at that place.
   std::uint32_t out_edge_number(std::uint32_t place) const { return out_edges_[place]; }
+  /// The numbers of a vertex's in-edges: the first, and one past the last.
   std::pair<std::uint32_t, std::uint32_t> in_numbers(Vertex v) const {
     if (v < first_operation_) return {0, 0};
     return {in_first_[v - first_operation_], in_first_[v - first_operation_ + 1]};
@@ -145,6 +154,7 @@ inline std::uint32_t detail::BoostAdjacentAt::operator()(std::uint32_t place) co
 
 }  // namespace tidu
 
+/// \cond    what follows is as the concepts of the Boost Graph Library say
 template <>
 struct boost::graph_traits<tidu::BoostGraph> {
   using vertex_descriptor = tidu::BoostGraph::Vertex;
@@ -254,3 +264,4 @@ inline std::uint32_t get(boost::edge_index_t, const BoostGraph&, const BoostGrap
 }
 
 }  // namespace tidu
+/// \endcond

@@ -13,6 +13,7 @@ namespace tidu {
 /// Row-major, as tensors are.
 template <class T>
 using RowMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// A column, as a tensor of rank 1 is.
 template <class T>
 using ColumnVector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
 
@@ -45,6 +46,7 @@ Eigen::Map<const ColumnVector<T>> vector(const Tensor& tensor) {
   detail::require_rank(tensor, 1);
   return {tensor.data<T>(), static_cast<Eigen::Index>(tensor.dim(0))};
 }
+/// The same to write to, as mutable_matrix.
 template <class T>
 Eigen::Map<ColumnVector<T>> mutable_vector(Tensor& tensor) {
   detail::require_rank(tensor, 1);

@@ -5,10 +5,13 @@ add_test(NAME layers_self_test COMMAND Python3::Interpreter -B "${scripts}/check
 add_test(NAME umbrella_header COMMAND Python3::Interpreter -B "${scripts}/umbrella.py")
 add_test(NAME readme_has_its_example COMMAND Python3::Interpreter -B "${scripts}/check_readme.py")
 
-# What follows compiles, and says the same in every kind of build: one kind is enough.
+# What follows takes seconds, and says the same in every kind of build: one kind is enough.
 if(TIDU_SANITIZE)
   return()
 endif()
+
+add_test(NAME reference_without_warnings COMMAND "${PROJECT_SOURCE_DIR}/scripts/reference.sh" "${PROJECT_BINARY_DIR}/reference")
+set_tests_properties(reference_without_warnings PROPERTIES SKIP_RETURN_CODE 77)
 
 # One generated file for each public header, which includes that header and nothing else.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"

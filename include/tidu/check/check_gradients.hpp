@@ -25,48 +25,52 @@ enum class CheckKind : std::uint8_t {
   twice_transposed,  ///< the transpose of the transpose against the linear graph
   batch              ///< the batched graph against a loop
 };
+/// Number of enumerators of CheckKind.
 inline constexpr std::size_t num_check_kinds = 5;
 /// "vjp disagrees with jvp" and the like.
 std::string_view describe(CheckKind kind);
 
+/// What check_gradients does, and how exactly.
 struct CheckOptions {
   /// Random tangents and cotangents that each test is made with.
   std::size_t directions = 3;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< of the random directions
   /// 1, or 2: the same tests on the graphs of jvp and vjp too.
   int order = 2;
   /// Relative errors that pass; 0 stands for what the least precise dtype of the graph allows: 1e-7 and 1e-10
   /// with f64, 2e-3 and 1e-3 with f32.
   double difference_tolerance = 0.0;
-  double rounding_tolerance = 0.0;
+  double rounding_tolerance = 0.0;  ///< of the checks that are exact but for rounding
   /// Extent of the leading axis with which batch is tested; 0 leaves the test out.
   std::int64_t batch = 3;
 };
 
+/// One disagreement.
 struct CheckFinding {
-  CheckKind kind = CheckKind::differences;
-  int order = 1;  ///< of the derivative that is wrong
+  CheckKind kind = CheckKind::differences;  ///< what was held against what
+  int order = 1;                            ///< of the derivative that is wrong
   /// The operation of the checked graph, and its primitive; nothing when no single operation disagrees.
   std::optional<std::uint32_t> operation;
-  std::string operation_primitive;
+  std::string operation_primitive;  ///< empty without `operation`
   /// The rule at fault and the primitive whose rule it is: not always the operation's, for a JVP rule is made
   /// of other primitives.
   std::string primitive;
-  std::optional<ADRuleError::Rule> rule;
-  double relative_error = 0.0;
-  std::size_t direction = 0;
-  std::string input;  ///< name of the input whose direction shows it; empty when all together do
-  std::string message;
+  std::optional<ADRuleError::Rule> rule;  ///< the rule at fault
+  double relative_error = 0.0;            ///< of the two sides that disagree
+  std::size_t direction = 0;              ///< which random direction shows it
+  std::string input;    ///< name of the input whose direction shows it; empty when all together do
+  std::string message;  ///< all of this in words
 };
 
+/// What check_gradients found.
 struct CheckReport {
-  bool ok = true;
-  std::vector<CheckFinding> findings;
+  bool ok = true;                      ///< are there no findings?
+  std::vector<CheckFinding> findings;  ///< each a disagreement
   /// What could not be tested and why, for instance for want of a batch rule.
   std::vector<std::string> notes;
   /// By CheckKind: the largest relative error that was met in the graph, and in how many comparisons.
   std::array<double, num_check_kinds> worst{};
-  std::array<std::size_t, num_check_kinds> comparisons{};
+  std::array<std::size_t, num_check_kinds> comparisons{};  ///< by CheckKind
 };
 
 /// Findings and notes, or what was tested and how well it agrees. Ends in a newline.

@@ -50,11 +50,14 @@ enum class ExecutorCheck : std::uint8_t {
   create_graph,  ///< backward calls that are recorded, and run backward
   operands       ///< describe, ones_like, is_finite, is_zero, version, bytes
 };
+/// Number of enumerators of ExecutorCheck.
 inline constexpr std::size_t num_executor_checks = 12;
+/// "results", "ownership", …
 std::string_view to_string(ExecutorCheck check);
 
+/// What the kit tries.
 struct ExecutorKitOptions {
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< of random graphs and inputs
   /// Random graphs for each check that takes such.
   std::size_t graphs = 60;
   /// Dtypes of random graphs: floating or complex.
@@ -79,8 +82,9 @@ struct ExecutorKitOptions {
   std::size_t shown = 2;
 };
 
+/// One thing that an executor does wrong.
 struct ExecutorFinding {
-  ExecutorCheck check = ExecutorCheck::results;
+  ExecutorCheck check = ExecutorCheck::results;  ///< which check found it
   /// "execute_forward", "run_transposed_linear", "add_operands", "describe", …; "backward" for a whole call.
   std::string hook;
   /// What was expected and what came; then the graph, and the inputs.
@@ -89,9 +93,10 @@ struct ExecutorFinding {
   std::size_t more = 0;
 };
 
+/// What the kit found.
 struct ExecutorReport {
-  bool ok = true;
-  std::vector<ExecutorFinding> findings;
+  bool ok = true;                         ///< are there no findings?
+  std::vector<ExecutorFinding> findings;  ///< by check and hook
   /// What was not tested and why.
   std::vector<std::string> notes;
   /// By ExecutorCheck: in how many places it was tested.
@@ -219,7 +224,9 @@ class AnyExecutorOf final : public AnyExecutor {
   const OperandConversion<Operand>& conversion_;
 };
 
+/// What the functions below call. Not for users.
 ExecutorReport check_executor(const AnyExecutor& executor, const ExecutorKitOptions& options);
+/// The same for check_slots.
 ExecutorReport check_slots(const AnyExecutor& first, const AnyExecutor& second,
                            const ExecutorKitOptions& options);
 

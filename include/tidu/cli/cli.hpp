@@ -22,8 +22,9 @@ struct CliExecutorOptions {
 
 /// A backend that `--backend` can name.
 struct CliExecutor {
-  std::string name;
-  std::function<std::shared_ptr<const Executor>(const CliExecutorOptions&)> make;
+  std::string name;  ///< what --backend is given
+  std::function<std::shared_ptr<const Executor>(const CliExecutorOptions&)>
+      make;  ///< makes one with these options
 };
 
 /// "cpu" (the default of --backend) and "reference", with the kernels of the standard primitives.

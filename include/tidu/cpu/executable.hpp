@@ -18,8 +18,10 @@ namespace cpu_detail {
 class Compiled;
 }
 
+/// A compiled program; copies share it.
 class Executable {
  public:
+  /// For the CPU executor itself.
   explicit Executable(std::shared_ptr<const cpu_detail::Compiled> compiled)
       : compiled_(std::move(compiled)) {}
 
@@ -28,6 +30,7 @@ class Executable {
   /// number of inputs, type for an input of another type, execution for a kernel that failed, with the
   /// operation's place, out_of_memory.
   Result<std::vector<Tensor>> try_run(std::span<const Tensor> inputs) const;
+  /// As try_run, but throws.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
   /// The same with what costs time left to the caller: inputs by pointer, and each of `outputs` is assigned

@@ -16,6 +16,7 @@
 
 namespace tidu {
 
+/// How the CPU executor runs.
 struct CpuOptions {
   /// Threads that one run may use; 0: as many as the hardware has. Results are the same to the last bit for
   /// any number.
@@ -25,7 +26,7 @@ struct CpuOptions {
   bool check_indices = false;
   /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
   std::size_t cached_bytes = std::size_t{1} << 30;
-  ProgramOptions program{};
+  ProgramOptions program{};  ///< how graphs become programs
 };
 
 namespace cpu_detail {
@@ -33,6 +34,8 @@ class Arena;
 class KernelTable;
 }  // namespace cpu_detail
 
+/// Compiles each graph once, and runs it by vector code on the threads of this machine. Its results are
+/// those of the reference executor up to rounding, and the same to the last bit for any number of threads.
 class CpuExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   /// With the kernels of the standard primitives.

@@ -14,7 +14,9 @@ namespace tidu::eager {
 /// where it is a cotangent.
 class NonFiniteError : public Error {
  public:
+  /// When it was met: as a result of an operation, as a seed, or as a cotangent.
   enum class Phase : std::uint8_t { forward, seed, backward };
+  /// What the accessors below give, and the message.
   NonFiniteError(Phase phase, std::string operation, std::string where, std::uint64_t sequence,
                  const std::string& message)
       : Error(ErrorKind::non_finite, message),

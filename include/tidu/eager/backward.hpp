@@ -26,6 +26,7 @@ namespace tidu::eager {
 /// In which order ready nodes run. Gradients do not depend on it; memory does.
 enum class Order : std::uint8_t { latest_first, fifo, lifo, random };
 
+/// What a backward call does beside computing gradients.
 struct BackwardOptions {
   /// Keep what nodes saved, so that backward can run again. Otherwise each node's is freed right after it
   /// ran. With create_graph it is kept in any case.
@@ -38,8 +39,8 @@ struct BackwardOptions {
   bool accumulate = false;
   /// Threads that may run independent nodes at once, the calling one among them.
   int workers = 1;
-  Order order = Order::latest_first;
-  std::uint64_t order_seed = 1;
+  Order order = Order::latest_first;  ///< of nodes that are ready
+  std::uint64_t order_seed = 1;       ///< of Order::random
   /// After an error: start no further node (true), or still run what does not depend on the failed node.
   bool exit_at_once = true;
   /// Stop at the first cotangent that is not finite, with a NonFiniteError that says where it came up.
@@ -48,14 +49,16 @@ struct BackwardOptions {
   std::stop_token stop{};
   /// Handed to every rule that is called.
   ADContext* context = nullptr;
-  Profile* profile = nullptr;
+  Profile* profile = nullptr;  ///< what runs is entered there; null: nowhere
 };
 
 /// A value or leaf whose cotangent is wanted. A leaf needs its key alone.
 struct Requested {
-  Key key{};
-  TraceRef trace{};
+  Key key{};         ///< of the value or leaf
+  TraceRef trace{};  ///< of the invocation that made it; none for a leaf
+  /// A leaf by its key, or a value by key and trace.
   Requested(const Key& k, TraceRef t = {}) : key(k), trace(t) {}
+  /// A value, or the leaf with that key.
   Requested(const EagerOutput& output) : key(output.key), trace(output.trace) {}
 };
 
@@ -66,13 +69,14 @@ enum class Absence : std::uint8_t {
   unreachable,   ///< no root depends on it
   zero           ///< the roots depend on it, but every derivative on the way is zero
 };
+/// "none", "not recorded", …
 std::string_view to_string(Absence absence);
 
 /// Something to differentiate, and its cotangent.
 template <class Operand>
 struct Root {
-  Key key{};
-  TraceRef trace{};
+  Key key{};         ///< of the value
+  TraceRef trace{};  ///< of the invocation that made it
   /// Without one the executor's ones_like is the seed, of a root of one element only.
   std::optional<Operand> seed{};
   /// How the seed was recorded, with create_graph.
@@ -84,11 +88,11 @@ struct Root {
 /// A cotangent that was asked for.
 template <class Operand>
 struct Gradient {
-  Key key{};
-  std::optional<Operand> value{};
+  Key key{};                       ///< of the leaf or value
+  std::optional<Operand> value{};  ///< the cotangent; nothing when it is absent
   /// With create_graph: how it was recorded.
   EagerOutput recorded{};
-  Absence absence = Absence::none;
+  Absence absence = Absence::none;  ///< why it is
 };
 
 /// What a backward call gives.
@@ -109,6 +113,7 @@ class Gradients {
     }
     return *value;
   }
+  /// The same with all that is known of it, or null.
   const Gradient<Operand>* entry_of(const Key& key) const {
     const auto at = std::lower_bound(leaves_.begin(), leaves_.end(), key,
                                      [](const Gradient<Operand>& g, const Key& k) { return g.key < k; });

@@ -10,6 +10,7 @@
 
 namespace tidu::eager {
 
+/// What a dump of a tape holds.
 struct TapeDumpOptions {
   bool keys = false;  ///< write the keys of leaves and roots; they differ from run to run
   /// Of a picture: how many operations are drawn, those closest to the roots; what is beyond is left out, and

@@ -21,8 +21,8 @@ namespace tidu::eager {
 /// Where something runs. Device 0 is the host, driven by the calling thread; every other device has a worker
 /// thread of its own. What a stream number means, the executor knows; 0 is its default stream.
 struct Placement {
-  std::uint32_t device = 0;
-  std::uint64_t stream = 0;
+  std::uint32_t device = 0;  ///< 0: the host
+  std::uint64_t stream = 0;  ///< 0: the device's default stream
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -31,20 +31,20 @@ using Event = std::shared_ptr<void>;
 
 /// One graph that is to be run: closed (no externals), operands and results by position.
 struct GraphCall {
-  const Graph& graph;
+  const Graph& graph;  ///< what is to be run
   /// Kept with the graph: what this executor made of it.
   const ExecutorSlot& slot;
-  Placement placement{};
+  Placement placement{};  ///< where
   /// The recorded invocation on whose behalf this runs ("mul (loss.cpp:17)"), made when it is asked for.
   const class NodeView* node = nullptr;
 };
 
 /// a + b of one type.
 struct AddCall {
-  Type type;
+  Type type;  ///< of both operands and the sum
   /// The sum as a graph of the primitive that the set names; null when the set names none.
   const RecordedGraph* graph = nullptr;
-  Placement placement{};
+  Placement placement{};  ///< where
 };
 
 /// What a thread must have so that work on it behaves as on the thread that called backward: the frontend's
@@ -78,9 +78,11 @@ class ExecutorIdentity {
   std::uint64_t id_;
 };
 
+/// Runs what tapes of `Operand`s need.
 template <class Operand>
 class BackwardExecutor : public ExecutorIdentity {
  public:
+  /// What hooks return.
   using Values = Operands<Operand>;
 
   virtual ~BackwardExecutor() = default;

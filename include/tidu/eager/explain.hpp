@@ -19,13 +19,15 @@ namespace tidu::eager {
 
 /// What explain() found.
 struct Explanation {
+  /// Is there a gradient?
   enum class Status : std::uint8_t {
     present,  ///< there is a gradient, and it is not known to be zero
     zero,     ///< a root depends on the value, but the gradient is zero
     absent    ///< no gradient flows from a root to the value
   };
+  /// Why not.
   enum class Cause : std::uint8_t {
-    none,
+    none,           ///< there is nothing to explain
     not_recorded,   ///< it does not require a gradient
     no_dependency,  ///< no root depends on it
     no_derivative,  ///< it reaches the roots only through operations without derivative
@@ -35,7 +37,7 @@ struct Explanation {
     operation,      ///< the backward of an operation on every way gave zero
     cancellation    ///< contributions that are not zero sum to zero
   };
-  Status status = Status::present;
+  Status status = Status::present;  ///< is there a gradient?
   /// The first that holds, in the order above.
   Cause cause = Cause::none;
   /// Where: the operations that the text names, at most `named`.
@@ -43,9 +45,11 @@ struct Explanation {
   /// absent: "w" reaches the root only through argmax (operation 21, head.cpp:77), which has no derivative
   std::string text;
 
-  static constexpr std::size_t named = 3;
+  static constexpr std::size_t named = 3;  ///< most operations that are listed
 };
+/// "present", "zero", "absent".
 std::string_view to_string(Explanation::Status status);
+/// "none", "not recorded", …
 std::string_view to_string(Explanation::Cause cause);
 
 namespace detail {

@@ -25,6 +25,7 @@
 
 namespace tidu::eager {
 
+/// What a hook is attached to.
 enum class HookKind : std::uint8_t { value, before_node, after_node, accumulate };
 
 namespace detail {
@@ -70,7 +71,9 @@ using UntypedHook = std::function<void(HookFrame&)>;
 class HookHandle {
  public:
   HookHandle() = default;
+  /// For what adds hooks.
   explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  /// The hook is not called any more.
   void remove() {
     if (remove_) std::exchange(remove_, nullptr)();
   }
@@ -84,6 +87,7 @@ class HookHandle {
 /// the last of them has run.
 class AtEnd {
  public:
+  /// For the eager layer itself.
   explicit AtEnd(detail::BackwardCall& call) : call_(&call) {}
   /// Behind those that are there already.
   void add(std::function<void()> callback) { detail::at_end(*call_, std::move(callback)); }
@@ -96,6 +100,7 @@ class AtEnd {
 template <class Operand>
 class HookValue {
  public:
+  /// For the eager layer itself.
   HookValue(detail::HookFrame& frame, detail::Cell*& cell) : frame_(frame), cell_(cell) {}
   /// Is it there? An absent cotangent is a zero that was never made.
   explicit operator bool() const { return cell_ != nullptr; }
@@ -125,9 +130,11 @@ class HookValue {
   detail::Cell*& cell_;
 };
 
+/// What a hook is called with.
 template <class Operand>
 class HookContext {
  public:
+  /// For the eager layer itself.
   explicit HookContext(detail::HookFrame& frame) : frame_(frame) {}
   NodeView node() const { return NodeView(frame_.node); }
   /// Which output, for a hook on a value.
@@ -149,6 +156,7 @@ class HookContext {
   detail::HookFrame& frame_;
 };
 
+/// A hook; it may be called from any thread that works for backward.
 template <class Operand>
 using Hook = std::function<void(HookContext<Operand>&)>;
 
@@ -171,6 +179,7 @@ HookHandle on_value(TraceRef trace, const Key& key, Hook<Operand> hook) {
   return detail::add_hook(trace, HookKind::value, detail::slot_of(trace, key, "on_value"),
                           detail::untyped(std::move(hook)));
 }
+/// Calls `hook` before (after) the node of that trace in every later backward call that runs it.
 template <class Operand>
 HookHandle before_node(TraceRef trace, Hook<Operand> hook) {
   return detail::add_hook(trace, HookKind::before_node, 0, detail::untyped(std::move(hook)));
@@ -203,10 +212,12 @@ class LeafSlot {
 template <OperandType Operand>
 class Leaf {
  public:
+  /// A leaf of its own key. `name` is for messages; `placement` where its gradient is accumulated.
   explicit Leaf(KeySource& keys, std::string name = {}, Placement placement = {})
       : key_(keys.fresh()), slot_(detail::operand_table<Operand>, key_, std::move(name), placement) {}
   Key key() const { return key_; }
   TraceRef trace() const { return slot_.trace(); }
+  /// The leaf as an operand of an invocation, with its value.
   EagerInput<Operand> input(const Operand& data) const { return {key_, trace(), true, &data}; }
 
   /// What was accumulated since it was last cleared.
@@ -224,9 +235,12 @@ class Leaf {
     slot_.read(nullptr, &recorded);
     return recorded;
   }
+  /// Empties the slot.
   void clear_gradient() { slot_.write(nullptr, nullptr); }
+  /// Puts a gradient into the slot.
   void set_gradient(Operand value, const EagerOutput& recorded = {}) { slot_.write(&value, &recorded); }
 
+  /// Sees, or replaces, the leaf's whole cotangent.
   HookHandle on_value(Hook<Operand> hook) {
     return detail::add_hook(trace(), HookKind::value, 0, detail::untyped(std::move(hook)));
   }

@@ -14,8 +14,8 @@ namespace tidu::eager {
 /// Name of a leaf or of an output of a recorded invocation: (source, counter). The default-constructed key
 /// names nothing.
 struct Key {
-  std::uint64_t source = 0;
-  std::uint64_t counter = 0;
+  std::uint64_t source = 0;   ///< who handed it out; 0 in a key that names nothing
+  std::uint64_t counter = 0;  ///< counts that source's keys
 
   explicit constexpr operator bool() const { return source != 0; }
   friend constexpr bool operator==(const Key&, const Key&) = default;
@@ -42,6 +42,7 @@ class KeySource {
     return *this;
   }
 
+  /// A key that nobody has.
   Key fresh() noexcept { return {source_, next_++}; }
   /// The first of `count` consecutive keys.
   Key fresh(std::uint64_t count) noexcept {

@@ -17,6 +17,7 @@ namespace tidu::eager {
 template <class T>
 class Operands {
  public:
+  /// How many are held without allocation.
   static constexpr std::size_t in_place = 3;
 
   Operands() = default;

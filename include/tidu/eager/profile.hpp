@@ -12,20 +12,23 @@
 
 namespace tidu::eager {
 
+/// What took the time: an operation run by the frontend, its recording, recomputation, a transposed graph, a
+/// sum of cotangents, a hook.
 enum class ProfilePhase : std::uint8_t { execute, record, forward, transposed, add, hook };
+/// "execute", "record", …
 std::string_view to_string(ProfilePhase phase);
 
 /// One thing that took time. Times are nanoseconds of the steady clock since the profile was made.
 struct ProfileEvent {
-  ProfilePhase phase = ProfilePhase::record;
-  std::string name;         ///< of the primitive or composite graph
-  std::string where;        ///< "file:line" in the user's program, or empty
-  std::uint64_t node = 0;   ///< sequence number, 0 when there is none
-  std::uint64_t bytes = 0;  ///< of the operands that it made (or keeps, for record)
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  Placement placement{};
-  std::uint32_t thread = 0;  ///< counted from 0 in the order of first events
+  ProfilePhase phase = ProfilePhase::record;  ///< what took the time
+  std::string name;                           ///< of the primitive or composite graph
+  std::string where;                          ///< "file:line" in the user's program, or empty
+  std::uint64_t node = 0;                     ///< sequence number, 0 when there is none
+  std::uint64_t bytes = 0;                    ///< of the operands that it made (or keeps, for record)
+  std::int64_t begin = 0;                     ///< when it began
+  std::int64_t end = 0;                       ///< when it ended
+  Placement placement{};                      ///< where it ran
+  std::uint32_t thread = 0;                   ///< counted from 0 in the order of first events
 };
 
 /// Collects events; any thread may add.
@@ -39,6 +42,7 @@ class Profile {
   /// Fills in the thread.
   void add(ProfileEvent event);
   std::vector<ProfileEvent> events() const;
+  /// Forgets all events.
   void clear();
   /// A JSON object of Chrome's trace event format ("X" events; pid: device, tid: thread or stream), to be
   /// opened with chrome://tracing or Perfetto.

@@ -97,6 +97,7 @@ struct TemplateStatistics {
   std::uint64_t transpositions = 0;  ///< what calls transpose rules
   std::uint64_t evictions = 0;       ///< templates dropped from the store because it was full
 };
+/// The counters as they are now.
 TemplateStatistics template_statistics();
 /// Most templates that are kept when no tape uses them; 16384 at first. Returns the bound that was in force.
 std::size_t set_template_limit(std::size_t count);

@@ -26,12 +26,13 @@ class Profile;
 /// error then if backward reads it.
 template <class Operand>
 struct EagerInput {
-  Key key{};
-  TraceRef trace{};
-  bool requires_grad = false;
-  const Operand* data = nullptr;
+  Key key{};                      ///< of the operand; none for a constant
+  TraceRef trace{};               ///< of what made it
+  bool requires_grad = false;     ///< does a gradient flow to it?
+  const Operand* data = nullptr;  ///< its value, or null
 
   EagerInput() = default;
+  /// From its parts.
   EagerInput(const Key& k, TraceRef t, bool grad, const Operand* value)
       : key(k), trace(t), requires_grad(grad), data(value) {}
   /// What an earlier invocation gave.
@@ -44,12 +45,14 @@ struct EagerInput {
 /// A concrete value of an intermediate of a composite graph, which backward then need not compute again.
 template <class Operand>
 struct Retained {
-  ValueId value = 0;  ///< of the recorded graph
-  const Operand* data = nullptr;
+  ValueId value = 0;              ///< of the recorded graph
+  const Operand* data = nullptr;  ///< its value
 };
 
+/// What record_graph returns.
 using EagerOutputs = Operands<EagerOutput>;
 
+/// What a recorder keeps and checks.
 struct RecorderOptions {
   /// Handed to rules that run when an invocation is recorded; backward with a context of the same cache key
   /// uses what they gave. With a context without a key everything is saved, and rules run in backward alone.
@@ -151,8 +154,10 @@ class Recorder {
       : host_(host != nullptr ? std::make_unique<detail::HostOf<Operand>>(*host) : nullptr),
         core_(detail::operand_table<Operand>, host_.get(), options) {}
 
+  /// Where keys of leaves come from.
   KeySource& keys() { return core_.keys(); }
   const RecorderOptions& options() const { return core_.options(); }
+  /// For invocations from now on.
   void set_options(const RecorderOptions& options) { core_.set_options(options); }
   /// Nodes made so far.
   std::uint64_t num_recorded() const { return core_.num_recorded(); }

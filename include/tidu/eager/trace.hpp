@@ -72,7 +72,9 @@ class Trace {
 class TraceRef {
  public:
   TraceRef() = default;
+  /// Borrows; the trace must live on.
   TraceRef(const Trace& trace) : node_(trace.node()) {}
+  /// For the eager layer itself.
   explicit TraceRef(detail::NodeCount* node) : node_(node) {}
   explicit operator bool() const { return node_ != nullptr; }
   friend bool operator==(const TraceRef& a, const TraceRef& b) { return a.node_ == b.node_; }
@@ -86,15 +88,16 @@ class TraceRef {
 
 /// One output of a recorded invocation, or what an output that was not recorded looks like: {key}.
 struct EagerOutput {
-  Key key;
-  Trace trace;
-  bool requires_grad = false;
-  std::uint32_t output_slot = 0;
+  Key key;                        ///< who it is on the tape
+  Trace trace;                    ///< of the invocation; empty when no gradient can flow through it
+  bool requires_grad = false;     ///< can a gradient flow through it?
+  std::uint32_t output_slot = 0;  ///< which output of the invocation
 };
 
 /// Reads a node; valid while somebody holds it.
 class NodeView {
  public:
+  /// Of the node of that trace.
   explicit NodeView(TraceRef trace) : node_(trace) {}
 
   bool is_leaf() const;
@@ -108,12 +111,15 @@ class NodeView {
   /// Nothing for a leaf.
   std::optional<RecordedGraph> graph() const;
   std::size_t num_outputs() const;
+  /// Key of one output.
   Key output_key(std::size_t slot) const;
   /// Recorded inputs: those that require a gradient.
   std::size_t num_edges() const;
   /// Position of that recorded input among all inputs.
   std::size_t edge_input(std::size_t edge) const;
+  /// The node that made that recorded input.
   TraceRef edge_node(std::size_t edge) const;
+  /// Which output of that node the recorded input is.
   std::uint32_t edge_slot(std::size_t edge) const;
   /// Operands that the node keeps for backward; 0 once they were freed.
   std::size_t num_saved() const;

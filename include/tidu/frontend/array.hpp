@@ -55,9 +55,13 @@ void destroy(Body* body) noexcept;
 class Axes {
  public:
   Axes() = default;  ///< all
+  /// One axis.
   Axes(int axis) : Axes({std::int64_t{axis}}) {}
+  /// One axis.
   Axes(std::int64_t axis) : Axes({axis}) {}
+  /// Several axes.
   Axes(std::initializer_list<std::int64_t> axes) : Axes(std::span(axes.begin(), axes.size())) {}
+  /// Several axes.
   Axes(const std::vector<std::int64_t>& axes) : Axes(std::span<const std::int64_t>(axes)) {}
   bool all() const { return all_; }
   std::span<const std::int64_t> list() const { return {axes_.data(), count_}; }
@@ -73,15 +77,16 @@ class Axes {
 /// Part of an axis as Python's start:stop:step; negative positions count from the end, a negative step goes
 /// backward.
 struct Slice {
-  std::optional<std::int64_t> start{};
-  std::optional<std::int64_t> stop{};
-  std::int64_t step = 1;
+  std::optional<std::int64_t> start{};  ///< the first position, when given
+  std::optional<std::int64_t> stop{};   ///< the first position that is not taken, when given
+  std::int64_t step = 1;                ///< how far apart
 };
 
 /// A position along an axis, and the place where it stands.
 struct Index {
-  std::int64_t value;
-  Where where;
+  std::int64_t value;  ///< the position; negative ones count from the end
+  Where where;         ///< where it stands in the user's program
+  /// Of any integer.
   template <class T>
   requires std::is_integral_v<T> Index(T position, Where place = Where::current())
       : value(static_cast<std::int64_t>(position)), where(place) {}
@@ -91,6 +96,8 @@ struct Index {
 using eager::BackwardOptions;
 using eager::HookHandle;
 
+/// A tensor to compute with as with NumPy's, and to differentiate. A counted handle: copies are the same
+/// Array.
 class Array {
  public:
   /// Nothing: to be assigned to. Reading it throws Error (invalid_argument).
@@ -124,6 +131,7 @@ class Array {
   Type type() const;
   DType dtype() const { return type().dtype(); }
   const Shape& shape() const { return type().shape(); }
+  /// Extent of an axis; negative axes count from the end.
   std::int64_t shape(std::int64_t axis) const;
   std::size_t ndim() const { return type().rank(); }
   std::int64_t size() const { return type().size(); }
@@ -168,7 +176,9 @@ class Array {
   void backward(const Array& seed, BackwardOptions options = {}, Where where = Where::current()) const;
   /// What was accumulated. Throws Error (invalid_argument) unless it is a leaf that requires a gradient.
   std::optional<Array> grad(Where where = Where::current()) const;
+  /// Forgets what was accumulated.
   void zero_grad(Where where = Where::current()) const;
+  /// Puts `gradient` in the place of what was accumulated.
   void set_grad(const Array& gradient, Where where = Where::current()) const;
   /// The same data, unknown to any tape.
   Array detach() const;
@@ -193,18 +203,23 @@ class Array {
   // --- operators: NumPy's broadcasting, JAX's promotion of dtypes; numbers take the Array's dtype. `/` of
   // integers is f64. Throw Error (type) that names operator, types and the place.
 
+  /// Element by element.
   friend Array operator+(const ArrayLike& x, const ArrayLike& y);
   friend Array operator-(const ArrayLike& x, const ArrayLike& y);
   friend Array operator*(const ArrayLike& x, const ArrayLike& y);
   friend Array operator/(const ArrayLike& x, const ArrayLike& y);
+  /// Element by element.
   friend Array operator-(const ArrayLike& x);
   friend Array operator==(const ArrayLike& x, const ArrayLike& y);
+  /// Element by element, as bool.
   friend Array operator!=(const ArrayLike& x, const ArrayLike& y);
   friend Array operator<(const ArrayLike& x, const ArrayLike& y);
   friend Array operator<=(const ArrayLike& x, const ArrayLike& y);
   friend Array operator>(const ArrayLike& x, const ArrayLike& y);
   friend Array operator>=(const ArrayLike& x, const ArrayLike& y);
+  /// Of bools, or of integers bit by bit.
   friend Array operator!(const Array& x);
+  /// Of bools, or of integers bit by bit.
   friend Array operator&(const ArrayLike& x, const ArrayLike& y);
   friend Array operator|(const ArrayLike& x, const ArrayLike& y);
   /// x = x + y: other handles to x keep what they have. But for a leaf that requires a gradient, where
@@ -218,15 +233,19 @@ class Array {
   Array operator[](const Index& i) const;
   /// A part of each of the first axes.
   Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;
+  /// Converted to another dtype.
   Array to(DType dtype, Where where = Where::current()) const;
+  /// The same elements in another shape, of which one extent may be -1.
   Array reshape(const Shape& shape, Where where = Where::current()) const;
   /// Axes in reverse order.
   Array T(Where where = Where::current()) const;
+  /// Over some axes, or all.
   Array sum(const Axes& axes = {}, bool keepdims = false, Where where = Where::current()) const;
   Array mean(const Axes& axes = {}, bool keepdims = false, Where where = Where::current()) const;
 
   /// For the frontend itself.
   struct Adopt {};
+  /// For the frontend itself.
   Array(Adopt, frontend_detail::Body* body) noexcept : body_(body) {}
   const frontend_detail::Body* body() const { return body_; }
   frontend_detail::Body& required() const {
@@ -258,7 +277,9 @@ class Array {
 /// it stands. It borrows the Array.
 class ArrayLike {
  public:
+  /// An Array as it is.
   ArrayLike(const Array& array, Where where = Where::current()) : array_(&array), where_(where) {}
+  /// A number, which takes the dtype of the Array that it meets.
   template <class T>
   requires std::is_arithmetic_v<T> ArrayLike(T number, Where where = Where::current())
       : number_(static_cast<double>(number)),
@@ -282,6 +303,7 @@ class ArrayLike {
 
 /// As NumPy prints it, with dtype and shape: array([[1., 2.], [3., 4.]], f64[2,2]). Long ones are cut.
 std::ostream& operator<<(std::ostream& out, const Array& array);
+/// As the operator writes it.
 std::string to_string(const Array& array);
 
 /// The dtype of an operation on operands of these dtypes, as JAX promotes: bool, i32, i64, then f16 or bf16

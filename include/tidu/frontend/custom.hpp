@@ -36,11 +36,14 @@ Graph trace_closed(const F& f, const Arguments& arguments, std::optional<Result>
 
 }  // namespace frontend_detail
 
+/// What custom_jvp returns.
 template <class F, class Jvp>
 class CustomJvp {
  public:
+  /// See custom_jvp.
   CustomJvp(F f, Jvp rule, Where where) : f_(std::move(f)), jvp_(std::move(rule)), where_(where) {}
 
+  /// f of these arguments, recorded with its rule.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using namespace frontend_detail;
@@ -70,12 +73,15 @@ CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Wher
   return {std::forward<F>(f), std::forward<Jvp>(rule), where};
 }
 
+/// What custom_vjp returns.
 template <class F, class Forward, class Backward>
 class CustomVjp {
  public:
+  /// See custom_vjp.
   CustomVjp(F f, Forward forward, Backward backward, Where where)
       : f_(std::move(f)), forward_(std::move(forward)), backward_(std::move(backward)), where_(where) {}
 
+  /// f of these arguments, recorded with its rule.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using namespace frontend_detail;
@@ -110,12 +116,15 @@ CustomVjp<std::decay_t<F>, std::decay_t<Forward>, std::decay_t<Backward>> custom
   return {std::forward<F>(f), std::forward<Forward>(forward), std::forward<Backward>(backward), where};
 }
 
+/// What checkpoint returns.
 template <class F>
 class Checkpointed {
  public:
+  /// See checkpoint.
   Checkpointed(F f, CheckpointPolicy policy, Where where)
       : f_(std::move(f)), policy_(std::move(policy)), where_(where) {}
 
+  /// f of these arguments.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using namespace frontend_detail;

@@ -18,12 +18,14 @@ namespace tidu {
 /// A number, or a list of such: what array() takes.
 class Nested {
  public:
+  /// A number: bool, i64 of integers, f64 of floating ones.
   template <class T>
   requires std::is_arithmetic_v<T> Nested(T number)
       : number_(static_cast<double>(number)),
         dtype_(std::is_same_v<T, bool> ? bool_
                : std::is_integral_v<T> ? i64
                                        : f64) {}
+  /// A list of numbers or of lists of one shape.
   Nested(std::initializer_list<Nested> items) : is_list_(true), items_(items) {}
   bool is_list() const { return is_list_; }
   const std::vector<Nested>& items() const { return items_; }
@@ -51,11 +53,15 @@ template <class T>
 Array array(const std::vector<T>& elements, const Shape& shape) {
   return array(std::span<const T>(elements), shape);
 }
+/// Of one value everywhere.
 Array zeros(const Shape& shape, DType dtype = f64, Where where = Where::current());
 Array ones(const Shape& shape, DType dtype = f64, Where where = Where::current());
+/// That value everywhere, converted to the dtype.
 Array full(const Shape& shape, double value, DType dtype = f64, Where where = Where::current());
+/// Of the type of x.
 Array zeros_like(const Array& x, Where where = Where::current());
 Array ones_like(const Array& x, Where where = Where::current());
+/// That value everywhere, of the type of x.
 Array full_like(const Array& x, double value, Where where = Where::current());
 /// 0, 1, … n - 1.
 Array arange(std::int64_t n, DType dtype = i64, Where where = Where::current());
@@ -64,6 +70,7 @@ Array arange(double start, double stop, double step = 1.0, DType dtype = f64, Wh
 /// `count` numbers from start to stop, both included.
 Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
                Where where = Where::current());
+/// The n x n identity.
 Array eye(std::int64_t n, DType dtype = f64, Where where = Where::current());
 /// [..., depth]: one where the position is that of the integer, zero elsewhere (everywhere for an integer out
 /// of range).
@@ -71,6 +78,7 @@ Array one_hot(const Array& indices, std::int64_t depth, DType dtype = f64, Where
 
 // --- element by element. Integers and bools become f64 where the function needs it.
 
+/// The mathematical function of that name, like those that follow.
 Array exp(const Array& x, Where where = Where::current());
 Array exp2(const Array& x, Where where = Where::current());
 Array expm1(const Array& x, Where where = Where::current());
@@ -93,9 +101,11 @@ Array acosh(const Array& x, Where where = Where::current());
 Array atanh(const Array& x, Where where = Where::current());
 /// 1 / (1 + exp(-x)).
 Array logistic(const Array& x, Where where = Where::current());
+/// logistic by its other name.
 inline Array sigmoid(const Array& x, Where where = Where::current()) { return logistic(x, where); }
 /// log(1 + exp(x)), without overflow.
 Array softplus(const Array& x, Where where = Where::current());
+/// The mathematical function of that name, like those that follow.
 Array erf(const Array& x, Where where = Where::current());
 Array erfc(const Array& x, Where where = Where::current());
 Array erf_inv(const Array& x, Where where = Where::current());
@@ -111,6 +121,7 @@ Array ceil(const Array& x, Where where = Where::current());
 Array round(const Array& x, Where where = Where::current());
 /// max(x, 0), with derivative 0 at 0.
 Array relu(const Array& x, Where where = Where::current());
+/// The function of that name, element by element.
 Array isfinite(const Array& x, Where where = Where::current());
 Array real(const Array& x, Where where = Where::current());
 Array imag(const Array& x, Where where = Where::current());
@@ -118,17 +129,22 @@ Array conj(const Array& x, Where where = Where::current());
 /// The same values; gradients do not pass.
 Array stop_gradient(const Array& x, Where where = Where::current());
 
+/// The function of that name, element by element.
 Array pow(const ArrayLike& x, const ArrayLike& y);
 /// x to an integer power, which may be negative.
 Array integer_pow(const Array& x, std::int64_t y, Where where = Where::current());
+/// The greater (less) of the two; a tie splits the gradient. A NaN wins.
 Array maximum(const ArrayLike& x, const ArrayLike& y);
 Array minimum(const ArrayLike& x, const ArrayLike& y);
+/// The angle of the point (x, y).
 Array atan2(const ArrayLike& y, const ArrayLike& x);
 /// The remainder with the sign of x.
 Array rem(const ArrayLike& x, const ArrayLike& y);
+/// Of bools, or of integers bit by bit.
 Array logical_and(const ArrayLike& x, const ArrayLike& y);
 Array logical_or(const ArrayLike& x, const ArrayLike& y);
 Array logical_xor(const ArrayLike& x, const ArrayLike& y);
+/// Of bools, or of integers bit by bit.
 Array logical_not(const Array& x, Where where = Where::current());
 /// x where the condition holds, else y.
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y);
@@ -137,6 +153,7 @@ Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi);
 
 // --- reductions over some axes, or all of them. keepdims leaves axes of extent 1.
 
+/// Over `axes`. max and min share the gradient among equal elements.
 Array sum(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 Array prod(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 Array max(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
@@ -147,15 +164,18 @@ Array mean(const Array& x, const Axes& axes = {}, bool keepdims = false, Where w
 /// The mean squared distance from the mean; divided by count - ddof.
 Array var(const Array& x, const Axes& axes = {}, std::int64_t ddof = 0, bool keepdims = false,
           Where where = Where::current());
+/// The square root of var.
 Array stddev(const Array& x, const Axes& axes = {}, std::int64_t ddof = 0, bool keepdims = false,
              Where where = Where::current());
 /// log(sum(exp(x))), without overflow.
 Array logsumexp(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
+/// exp(x) / sum(exp(x)) over `axes`, and its logarithm, without overflow.
 Array softmax(const Array& x, const Axes& axes = -1, Where where = Where::current());
 Array log_softmax(const Array& x, const Axes& axes = -1, Where where = Where::current());
 /// Position (i32) of the greatest element, the first of equal ones; without an axis, in the flattened Array.
 Array argmax(const Array& x, std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current());
 Array argmin(const Array& x, std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current());
+/// Of what stands up to each place, itself included; from the end when `reverse`.
 Array cumsum(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
 
 // --- products
@@ -171,15 +191,21 @@ Array outer(const Array& x, const Array& y, Where where = Where::current());
 
 /// One extent may be -1: what remains.
 Array reshape(const Array& x, const Shape& shape, Where where = Where::current());
+/// The elements in one axis.
 Array flatten(const Array& x, Where where = Where::current());
 /// Axis i of the result is axis permutation[i] of x; without a permutation, axes in reverse order.
 Array transpose(const Array& x, const Axes& permutation = {}, Where where = Where::current());
+/// With two axes exchanged.
 Array swapaxes(const Array& x, std::int64_t a, std::int64_t b, Where where = Where::current());
+/// With new axes of extent 1 at these places of the result.
 Array expand_dims(const Array& x, const Axes& axes, Where where = Where::current());
 /// Without axes, all of extent 1.
 Array squeeze(const Array& x, const Axes& axes = {}, Where where = Where::current());
+/// Repeated along axes, as NumPy broadcasts.
 Array broadcast_to(const Array& x, const Shape& shape, Where where = Where::current());
+/// In reverse order along `axes`, or along all.
 Array flip(const Array& x, const Axes& axes = {}, Where where = Where::current());
+/// Along an axis that all have.
 Array concatenate(std::span<const Array> parts, std::int64_t axis = 0, Where where = Where::current());
 inline Array concatenate(std::initializer_list<Array> parts, std::int64_t axis = 0,
                          Where where = Where::current()) {
@@ -202,6 +228,7 @@ Array take(const Array& x, const Array& indices, std::int64_t axis = 0, Where wh
 /// Along `axis` the elements at `indices`, which has x's rank.
 Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis,
                       Where where = Where::current());
+/// Converted to another dtype.
 Array astype(const Array& x, DType dtype, Where where = Where::current());
 
 }  // namespace tidu

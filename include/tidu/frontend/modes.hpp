@@ -17,6 +17,7 @@ bool grad_enabled();
 /// Turns recording on or off.
 class GradMode {
  public:
+  /// Until it is destroyed.
   explicit GradMode(bool enabled);
   ~GradMode();
   GradMode(const GradMode&) = delete;
@@ -43,6 +44,7 @@ decltype(auto) no_grad(F&& f) {
 /// does backward().
 class AnomalyGuard {
  public:
+  /// Until it is destroyed.
   explicit AnomalyGuard(bool enabled = true);
   ~AnomalyGuard();
   AnomalyGuard(const AnomalyGuard&) = delete;
@@ -55,6 +57,7 @@ class AnomalyGuard {
 /// Operations that have no derivative are kept on the tape too, so that explain() can name them.
 class ExplainGuard {
  public:
+  /// Until it is destroyed.
   explicit ExplainGuard(bool enabled = true);
   ~ExplainGuard();
   ExplainGuard(const ExplainGuard&) = delete;
@@ -67,6 +70,7 @@ class ExplainGuard {
 /// What is run, recorded and differentiated is entered in `profile`.
 class ProfileGuard {
  public:
+  /// Until it is destroyed; `profile` outlives it.
   explicit ProfileGuard(eager::Profile& profile);
   ~ProfileGuard();
   ProfileGuard(const ProfileGuard&) = delete;
@@ -79,6 +83,7 @@ class ProfileGuard {
 /// Runs this thread's operations by another executor (cpu() if nothing is said), which outlives the guard.
 class ExecutorGuard {
  public:
+  /// Until it is destroyed.
   explicit ExecutorGuard(const eager::BackwardExecutor<Tensor>& executor);
   ~ExecutorGuard();
   ExecutorGuard(const ExecutorGuard&) = delete;

@@ -88,8 +88,10 @@ bool any_traced(std::span<const Array> arrays);
 template <class F>
 class Compiled {
  public:
+  /// See compile.
   Compiled(F f, Where where) : f_(std::move(f)), where_(where), cache_(std::make_shared<Cache>()) {}
 
+  /// f of these arguments.
   template <class... Args>
   auto operator()(const Args&... args) const {
     const std::tuple<frontend_detail::Argument<Args>...> arguments(args...);
@@ -144,6 +146,7 @@ class Compiled {
   std::shared_ptr<Cache> cache_;
 };
 
+/// f as a function that is traced and then run as a graph. See Compiled.
 template <class F>
 Compiled<std::decay_t<F>> compile(F&& f, Where where = Where::current()) {
   return {std::forward<F>(f), where};

@@ -70,9 +70,11 @@ inline constexpr bool all_arrays = (std::is_same_v<Ts, Array> && ...);
 template <class F, bool WithValue>
 class GradientFunction {
  public:
+  /// See grad and value_and_grad.
   GradientFunction(F f, frontend_detail::Argnums argnums, Where where)
       : f_(std::move(f)), argnums_(std::move(argnums)), where_(where) {}
 
+  /// What f returns, into `result`, and the gradients. For the derived classes.
   template <class... Args>
   std::vector<Array> gradients(
       std::optional<std::decay_t<std::invoke_result_t<const F&, const Args&...>>>& result,
@@ -86,9 +88,9 @@ class GradientFunction {
   }
 
  protected:
-  F f_;
-  frontend_detail::Argnums argnums_;
-  Where where_;
+  F f_;                               ///< the function
+  frontend_detail::Argnums argnums_;  ///< by which arguments
+  Where where_;                       ///< where grad was called
 };
 
 /// Of one argument (an int): returns an Array where all arguments are Arrays, else a vector. Of a list: a
@@ -98,6 +100,7 @@ class Gradient : public GradientFunction<F, WithValue> {
  public:
   using GradientFunction<F, WithValue>::GradientFunction;
 
+  /// The gradients, or what f returns and the gradients.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using frontend_detail::Argument;
@@ -127,6 +130,7 @@ template <frontend_detail::FunctionOfArrays F>
 Gradient<std::decay_t<F>, false, true> grad(F&& f, int argnum = 0, Where where = Where::current()) {
   return {std::forward<F>(f), frontend_detail::Argnums{{argnum}, true}, where};
 }
+/// The same by several arguments: a vector of gradients.
 template <frontend_detail::FunctionOfArrays F>
 Gradient<std::decay_t<F>, false, false> grad(F&& f, std::initializer_list<int> argnums,
                                              Where where = Where::current()) {
@@ -144,6 +148,7 @@ template <frontend_detail::FunctionOfArrays F>
 Gradient<std::decay_t<F>, true, true> value_and_grad(F&& f, int argnum = 0, Where where = Where::current()) {
   return {std::forward<F>(f), frontend_detail::Argnums{{argnum}, true}, where};
 }
+/// The same by several arguments.
 template <frontend_detail::FunctionOfArrays F>
 Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, std::initializer_list<int> argnums,
                                                       Where where = Where::current()) {
@@ -160,7 +165,9 @@ Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, const std::vector<i
 template <class Out, bool One>
 class VjpPullback {
  public:
+  /// For vjp.
   explicit VjpPullback(frontend_detail::FlatPullback apply) : apply_(std::move(apply)) {}
+  /// The cotangents of the arguments.
   auto operator()(const frontend_detail::Argument<Out>& cotangent) const {
     std::vector<Array> result = apply_(frontend_detail::arrays_of(cotangent));
     if constexpr (One) {
@@ -238,9 +245,11 @@ frontend_detail::Argument<X> hvp(const F& f, const X& x, const X& v, Where where
 template <class F>
 class JacobianFunction {
  public:
+  /// See jacrev, jacfwd, hessian.
   JacobianFunction(frontend_detail::Jacobian kind, F f, int argnum, Where where)
       : kind_(kind), f_(std::move(f)), argnum_(argnum), where_(where) {}
 
+  /// The Jacobian or Hessian at these arguments.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using frontend_detail::Argument;
@@ -273,6 +282,7 @@ template <frontend_detail::FunctionOfArrays F>
 JacobianFunction<std::decay_t<F>> jacrev(F&& f, int argnum = 0, Where where = Where::current()) {
   return {frontend_detail::Jacobian::reverse, std::forward<F>(f), argnum, where};
 }
+/// See jacrev.
 template <frontend_detail::FunctionOfArrays F>
 JacobianFunction<std::decay_t<F>> jacfwd(F&& f, int argnum = 0, Where where = Where::current()) {
   return {frontend_detail::Jacobian::forward, std::forward<F>(f), argnum, where};

@@ -19,7 +19,9 @@ namespace tidu {
 struct GraphData;  // graph.hpp
 class Graph;
 
+/// Axes, sizes, strides.
 using Ints = std::vector<std::int64_t>;
+/// Lists of axes, sizes or paddings.
 using IntLists = std::vector<Ints>;
 
 /// How an attribute is checked, and written in a dump.
@@ -37,6 +39,7 @@ enum class AttributeKind : std::uint8_t {
   graph,                   ///< a graph without externals
   policy                   ///< a string, or ints
 };
+/// As messages call it.
 constexpr std::string_view to_string(AttributeKind kind) {
   constexpr std::string_view names[] = {"boolean",
                                         "integer",
@@ -56,23 +59,38 @@ constexpr std::string_view to_string(AttributeKind kind) {
 /// Value of an attribute. A graph is held by its data; Op::graph gives it back as a Graph.
 class Attribute {
  public:
+  /// What an attribute may hold.
   using Variant = std::variant<bool, std::int64_t, double, std::string, DType, Ints, IntLists, Literal,
                                std::shared_ptr<const GraphData>>;
+  /// A bool.
   Attribute(bool value) : value_(value) {}
+  /// An integer.
   Attribute(int value) : value_(static_cast<std::int64_t>(value)) {}
+  /// An integer.
   Attribute(std::int64_t value) : value_(value) {}
+  /// A number.
   Attribute(double value) : value_(value) {}
+  /// A string.
   Attribute(const char* value) : value_(std::string(value)) {}
+  /// A string.
   Attribute(std::string_view value) : value_(std::string(value)) {}
+  /// A string.
   Attribute(std::string value) : value_(std::move(value)) {}
+  /// A dtype.
   Attribute(DType value) : value_(value) {}
+  /// Axes or sizes.
   Attribute(Ints value) : value_(std::move(value)) {}
+  /// Lists of integers.
   Attribute(IntLists value) : value_(std::move(value)) {}
+  /// A tensor.
   Attribute(Literal value) : value_(std::move(value)) {}
+  /// A graph.
   Attribute(const Graph& graph);
+  /// A graph, by its data.
   Attribute(std::shared_ptr<const GraphData> graph) : value_(std::move(graph)) {}
 
   const Variant& variant() const { return value_; }
+  /// The value when it is a T, else null.
   template <class T>
   const T* get_if() const {
     return std::get_if<T>(&value_);
@@ -90,9 +108,9 @@ using Attributes = std::vector<std::pair<std::string, Attribute>>;
 
 /// One entry of a primitive's schema.
 struct AttributeSpec {
-  std::string_view name;
-  AttributeKind kind;
-  bool has_default = false;
+  std::string_view name;              ///< as dumps write it
+  AttributeKind kind;                 ///< what it holds
+  bool has_default = false;           ///< may it be left out?
   std::int64_t default_integer = 0;   ///< of kinds boolean and integer
   std::string_view default_string{};  ///< of kind string
 

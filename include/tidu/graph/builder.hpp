@@ -21,14 +21,18 @@
 
 namespace tidu {
 
+/// Makes one graph. Not for several threads at once.
 class GraphBuilder final : public Emitter {
  public:
+  /// How the builder treats what it is told.
   struct Options {
     bool deduplicate = true;   ///< false: verbatim, as a loader needs it
     bool record_where = true;  ///< keep the places that emitters are told
   };
 
+  /// An empty graph of that name; operations are of primitives of `set`.
   explicit GraphBuilder(std::string name = {}, PrimitiveSet set = standard_primitives());
+  /// The same with options.
   GraphBuilder(std::string name, PrimitiveSet set, Options options);
   ~GraphBuilder() override;
   GraphBuilder(const GraphBuilder&) = delete;
@@ -43,6 +47,7 @@ class GraphBuilder final : public Emitter {
   Value input(const InputKey& key, Type type, std::string_view label = {});
   /// A value that another graph defines; the same key twice is one value.
   Value external(const ValueKey& key, Type type);
+  /// A name for people; no key depends on it.
   void set_label(Value value, std::string_view label);
   std::size_t num_values() const { return data_->types.size(); }
   std::size_t num_operations() const { return data_->operations.size(); }
@@ -65,15 +70,17 @@ class GraphBuilder final : public Emitter {
   Graph build(std::initializer_list<Value> outputs) {
     return build(std::span(outputs.begin(), outputs.size()));
   }
+  /// The same by ids.
   Graph build_ids(std::vector<ValueId> outputs);
 
   // --- for transforms: by id, without checks that hold by construction
   // -------------------------------------------------
 
+  /// What is known of an operation beside what it computes.
   struct Extra {
-    std::uint32_t role = 0;  ///< see GraphData::roles; make it with make_role
-    std::uint32_t origin = no_index;
-    std::uint32_t where = no_index;  ///< index into where_table
+    std::uint32_t role = 0;           ///< see GraphData::roles; make it with make_role
+    std::uint32_t origin = no_index;  ///< the operation that this one derives from
+    std::uint32_t where = no_index;   ///< index into where_table
   };
   /// Adds `op` (merged when an equal one is there) and returns its first result. Infers types; `op` must be
   /// of this set.
@@ -87,11 +94,13 @@ class GraphBuilder final : public Emitter {
   ValueId add_external(const ValueKey& key, Type type);
   /// Encodes which operands an operation is linear in.
   std::uint32_t make_role(std::span<const bool> linear);
+  /// Index of the place in where_table.
   std::uint32_t intern_where(Where where);
   std::uint32_t intern_where(std::string_view text);
   void reserve(std::size_t values, std::size_t operations, std::size_t operands);
   /// The key under which a dump knows the result of an impure operation; before anything is computed from it.
   void adopt_key(ValueId value, const ValueKey& key) { data_->keys[value] = key; }
+  /// The ids under which a dump writes the values.
   void set_dump_ids(std::vector<ValueId> ids) { data_->dump_ids = std::move(ids); }
   /// `op` itself, or the op with the record that this builder's set has under its name.
   Op resolve(const Op& op) const;

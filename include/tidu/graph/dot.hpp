@@ -8,6 +8,7 @@
 
 namespace tidu {
 
+/// What a drawing shows.
 struct DotOptions {
   bool left_to_right = false;  ///< instead of top to bottom
   bool inner_graphs = true;    ///< draw the graphs that operations hold, as clusters beside

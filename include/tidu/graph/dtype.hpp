@@ -12,6 +12,7 @@ namespace tidu {
 /// Element type of a value. `boolean` is one byte, 0 or 1.
 enum class DType : std::uint8_t { boolean, i32, i64, f16, bf16, f32, f64, c64, c128 };
 
+/// The dtype of that name.
 inline constexpr DType bool_ = DType::boolean;
 inline constexpr DType i32 = DType::i32;
 inline constexpr DType i64 = DType::i64;
@@ -42,9 +43,13 @@ constexpr std::size_t size_of(DType dtype) {
   return sizes[static_cast<std::size_t>(dtype)];
 }
 
+/// f16, bf16, f32, f64.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::f16 && dtype <= DType::f64; }
+/// c64, c128.
 constexpr bool is_complex(DType dtype) { return dtype >= DType::c64; }
+/// i32, i64.
 constexpr bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
+/// bool.
 constexpr bool is_bool(DType dtype) { return dtype == DType::boolean; }
 /// Floating or complex: the values that have tangents and cotangents.
 constexpr bool is_inexact(DType dtype) { return dtype >= DType::f16; }

@@ -31,6 +31,7 @@ enum class ErrorKind : std::uint8_t {
   cancelled,          ///< the caller asked to stop
   internal            ///< a defect of tidu or of a rule or executor that threw something of its own
 };
+/// The name in words.
 
 constexpr std::string_view to_string(ErrorKind kind) {
   constexpr std::string_view names[] = {
@@ -42,6 +43,7 @@ constexpr std::string_view to_string(ErrorKind kind) {
 /// Base of everything that tidu throws.
 class Error : public std::runtime_error {
  public:
+  /// With the whole message.
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
   ErrorKind kind() const noexcept { return kind_; }
   /// The same error (of the same dynamic type) with more said at the end of its message.
@@ -59,7 +61,9 @@ class Error : public std::runtime_error {
 /// A differentiation or batching rule is missing or broke its contract.
 class ADRuleError : public Error {
  public:
+  /// Which rule.
   enum class Rule : std::uint8_t { jvp, transpose, batch };
+  /// `operation`: its index in the graph that is transformed, when there is one.
   ADRuleError(Rule rule, std::string primitive, std::optional<std::uint32_t> operation,
               const std::string& message)
       : Error(ErrorKind::ad_rule, message),
@@ -81,6 +85,7 @@ class ADRuleError : public Error {
   std::optional<std::uint32_t> operation_;
 };
 
+/// "jvp", "transpose", "batch".
 constexpr std::string_view to_string(ADRuleError::Rule rule) {
   constexpr std::string_view names[] = {"jvp", "transpose", "batch"};
   return names[static_cast<std::size_t>(rule)];
@@ -91,8 +96,11 @@ constexpr std::string_view to_string(ADRuleError::Rule rule) {
 template <class T>
 class [[nodiscard]] Result {
  public:
+  /// The value.
   Result(T value) : value_(std::move(value)) {}
+  /// An error that somebody holds.
   Result(std::shared_ptr<const Error> error) : error_(std::move(error)) {}
+  /// A copy of that error.
   Result(const Error& error) : error_(error.clone()) {}
 
   bool has_value() const noexcept { return value_.has_value(); }

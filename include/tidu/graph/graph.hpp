@@ -28,13 +28,14 @@ namespace tidu {
 
 /// One operation in the flat arrays of a graph.
 struct OperationRecord {
-  const OpRecord* op;
+  const OpRecord* op;         ///< primitive and attributes
   std::uint32_t first_input;  ///< index into GraphData::operands
-  std::uint32_t num_inputs;
-  ValueId first_output;
-  std::uint32_t num_outputs;
+  std::uint32_t num_inputs;   ///< operands
+  ValueId first_output;       ///< id of the first result; the others follow
+  std::uint32_t num_outputs;  ///< results
 };
 
+/// Stands for no operation, place or id.
 inline constexpr std::uint32_t no_index = 0xffffffffU;
 /// How many levels of graphs may lie in attributes below a graph; more are refused when the op is made.
 inline constexpr std::uint32_t max_graph_depth = 64;
@@ -44,43 +45,46 @@ struct GraphData {
   static constexpr std::uint32_t from_input = 0xffffffffU;     ///< producer of an input
   static constexpr std::uint32_t from_external = 0xfffffffeU;  ///< producer of an external
 
+  /// Without values.
   explicit GraphData(PrimitiveSet set) : primitives(std::move(set)) {}
 
-  std::string name;
-  PrimitiveSet primitives;
+  std::string name;         ///< for people; in no key
+  PrimitiveSet primitives;  ///< the operations' primitives
   // by value
-  FlatArray<Type> types;
-  FlatArray<ValueKey> keys;
+  FlatArray<Type> types;               ///< of each value
+  FlatArray<ValueKey> keys;            ///< content address of each value
   FlatArray<std::uint32_t> producers;  ///< index of the operation, or from_input, or from_external
   // by operation
-  FlatArray<OperationRecord> operations;
-  FlatArray<ValueId> operands;
+  FlatArray<OperationRecord> operations;  ///< in topological order
+  FlatArray<ValueId> operands;            ///< of all operations, one after another
   FlatArray<std::uint32_t> roles;    ///< empty: all primal. 0 primal; bit 31: linear in the operands of bits
                                      ///< 0..30; bit 30: see wide_roles
   FlatArray<std::uint32_t> origins;  ///< empty, or the operation that this one derives from (in this graph,
                                      ///< or in the one it was made from), or no_index
   FlatArray<std::uint32_t> wheres;   ///< empty, or an index into where_table, or no_index
-  std::vector<std::vector<bool>> wide_roles;
+  std::vector<std::vector<bool>>
+      wide_roles;                        ///< by index of a role with bit 30: the operands it is linear in
   std::vector<std::string> where_table;  ///< "file:line"
   // interface
-  std::vector<ValueId> inputs;
+  std::vector<ValueId> inputs;       ///< values, by position
   std::vector<InputKey> input_keys;  ///< aligned with inputs
-  std::vector<ValueId> externals;
-  std::vector<ValueId> outputs;
+  std::vector<ValueId> externals;    ///< values, by position
+  std::vector<ValueId> outputs;      ///< values, by position
   // names: of inputs (their key when it is a name, else a label) and labels of other values
-  std::unordered_map<ValueId, std::string> labels;
-  std::vector<ValueId> dump_ids;  ///< empty, or the id under which a dump writes each value
-  std::vector<Op> held;           ///< one handle for each distinct op that can be freed
+  std::unordered_map<ValueId, std::string> labels;  ///< by value
+  std::vector<ValueId> dump_ids;                    ///< empty, or the id under which a dump writes each value
+  std::vector<Op> held;                             ///< one handle for each distinct op that can be freed
   bool may_repeat = false;  ///< made without merging (a loaded dump): equal operations may stand in it twice
   std::uint32_t depth = 1;  ///< 1, or one more than the deepest graph that an attribute holds
   // structural address, on demand
-  mutable std::once_flag structural_once;
-  mutable Key128 structural;
+  mutable std::once_flag structural_once;  ///< guards `structural`
+  mutable Key128 structural;               ///< see Graph::structural_key
 };
 
 /// One operation of a graph, as a view.
 class Operation {
  public:
+  /// View of that operation.
   Operation(const GraphData& graph, std::uint32_t index) : graph_(&graph), index_(index) {}
   std::uint32_t index() const { return index_; }
   Op op() const { return Op::of(record().op); }
@@ -91,10 +95,13 @@ class Operation {
   std::span<const ValueId> inputs() const {
     return {graph_->operands.data() + record().first_input, record().num_inputs};
   }
+  /// One operand.
   ValueId input(std::size_t i) const { return graph_->operands[record().first_input + i]; }
+  /// One result.
   ValueId output(std::size_t slot = 0) const { return record().first_output + static_cast<ValueId>(slot); }
   /// Was it emitted as linear in some of its operands?
   bool is_linear() const { return !graph_->roles.empty() && graph_->roles[index_] != 0; }
+  /// Was it emitted as linear in that operand?
   bool is_linear_in(std::size_t operand) const;
   /// Index of the operation that this one derives from, or no_index.
   std::uint32_t origin() const { return graph_->origins.empty() ? no_index : graph_->origins[index_]; }
@@ -107,16 +114,19 @@ class Operation {
   std::uint32_t index_;
 };
 
+/// An immutable graph; copies share it.
 class Graph {
  public:
   /// A graph without inputs, operations or outputs.
   Graph();
+  /// For builders.
   explicit Graph(std::shared_ptr<const GraphData> data) : data_(std::move(data)) {}
 
   const std::string& name() const { return data_->name; }
   const PrimitiveSet& primitives() const { return data_->primitives; }
   std::size_t num_values() const { return data_->types.size(); }
   std::size_t num_operations() const { return data_->operations.size(); }
+  /// By index, from 0 to num_operations() - 1.
   Operation operation(std::size_t index) const {
     return Operation(*data_, static_cast<std::uint32_t>(index));
   }
@@ -124,6 +134,7 @@ class Graph {
   std::span<const ValueId> inputs() const { return data_->inputs; }
   std::span<const ValueId> externals() const { return data_->externals; }
   std::span<const ValueId> outputs() const { return data_->outputs; }
+  /// Who an input is, by position.
   const InputKey& input_key(std::size_t input) const { return data_->input_keys[input]; }
   /// Position among the inputs of the one so named (or labelled, or with that key in 32 hexadecimal digits),
   /// or nothing.
@@ -131,10 +142,13 @@ class Graph {
   /// Name of an input by position; the digits of its key when it has none.
   std::string input_name(std::size_t input) const;
 
+  /// Type of a value.
   Type type(ValueId value) const { return data_->types[value]; }
+  /// Content address of a value.
   const ValueKey& key(ValueId value) const { return data_->keys[value]; }
   /// Name or label, or empty.
   std::string_view label(ValueId value) const;
+  /// Is it an input (an external)?
   bool is_input(ValueId value) const { return data_->producers[value] == GraphData::from_input; }
   bool is_external(ValueId value) const { return data_->producers[value] == GraphData::from_external; }
   /// The operation that makes the value, or nothing for inputs and externals.

@@ -9,6 +9,7 @@
 
 namespace tidu {
 
+/// What the page holds.
 struct HtmlOptions {
   std::string_view stage{};  ///< what the page says the graph is: "primal", "transposed", … or nothing
   bool keys = true;          ///< with the content address of every value
@@ -23,8 +24,8 @@ struct HtmlOptions {
 ///     {"format": "tidu.view", "version": 1, "stage": "primal", "graphs": [...]}
 ///
 /// where graph 0 is `graph`, each as to_json gives it except that attributes hold {"graph": number of the
-/// graph in the list}, each distinct graph once. In the text of the page every '<' of the JSON stands as
-/// \u003c, so that no name can end the element. The same graph gives the same bytes. Linear in the size of
+/// graph in the list}, each distinct graph once. In the text of the page every '<' of the JSON stands
+/// escaped, so that no name can end the element. The same graph gives the same bytes. Linear in the size of
 /// the distinct graphs, without recursion. Text that is not UTF-8 is written with replacement characters.
 std::string to_html(const Graph& graph, const HtmlOptions& options = {});
 

@@ -21,9 +21,11 @@ class InferContext {
 
   const Op& op() const { return op_; }
   std::size_t num_operands() const { return operands_.size(); }
+  /// Type of one operand.
   Type operand(std::size_t i) const { return operands_[i]; }
   std::span<const Type> operands() const { return operands_; }
 
+  /// The type of the next result.
   void result(Type type) { results_.push_back(type); }
   void result(DType dtype, const Shape& shape) { results_.push_back(Type(dtype, shape)); }
   const std::vector<Type>& results() const { return results_; }
@@ -33,6 +35,7 @@ class InferContext {
   [[noreturn]] void fail(const Parts&... parts) const {
     throw Error(ErrorKind::type, detail::str('[', op_.name(), "] ", parts...));
   }
+  /// fail(parts...) unless it holds.
   template <class... Parts>
   void require(bool holds, const Parts&... parts) const {
     if (!holds) fail(parts...);

@@ -11,6 +11,7 @@
 
 namespace tidu {
 
+/// What a dump holds.
 struct DumpOptions {
   bool keys = false;  ///< write the content address of every value, which a loader then checks
 };

@@ -15,8 +15,8 @@ namespace tidu {
 
 /// 128 bits of address.
 struct Key128 {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
+  std::uint64_t high = 0;  ///< the first 64 bits
+  std::uint64_t low = 0;   ///< the last 64 bits
   friend constexpr bool operator==(const Key128&, const Key128&) = default;
   friend constexpr auto operator<=>(const Key128&, const Key128&) = default;
 };
@@ -74,6 +74,7 @@ struct ValueKey : Key128 {
 class InputKey {
  public:
   InputKey() = default;
+  /// The input of that name.
   static InputKey named(std::string_view name);
   /// A key that nobody else has: (random source, counter).
   static InputKey fresh(const Key128& source, std::uint64_t counter);

@@ -32,6 +32,7 @@ class Literal {
 
   Type type() const { return data_->type; }
   const std::byte* bytes() const { return data_->bytes.get(); }
+  /// The elements; T has the size of the dtype.
   template <class T>
   const T* data() const {
     return reinterpret_cast<const T*>(data_->bytes.get());
@@ -51,10 +52,11 @@ class Literal {
   std::shared_ptr<const Data> data_;
 };
 
-/// Conversions of the 16-bit floating types, by their bits. Rounding is to nearest, ties to even.
+/// Conversions of the 16-bit floating types, by their bits.
 float half_to_float(std::uint16_t bits);
-std::uint16_t float_to_half(float value);
 float bfloat16_to_float(std::uint16_t bits);
+/// The same in the other direction. Rounding is to nearest, ties to even.
+std::uint16_t float_to_half(float value);
 std::uint16_t float_to_bfloat16(float value);
 
 }  // namespace tidu

@@ -13,8 +13,8 @@ namespace tidu {
 
 /// A value of one graph of a list.
 struct LocatedValue {
-  std::size_t graph = 0;
-  ValueId value = 0;
+  std::size_t graph = 0;  ///< position in the list
+  ValueId value = 0;      ///< of that graph
   friend bool operator==(const LocatedValue&, const LocatedValue&) = default;
 };
 
@@ -22,7 +22,9 @@ struct LocatedValue {
 /// definitions. Of equal values the first one, by graph and then by id, is found.
 class KeyIndex {
  public:
+  /// Linear in the graphs.
   explicit KeyIndex(std::span<const Graph> graphs);
+  /// Where the value with that key is made, or nothing.
   std::optional<LocatedValue> find(const ValueKey& key) const;
   const std::vector<Graph>& graphs() const { return graphs_; }
 
@@ -42,8 +44,8 @@ std::optional<LocatedValue> resolve(std::span<const Graph> graphs, const ValueKe
 
 /// Puts a value of one of the graphs in the place of an input.
 struct Substitution {
-  InputKey input;
-  ValueKey value;
+  InputKey input;  ///< the input that disappears
+  ValueKey value;  ///< what takes its place
 };
 
 /// One graph that computes `outputs`, values of any of the graphs; without them all outputs of all graphs, in

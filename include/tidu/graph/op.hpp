@@ -15,17 +15,18 @@ namespace tidu {
 
 /// What an Op points to. Read through Op.
 struct OpRecord {
-  const Primitive* primitive;
-  Attributes attributes;  ///< in the order of the schema, defaults filled in
-  Key128 key;             ///< of name, version and attributes
-  bool immortal;          ///< without attributes: never freed
-  mutable std::atomic<std::uint32_t> references{0};
+  const Primitive* primitive;                        ///< what is applied
+  Attributes attributes;                             ///< in the order of the schema, defaults filled in
+  Key128 key;                                        ///< of name, version and attributes
+  bool immortal;                                     ///< without attributes: never freed
+  mutable std::atomic<std::uint32_t> references{0};  ///< handles and graphs that hold it
 };
 
 /// The same primitive with the same attributes. Records of one primitive differ only where a graph in an
 /// attribute carries other names, so this is a comparison of pointers in nearly every case.
 bool equivalent(const OpRecord& a, const OpRecord& b);
 
+/// A primitive with its attributes.
 class Op {
  public:
   /// An op of `primitive`; attributes in any order. Throws Error (attribute) for one that is missing,
@@ -52,13 +53,22 @@ class Op {
 
   /// The attribute of that name; throws Error (attribute) when there is none of that name and kind.
   const Attribute& attribute(std::string_view name) const;
+  /// The value of an attribute of that kind, like the accessors that follow. Throws Error (attribute) as
+  /// attribute().
   bool boolean(std::string_view name) const;
+  /// An attribute that is an integer.
   std::int64_t integer(std::string_view name) const;
+  /// An attribute that is a string.
   const std::string& string(std::string_view name) const;
+  /// An attribute that is a dtype.
   DType dtype(std::string_view name) const;
+  /// An attribute that is a list of integers.
   const Ints& ints(std::string_view name) const;
+  /// An attribute that is a list of lists.
   const IntLists& lists(std::string_view name) const;
+  /// An attribute that is a tensor.
   const Literal& literal(std::string_view name) const;
+  /// An attribute that is a graph.
   Graph graph(std::string_view name) const;
 
   friend bool operator==(const Op& a, const Op& b) { return equivalent(*a.record_, *b.record_); }
@@ -80,6 +90,7 @@ const Op& plain_op() {
 
 /// "reduce_sum axes=[0]": name and the attributes that differ from their defaults.
 std::string to_string(const Op& op);
+/// Writes the text of to_string.
 std::ostream& operator<<(std::ostream& out, const Op& op);
 
 }  // namespace tidu

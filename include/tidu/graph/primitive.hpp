@@ -41,9 +41,11 @@ enum class Trait : std::uint32_t {
   no_tangent =
       1U << 10  ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
 };
+/// Both.
 constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
+/// Has it one of them?
 constexpr bool has(Trait traits, Trait trait) {
   return (static_cast<std::uint32_t>(traits) & static_cast<std::uint32_t>(trait)) != 0;
 }
@@ -51,14 +53,16 @@ constexpr bool has(Trait traits, Trait trait) {
 /// In which operands a primitive is linear: this polices what a JVP rule may put into a linear graph, and
 /// gives linear and bilinear primitives their JVP.
 struct Linearity {
+  /// How several operands go together.
   enum class Kind : std::uint8_t {
     none,     ///< not linear in anything
     joint,    ///< linear in all operands of `operands` together (x, y) -> f(x, y); others are parameters
     bilinear  ///< linear in each one of `operands` alone, the others being fixed
   };
-  Kind kind = Kind::none;
+  Kind kind = Kind::none;  ///< how they go together
   /// Bit i: operand i. Bit 31: operand 31 and every later one.
   std::uint32_t operands = 0;
+  /// Is the primitive linear in that operand?
   bool includes(std::size_t operand) const {
     return ((operands >> (operand < 31 ? operand : std::size_t{31})) & 1U) != 0;
   }
@@ -71,6 +75,7 @@ struct Linearity {
   }
 };
 namespace linearity {
+/// In nothing, in all operands together, in each of two.
 inline constexpr Linearity none{};
 inline constexpr Linearity linear{Linearity::Kind::joint, ~0U};
 inline constexpr Linearity bilinear{Linearity::Kind::bilinear, 0b11};
@@ -78,6 +83,7 @@ inline constexpr Linearity bilinear{Linearity::Kind::bilinear, 0b11};
 constexpr Linearity linear_in(std::uint32_t operands) { return {Linearity::Kind::joint, operands}; }
 }  // namespace linearity
 
+/// An arity, or a number of results, that differs from op to op.
 inline constexpr int variadic = -1;
 
 /// A primitive. The record must outlive every graph that uses it.
@@ -93,19 +99,20 @@ struct Primitive {
   /// The results over a leading axis from operands of which at least one carries it; every result carries it.
   using BatchRule = Values (*)(BatchContext&);
 
-  std::string_view name;  ///< may be qualified, "project.name"
-  std::uint32_t version = 1;
-  int arity = 1;        ///< number of operands, or `variadic`
-  int num_outputs = 1;  ///< number of results, or `variadic`: as many as the type rule gives
-  std::span<const AttributeSpec> attributes{};
-  Trait traits = Trait::none;
-  Linearity linearity{};
-  InferRule infer = nullptr;
+  std::string_view name;      ///< may be qualified, "project.name"
+  std::uint32_t version = 1;  ///< counts changes of meaning; part of every key
+  int arity = 1;              ///< number of operands, or `variadic`
+  int num_outputs = 1;        ///< number of results, or `variadic`: as many as the type rule gives
+  std::span<const AttributeSpec> attributes{};  ///< its schema, in the order of a dump
+  Trait traits = Trait::none;                   ///< what others may know of it
+  Linearity linearity{};                        ///< in which operands
+  InferRule infer = nullptr;                    ///< the type rule; required
   JvpRule jvp =
       nullptr;  ///< may be left out where `linearity` says it all: joint with all operands live, or bilinear
-  TransposeRule transpose = nullptr;
-  BatchRule batch = nullptr;
+  TransposeRule transpose = nullptr;  ///< required where `linearity` is not none and reverse mode is wanted
+  BatchRule batch = nullptr;          ///< required for vmap and Jacobians
 
+  /// Has it that trait?
   bool has_trait(Trait trait) const { return has(traits, trait); }
   /// Is there a JVP: a rule of its own, or one that follows from linearity? (What holds a graph is linear
   /// only where that graph is; its linearity gives no JVP.)

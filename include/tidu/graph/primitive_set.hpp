@@ -27,9 +27,9 @@ class PrimitiveSet {
     /// -x and x - y of one type, both or neither: with them linear_transpose carries the signs of cotangents
     /// along and settles them where they meet.
     const Primitive* neg = nullptr;
-    const Primitive* sub = nullptr;
-    Zeros zeros = nullptr;  ///< the zeros that a caller asks to see
-    Zeros ones = nullptr;   ///< likewise: the seed of a scalar output
+    const Primitive* sub = nullptr;  ///< see neg
+    Zeros zeros = nullptr;           ///< the zeros that a caller asks to see
+    Zeros ones = nullptr;            ///< likewise: the seed of a scalar output
     /// x repeated over a new leading axis of extent `size`.
     Value (*broadcast)(Value x, std::int64_t size) = nullptr;
     /// Of shape [rows] + type.shape(): row offset + i is one at element i of `type` (row-major) and zero
@@ -43,6 +43,7 @@ class PrimitiveSet {
 
   /// Throws Error (invalid_argument) when two records share a name or vocabulary.add is not among them.
   PrimitiveSet(std::vector<const Primitive*> primitives, const Vocabulary& vocabulary);
+  /// The same with no more vocabulary than these two.
   PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros);
 
   /// The primitive of that name, or null.
@@ -50,6 +51,7 @@ class PrimitiveSet {
   /// The record of this set that stands for `primitive`: itself, or the one of its name. Throws Error
   /// (unknown_primitive).
   const Primitive& resolve(const Primitive& primitive) const;
+  /// Is it this very record?
   bool contains(const Primitive* primitive) const;
   /// In the order in which they were given.
   const std::vector<const Primitive*>& primitives() const { return data_->primitives; }

@@ -29,8 +29,11 @@ class ADContext {
 class Derivatives {
  public:
   Derivatives() = default;
+  /// One that is there.
   Derivatives(Value value) : values_(value) {}
+  /// One that is absent.
   Derivatives(std::nullopt_t) : values_(Value()) {}
+  /// One.
   Derivatives(const std::optional<Value>& value) : values_(value.value_or(Value())) {}
   Derivatives(std::initializer_list<std::optional<Value>> values) {
     for (const auto& value : values) push_back(value);
@@ -45,6 +48,7 @@ class Derivatives {
     return none;
   }
   void push_back(const std::optional<Value>& value) { values_.push_back(value.value_or(Value())); }
+  /// Replaces one.
   void set(std::size_t i, const std::optional<Value>& value) { values_[i] = value.value_or(Value()); }
   std::size_t size() const { return values_.size(); }
   std::optional<Value> operator[](std::size_t i) const {
@@ -60,7 +64,7 @@ struct InnerLinearization {
   Graph primal;  ///< outputs: those of the graph, then the residuals
   Graph linear;  ///< inputs: the residuals, then the tangents of the active inputs; outputs: tangents that
                  ///< are there
-  std::size_t num_residuals;
+  std::size_t num_residuals;  ///< of its results and inputs
   std::vector<std::optional<std::size_t>>
       tangent_of_output;  ///< by output of the graph: position in linear's outputs
 };
@@ -76,7 +80,9 @@ struct InnerTransposition {
 class RuleHost {
  public:
   virtual ~RuleHost() = default;
+  /// Of a graph that the operation holds, by its active inputs.
   virtual InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) = 0;
+  /// The transpose of a linear graph by those inputs, given cotangents of those outputs.
   virtual InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
                                        const std::vector<bool>& seeded_outputs) = 0;
   /// Every output of the result carries the leading axis.
@@ -94,20 +100,25 @@ struct RuleFrame {  // what all contexts share
 };
 }  // namespace detail
 
+/// What a JVP rule sees.
 class JvpContext {
  public:
+  /// For transforms.
   JvpContext(const detail::RuleFrame& frame, std::span<const Value> primals, std::span<const Value> tangents,
              std::span<const Value> results)
       : frame_(frame), primals_(primals), tangents_(tangents), results_(results) {}
 
   const Op& op() const { return frame_.op; }
   std::size_t num_operands() const { return primals_.size(); }
+  /// Value of an operand.
   Value primal(std::size_t i) const { return primals_[i]; }
   std::span<const Value> primals() const { return primals_; }
   /// Result of the primal operation.
   Value result(std::size_t slot = 0) const { return results_[slot]; }
   std::span<const Value> results() const { return results_; }
+  /// Has the operand a tangent?
   bool active(std::size_t i) const { return tangents_[i].emitter() != nullptr; }
+  /// The operand's tangent, when there is one.
   std::optional<Value> tangent(std::size_t i) const {
     return active(i) ? std::optional<Value>(tangents_[i]) : std::nullopt;
   }
@@ -122,8 +133,10 @@ class JvpContext {
   std::span<const Value> results_;
 };
 
+/// What a transpose rule sees.
 class TransposeContext {
  public:
+  /// For transforms.
   TransposeContext(const detail::RuleFrame& frame, std::span<const Value> operands,
                    std::span<const Type> types, std::span<const Value> cotangents)
       : frame_(frame), operands_(operands), types_(types), cotangents_(cotangents) {}
@@ -134,8 +147,10 @@ class TransposeContext {
   bool linear(std::size_t i) const { return operands_[i].emitter() == nullptr; }
   /// An operand that is not linear: a residual. (A linear one has no value here; default-constructed.)
   Value operand(std::size_t i) const { return operands_[i]; }
+  /// Type of an operand, linear or not.
   Type operand_type(std::size_t i) const { return types_[i]; }
   std::size_t num_results() const { return cotangents_.size(); }
+  /// The cotangent of a result, when there is one.
   std::optional<Value> cotangent(std::size_t slot = 0) const {
     return cotangents_[slot].emitter() == nullptr ? std::nullopt : std::optional<Value>(cotangents_[slot]);
   }
@@ -150,8 +165,10 @@ class TransposeContext {
   std::span<const Value> cotangents_;
 };
 
+/// What a batch rule sees.
 class BatchContext {
  public:
+  /// For transforms.
   BatchContext(const detail::RuleFrame& frame, std::span<const Value> operands, std::span<const bool> batched,
                std::span<const Type> types, std::int64_t size)
       : frame_(frame), operands_(operands), batched_(batched), types_(types), size_(size) {}
@@ -160,6 +177,7 @@ class BatchContext {
   std::size_t num_operands() const { return operands_.size(); }
   /// The operand, with the leading axis when batched(i).
   Value operand(std::size_t i) const { return operands_[i]; }
+  /// Does the operand carry the leading axis?
   bool batched(std::size_t i) const { return batched_[i]; }
   /// Its type without the leading axis.
   Type operand_type(std::size_t i) const { return types_[i]; }

@@ -23,12 +23,14 @@ class Type {
  public:
   /// f64 scalar.
   Type() : Type(DType::f64) {}
+  /// A scalar.
   Type(DType dtype) : record_(scalar(dtype)) {}
   /// Throws Error (type) when an extent is negative or the size in bytes would exceed 2^62.
   Type(DType dtype, const Shape& shape) : record_(intern(dtype, shape)) {}
 
   DType dtype() const { return record_->dtype; }
   const Shape& shape() const { return record_->shape; }
+  /// One extent.
   std::int64_t dim(std::size_t axis) const { return record_->shape[axis]; }
   std::size_t rank() const { return record_->shape.size(); }
   /// Number of elements.
@@ -36,7 +38,9 @@ class Type {
   std::size_t bytes() const { return static_cast<std::size_t>(record_->size) * size_of(record_->dtype); }
   const Key128& key() const { return record_->key; }
 
+  /// The same shape with another dtype.
   Type with_dtype(DType dtype) const { return dtype == this->dtype() ? *this : Type(dtype, shape()); }
+  /// The same dtype with another shape.
   Type with_shape(const Shape& shape) const { return Type(dtype(), shape); }
 
   friend bool operator==(Type a, Type b) { return a.record_ == b.record_; }
@@ -57,7 +61,9 @@ class Type {
 
 /// "f64[3,4]"; a scalar is "f64[]".
 std::string to_string(Type type);
+/// Writes the text of to_string.
 std::ostream& operator<<(std::ostream& out, Type type);
+/// Writes the name.
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
 }  // namespace tidu

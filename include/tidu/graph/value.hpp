@@ -22,8 +22,8 @@ using ValueId = std::uint32_t;
 
 /// Where the user wrote an operation; file is null when unknown.
 struct Where {
-  const char* file = nullptr;
-  std::uint32_t line = 0;
+  const char* file = nullptr;  ///< null: unknown
+  std::uint32_t line = 0;      ///< counted from 1
 
   /// The place of the call, as a default argument; std::source_location does the same, but clang 14 has none.
   static constexpr Where current(const char* file = __builtin_FILE(),
@@ -38,6 +38,7 @@ class Emitter;
 class Value {
  public:
   Value() = default;
+  /// For emitters.
   Value(Emitter* emitter, ValueId id) : emitter_(emitter), id_(id) {}
   Emitter* emitter() const { return emitter_; }
   ValueId id() const { return id_; }
@@ -56,9 +57,13 @@ class Value {
 class Values {
  public:
   Values() = default;
+  /// One.
   Values(Value value) : size_(1) { small_[0] = value; }
+  /// Several.
   Values(std::initializer_list<Value> values) : Values(std::span(values.begin(), values.size())) {}
+  /// Several.
   Values(const std::vector<Value>& values) : Values(std::span<const Value>(values)) {}
+  /// Several.
   explicit Values(std::span<const Value> values) {
     resize(values.size());
     std::copy(values.begin(), values.end(), data());
@@ -113,7 +118,9 @@ inline Type Value::type() const { return emitter_->type_of(id_); }
 /// Emits on the emitter of the first operand; an op without operands needs the other form.
 /// Throws Error (invalid_argument) when there is no operand or a default-constructed one.
 Values emit(const Op& op, std::span<const Value> operands, Where where = {});
+/// The same for the first result alone.
 Value emit_one(const Op& op, std::span<const Value> operands, Where where = {});
+/// The same with operands in a list.
 Value emit1(const Op& op, std::initializer_list<Value> operands, Where where = {});
 
 /// The zeros of the emitter's primitive set. Throws Error (unknown_primitive) when the set names none.

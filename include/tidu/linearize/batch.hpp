@@ -10,18 +10,20 @@
 
 namespace tidu {
 
+/// What batch() maps over.
 struct BatchOptions {
   /// By input: does it carry the leading axis? All do when not given.
   std::optional<std::vector<bool>> inputs;
   /// Also outputs that depend on no batched input get the axis (by the set's broadcast).
   bool all_outputs = true;
-  ADContext* context = nullptr;
+  ADContext* context = nullptr;  ///< handed to every rule
 };
 
+/// What batch() gives.
 struct Batching {
   Graph graph;  ///< inputs and outputs as the given graph's, with the axis where it is carried; externals
                 ///< without it
-  std::vector<bool> batched_outputs;
+  std::vector<bool> batched_outputs;  ///< by output: does it carry the axis?
 };
 
 /// One batch rule per operation that a batched input reaches. `size` is the extent of the leading axis, >= 0.

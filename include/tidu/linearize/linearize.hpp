@@ -11,6 +11,7 @@
 
 namespace tidu {
 
+/// What linearize() differentiates by.
 struct LinearizeOptions {
   /// Positions of the inputs to differentiate by; all floating and complex ones when not given.
   std::optional<std::vector<std::size_t>> wrt;
@@ -35,6 +36,7 @@ struct Linearization {
   /// By output of primal: position among the outputs of linear, or nothing when the tangent is zero.
   std::vector<std::optional<std::size_t>> tangent_of_output;
 
+  /// The same value in augmented.
   ValueId in_augmented(ValueId primal_value) const {
     return value_map.empty() ? primal_value : value_map[primal_value];
   }

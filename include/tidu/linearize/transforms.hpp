@@ -18,13 +18,15 @@
 
 namespace tidu {
 
+/// Names of inputs.
 using Names = std::vector<std::string>;
 
+/// How derivatives are made.
 struct DerivativeOptions {
   /// Give new inputs names ("x.tangent", "cotangent.0"; ".2", ".3" … where one is taken) instead of keys of
   /// their own: what a dump needs. Two graphs made so share their cotangents when they are merged.
   bool named_inputs = false;
-  ADContext* context = nullptr;
+  ADContext* context = nullptr;  ///< handed to every rule
   /// Applied to the linear graph of each derivative before it becomes part of the result: to the linearized
   /// one in forward mode, to the transposed one in reverse mode, to the batched one for Jacobians. It keeps
   /// inputs, externals and the number of outputs. strong_zeros is one.
@@ -33,7 +35,7 @@ struct DerivativeOptions {
 
 /// A derivative graph and where its parts are.
 struct Derivative {
-  Graph graph;
+  Graph graph;                       ///< the derivative
   std::vector<std::size_t> wrt;      ///< positions among the inputs of the given graph
   std::vector<std::size_t> outputs;  ///< positions of the floating and complex outputs of the given graph
   std::size_t first = 0;             ///< position in graph's outputs of the first derivative
@@ -90,11 +92,11 @@ Graph with_outputs(const Graph& f, std::span<const std::size_t> outputs);
 
 /// Something that a backward graph reads: a residual or an input of the forward graph.
 struct Residual {
-  ValueId value;  ///< in the forward (augmented) graph
-  ValueKey key;
-  Type type;
-  std::size_t bytes;
-  bool is_input;
+  ValueId value;       ///< in the forward (augmented) graph
+  ValueKey key;        ///< of that value
+  Type type;           ///< of that value
+  std::size_t bytes;   ///< that keeping it takes
+  bool is_input;       ///< or is it computed?
   std::string origin;  ///< what makes it: the input's name, or the operation and its place
 };
 
@@ -104,28 +106,34 @@ struct Pullback {
   Graph backward;  ///< inputs: the residuals, then a cotangent per floating or complex output. Outputs:
                    ///< gradients of wrt that are there.
   std::vector<Residual> manifest;  ///< the residuals, in order
-  std::vector<std::size_t> wrt;
+  std::vector<std::size_t> wrt;    ///< positions among the inputs of f
   std::vector<std::optional<std::size_t>>
       gradient;                      ///< by entry of wrt: position in backward's outputs, or nothing (zero)
   std::vector<std::size_t> outputs;  ///< positions of the outputs that have cotangents
 };
+/// See Pullback.
 Pullback pullback(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
 /// What `transposed` (or a linear graph) reads of `forward`, with bytes. Throws Error (invalid_argument) for
 /// an external that forward does not define.
 std::vector<Residual> manifest(const Graph& forward, const Graph& transposed);
 
+/// The transforms above, with an error as a Result.
 Result<Graph> try_jvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Result<Graph> try_vjp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Result<Graph> try_grad(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+/// value_and_grad, with an error as a Result.
 Result<Graph> try_value_and_grad(const Graph& f, const Names& wrt = {},
                                  const DerivativeOptions& options = {});
+/// The transforms above, with an error as a Result.
 Result<Graph> try_hvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Result<Graph> try_jacfwd(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Result<Graph> try_jacrev(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Result<Graph> try_hessian(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
+/// vmap, with an error as a Result.
 Result<Graph> try_vmap(const Graph& f, std::int64_t size, const Names& batched = {},
                        ADContext* context = nullptr);
+/// pullback, with an error as a Result.
 Result<Pullback> try_pullback(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
 }  // namespace tidu

@@ -13,14 +13,16 @@
 
 namespace tidu {
 
+/// What linear_transpose() transposes.
 struct TransposeOptions {
   /// Positions of the inputs in which the graph is linear; all when not given. The others are parameters.
   std::optional<std::vector<std::size_t>> linear_inputs;
   /// By output: does a cotangent come in? All do when not given.
   std::optional<std::vector<bool>> seeded;
-  ADContext* context = nullptr;
+  ADContext* context = nullptr;  ///< handed to every rule
 };
 
+/// What linear_transpose() gives.
 struct Transposition {
   /// Inputs: the parameters of the linear graph, then one cotangent per seeded output. Externals: those of
   /// the linear graph that are needed. Outputs: the cotangents that are there.

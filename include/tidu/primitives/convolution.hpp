@@ -7,7 +7,9 @@
 
 namespace tidu::prim {
 
+/// A convolution, grouped, strided and dilated.
 extern const Primitive conv_general_dilated;
+/// Sums and maxima over windows.
 extern const Primitive reduce_window_sum, reduce_window_max;
 
 }  // namespace tidu::prim
@@ -17,15 +19,18 @@ namespace tidu::ops {
 /// For each operand and the result its axes: batch and feature, then the spatial ones; of rhs, the kernel,
 /// the result's features, then the operand's. An empty list stands for 0, 1, 2, …
 struct ConvDimensionNumbers {
-  Ints lhs_spec{}, rhs_spec{}, out_spec{};
+  Ints lhs_spec{};  ///< of the operand
+  Ints rhs_spec{};  ///< of the kernel
+  Ints out_spec{};  ///< of the result
 };
 /// How a kernel moves, for each spatial axis; an empty list stands for ones, empty padding for none.
 struct Convolution {
-  Ints window_strides{};
-  IntLists padding{};  ///< [low, high]
-  Ints lhs_dilation{}, rhs_dilation{};
-  ConvDimensionNumbers dimension_numbers{};
-  std::int64_t feature_group_count = 1;
+  Ints window_strides{};                     ///< how far the window moves
+  IntLists padding{};                        ///< [low, high]
+  Ints lhs_dilation{};                       ///< how far elements of the operand are apart
+  Ints rhs_dilation{};                       ///< how far elements of the kernel are apart
+  ConvDimensionNumbers dimension_numbers{};  ///< which axis is what
+  std::int64_t feature_group_count = 1;      ///< into how many groups the features fall
 };
 /// out[b, o, p] = sum over features i of o's group and kernel places k of
 /// lhs[b, i, p strides + k rhs_dilation - low] rhs[o, i, k]; lhs has lhs_dilation - 1 zeros between its

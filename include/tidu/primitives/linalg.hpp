@@ -10,6 +10,7 @@
 
 namespace tidu::prim {
 
+/// Factorizations and the solution of triangular systems.
 extern const Primitive cholesky, triangular_solve, lu, qr, eigh, svd;
 
 /// The records of this header, in the order of the documentation's table.
@@ -25,11 +26,11 @@ Value cholesky(Value x, Where where = Where::current());
 
 /// How triangular_solve reads a: op(a) is a, its transpose, its conjugate, or both.
 struct TriangularSolve {
-  bool left_side = false;
-  bool lower = false;
-  bool transpose_a = false;
-  bool conjugate_a = false;
-  bool unit_diagonal = false;
+  bool left_side = false;      ///< op(a) x = b, else x op(a) = b
+  bool lower = false;          ///< which triangle of a is read
+  bool transpose_a = false;    ///< op transposes
+  bool conjugate_a = false;    ///< op conjugates
+  bool unit_diagonal = false;  ///< the diagonal counts as ones
 };
 /// x with op(a) x = b (left_side, b [..., n, k]) or x op(a) = b (b [..., k, n]), for a [..., n, n], of which
 /// only one triangle is read, and no diagonal when it is a unit one: the rest gets no cotangent.

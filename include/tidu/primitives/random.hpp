@@ -6,6 +6,7 @@
 
 namespace tidu::prim {
 
+/// Threefry-2x32.
 extern const Primitive random_bits;
 
 }  // namespace tidu::prim

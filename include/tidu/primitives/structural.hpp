@@ -11,14 +11,21 @@
 
 namespace tidu::prim {
 
+/// Shapes, conversions, and what passes its operand through.
 extern const Primitive reshape, transpose, broadcast_in_dim, squeeze, expand_dims, rev, slice, pad,
     concatenate, convert_element_type, stop_gradient, optimization_barrier;
+/// Windows at places that are computed.
 extern const Primitive dynamic_slice, dynamic_update_slice;
+/// Elements at places that are computed.
 extern const Primitive take, scatter_add, take_along_axis, scatter_add_along_axis;
+/// Reductions and scans.
 extern const Primitive reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or, argmax, argmin,
     cumsum, cumprod, cummax, cummin, cumlogsumexp, logsumexp;
+/// Order along an axis.
 extern const Primitive sort, top_k;
+/// Contractions.
 extern const Primitive dot_general;
+/// A graph as one operation.
 extern const Primitive call;
 
 /// The records of this header, in the order of the documentation's table.
@@ -27,26 +34,35 @@ std::vector<const Primitive*> structural_primitives();
 }  // namespace tidu::prim
 
 namespace tidu::ops {
+/// Where the caller stands.
 
 using Source = Where;
 
+/// The elements in another shape, in row-major order.
 Value reshape(Value x, const Shape& new_sizes, Where where = Source::current());
+/// Axis i of the result is axis permutation[i] of x.
 Value transpose(Value x, const Ints& permutation, Where where = Source::current());
 /// Axis i of x becomes axis broadcast_dimensions[i] of the result, whose extent is x's or x's is 1.
 Value broadcast_in_dim(Value x, const Shape& shape, const Ints& broadcast_dimensions,
                        Where where = Source::current());
 /// A scalar made to fill `shape`; the scalar itself when the shape is empty.
 Value broadcast_scalar(Value x, const Shape& shape, Where where = Source::current());
+/// x without these axes, which have extent 1.
 Value squeeze(Value x, const Ints& dimensions, Where where = Source::current());
+/// x with new axes of extent 1 at these places of the result.
 Value expand_dims(Value x, const Ints& dimensions, Where where = Source::current());
+/// x in reverse order along these axes.
 Value rev(Value x, const Ints& dimensions, Where where = Source::current());
 /// Empty strides stand for ones.
 Value slice(Value x, const Ints& start_indices, const Ints& limit_indices, const Ints& strides = {},
             Where where = Source::current());
 /// padding_config: [low, high, interior] per axis; low and high may be negative.
 Value pad(Value x, Value padding_value, const IntLists& padding_config, Where where = Source::current());
+/// One after another along an axis.
 Value concatenate(std::span<const Value> operands, std::int64_t dimension, Where where = Source::current());
+/// Converted as docs/primitives.md says.
 Value convert_element_type(Value x, DType new_dtype, Where where = Source::current());
+/// x, without a tangent.
 Value stop_gradient(Value x, Where where = Source::current());
 /// Passes its operands through and keeps them from being merged with values that do not pass; one instance,
 /// one barrier.
@@ -64,19 +80,24 @@ Value dynamic_update_slice(Value x, Value update, std::span<const Value> starts,
 /// mode: "clip" or "drop".
 Value take(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
            Where where = Source::current());
+/// x with `updates` added at these places.
 Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis, std::string_view mode = "clip",
                   Where where = Source::current());
+/// The elements at `indices`, which has x's rank and, but along `axis`, its extents.
 Value take_along_axis(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
                       Where where = Source::current());
+/// x with `updates` added at these places.
 Value scatter_add_along_axis(Value x, Value indices, Value updates, std::int64_t axis,
                              std::string_view mode = "clip", Where where = Source::current());
 
+/// Over these axes. reduce_max and reduce_min share a cotangent among equal elements.
 Value reduce_sum(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_prod(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_max(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_min(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_and(Value x, const Ints& axes, Where where = Source::current());
 Value reduce_or(Value x, const Ints& axes, Where where = Source::current());
+/// Position of the first greatest (least) element along an axis.
 Value argmax(Value x, std::int64_t axis, DType index_dtype = i32, Where where = Source::current());
 Value argmin(Value x, std::int64_t axis, DType index_dtype = i32, Where where = Source::current());
 /// Of what stands up to each place of `axis`, itself included; from the end when `reverse`.
@@ -85,6 +106,7 @@ Value cumprod(Value x, std::int64_t axis, bool reverse = false, Where where = So
 Value cummax(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
 Value cummin(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
 Value cumlogsumexp(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
+/// log of the sum of exp over these axes, without overflow.
 Value logsumexp(Value x, const Ints& axes, Where where = Source::current());
 
 /// Operands of one shape, all moved along `dimension` so that the first is ascending, where it is equal the
@@ -92,6 +114,7 @@ Value logsumexp(Value x, const Ints& axes, Where where = Source::current());
 /// numbers are ordered by real, then by imaginary part.
 Values sort(std::span<const Value> operands, std::int64_t dimension, std::int64_t num_keys = 1,
             Where where = Source::current());
+/// One operand; -1 is the last axis.
 Value sort(Value x, std::int64_t dimension = -1, Where where = Source::current());
 /// The k greatest along the last axis, descending, and their indices (i32): {values, indices}. NaN counts as
 /// the greatest, 0 as greater than -0; of equals the lowest index is first.
@@ -99,7 +122,10 @@ Values top_k(Value x, std::int64_t k, Where where = Source::current());
 
 /// Axes that are contracted and axes that are batched, of either operand.
 struct DotDimensionNumbers {
-  Ints lhs_contracting{}, rhs_contracting{}, lhs_batch{}, rhs_batch{};
+  Ints lhs_contracting{};  ///< axes of lhs that are summed over
+  Ints rhs_contracting{};  ///< their partners in rhs, in order
+  Ints lhs_batch{};        ///< axes of lhs that index the products
+  Ints rhs_batch{};        ///< their partners in rhs, in order
 };
 /// Result axes: batch, then lhs free, then rhs free.
 Value dot_general(Value lhs, Value rhs, const DotDimensionNumbers& dimension_numbers,

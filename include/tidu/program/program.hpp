@@ -33,6 +33,7 @@ struct ProgramOptions {
 /// A cheap handle; copies share, and any thread may read.
 class Program {
  public:
+  /// As ProgramOptions.
   using Options = ProgramOptions;
 
   /// The program without inputs, operations or outputs.
@@ -48,7 +49,9 @@ class Program {
   const Schedule& schedule() const { return data_->schedule; }
   const SlotPlan& plan() const { return data_->plan; }
   const Options& options() const { return data_->options; }
+  /// Where a value lives; no_index for one that nobody makes or reads.
   SlotId slot_of(ValueId value) const { return data_->plan.slot_of[value]; }
+  /// The slot of that number.
   const Slot& slot(SlotId id) const { return data_->plan.slots[id]; }
   /// Is output `position` written where it is handed back? If not, it is copied there from its value's slot
   /// at the end.
@@ -76,6 +79,7 @@ class Program {
 /// Readable text: inputs and constants with their slots, one node a line, indented by depth, the memory plan
 /// at the end.
 std::string to_text(const Program& program);
+/// Writes the text of to_text.
 std::ostream& operator<<(std::ostream& out, const Program& program);
 /// The text of a schedule of any shape over `graph`, with the slots of `plan`.
 std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan& plan);

@@ -14,12 +14,14 @@
 
 namespace tidu {
 
+/// What a node of the schedule is.
 enum class NodeKind : std::uint8_t {
   operation,    ///< one operation of the graph
   fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory
                 ///< between them
   blocked_loop  ///< its children run on one block of an axis after another, in slots of a block's size
 };
+/// The name in words.
 constexpr std::string_view to_string(NodeKind kind) {
   constexpr std::string_view names[] = {"operation", "fused group", "blocked loop"};
   return names[static_cast<std::size_t>(kind)];
@@ -27,7 +29,7 @@ constexpr std::string_view to_string(NodeKind kind) {
 
 /// One node of the schedule.
 struct ScheduleNode {
-  NodeKind kind = NodeKind::operation;
+  NodeKind kind = NodeKind::operation;  ///< what it is
   /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused
   /// group: unused.
   std::uint32_t index = 0;
@@ -37,15 +39,16 @@ struct ScheduleNode {
 
 /// How a blocked loop runs: `extent` points of an axis in blocks of `block`, the last one perhaps shorter.
 struct BlockedLoop {
-  std::int64_t extent = 0;
-  std::int64_t block = 0;
+  std::int64_t extent = 0;  ///< points of the axis
+  std::int64_t block = 0;   ///< points of one block
   /// Values that are carried from block to block, because they are reduced over the axis.
   std::vector<ValueId> accumulators;
 };
 
+/// The tree, flat.
 struct Schedule {
-  std::vector<ScheduleNode> nodes;
-  std::vector<BlockedLoop> loops;
+  std::vector<ScheduleNode> nodes;  ///< in pre-order
+  std::vector<BlockedLoop> loops;   ///< by index of a blocked_loop node
 };
 
 /// Where a slot's bytes are.
@@ -58,6 +61,7 @@ enum class Storage : std::uint8_t {
   large,     ///< the workspace's region of large values, at `offset`
   block      ///< one block of a value that exists only inside a blocked loop; `index` is the loop's node
 };
+/// The name of the enumerator.
 constexpr std::string_view to_string(Storage storage) {
   constexpr std::string_view names[] = {"input", "constant", "output", "small", "large", "block"};
   return names[static_cast<std::size_t>(storage)];
@@ -65,24 +69,25 @@ constexpr std::string_view to_string(Storage storage) {
 
 /// A place for values; several values may use it one after another.
 struct Slot {
-  Storage storage = Storage::small;
-  std::uint32_t index = 0;
+  Storage storage = Storage::small;  ///< where the bytes are
+  std::uint32_t index = 0;           ///< see Storage
   std::size_t offset =
       0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); 0 elsewhere
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  ///< how many
 };
 
+/// Index of a slot.
 using SlotId = std::uint32_t;
 
 /// The memory plan: a slot for each value that somebody makes or reads.
 struct SlotPlan {
-  std::vector<Slot> slots;
-  std::vector<SlotId> slot_of;  ///< by value; no_index for a value that no node makes or reads
-  std::size_t small_bytes = 0;  ///< of the region of small values
-  std::size_t large_bytes = 0;  ///< of the region of large values
-  std::size_t constant_bytes = 0;
-  std::size_t output_bytes = 0;
-  std::uint32_t in_place = 0;  ///< results that took the place of an operand
+  std::vector<Slot> slots;         ///< by SlotId
+  std::vector<SlotId> slot_of;     ///< by value; no_index for a value that no node makes or reads
+  std::size_t small_bytes = 0;     ///< of the region of small values
+  std::size_t large_bytes = 0;     ///< of the region of large values
+  std::size_t constant_bytes = 0;  ///< of constants
+  std::size_t output_bytes = 0;    ///< of outputs that are handed back
+  std::uint32_t in_place = 0;      ///< results that took the place of an operand
 };
 
 }  // namespace tidu

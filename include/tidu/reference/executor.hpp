@@ -20,6 +20,7 @@
 
 namespace tidu {
 
+/// Plain loops; immutable but for with_kernel, which makes another.
 class ReferenceExecutor final : public Executor,
                                 public TensorOperands<eager::BackwardExecutor<Tensor>>,
                                 private GraphRunner {

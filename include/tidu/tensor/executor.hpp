@@ -39,12 +39,15 @@ class Executor {
 
   /// A graph without inputs.
   std::vector<Tensor> run(const Graph& graph) const { return run(graph, std::span<const Tensor>()); }
+  /// As try_run, but throws.
   std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(const Graph& graph, std::initializer_list<Tensor> inputs) const;
   /// One tensor for every input, by name, in any order. Throws Error (invalid_argument) when a name is
   /// unknown, missing or given twice; else as try_run.
   std::vector<Tensor> run(const Graph& graph, std::initializer_list<NamedTensor> inputs) const;
+  /// As run with names; try_run_named with an error as a Result.
   std::vector<Tensor> run_named(const Graph& graph, std::span<const NamedTensor> inputs) const;
+  /// As run_named, with an error as a Result.
   Result<std::vector<Tensor>> try_run_named(const Graph& graph, std::span<const NamedTensor> inputs) const;
 };
 

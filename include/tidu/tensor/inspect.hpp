@@ -27,12 +27,19 @@ Tensor ones(Type type);
 template <class Base>
 class TensorOperands : public Base {
  public:
+  /// The type.
   std::optional<Type> describe(const Tensor& tensor) const override { return tensor.type(); }
+  /// all_finite.
   std::optional<bool> is_finite(const Tensor& tensor) const override { return all_finite(tensor); }
+  /// all_zero.
   std::optional<bool> is_zero(const Tensor& tensor) const override { return all_zero(tensor); }
+  /// element_statistics.
   std::string statistics(const Tensor& tensor) const override { return element_statistics(tensor); }
+  /// Tensor::version.
   std::optional<std::uint64_t> version(const Tensor& tensor) const override { return tensor.version(); }
+  /// Bytes of the elements.
   std::size_t bytes(const Tensor& tensor) const override { return tensor.num_bytes(); }
+  /// Ones of that type.
   Result<std::optional<Tensor>> ones_like(Type type) const override {
     return detail::capture([&] { return std::optional<Tensor>(ones(type)); });
   }

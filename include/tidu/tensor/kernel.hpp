@@ -18,10 +18,13 @@ namespace tidu {
 class DTypes {
  public:
   constexpr DTypes() = default;
+  /// Of these.
   constexpr DTypes(std::initializer_list<DType> dtypes) {
     for (const DType dtype : dtypes) bits_ |= bit(dtype);
   }
+  /// Is it one of them?
   constexpr bool contains(DType dtype) const { return (bits_ & bit(dtype)) != 0; }
+  /// Both.
   friend constexpr DTypes operator|(DTypes a, DTypes b) {
     a.bits_ |= b.bits_;
     return a;
@@ -33,10 +36,15 @@ class DTypes {
 };
 
 namespace dtypes {
+/// bool.
 inline constexpr DTypes booleans{bool_};
+/// i32, i64.
 inline constexpr DTypes integers{i32, i64};
+/// f16, bf16, f32, f64.
 inline constexpr DTypes floats{f16, bf16, f32, f64};
+/// c64, c128.
 inline constexpr DTypes complexes{c64, c128};
+/// Every dtype.
 inline constexpr DTypes all = booleans | integers | floats | complexes;
 }  // namespace dtypes
 
@@ -55,15 +63,18 @@ class GraphRunner {
 /// The tensors are the kernel's until it returns; one that it keeps longer, it clones.
 class KernelCall {
  public:
+  /// For executors.
   KernelCall(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
              const GraphRunner& runner, int depth)
       : op_(op), inputs_(inputs), outputs_(outputs), runner_(runner), depth_(depth) {}
 
   const Op& op() const { return op_; }
   std::span<const Tensor> inputs() const { return inputs_; }
+  /// One operand.
   const Tensor& input(std::size_t i) const { return inputs_[i]; }
   std::size_t num_inputs() const { return inputs_.size(); }
   std::span<Tensor> outputs() const { return outputs_; }
+  /// One result.
   Tensor& output(std::size_t slot = 0) const { return outputs_[slot]; }
   /// Runs a graph that an attribute of the operation holds. Throws Error (execution) when graphs nest more
   /// than 64 deep.

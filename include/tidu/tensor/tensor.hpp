@@ -81,6 +81,8 @@ constexpr bool holds(DType dtype) {
   }
 }
 
+/// A dtype, a shape and shared storage in the host's memory, row-major. Copies share the storage; clone()
+/// does not.
 class Tensor {
  public:
   /// f64[0], which has no elements.
@@ -122,6 +124,7 @@ class Tensor {
     std::swap(a.data_, b.data_);
   }
 
+  /// Zeros of that type.
   static Tensor zeros(Type type);
   /// Copies elements in row-major order. Throws Error (invalid_argument) unless there are as many as `shape`
   /// has.
@@ -129,12 +132,14 @@ class Tensor {
   static Tensor from(const Shape& shape, std::span<const T> elements) {
     return copy_of(Type(dtype_of<T>(), shape), std::as_bytes(elements));
   }
+  /// The same with the elements in a list.
   template <class T>
   static Tensor from(const Shape& shape, std::initializer_list<T> elements) {
     return from(shape, std::span<const T>(elements.begin(), elements.size()));
   }
   /// Copies type.bytes() bytes. Throws Error (invalid_argument) when there are more or fewer.
   static Tensor copy_of(Type type, std::span<const std::byte> bytes);
+  /// A scalar; the dtype is that of T.
   template <class T>
   static Tensor scalar(T value) {
     return from(Shape{}, std::span<const T>(&value, 1));
@@ -155,6 +160,7 @@ class Tensor {
   DType dtype() const { return type_.dtype(); }
   const Shape& shape() const { return type_.shape(); }
   std::size_t rank() const { return type_.rank(); }
+  /// One extent.
   std::int64_t dim(std::size_t axis) const { return type_.dim(axis); }
   /// Number of elements.
   std::int64_t size() const { return type_.size(); }
@@ -175,6 +181,7 @@ class Tensor {
     if (!holds<T>(dtype())) wrong_element_type(sizeof(T));
     return reinterpret_cast<const T*>(bytes());
   }
+  /// The same to write to; counts the version up. Throws Error (type, invalid_argument).
   template <class T>
   T* mutable_data() {
     if (!holds<T>(dtype())) wrong_element_type(sizeof(T));
@@ -184,6 +191,7 @@ class Tensor {
   std::span<const T> elements() const {
     return {data<T>(), static_cast<std::size_t>(size())};
   }
+  /// The same to write to; counts the version up.
   template <class T>
   std::span<T> mutable_elements() {
     return {mutable_data<T>(), static_cast<std::size_t>(size())};
@@ -214,6 +222,7 @@ class Tensor {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
            !storage_->read_only;
   }
+  /// Are both parts of one storage?
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
   /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
   std::uint64_t version() const {
