@@ -1,0 +1,83 @@
+// kinds_graph.cpp - operations of random graphs that hold graphs: calls, checkpoints, and calls with rules of
+// their own, which are those that tidu derives from the same graph.
+#include <array>
+
+#include "fuzz/generator.hpp"
+#include "tidu/primitives/custom.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::test {
+namespace {
+
+using G = Generator;
+
+// The derivatives alone, of what jvp or vjp give.
+Graph alone(const Derivative& derivative) {
+  std::vector<std::size_t> positions;
+  for (std::size_t k = derivative.first; k < derivative.graph.outputs().size(); ++k) positions.push_back(k);
+  return with_outputs(derivative.graph, positions);
+}
+
+struct Held {
+  std::vector<Value> operands;
+  Graph graph;
+};
+Held held(G& g) {
+  std::vector<Value> operands{g.any_value()};
+  if (g.choices().below(3) != 0) operands.push_back(g.any_value());
+  Graph graph = g.inner(operands);
+  return {std::move(operands), std::move(graph)};
+}
+
+Values called(G& g) {
+  const Held h = held(g);
+  return ops::call(h.graph, h.operands);
+}
+
+Values checkpointed(G& g) {
+  const Held h = held(g);
+  switch (g.choices().below(3)) {
+    case 0: return ops::checkpoint(h.graph, h.operands);
+    case 1: return ops::checkpoint(h.graph, h.operands, CheckpointPolicy::everything());
+    default: break;
+  }
+  std::vector<ValueId> saved;
+  for (ValueId id = 0; id < h.graph.num_values(); ++id) {
+    if (h.graph.producer(id) && g.choices().below(2) == 0) saved.push_back(id);
+  }
+  return ops::checkpoint(h.graph, h.operands, CheckpointPolicy::save(saved));
+}
+
+Values with_jvp(G& g) {
+  const Held h = held(g);
+  return ops::custom_jvp_call(h.graph, jvp(h.graph), h.operands);
+}
+
+Values with_vjp(G& g) {
+  const Held h = held(g);
+  const auto builder = GraphBuilder::extending(h.graph);
+  std::vector<ValueId> kept(h.graph.outputs().begin(), h.graph.outputs().end());
+  kept.insert(kept.end(), h.graph.inputs().begin(), h.graph.inputs().end());
+  return ops::custom_vjp_call(h.graph, builder->build_ids(kept), alone(vjp_parts(h.graph)), h.operands);
+}
+
+// The tangents of the graph, linear in as many operands as it has inputs.
+Values linear(G& g) {
+  Held h = held(g);
+  const std::size_t residuals = h.operands.size();
+  for (std::size_t i = 0; i < residuals; ++i) h.operands.push_back(g.like(h.operands[i]));
+  return ops::linear_call(alone(jvp_parts(h.graph)), alone(vjp_parts(h.graph)), residuals, h.operands);
+}
+
+constexpr unsigned outermost = G::any | G::outermost;
+constexpr G::Kind table[] = {{"call", G::any, called},
+                             {"checkpoint", outermost, checkpointed},
+                             {"custom_jvp_call", outermost, with_jvp},
+                             {"custom_vjp_call", outermost, with_vjp},
+                             {"linear_call", outermost, linear}};
+
+}  // namespace
+
+std::span<const Generator::Kind> graph_kinds() { return table; }
+
+}  // namespace tidu::test

@@ -1,0 +1,65 @@
+// random_graphs.cpp - seeded random graphs, see generator.hpp: every way to a derivative agrees, differences
+// too, and what the graphs are made of.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "fuzz/transform.hpp"
+#include "support/support.hpp"
+
+namespace tidu::test {
+namespace {
+
+// The primitives in `graph` and in the graphs that its operations hold.
+void collect(const Graph& graph, std::set<std::string_view>& names) {
+  std::vector<Graph> left{graph};
+  while (!left.empty()) {
+    const Graph one = left.back();
+    left.pop_back();
+    for (std::size_t i = 0; i < one.num_operations(); ++i) {
+      const Operation operation = one.operation(i);
+      names.insert(operation.name());
+      if (operation.op().primitive().has_trait(Trait::holds_graph))
+        left.push_back(operation.op().graph("graph"));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("random graphs: every way to a derivative agrees, orders 1 to 3") {
+  const std::size_t count = scaled(20000);
+  std::size_t wrong = 0;
+  int judged = 0;
+  for (std::size_t seed = 0; seed < count; ++seed) {
+    SeededChoices choices(seed);
+    const RandomCase c = random_case(choices);
+    check::Random random(seed ^ 0x5bd1e995ULL);
+    std::string text;
+    try {
+      const TransformReport report = judge(c, random);
+      judged += report.judged;
+      text = report.complaints;
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    if (text.empty()) continue;
+    if (++wrong <= 10) FAIL_CHECK(detail::str("seed ", seed, ": ", text, '\n', to_text(c.graph)));
+  }
+  CHECK_MESSAGE(wrong == 0, wrong, " of ", count, " graphs are differentiated wrongly");
+  CHECK(static_cast<double>(judged) > 0.8 * 3.0 * static_cast<double>(count));
+}
+
+TEST_CASE("random graphs are made of every primitive that has derivatives") {
+  std::set<std::string_view> names;
+  for (std::size_t seed = 0; seed < 4000; ++seed) {
+    SeededChoices choices(seed);
+    collect(random_case(choices).graph, names);
+  }
+  for (const Primitive* primitive : standard_primitives().primitives()) {
+    INFO(primitive->name);
+    CHECK((!primitive->differentiable() || names.count(primitive->name) == 1));
+  }
+}
+
+}  // namespace tidu::test

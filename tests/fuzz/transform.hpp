@@ -1,0 +1,28 @@
+// transform.hpp - whether every way to the derivatives of a random graph gives the same.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fuzz/generator.hpp"
+
+namespace tidu::test {
+
+struct TransformOptions {
+  int order = 3;            ///< 1 to 3
+  bool differences = true;  ///< asked too, of graphs that are not exact
+};
+
+struct TransformReport {
+  std::string complaints;  ///< what is wrong with the derivatives; empty when nothing is
+  int judged = 0;          ///< orders at which numbers were small enough to be compared
+};
+
+/// Directions are drawn from `random`.
+TransformReport judge(const RandomCase& c, check::Random& random, const TransformOptions& options = {});
+
+/// What is wrong with the graph that ByteChoices of these bytes give, to order 2, without differences. What
+/// is thrown counts as wrong.
+std::string complaint_of_bytes(std::string_view bytes);
+
+}  // namespace tidu::test
