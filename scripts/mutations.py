@@ -64,18 +64,21 @@ def copy_tree(scratch):
             path.unlink()
 
 
+def environment(scratch):
+    return {**os.environ, "CCACHE_BASEDIR": str(scratch), "CCACHE_NOHASHDIR": "1"}
+
+
 def build(scratch, programs, jobs):
     command = ["ninja", "-C", BUILD, f"-j{jobs}", *programs]
-    return subprocess.run(command, cwd=scratch, capture_output=True, text=True)
+    return subprocess.run(command, cwd=scratch, capture_output=True, text=True, env=environment(scratch))
 
 
 def configure(scratch):
-    env = {**os.environ, "CCACHE_BASEDIR": str(scratch), "CCACHE_NOHASHDIR": "1"}
     command = ["cmake", "-S", ".", "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1"]
     if shutil.which("ccache"):
         command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
-    subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL, env=env)
+    subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL, env=environment(scratch))
 
 
 def run(scratch, program, *filters):

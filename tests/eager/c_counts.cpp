@@ -8,6 +8,9 @@
 namespace tidu::test::counted {
 namespace {
 
+constexpr eager::Order every_order[] = {eager::Order::latest_first, eager::Order::fifo, eager::Order::lifo,
+                                        eager::Order::random};
+
 // What a backward call has counted before it runs anything.
 class Counts {
  public:
@@ -73,10 +76,18 @@ TEST_CASE("[C1] every node sees its whole cotangent, once") {
     ++calls;
     seen = context.incoming()->value;
   });
-  CHECK(tape.backward(d).size() == 1);
-  CHECK(calls == 1);
-  CHECK(seen == doctest::Approx(3 * a.what.value * a.what.value + 1));
-  CHECK(tape.executor.count('t') == 4);
+  BackwardOptions options;
+  options.keep_graph = true;
+  // The count alone says when a node is ready, also where it would run before its consumers.
+  for (const eager::Order order : every_order) {
+    options.order = order;
+    calls = 0;
+    tape.executor.calls.clear();
+    CHECK(tape.backward(d, options).size() == 1);
+    CHECK(calls == 1);
+    CHECK(seen == doctest::Approx(3 * a.what.value * a.what.value + 1));
+    CHECK(tape.executor.count('t') == 4);
+  }
 }
 
 // A program with wide fan-in of numbers of very different size, nodes with several outputs, and values of
@@ -130,8 +141,7 @@ TEST_CASE("[C2] the order of ready nodes never changes a bit of the result") {
   const std::vector<double> expected = program.gradients(options);
   const std::vector<std::string> usual = program.order();
   std::size_t other_orders = 0;
-  for (const eager::Order order :
-       {eager::Order::latest_first, eager::Order::fifo, eager::Order::lifo, eager::Order::random}) {
+  for (const eager::Order order : every_order) {
     options.order = order;
     const std::size_t seeds = order == eager::Order::random ? scaled(40) : 1;
     for (options.order_seed = 1; options.order_seed <= seeds; ++options.order_seed) {
@@ -160,10 +170,36 @@ TEST_CASE("[C2] sums depend on the order in which numbers are added: the test ab
     return tape.backward(root, options).at(x.who.key).value;
   };
   // Folded from the latest invocation to the first, whatever the root looks like: (-1e16 + 1) + 1e16.
-  for (const eager::Order order :
-       {eager::Order::latest_first, eager::Order::fifo, eager::Order::lifo, eager::Order::random}) {
+  for (const eager::Order order : every_order) {
     CHECK(gradient(a, b, c, order) == (-1e16 + 1.0) + 1e16);
     CHECK(gradient(c, a, b, order) == (-1e16 + 1.0) + 1e16);
+  }
+}
+
+TEST_CASE("[C2] invocations of several recorders that nothing orders are folded by recorder") {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> uniform(-1e6, 1e6);
+  for (int round = 0; round < 10; ++round) {
+    CountedTape tapes[8];
+    const Var x = tapes[0].leaf(1.0);
+    std::vector<std::pair<std::uint64_t, double>> terms;
+    std::optional<Var> sum;
+    for (CountedTape& tape : tapes) {
+      const double factor = uniform(random);
+      // The first invocation of its recorder, like all the others.
+      Var term = tape.apply<prim::mul>(x, CountedTape::constant(factor));
+      terms.emplace_back(term.who.key.source, factor);
+      sum = sum ? tape.apply<prim::add>(*sum, term) : std::move(term);
+    }
+    std::sort(terms.rbegin(), terms.rend());
+    double expected = 0.0;
+    for (const auto& [source, factor] : terms) expected += factor;
+    BackwardOptions options;
+    options.keep_graph = true;
+    for (const eager::Order order : every_order) {
+      options.order = order;
+      CHECK(tapes[0].backward(*sum, options).at(x.who.key).value == expected);
+    }
   }
 }
 
@@ -172,13 +208,20 @@ TEST_CASE("[C5] a node never runs without a cotangent for one of its outputs") {
   const Var x = tape.leaf(0.5), y = tape.leaf(0.7);
   const Var a = tape.apply<prim::exp>(x);
   const Var b = tape.apply<prim::exp>(y);
+  // What is called when a node has run.
+  int ran = 0;
+  const auto watch = [&](const Var& var) {
+    (void)eager::after_node<Counted>(var.who.trace, [&](eager::HookContext<Counted>&) { ++ran; });
+  };
   SUBCASE("a structural zero") {
     const RecordedGraph graph = graph_of(2, [](std::vector<Value> v) {
       return std::vector{v[0] * v[0], v[1] * v[1]};
     });
     const std::vector<Var> both = tape.apply(graph, {&a, &b});
+    watch(b);
     const auto gradients = tape.backward(both[0]);
     CHECK(gradients.size() == 1);
+    CHECK(ran == 0);
     CHECK(tape.executor.count('t') == 2);  // the layer and a, never b
     CHECK(tape.executor.calls.back().node == "exp");
   }
@@ -186,14 +229,19 @@ TEST_CASE("[C5] a node never runs without a cotangent for one of its outputs") {
     const Var c = tape.apply<prim::mul>(a, b);
     auto hook = eager::on_value<Counted>(
         b.who.trace, b.who.key, [](eager::HookContext<Counted>& context) { context.incoming().drop(); });
+    watch(b);
     CHECK(tape.backward(c).size() == 1);
+    CHECK(ran == 0);
     CHECK(tape.executor.count('t') == 2);
   }
   SUBCASE("a hook before the node that drops it") {
     const Var c = tape.apply<prim::mul>(a, b);
     auto hook = eager::before_node<Counted>(
         c.who.trace, [](eager::HookContext<Counted>& context) { context.incoming().drop(); });
+    watch(c);
+    watch(a);
     CHECK(tape.backward(c).size() == 0);
+    CHECK(ran == 0);
     CHECK(tape.executor.calls.empty());
   }
   SUBCASE("what lies behind an absent cotangent is settled all the same") {
@@ -201,7 +249,9 @@ TEST_CASE("[C5] a node never runs without a cotangent for one of its outputs") {
     const Var d = tape.apply<prim::add>(tape.apply<prim::mul>(a, c), b);
     auto hook = eager::on_value<Counted>(
         c.who.trace, c.who.key, [](eager::HookContext<Counted>& context) { context.incoming().drop(); });
+    watch(c);
     const auto gradients = tape.backward(d);
+    CHECK(ran == 0);
     CHECK(gradients.at(y.who.key).value == doctest::Approx(std::exp(0.7)));
   }
 }

@@ -3,12 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "counted.hpp"
 #include "support.hpp"
 #include "support/support.hpp"
+#include "tidu/graph/infer.hpp"
+#include "tidu/graph/rules.hpp"
 
 namespace tidu::test {
 namespace {
@@ -42,6 +48,51 @@ TEST_CASE("[C10] forwards and backwards on several threads, over what they share
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::size_t count : right) CHECK(count == rounds);
+}
+
+// Where two threads meet, or one gives up.
+class Meeting {
+ public:
+  void come() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++came_;
+    changed_.notify_all();
+    if (changed_.wait_for(lock, std::chrono::seconds(20), [this] { return came_ == 2; })) ++met_;
+  }
+  int met() const { return met_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int came_ = 0, met_ = 0;
+};
+Meeting meeting;
+
+// y = x; its JVP rule waits for that of a forward on another thread.
+const Primitive meets{.name = "test.meets",
+                      .linearity = linearity::linear,
+                      .infer = [](InferContext& c) { c.result(c.operand(0)); },
+                      .jvp = [](JvpContext& c) -> Derivatives {
+                        meeting.come();
+                        return c.tangent(0);
+                      },
+                      .transpose = [](TransposeContext& c) -> Derivatives { return c.cotangent(); }};
+
+TEST_CASE("[C10] two threads are in the forward of one operation at once, neither waits for the other") {
+  const PrimitiveSet set = standard_primitives().with({&meets});
+  std::array<double, 2> gradients{};
+  std::vector<std::thread> threads;
+  for (double& gradient : gradients) {
+    threads.emplace_back([&set, &gradient] {
+      counted::CountedTape tape;
+      const counted::Var x = tape.leaf(0.5);
+      const counted::Var y = tape.apply(Op::make(meets), {&x}, set);
+      gradient = tape.backward(y).at(x.who.key).value;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(meeting.met() == 2);
+  for (const double gradient : gradients) CHECK(gradient == 1.0);
 }
 
 }  // namespace

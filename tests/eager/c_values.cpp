@@ -64,6 +64,17 @@ TEST_CASE("[C9] values that backward does not read may change") {
     a.mutable_data<double>()[0] = 9.0;
     CHECK(test::backward(y, three(1, 1, 1)).at(x.first.key).at(0).real() == 4.0);
   }
+  SUBCASE("an operand that only what was not requested reads") {
+    const test::Var y = tape.apply<prim::mul>({x, tape.leaf(b)});
+    a.mutable_data<double>()[0] = 9.0;
+    eager::Root<Tensor> root;
+    root.key = y.first.key;
+    root.trace = y.first.trace;
+    root.seed = three(1, 1, 1);
+    const eager::Requested requested[] = {x.first};
+    const auto gradients = eager::backward<Tensor>(std::span(&root, 1), reference(), {}, requested);
+    CHECK(gradients.requested()[0].value->at(0).real() == 4.0);
+  }
   SUBCASE("of a node on no path to what was requested") {
     const test::Var other = tape.leaf(three(1.0, 1.0, 1.0));
     const test::Var side = tape.apply<prim::mul>({other, tape.constant(b)});

@@ -34,6 +34,19 @@ TEST_CASE("[T1] an invocation is described by graph, inputs, outputs and what is
     const Var y = tape.apply<prim::sin>(x);
     const Var z = tape.apply<prim::exp>(y);
     CHECK(eager::NodeView(z.who.trace).edge_node(0) == eager::TraceRef(y.who.trace));
+    // Of a trace with several outputs the key tells which one it is.
+    const RecordedGraph pair = graph_of(1, [](std::vector<Value> v) {
+      return std::vector{v[0] + v[0], ops::sin(v[0]), v[0] * v[0]};
+    });
+    const std::vector<Var> three = tape.apply(pair, {&x});
+    const double expected[] = {2.0, std::cos(0.5), 1.0};
+    for (std::uint32_t slot = 0; slot < 3; ++slot) {
+      const Var read = tape.apply<prim::neg>(three[slot]);
+      CHECK(eager::NodeView(read.who.trace).edge_slot(0) == slot);
+      BackwardOptions options;
+      options.keep_graph = true;
+      CHECK(tape.backward(read, options).at(x.who.key).value == doctest::Approx(-expected[slot]));
+    }
     // Without it the value is a leaf of its own.
     Var cut = y;
     cut.who.trace = {};
@@ -139,6 +152,14 @@ TEST_CASE("[T3] keys of one source are consecutive, those of leaves and outputs 
   CHECK(c.who.key.counter == y.who.key.counter + 1);
   CHECK(first.counter == c.who.key.counter + 1);
   CHECK(next.counter == first.counter + 5);
+  // As many for a node as it has outputs.
+  const RecordedGraph twice = graph_of(1, [](std::vector<Value> v) {
+    return std::vector{v[0] + v[0], -v[0]};
+  });
+  const std::vector<Var> pair = tape.apply(twice, {&x});
+  CHECK(pair[0].who.key.counter == next.counter + 1);
+  CHECK(pair[1].who.key.counter == next.counter + 2);
+  CHECK(tape.recorder.keys().fresh().counter == next.counter + 3);
   CHECK(next.source == x.who.key.source);
 }
 

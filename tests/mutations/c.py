@@ -1,5 +1,5 @@
-# c.py - faults of counting, order, sums and lifetimes, for scripts/mutations.py: one or more for each C line
-# that the engine can break (C11 is a matter of layout).
+# c.py - faults of counting, order, sums and lifetimes, for scripts/mutations.py: one or more for each C line.
+# C11 says that an operation has all its parts; there a part is taken away.
 
 mutation("C1", "x x counts one", "src/eager/discover.cpp",
          "      } else {\n        ++reach(target).dependencies;\n      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed",
@@ -53,10 +53,19 @@ mutation("C9", "changed values are read", "src/eager/engine.cpp",
 mutation("C9", "versions of what computes residuals only are checked", "src/eager/engine.cpp",
          "  for (const std::uint32_t k : program.residuals)\n    if ((k & BackwardProgram::computed_bit) == 0) check(k);",
          "")
-mutation("C9", "values that backward does not read are saved", "src/eager/derive.cpp",
-         "        if (used_.empty() || used_[s] == 0) continue;\n        saved_of_[s]",
-         "        saved_of_[s]")
-mutation("C10", "a forward on one thread waits for that on another", "src/eager/template.cpp",
-         "const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {",
-         "const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {\n"
-         "  static std::mutex one_at_a_time;\n  const std::lock_guard<std::mutex> lock(one_at_a_time);")
+mutation("C9", "versions of all that is saved are checked", "src/eager/engine.cpp",
+         "  for (const std::uint32_t k : program.forward_inputs) check(k);",
+         "  for (std::uint32_t k = 0; k < node.num_saved; ++k) check(k);")
+mutation("C10", "a forward on one thread waits for that on another", "src/eager/derive.cpp",
+         "  variant->owner = this;",
+         "  static std::recursive_mutex one_at_a_time;\n"
+         "  const std::lock_guard<std::recursive_mutex> lock(one_at_a_time);\n  variant->owner = this;",
+         programs=("test_eager_threads",))
+mutation("C10", "a forward inside another is refused", "src/eager/recorder.cpp",
+         "  const Template& graph = *request.graph;\n  const std::int64_t begin",
+         "  static thread_local int inside = 0;\n"
+         "  struct Guard {\n    Guard() { ++inside; }\n    ~Guard() { --inside; }\n  } const nesting;\n"
+         "  if (inside > 1) throw Error(ErrorKind::invalid_argument, \"a forward inside another\");\n"
+         "  const Template& graph = *request.graph;\n  const std::int64_t begin")
+mutation("C11", "an operation has no row in the table of derivative checks", "tests/check/primitive_table.cpp",
+         '  t.push_back(binary("nextafter", real, wide, wide));\n', "", programs=("test_check",))

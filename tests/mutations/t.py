@@ -14,12 +14,14 @@ mutation("T2", "graphs of equal structure are not shared", "src/eager/template.c
 mutation("T3", "all sources of keys are one", "src/eager/key.cpp",
          "start + 0x9e3779b97f4a7c15ULL * (count.fetch_add(1, std::memory_order_relaxed) + 1);",
          "start + 0 * (count.fetch_add(1, std::memory_order_relaxed) + 1);")
-mutation("T3", "a range of keys is handed out twice", "include/tidu/eager/key.hpp",
-         "next_ += count;", "next_ += 1;")
-mutation("T4", "outputs without a derivative have a trace too", "include/tidu/eager/recorder.hpp",
-         "output.requires_grad = trace && active[slot];", "output.requires_grad = static_cast<bool>(trace);")
-mutation("T4", "every output says that it is the first", "include/tidu/eager/recorder.hpp",
-         "output.output_slot = static_cast<std::uint32_t>(slot);", "output.output_slot = 0;")
+mutation("T3", "keys of a node's outputs are handed out again", "src/eager/recorder.cpp",
+         "  node->first_key = keys_.fresh(request.graph->output_types.size());",
+         "  node->first_key = keys_.fresh(1);")
+mutation("T4", "outputs without a derivative have a trace too", "src/eager/recorder.cpp",
+         "active[slot] = variant->output_active[slot] != 0;", "active[slot] = true;")
+mutation("T4", "backward starts at the first output, whichever is named", "src/eager/discover.cpp",
+         "root_slots.push_back(slot_of(TraceRef(root.node), root.key, \"backward\"));",
+         "root_slots.push_back(0 * slot_of(TraceRef(root.node), root.key, \"backward\"));")
 mutation("T5", "of nodes that are ready the earliest runs first", "src/eager/order.cpp",
          "std::uint64_t priority = state.node->sequence;", "std::uint64_t priority = ~state.node->sequence;")
 mutation("T5", "cotangents that are absent are taken for there", "src/eager/engine.cpp",
