@@ -12,12 +12,11 @@ namespace {
 
 using namespace tidu;
 
-// --- primitives. Every value has one and the same type: shapes are Eigen's business. A transpose that needs
-// a shape takes an operand that has it, as a residual.
+// --- primitives. Every value has one and the same type: shapes are Eigen's business.
 
 void infer(InferContext& c) { c.result(c.operand(0)); }
 
-extern const Primitive add, mul, scale, matmul_p, transpose, tanh_p, sum_p, fill;
+extern const Primitive add, mul, scale, matmul_p, transpose, tanh_p;
 
 template <const Primitive& P>
 Value emit(Value x, Value y) {
@@ -93,87 +92,50 @@ constinit const Primitive tanh_p{
     },
 };
 
-// sum(x, shape): the sum of x, which has the shape of `shape`.  fill(s, shape): s everywhere.
-// Each is linear in its first operand, and the other one's transpose.
-template <const Primitive& P>
-Derivatives jvp_of_first(JvpContext& c) {
-  if (!c.active(0)) return std::nullopt;
-  return emit<P>(*c.tangent(0), c.primal(1));
-}
-template <const Primitive& P>
-Derivatives transpose_to(TransposeContext& c) {
-  return {emit<P>(*c.cotangent(), c.operand(1)), std::nullopt};
-}
-constinit const Primitive sum_p{
-    .name = "mini.sum",
-    .arity = 2,
-    .linearity = linearity::linear_in(0b01),
-    .infer = infer,
-    .jvp = jvp_of_first<sum_p>,
-    .transpose = transpose_to<fill>,
-};
-constinit const Primitive fill{
-    .name = "mini.fill",
-    .arity = 2,
-    .linearity = linearity::linear_in(0b01),
-    .infer = infer,
-    .jvp = jvp_of_first<fill>,
-    .transpose = transpose_to<sum_p>,
-};
-
-}  // namespace
-
-const PrimitiveSet& primitives() {
-  static const PrimitiveSet set({&add, &mul, &scale, &matmul_p, &transpose, &tanh_p, &sum_p, &fill}, &add,
-                                nullptr);
-  return set;
-}
-
-// --- the executor
-
-namespace {
+// --- kernels
 
 using Operands = std::span<const Matrix* const>;
 using Kernel = Matrix (*)(const Op&, Operands);
 
-void require(bool conforms, const Op& op) {
-  if (!conforms) throw Error(ErrorKind::type, std::string(op.name()) + ": shapes do not fit");
+// A release build of Eigen does not look at shapes.
+void check_shapes(const Op& op, Operands x) {
+  const bool fit = &op.primitive() == &matmul_p
+                       ? x[0]->cols() == x[1]->rows()
+                       : x[0]->rows() == x.back()->rows() && x[0]->cols() == x.back()->cols();
+  if (!fit) throw Error(ErrorKind::type, std::string(op.name()) + ": shapes do not fit");
 }
-bool same_shape(Operands x) { return x[0]->rows() == x[1]->rows() && x[0]->cols() == x[1]->cols(); }
 
-const std::map<const Primitive*, Kernel>& kernels() {
-  static const std::map<const Primitive*, Kernel> table = {
-      {&add,
-       [](const Op& op, Operands x) -> Matrix {
-         require(same_shape(x), op);
-         return *x[0] + *x[1];
-       }},
-      {&mul,
-       [](const Op& op, Operands x) -> Matrix {
-         require(same_shape(x), op);
-         return x[0]->cwiseProduct(*x[1]);
-       }},
-      {&matmul_p,
-       [](const Op& op, Operands x) -> Matrix {
-         require(x[0]->cols() == x[1]->rows(), op);
-         return *x[0] * *x[1];
-       }},
-      {&scale,
-       [](const Op& op, Operands x) -> Matrix {
-         double factor = 0;
-         std::memcpy(&factor, op.literal("factor").bytes(), sizeof factor);
-         return factor * *x[0];
-       }},
-      {&transpose, [](const Op&, Operands x) -> Matrix { return x[0]->transpose(); }},
-      {&tanh_p, [](const Op&, Operands x) -> Matrix { return x[0]->array().tanh(); }},
-      {&sum_p, [](const Op&, Operands x) -> Matrix { return Matrix::Constant(1, 1, x[0]->sum()); }},
-      {&fill, [](const Op&, Operands x) -> Matrix {
-         return Matrix::Constant(x[1]->rows(), x[1]->cols(), (*x[0])(0, 0));
-       }}};
-  return table;
+Matrix scale_kernel(const Op& op, Operands x) {
+  double factor = 0;
+  std::memcpy(&factor, op.literal("factor").bytes(), sizeof factor);
+  return factor * *x[0];
+}
+
+const std::map<const Primitive*, Kernel> kernels = {
+    {&add, [](const Op&, Operands x) -> Matrix { return *x[0] + *x[1]; }},
+    {&mul, [](const Op&, Operands x) -> Matrix { return x[0]->cwiseProduct(*x[1]); }},
+    {&matmul_p, [](const Op&, Operands x) -> Matrix { return *x[0] * *x[1]; }},
+    {&scale, scale_kernel},
+    {&transpose, [](const Op&, Operands x) -> Matrix { return x[0]->transpose(); }},
+    {&tanh_p, [](const Op&, Operands x) -> Matrix { return x[0]->array().tanh(); }},
+};
+
+eager::Root<Mat> root_of(const Var& y) {
+  eager::Root<Mat> root;
+  root.key = y.who.key;
+  root.trace = y.who.trace;
+  root.seed = std::make_shared<const Matrix>(Matrix::Ones(1, 1));
+  return root;
 }
 
 }  // namespace
+
+const PrimitiveSet& primitives() {
+  static const PrimitiveSet set({&add, &mul, &scale, &matmul_p, &transpose, &tanh_p}, &add, nullptr);
+  return set;
+}
+
+// --- the executor
 
 Result<Executor::Values> Executor::execute_forward(const eager::GraphCall& call, Inputs inputs) const {
   const Graph& graph = call.graph;
@@ -183,7 +145,7 @@ Result<Executor::Values> Executor::execute_forward(const eager::GraphCall& call,
   const auto& plan = call.slot.get<std::vector<Kernel>>(id(), [&] {
     std::vector<Kernel> steps;
     for (std::size_t i = 0; i < graph.num_operations(); ++i)
-      steps.push_back(kernels().at(&graph.operation(i).primitive()));
+      steps.push_back(kernels.at(&graph.operation(i).primitive()));
     return steps;
   });
   try {
@@ -194,6 +156,7 @@ Result<Executor::Values> Executor::execute_forward(const eager::GraphCall& call,
       const Operation operation = graph.operation(i);
       operands.clear();
       for (const ValueId operand : operation.inputs()) operands.push_back(values[operand].get());
+      check_shapes(operation.op(), operands);
       values[operation.output()] = std::make_shared<const Matrix>(plan[i](operation.op(), operands));
     }
     Values results;
@@ -235,7 +198,12 @@ Var operator*(const Var& x, const Var& y) { return apply(plain_op<mul>(), {x, y}
 Var operator*(double factor, const Var& x) { return apply(scaled_by(factor), {x}); }
 Var matmul(const Var& x, const Var& y) { return apply(plain_op<matmul_p>(), {x, y}); }
 Var tanh(const Var& x) { return apply(plain_op<tanh_p>(), {x}); }
-Var sum(const Var& x) { return apply(plain_op<sum_p>(), {x, x}); }
+Var sum(const Var& x) {
+  const auto ones = [&x](Eigen::Index rows, Eigen::Index cols) {
+    return x.frontend->constant(Matrix::Ones(rows, cols));
+  };
+  return matmul(matmul(ones(1, x.value().rows()), x), ones(x.value().cols(), 1));
+}
 
 Var Frontend::constant(Matrix value) { return {this, std::make_shared<const Matrix>(std::move(value)), {}}; }
 
@@ -249,18 +217,6 @@ Var Frontend::variable(Matrix value) {
 Var Frontend::parameter(const eager::Leaf<Mat>& leaf, Mat value) {
   return {this, std::move(value), {leaf.key(), leaf.trace().hold(), true, 0}};
 }
-
-namespace {
-
-eager::Root<Mat> root_of(const Var& y) {
-  eager::Root<Mat> root;
-  root.key = y.who.key;
-  root.trace = y.who.trace;
-  root.seed = std::make_shared<const Matrix>(Matrix::Ones(1, 1));
-  return root;
-}
-
-}  // namespace
 
 void Frontend::backward(const Var& loss) {
   const eager::Root<Mat> root = root_of(loss);

@@ -11,10 +11,10 @@
 namespace mini {
 
 using Matrix = Eigen::MatrixXd;
-using Mat =
-    std::shared_ptr<const Matrix>;  // the operand: what the tape keeps, and what the executor is handed
+/// The operand: what the tape keeps, and what the executor is handed.
+using Mat = std::shared_ptr<const Matrix>;
 
-/// add, mul, scale, matmul, transpose, tanh, sum and fill, each with its rules.
+/// add, mul, scale, matmul, transpose and tanh, each with its rules.
 const tidu::PrimitiveSet& primitives();
 
 /// Runs graphs of this frontend's primitives.
