@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What Doxygen reads of a header: the header, with more comments than people need there, so that Doxygen's warnings point at what
-lacks words. Line numbers stay. Added are
+"""What Doxygen reads. Of a page: the page without links to headings, which it does not find. Of a header: the header with more
+comments than people need there, so that Doxygen's warnings point at what lacks words. Line numbers stay. Added are
 - the head comment, as documentation of the file;
-- a comment on what says all there is to say by itself: what copies, moves, compares or swaps, what makes a class a container or a
-  pointer as the standard library has them, accessors without arguments;
-- where a comment stands above several declarations without an empty line between, the same comment on those that differ from the
-  first in nothing but their name, or in all but their name (overloads, a try_ form).
+- a comment on what says all there is to say by itself: what copies, moves, compares or swaps, what makes a class a container or
+  a pointer as the standard library has them, accessors without arguments;
+- where a comment stands above several declarations without an empty line between, the same comment on those that differ from
+  the first in nothing but their name, or in all but their name (overloads, a try_ form).
 Everything else has a comment of its own, or is a warning.
 
 usage: doxygen_filter.py FILE    to standard output
@@ -73,9 +73,17 @@ def one_each(line, words):
     return re.sub(r",(?=\s+\w)|,$", f"; /** {words} */ extern const Primitive", line)
 
 
+def page(text):
+    """The page with links to files alone."""
+    return re.sub(r"(\]\([^)#\s]+)#[^)\s]+\)", r"\1)", re.sub(r"\[([^]]*)\]\(#[^)]*\)", r"\1", text))
+
+
 def main(path):
     with open(path, encoding="utf-8") as file:
         lines = file.readlines()
+    if path.endswith(".md"):
+        sys.stdout.write(page("".join(lines)))
+        return
     end, documentation = head(lines)
     sys.stdout.writelines(documentation)
     words, about, inside, listed = [], None, False, False  # the last comment; the declaration below it, by its forms

@@ -1,9 +1,9 @@
-# Tests of the project itself: layers, headers, README, and tidu as other projects consume it.
+# Tests of the project itself: layers, headers, documentation, and tidu as other projects consume it.
 set(scripts "${PROJECT_SOURCE_DIR}/scripts")
 add_test(NAME layers COMMAND Python3::Interpreter -B "${scripts}/check_layers.py")
 add_test(NAME layers_self_test COMMAND Python3::Interpreter -B "${scripts}/check_layers.py" --self-test)
 add_test(NAME umbrella_header COMMAND Python3::Interpreter -B "${scripts}/umbrella.py")
-add_test(NAME readme_has_its_example COMMAND Python3::Interpreter -B "${scripts}/check_readme.py")
+add_test(NAME documentation_text COMMAND Python3::Interpreter -B "${scripts}/docs.py" check)
 
 # What follows takes seconds, and says the same in every kind of build: one kind is enough.
 if(TIDU_SANITIZE)
@@ -12,6 +12,20 @@ endif()
 
 add_test(NAME reference_without_warnings COMMAND "${PROJECT_SOURCE_DIR}/scripts/reference.sh" "${PROJECT_BINARY_DIR}/reference")
 set_tests_properties(reference_without_warnings PROPERTIES SKIP_RETURN_CODE 77)
+
+# The programs and commands of README.md and docs/: one generated file for each page, in one program.
+set(pages "${CMAKE_CURRENT_BINARY_DIR}/docs_pages")
+execute_process(COMMAND "${Python3_EXECUTABLE}" -B "${scripts}/docs.py" generate "${pages}" COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB page_texts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+             ${page_texts} "${PROJECT_SOURCE_DIR}/README.md" "${scripts}/docs.py")
+file(GLOB page_sources "${pages}/*.cpp")
+add_executable(docs_pages ${page_sources})
+target_link_libraries(docs_pages PRIVATE tidu::tidu)
+tidu_private_options(docs_pages)
+target_compile_options(docs_pages PRIVATE -O0)
+set_target_properties(docs_pages PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TIDU_BIN_DIR}")
+add_test(NAME documentation COMMAND Python3::Interpreter -B "${scripts}/docs.py" run "$<TARGET_FILE:docs_pages>")
 
 # One generated file for each public header, which includes that header and nothing else.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
@@ -62,3 +76,5 @@ foreach(kind IN ITEMS find_package subdirectory)
 endforeach()
 set_tests_properties(consumer_find_package PROPERTIES FIXTURES_REQUIRED installed)
 set_tests_properties(symbols symbols_self_test consumer_install consumer_find_package PROPERTIES LABELS package)
+add_test(NAME documentation_cmake COMMAND Python3::Interpreter -B "${scripts}/docs.py" configure "${consumer_build}/prefix")
+set_tests_properties(documentation_cmake PROPERTIES FIXTURES_REQUIRED installed)
