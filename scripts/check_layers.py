@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "cli": ["frontend", "check"],
 }
 # Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing).
-OPT_IN = {"eigen": "tensor", "boost_graph": "graph", "cuda": "cuda"}
+OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda"}
 ROOT_HEADERS = {"version": None, **OPT_IN}
 THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|cblas|openblas|lapacke)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

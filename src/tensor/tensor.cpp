@@ -45,9 +45,9 @@ TensorStorage* make_storage(std::size_t bytes) {
   return storage;
 }
 
-TensorStorage* make_foreign(std::shared_ptr<const void> owner, bool read_only) {
+TensorStorage* make_foreign(std::shared_ptr<const void> owner, bool read_only, Home home = Home::foreign) {
   auto* storage = new ForeignStorage(std::move(owner));
-  storage->home = Home::foreign;
+  storage->home = home;
   storage->read_only = read_only;
   return storage;
 }
@@ -83,7 +83,8 @@ void detail::destroy(TensorStorage* storage) noexcept {
   switch (storage->home) {
     case Home::pool: return pool_deallocate(storage, storage->place);
     case Home::heap: return ::operator delete(reinterpret_cast<std::byte*>(storage) - storage->place);
-    case Home::foreign: delete static_cast<ForeignStorage*>(storage); return;
+    case Home::foreign:
+    case Home::borrowed: delete static_cast<ForeignStorage*>(storage); return;
   }
 }
 
@@ -135,6 +136,11 @@ Tensor Tensor::wrap(Type type, const void* data, std::shared_ptr<const void> own
   check_foreign(type, data);
   auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));
   return Tensor(type, make_foreign(std::move(owner), true), bytes);
+}
+
+Tensor Tensor::borrow(Type type, void* data, std::shared_ptr<void> owner) {
+  check_foreign(type, data);
+  return Tensor(type, make_foreign(std::move(owner), false, Home::borrowed), static_cast<std::byte*>(data));
 }
 
 std::complex<double> Tensor::at(std::int64_t index) const {

@@ -30,7 +30,7 @@ inline constexpr bool always_false = false;
 
 /// What tensors over the same memory share. Where it comes from and how it is freed, tensor.cpp knows.
 struct TensorStorage {
-  enum class Home : std::uint8_t { pool, heap, foreign };
+  enum class Home : std::uint8_t { pool, heap, foreign, borrowed };
   std::atomic<std::uint32_t> references{1};
   Home home = Home::pool;
   bool read_only = false;
@@ -155,6 +155,9 @@ class Tensor {
   static Tensor wrap(Type type, void* data, std::shared_ptr<void> owner);
   /// The same, read-only.
   static Tensor wrap(Type type, const void* data, std::shared_ptr<const void> owner);
+  /// The same for memory that others go on reading and writing: such a tensor is never exclusive(), and its
+  /// version counts what is written through tensors alone.
+  static Tensor borrow(Type type, void* data, std::shared_ptr<void> owner);
 
   Type type() const { return type_; }
   DType dtype() const { return type_.dtype(); }
@@ -216,11 +219,11 @@ class Tensor {
   Literal to_literal() const { return Literal(type_, {bytes(), num_bytes()}); }
 
   bool writable() const { return storage_ == nullptr || !storage_->read_only; }
-  /// Is this the only tensor over its storage, and the storage writable? Then nobody sees what is written to
-  /// it, and what other threads wrote and read through tensors that are gone is done.
+  /// Is this the only tensor over its storage, and the storage writable and not borrowed? Then nobody sees
+  /// what is written to it, and what other threads wrote and read through tensors that are gone is done.
   bool exclusive() const {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
-           !storage_->read_only;
+           !storage_->read_only && storage_->home != detail::TensorStorage::Home::borrowed;
   }
   /// Are both parts of one storage?
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
