@@ -47,9 +47,7 @@ const char* type_of(const Tensor* tensor) {
   static std::string text;
   return (text = to_string(tensor->type())).c_str();
 }
-void put(Tensor* tensor, std::int64_t index, double value) {
-  tensor->mutable_data<double>()[index] = value;
-}
+void put(Tensor* tensor, std::int64_t index, double value) { tensor->mutable_data<double>()[index] = value; }
 
 DLManagedTensorVersioned* give(Tensor* tensor, bool to_write) {
   return guarded([&] { return (to_write ? to_mutable_dlpack(*tensor) : to_dlpack(*tensor)).release(); });
