@@ -21,13 +21,17 @@
 #include <tidu/eager/recorder.hpp>
 #include <tidu/eager/trace.hpp>
 #include <tidu/frontend/array.hpp>
+#include <tidu/frontend/creation.hpp>
 #include <tidu/frontend/custom.hpp>
 #include <tidu/frontend/explain.hpp>
 #include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/linalg.hpp>
 #include <tidu/frontend/modes.hpp>
+#include <tidu/frontend/random.hpp>
 #include <tidu/frontend/trace.hpp>
 #include <tidu/frontend/transforms.hpp>
 #include <tidu/frontend/tree.hpp>
+#include <tidu/frontend/windows.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
 #include <tidu/graph/counter.hpp>

@@ -1,7 +1,7 @@
 // context.hpp - what a thread needs to compute with Arrays: a Recorder, its modes, and a small cache from
 // (function, types) to what runs and records it. And invoke(), through which every operation goes: it finds
 // (or makes, once) the graph of the operation on these types, runs it and records it as one node; or writes
-// its operations into the graph that is being traced.
+// its operations into the graph that is being traced. invoke_many() does so for several results.
 #pragma once
 
 #include <array>
@@ -85,22 +85,25 @@ class Host final : public TensorOperands<HostExecutor> {
   const HostExecutor* executor_;
 };
 
-/// Emits what a function means on values of these types.
-class Build {
+/// Emits what a function means on values of these types. It borrows the function.
+template <class Result>
+class Builds {
  public:
   template <class F>
-  Build(const F& f)
-      : body_(&f), call_([](const void* body, Emitter& emitter, std::span<const Value> operands) -> Value {
+  Builds(const F& f)
+      : body_(&f), call_([](const void* body, Emitter& emitter, std::span<const Value> operands) -> Result {
           return (*static_cast<const F*>(body))(emitter, operands);
         }) {}
-  Value operator()(Emitter& emitter, std::span<const Value> operands) const {
+  Result operator()(Emitter& emitter, std::span<const Value> operands) const {
     return call_(body_, emitter, operands);
   }
 
  private:
   const void* body_;
-  Value (*call_)(const void*, Emitter&, std::span<const Value>);
+  Result (*call_)(const void*, Emitter&, std::span<const Value>);
 };
+using Build = Builds<Value>;
+using BuildMany = Builds<Values>;
 
 inline constexpr std::size_t most_operands = 4;
 inline constexpr std::size_t most_words = 6;
@@ -137,6 +140,9 @@ struct Context {
   std::uint64_t lowest = ~std::uint64_t{0};
   std::vector<Tracer*> tracers;  ///< those that run, outermost first
   std::unique_ptr<CacheEntry[]> cache;
+  /// The graphs of calls for which an entry has no room, or that have several results, by what tells them
+  /// apart.
+  std::unordered_map<std::string, eager::RecordedGraph> graphs;
 
   void set_executor(const HostExecutor* executor);
   void set_options(const eager::RecorderOptions& options);
@@ -159,6 +165,9 @@ struct Input {
 
 /// The one way in which operations are done.
 Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where);
+/// The same for operations of several results, which are recorded as one node.
+std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,
+                               Where where);
 
 /// Wraps a result; `trace` when it was recorded.
 Array make_array(Tensor&& tensor);

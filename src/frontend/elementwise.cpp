@@ -1,6 +1,7 @@
 // elementwise.cpp - functions of Arrays element by element. Each is one graph of conversions, broadcasts and
 // a primitive, made once per types.
 #include <cstring>
+#include <limits>
 
 #include "frontend/broadcast.hpp"
 #include "tidu/frontend/functions.hpp"
@@ -77,7 +78,7 @@ using frontend_detail::Operand;
 
 using Unary = Value (*)(Value, Where);
 using Binary = Value (*)(Value, Value, Where);
-enum class Takes { numbers, inexact, bools };
+enum class Takes { numbers, inexact, parts };
 
 template <Unary F>
 Array unary(const char* name, const Array& x, Where where, bool needs_inexact = true) {
@@ -94,7 +95,8 @@ template <Binary F>
 Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes takes = Takes::numbers) {
   const auto build = [name, takes](Emitter&, std::span<const Value> v) {
     DType common = promote(v[0].dtype(), v[1].dtype());
-    if (takes == Takes::inexact) common = inexact(common);
+    if (takes != Takes::numbers) common = inexact(common);
+    if (takes == Takes::parts && (common == f16 || common == bf16)) common = f32;
     const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), name);
     return F(broadcast(convert(v[0], common), shape), broadcast(convert(v[1], common), shape), Where{});
   };
@@ -175,6 +177,37 @@ Array reciprocal(const Array& x, Where where) { return unary<ops::reciprocal>("r
 Array floor(const Array& x, Where where) { return unary<ops::floor>("floor", x, where); }
 Array ceil(const Array& x, Where where) { return unary<ops::ceil>("ceil", x, where); }
 Array isfinite(const Array& x, Where where) { return unary<ops::is_finite>("isfinite", x, where); }
+Array polygamma(std::int64_t n, const Array& x, Where where) {
+  if (n < 0) {
+    frontend_detail::refuse(ErrorKind::invalid_argument, "polygamma", detail::str("expected n >= 0, got ", n),
+                            where);
+  }
+  if (n == 0) return digamma(x, where);
+  const Input operands[] = {x};
+  const std::int64_t words[] = {n};
+  return invoke(
+      {"polygamma", words}, operands,
+      [n](Emitter&, std::span<const Value> v) {
+        return ops::polygamma(convert(v[0], inexact(v[0].dtype())), n);
+      },
+      where);
+}
+Array isnan(const Array& x, Where where) {
+  const Input operands[] = {x};
+  return invoke(
+      {"isnan"}, operands, [](Emitter&, std::span<const Value> v) { return ops::ne(v[0], v[0]); }, where);
+}
+Array isinf(const Array& x, Where where) {
+  const Input operands[] = {x};
+  return invoke(
+      {"isinf"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const Value size = ops::abs(convert(v[0], inexact(v[0].dtype())));
+        const Value infinite = ops::full_like(size, std::numeric_limits<double>::infinity());
+        return ops::eq(size, infinite);
+      },
+      where);
+}
 Array square(const Array& x, Where where) { return unary<ops::square>("square", x, where, false); }
 Array abs(const Array& x, Where where) { return unary<ops::abs>("abs", x, where, false); }
 Array sign(const Array& x, Where where) { return unary<ops::sign>("sign", x, where, false); }
@@ -252,6 +285,12 @@ Array atan2(const ArrayLike& y, const ArrayLike& x) {
   return binary<ops::atan2>("atan2", y, x, Takes::inexact);
 }
 Array rem(const ArrayLike& x, const ArrayLike& y) { return binary<ops::rem>("rem", x, y); }
+Array nextafter(const ArrayLike& x, const ArrayLike& y) {
+  return binary<ops::nextafter>("nextafter", x, y, Takes::inexact);
+}
+Array complex(const ArrayLike& re, const ArrayLike& im) {
+  return binary<ops::complex>("complex", re, im, Takes::parts);
+}
 Array logical_and(const ArrayLike& x, const ArrayLike& y) {
   return binary<ops::logical_and>("logical_and", x, y);
 }

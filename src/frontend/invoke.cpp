@@ -42,21 +42,38 @@ std::vector<Type> types_of(std::span<const Input> operands) {
   return types;
 }
 
-eager::RecordedGraph make_graph(const Call& call, std::span<const Input> operands, const Build& build) {
+eager::RecordedGraph make_graph(const Call& call, std::span<const Input> operands, const BuildMany& build) {
   GraphBuilder::Options options;
   options.record_where = false;
   GraphBuilder builder(std::string(call.name), standard_primitives(), options);
   std::vector<Value> values;
   for (std::size_t i = 0; i < operands.size(); ++i)
     values.push_back(builder.input(detail::str("x", i), operands[i].tensor->type()));
-  const Value result = build(builder, values);
-  return eager::RecordedGraph::of(builder.build({result}));
+  const Values results = build(builder, values);
+  return eager::RecordedGraph::of(builder.build(std::span<const Value>(results.data(), results.size())));
+}
+
+// The graph of a call, made once while there are not too many of them.
+const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<const Input> operands,
+                                       const BuildMany& build) {
+  constexpr std::size_t most_graphs = 512;
+  std::string key;
+  const auto append = [&](const auto& part) {
+    key.append(reinterpret_cast<const char*>(&part), sizeof part);
+  };
+  append(call.name);
+  append(operands.size());
+  for (const Input& operand : operands) append(operand.tensor->type().identity());
+  for (const std::int64_t word : call.words) append(word);
+  const auto found = c.graphs.find(key);
+  if (found != c.graphs.end()) return found->second;
+  eager::RecordedGraph graph = make_graph(call, operands, build);
+  if (c.graphs.size() >= most_graphs) c.graphs.clear();
+  return c.graphs.emplace(std::move(key), std::move(graph)).first->second;
 }
 
 // Changes the entry only when nothing throws.
-void fill_graph(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
-                const Build& build) {
-  eager::RecordedGraph graph = make_graph(call, operands, build);
+void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph) {
   const Executable* executable = nullptr;
   if (c.cpu != nullptr) {
     executable = &graph.slot().get<Executable>(c.cpu->id(), [&] { return c.cpu->compile(graph.graph()); });
@@ -66,8 +83,8 @@ void fill_graph(CacheEntry& entry, const Context& c, const Call& call, std::span
 }
 
 void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
-          const Build& build) {
-  fill_graph(entry, c, call, operands, build);
+          const BuildMany& build) {
+  fill_graph(entry, c, make_graph(call, operands, build));
   entry.name = call.name;
   entry.num_types = operands.size();
   entry.num_words = call.words.size();
@@ -124,8 +141,9 @@ void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input
   }
 }
 
-Array emit_traced(Tracer& tracer, std::span<const Input> operands, const Build& build, const Call& call,
-                  Where where) {
+// The results are values of the tracer's builder.
+Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildMany& build, const Call& call,
+                   Where where) {
   // Operations keep the user's place: what the function emits has none of its own.
   class Placed final : public Emitter {
    public:
@@ -169,8 +187,9 @@ Array emit_traced(Tracer& tracer, std::span<const Input> operands, const Build& 
     values.emplace_back(&emitter, value.id());
   }
   try {
-    const Value result = build(emitter, values);
-    return make_traced(shared_tracer(operands, &tracer), Value(&tracer.builder, result.id()));
+    Values results = build(emitter, values);
+    for (Value& result : results) result = Value(&tracer.builder, result.id());
+    return results;
   } catch (const Error& error) {
     raise_located(error, call.name, types, where);
   }
@@ -204,8 +223,14 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
     grad |= operand.body->requires_grad;
     traced |= operand.body->traced;
   }
-  if (traced) [[unlikely]]
-    return emit_traced(*tracer_of(operands), operands, build, call, where);
+  const auto one = [&](Emitter& emitter, std::span<const Value> values) -> Values {
+    return build(emitter, values);
+  };
+  if (traced) [[unlikely]] {
+    Tracer& tracer = *tracer_of(operands);
+    const Value result = emit_traced(tracer, operands, one, call, where)[0];
+    return make_traced(shared_tracer(operands, &tracer), result);
+  }
   std::optional<CacheEntry> uncached;
   CacheEntry* entry = nullptr;
   const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
@@ -216,10 +241,10 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   Body& body = array.required();
   try {
     if (cacheable) [[likely]] {
-      if (!same(*entry, call, operands)) fill(*entry, c, call, operands, build);
+      if (!same(*entry, call, operands)) fill(*entry, c, call, operands, one);
     } else {
       entry = &uncached.emplace();
-      fill_graph(*entry, c, call, operands, build);
+      fill_graph(*entry, c, kept_graph(c, call, operands, one));
     }
     eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
@@ -233,6 +258,24 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   }
   if (grad && c.grad_mode) record(c, *entry->graph, operands, body, where);
   return array;
+}
+
+std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,
+                               Where where) {
+  const std::vector<Input> inputs(operands.begin(), operands.end());
+  if (Tracer* const tracer = tracer_of(inputs); tracer != nullptr) {
+    std::vector<Array> arrays;
+    const Values results = emit_traced(*tracer, inputs, build, call, where);
+    const auto shared = shared_tracer(inputs, tracer);
+    for (const Value& result : results) arrays.push_back(make_traced(shared, result));
+    return arrays;
+  }
+  try {
+    const eager::RecordedGraph graph = kept_graph(context(), call, inputs, build);
+    return run_and_record(graph, operands, where);
+  } catch (const Error& error) {
+    raise_located(error, call.name, types_of(inputs), where);
+  }
 }
 
 Array make_array(Tensor&& tensor) {

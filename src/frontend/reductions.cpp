@@ -95,6 +95,23 @@ Array arg(const char* name, ArgReduction reduction, const Array& x, std::optiona
       where);
 }
 
+using Cumulative = Value (*)(Value, std::int64_t, bool, Where);
+
+template <Cumulative F>
+Array cumulative(const char* name, const Array& x, std::int64_t axis, bool reverse, Where where,
+                 bool needs_inexact = false) {
+  const std::int64_t words[] = {normal_axis(axis, x.ndim(), name, where), reverse ? 1 : 0};
+  const Input operands[] = {x};
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const Value number = as_number(v[0]);
+        return F(needs_inexact ? convert(number, inexact(number.dtype())) : number, words[0], reverse,
+                 Where{});
+      },
+      where);
+}
+
 }  // namespace
 
 Array sum(const Array& x, const Axes& axes, bool keepdims, Where where) {
@@ -163,14 +180,19 @@ Array argmin(const Array& x, std::optional<std::int64_t> axis, Where where) {
 }
 
 Array cumsum(const Array& x, std::int64_t axis, bool reverse, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "cumsum", where), reverse ? 1 : 0};
-  const Input operands[] = {x};
-  return invoke(
-      {"cumsum", words}, operands,
-      [&](Emitter&, std::span<const Value> v) {
-        return ops::cumsum(as_number(v[0]), words[0], words[1] != 0);
-      },
-      where);
+  return cumulative<ops::cumsum>("cumsum", x, axis, reverse, where);
+}
+Array cumprod(const Array& x, std::int64_t axis, bool reverse, Where where) {
+  return cumulative<ops::cumprod>("cumprod", x, axis, reverse, where);
+}
+Array cummax(const Array& x, std::int64_t axis, bool reverse, Where where) {
+  return cumulative<ops::cummax>("cummax", x, axis, reverse, where);
+}
+Array cummin(const Array& x, std::int64_t axis, bool reverse, Where where) {
+  return cumulative<ops::cummin>("cummin", x, axis, reverse, where);
+}
+Array cumlogsumexp(const Array& x, std::int64_t axis, bool reverse, Where where) {
+  return cumulative<ops::cumlogsumexp>("cumlogsumexp", x, axis, reverse, where, /*needs_inexact=*/true);
 }
 
 Array Array::sum(const Axes& axes, bool keepdims, Where where) const {

@@ -28,8 +28,8 @@ inline std::int64_t columns_of(Type type) { return type.dim(type.rank() - 1); }
 Values batch_matrices(BatchContext& c);
 
 // --- values
-enum class As : std::uint8_t { is, transpose, adjoint };
-/// x y of matrices, each taken as it is, transposed, or conjugated and transposed.
+enum class As : std::uint8_t { is, swapped, adjoint };
+/// x y of matrices, each taken as it is, rows and columns swapped, or conjugated and swapped.
 Value matrix_product(Value x, As x_as, Value y, As y_as);
 inline Value matrix_product(Value x, Value y) { return matrix_product(x, As::is, y, As::is); }
 /// The transposed matrices, and those conjugated.

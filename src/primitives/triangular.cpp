@@ -72,7 +72,7 @@ Derivatives jvp_solve(JvpContext& c) {
                                 : (how.unit_diagonal ? Part::strictly_upper : Part::upper);
     Value da = part_of(*c.tangent(0), part);
     if (how.conjugate_a) da = conjugate(da);
-    const As as = how.transpose_a ? As::transpose : As::is;
+    const As as = how.transpose_a ? As::swapped : As::is;
     const Value moved = how.left_side ? matrix_product(da, as, x, As::is) : matrix_product(x, As::is, da, as);
     rest = rest ? ops::sub(*rest, moved) : ops::neg(moved);
   }

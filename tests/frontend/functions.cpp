@@ -8,26 +8,6 @@
 namespace tidu::test {
 namespace {
 
-using Function = std::function<Array(const Array&)>;
-
-// Gradients of <f(x), random> on the tape against central differences and against the graph's jvp.
-void check_gradient(const char* name, const Function& f, const Array& at, double tolerance = 1e-6) {
-  CAPTURE(name);
-  Array x = at.copy();
-  x.set_requires_grad();
-  const Array y = f(x);
-  const Array weights = random_array(y.shape(), 11), direction = random_array(at.shape(), 12);
-  y.backward(weights);
-  REQUIRE(x.grad().has_value());
-  const double along = sum(*x.grad() * direction).item();
-  const double h = 1e-6;
-  const double difference =
-      (sum(weights * f(at + h * direction)) - sum(weights * f(at - h * direction))).item() / (2 * h);
-  CHECK(along == doctest::Approx(difference).epsilon(tolerance));
-  const Array tangent = jvp(f, at, direction).second;
-  CHECK(sum(tangent * weights).item() == doctest::Approx(along).epsilon(1e-10));
-}
-
 TEST_CASE("element by element: values and gradients") {
   struct Row {
     const char* name;

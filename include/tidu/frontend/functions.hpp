@@ -1,80 +1,21 @@
 // functions.hpp - functions of Arrays, with NumPy's names and broadcasting and JAX's promotion of dtypes.
 // Each is one operation on the tape, whatever it is made of. All throw Error (type, invalid_argument) that
-// names function, types and the user's place.
+// names function, types and the user's place. Windows, linear algebra and random numbers have headers of
+// their own.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tidu/frontend/array.hpp"
+#include "tidu/frontend/creation.hpp"
 
 namespace tidu {
-
-// --- making Arrays
-
-/// A number, or a list of such: what array() takes.
-class Nested {
- public:
-  /// A number: bool, i64 of integers, f64 of floating ones.
-  template <class T>
-  requires std::is_arithmetic_v<T> Nested(T number)
-      : number_(static_cast<double>(number)),
-        dtype_(std::is_same_v<T, bool> ? bool_
-               : std::is_integral_v<T> ? i64
-                                       : f64) {}
-  /// A list of numbers or of lists of one shape.
-  Nested(std::initializer_list<Nested> items) : is_list_(true), items_(items) {}
-  bool is_list() const { return is_list_; }
-  const std::vector<Nested>& items() const { return items_; }
-  double number() const { return number_; }
-  DType dtype() const { return dtype_; }
-
- private:
-  bool is_list_ = false;
-  double number_ = 0.0;
-  DType dtype_ = f64;
-  std::vector<Nested> items_{};
-};
-
-/// array({{1, 2}, {3, 4}}). Without a dtype floating numbers make f64, integers alone i64, bools alone bool.
-Array array(const Nested& elements, std::optional<DType> dtype = std::nullopt,
-            Where where = Where::current());
-/// The elements in row-major order under another shape.
-Array array(const Nested& elements, const Shape& shape, std::optional<DType> dtype = std::nullopt,
-            Where where = Where::current());
-template <class T>
-Array array(std::span<const T> elements, const Shape& shape) {
-  return Array(Tensor::from(shape, elements));
-}
-template <class T>
-Array array(const std::vector<T>& elements, const Shape& shape) {
-  return array(std::span<const T>(elements), shape);
-}
-/// Of one value everywhere.
-Array zeros(const Shape& shape, DType dtype = f64, Where where = Where::current());
-Array ones(const Shape& shape, DType dtype = f64, Where where = Where::current());
-/// That value everywhere, converted to the dtype.
-Array full(const Shape& shape, double value, DType dtype = f64, Where where = Where::current());
-/// Of the type of x.
-Array zeros_like(const Array& x, Where where = Where::current());
-Array ones_like(const Array& x, Where where = Where::current());
-/// That value everywhere, of the type of x.
-Array full_like(const Array& x, double value, Where where = Where::current());
-/// 0, 1, … n - 1.
-Array arange(std::int64_t n, DType dtype = i64, Where where = Where::current());
-/// start, start + step, … below stop.
-Array arange(double start, double stop, double step = 1.0, DType dtype = f64, Where where = Where::current());
-/// `count` numbers from start to stop, both included.
-Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
-               Where where = Where::current());
-/// The n x n identity.
-Array eye(std::int64_t n, DType dtype = f64, Where where = Where::current());
-/// [..., depth]: one where the position is that of the integer, zero elsewhere (everywhere for an integer out
-/// of range).
-Array one_hot(const Array& indices, std::int64_t depth, DType dtype = f64, Where where = Where::current());
 
 // --- element by element. Integers and bools become f64 where the function needs it.
 
@@ -123,9 +64,18 @@ Array round(const Array& x, Where where = Where::current());
 Array relu(const Array& x, Where where = Where::current());
 /// The function of that name, element by element.
 Array isfinite(const Array& x, Where where = Where::current());
+/// Where it is not a number.
+Array isnan(const Array& x, Where where = Where::current());
+/// Where it is infinite, of either sign.
+Array isinf(const Array& x, Where where = Where::current());
+/// Of complex numbers; of other x these are x, zeros and x.
 Array real(const Array& x, Where where = Where::current());
 Array imag(const Array& x, Where where = Where::current());
 Array conj(const Array& x, Where where = Where::current());
+/// re + i im of floating Arrays (f16, bf16 and integers are converted): c64 of f32, c128 of f64.
+Array complex(const ArrayLike& re, const ArrayLike& im);
+/// The n-th derivative of digamma, n >= 0.
+Array polygamma(std::int64_t n, const Array& x, Where where = Where::current());
 /// The same values; gradients do not pass.
 Array stop_gradient(const Array& x, Where where = Where::current());
 
@@ -140,6 +90,8 @@ Array minimum(const ArrayLike& x, const ArrayLike& y);
 Array atan2(const ArrayLike& y, const ArrayLike& x);
 /// The remainder with the sign of x.
 Array rem(const ArrayLike& x, const ArrayLike& y);
+/// The number next to x in the direction of y.
+Array nextafter(const ArrayLike& x, const ArrayLike& y);
 /// Of bools, or of integers bit by bit.
 Array logical_and(const ArrayLike& x, const ArrayLike& y);
 Array logical_or(const ArrayLike& x, const ArrayLike& y);
@@ -175,8 +127,40 @@ Array log_softmax(const Array& x, const Axes& axes = -1, Where where = Where::cu
 /// Position (i32) of the greatest element, the first of equal ones; without an axis, in the flattened Array.
 Array argmax(const Array& x, std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current());
 Array argmin(const Array& x, std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current());
-/// Of what stands up to each place, itself included; from the end when `reverse`.
+/// The sum of what stands up to each place of an axis, itself included; from the end when `reverse`.
 Array cumsum(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
+/// The product of what stands up to each place of an axis, as cumsum.
+Array cumprod(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
+/// The greatest of what stands up to each place of an axis, as cumsum.
+Array cummax(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
+/// The least of what stands up to each place of an axis, as cumsum.
+Array cummin(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
+/// logsumexp of what stands up to each place of an axis, as cumsum.
+Array cumlogsumexp(const Array& x, std::int64_t axis = 0, bool reverse = false,
+                   Where where = Where::current());
+
+// --- order. Ascending; NaN is last, -0 equals 0, complex numbers are ordered by real, then by imaginary
+// part. Gradients go to where the elements were.
+
+/// x in ascending order along the axis.
+Array sort(const Array& x, std::int64_t axis = -1, Where where = Where::current());
+/// Positions (i32) that sort x along the axis; equal elements keep their order.
+Array argsort(const Array& x, std::int64_t axis = -1, Where where = Where::current());
+/// Keys ascending, and the values, of the keys' shape, moved along with them.
+std::pair<Array, Array> sort_key_val(const Array& keys, const Array& values, std::int64_t axis = -1,
+                                     Where where = Where::current());
+/// Arrays of one shape, all moved along the axis so that the first is ascending, where it is equal the
+/// second, and so on for `num_keys` of them.
+std::vector<Array> sort_all(std::span<const Array> operands, std::int64_t axis = -1,
+                            std::int64_t num_keys = 1, Where where = Where::current());
+inline std::vector<Array> sort_all(std::initializer_list<Array> operands, std::int64_t axis = -1,
+                                   std::int64_t num_keys = 1, Where where = Where::current()) {
+  return sort_all(std::span(operands.begin(), operands.size()), axis, num_keys, where);
+}
+/// The k greatest along an axis, descending, and their positions (i32): both have extent k there. NaN counts
+/// as the greatest; of equals the first comes first.
+std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis = -1,
+                              Where where = Where::current());
 
 // --- products
 
@@ -186,6 +170,20 @@ Array matmul(const Array& x, const Array& y, Where where = Where::current());
 Array dot(const Array& x, const Array& y, Where where = Where::current());
 /// [m] x [n] -> [m,n]; other shapes are flattened.
 Array outer(const Array& x, const Array& y, Where where = Where::current());
+/// The sum over the last `axes` axes of x and the first ones of y; the result has x's other axes, then y's.
+Array tensordot(const Array& x, const Array& y, std::int64_t axes = 2, Where where = Where::current());
+/// The sum over pairs of axes, as {{axes of x}, {axes of y}}.
+Array tensordot(const Array& x, const Array& y, const std::pair<Axes, Axes>& axes,
+                Where where = Where::current());
+/// Einstein's summation as NumPy's: "ij,jk->ik" names the axes of the operands and of the result by letters
+/// and sums over those that the result lacks. A letter that stands twice for one operand means its diagonal;
+/// "..." stands for any further axes, which are broadcast. Without "->" the result has the letters that stand
+/// once, in alphabetical order, after those of "...". Operands are multiplied from left to right.
+Array einsum(std::string_view spec, std::span<const Array> operands, Where where = Where::current());
+inline Array einsum(std::string_view spec, std::initializer_list<Array> operands,
+                    Where where = Where::current()) {
+  return einsum(spec, std::span(operands.begin(), operands.size()), where);
+}
 
 // --- shapes
 
@@ -222,12 +220,52 @@ std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis =
                          Where where = Where::current());
 /// A part of each of the first axes.
 Array slice(const Array& x, std::span<const Slice> parts, Where where = Where::current());
+/// x[start : start + sizes], where starts are integer scalars, one for each axis, each moved into
+/// [0, extent - size].
+Array dynamic_slice(const Array& x, std::span<const Array> starts, const Shape& sizes,
+                    Where where = Where::current());
+inline Array dynamic_slice(const Array& x, std::initializer_list<Array> starts, const Shape& sizes,
+                           Where where = Where::current()) {
+  return dynamic_slice(x, std::span(starts.begin(), starts.size()), sizes, where);
+}
+/// x with `update`, of x's rank, at x[start : start + update.shape]; starts as in dynamic_slice.
+Array dynamic_update_slice(const Array& x, const Array& update, std::span<const Array> starts,
+                           Where where = Where::current());
+inline Array dynamic_update_slice(const Array& x, const Array& update, std::initializer_list<Array> starts,
+                                  Where where = Where::current()) {
+  return dynamic_update_slice(x, update, std::span(starts.begin(), starts.size()), where);
+}
+/// `value` before and after an axis, and between its elements. Negative low and high cut.
+struct PadWidth {
+  std::int64_t low = 0;       ///< before
+  std::int64_t high = 0;      ///< after
+  std::int64_t interior = 0;  ///< between two elements
+};
+/// One width for each axis, or one for all.
+Array pad(const Array& x, std::span<const PadWidth> widths, const ArrayLike& value = 0,
+          Where where = Where::current());
+inline Array pad(const Array& x, std::initializer_list<PadWidth> widths, const ArrayLike& value = 0,
+                 Where where = Where::current()) {
+  return pad(x, std::span(widths.begin(), widths.size()), value, where);
+}
+/// x of two axes or more with zero above (below) the diagonal of its last two; k moves the diagonal up.
+Array tril(const Array& x, std::int64_t k = 0, Where where = Where::current());
+Array triu(const Array& x, std::int64_t k = 0, Where where = Where::current());
+/// The diagonal of the last two axes: [..., m, n] -> [..., min(m, n)].
+Array diagonal(const Array& x, Where where = Where::current());
 /// x.shape[:axis] + indices.shape + x.shape[axis+1:]: the sub-arrays at `indices` (integers, moved into
 /// range). The gradient adds up where an index stands twice.
 Array take(const Array& x, const Array& indices, std::int64_t axis = 0, Where where = Where::current());
 /// Along `axis` the elements at `indices`, which has x's rank.
 Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis,
                       Where where = Where::current());
+/// x with `updates`, of x.shape[:axis] + indices.shape + x.shape[axis+1:], added to the sub-arrays at
+/// `indices` (moved into range): what stands at an index twice is added twice.
+Array scatter_add(const Array& x, const Array& indices, const Array& updates, std::int64_t axis = 0,
+                  Where where = Where::current());
+/// x with `updates` added along `axis` at `indices`; both have x's rank.
+Array scatter_add_along_axis(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
+                             Where where = Where::current());
 /// Converted to another dtype.
 Array astype(const Array& x, DType dtype, Where where = Where::current());
 

@@ -1,0 +1,77 @@
+// creation.hpp - Arrays from numbers. All throw Error (type, invalid_argument) that names function, types and
+// the user's place.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "tidu/frontend/array.hpp"
+
+namespace tidu {
+
+/// A number, or a list of such: what array() takes.
+class Nested {
+ public:
+  /// A number: bool, i64 of integers, f64 of floating ones.
+  template <class T>
+  requires std::is_arithmetic_v<T> Nested(T number)
+      : number_(static_cast<double>(number)),
+        dtype_(std::is_same_v<T, bool> ? bool_
+               : std::is_integral_v<T> ? i64
+                                       : f64) {}
+  /// A list of numbers or of lists of one shape.
+  Nested(std::initializer_list<Nested> items) : is_list_(true), items_(items) {}
+  bool is_list() const { return is_list_; }
+  const std::vector<Nested>& items() const { return items_; }
+  double number() const { return number_; }
+  DType dtype() const { return dtype_; }
+
+ private:
+  bool is_list_ = false;
+  double number_ = 0.0;
+  DType dtype_ = f64;
+  std::vector<Nested> items_{};
+};
+
+/// array({{1, 2}, {3, 4}}). Without a dtype floating numbers make f64, integers alone i64, bools alone bool.
+Array array(const Nested& elements, std::optional<DType> dtype = std::nullopt,
+            Where where = Where::current());
+/// The elements in row-major order under another shape.
+Array array(const Nested& elements, const Shape& shape, std::optional<DType> dtype = std::nullopt,
+            Where where = Where::current());
+template <class T>
+Array array(std::span<const T> elements, const Shape& shape) {
+  return Array(Tensor::from(shape, elements));
+}
+template <class T>
+Array array(const std::vector<T>& elements, const Shape& shape) {
+  return array(std::span<const T>(elements), shape);
+}
+/// Of one value everywhere.
+Array zeros(const Shape& shape, DType dtype = f64, Where where = Where::current());
+Array ones(const Shape& shape, DType dtype = f64, Where where = Where::current());
+/// That value everywhere, converted to the dtype.
+Array full(const Shape& shape, double value, DType dtype = f64, Where where = Where::current());
+/// Of the type of x.
+Array zeros_like(const Array& x, Where where = Where::current());
+Array ones_like(const Array& x, Where where = Where::current());
+/// That value everywhere, of the type of x.
+Array full_like(const Array& x, double value, Where where = Where::current());
+/// 0, 1, … n - 1.
+Array arange(std::int64_t n, DType dtype = i64, Where where = Where::current());
+/// start, start + step, … below stop.
+Array arange(double start, double stop, double step = 1.0, DType dtype = f64, Where where = Where::current());
+/// `count` numbers from start to stop, both included.
+Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
+               Where where = Where::current());
+/// The n x n identity.
+Array eye(std::int64_t n, DType dtype = f64, Where where = Where::current());
+/// [..., depth]: one where the position is that of the integer, zero elsewhere (everywhere for an integer out
+/// of range).
+Array one_hot(const Array& indices, std::int64_t depth, DType dtype = f64, Where where = Where::current());
+
+}  // namespace tidu

@@ -1,0 +1,160 @@
+// indexing.cpp - functions of Arrays that put elements among others: at positions that are data, in padding,
+// and beside diagonals.
+#include <algorithm>
+
+#include "frontend/broadcast.hpp"
+#include "primitives/matrices.hpp"
+#include "tidu/frontend/functions.hpp"
+
+namespace tidu {
+namespace {
+
+using frontend_detail::convert;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+using frontend_detail::normal_axis;
+using frontend_detail::Operand;
+using frontend_detail::refuse;
+
+// Positions of one dtype.
+std::vector<Value> starts_of(std::span<const Value> given) {
+  DType common = i32;
+  for (const Value& start : given) common = promote(common, start.dtype());
+  std::vector<Value> starts;
+  for (const Value& start : given) starts.push_back(convert(start, common));
+  return starts;
+}
+
+void require_starts(const char* name, const Array& x, std::span<const Array> starts, Where where) {
+  if (starts.size() == x.ndim()) return;
+  refuse(
+      ErrorKind::invalid_argument, name,
+      detail::str("expected a start for each of ", x.ndim(), " axes of ", x.type(), ", got ", starts.size()),
+      where);
+}
+
+// x where column - row, compared with k, is as `keep` says; zero elsewhere.
+template <class Keep>
+Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Keep keep) {
+  if (x.ndim() < 2) {
+    refuse(ErrorKind::type, name, detail::str("expected an Array of two axes or more, got ", x.type()),
+           where);
+  }
+  const std::int64_t words[] = {k};
+  const Input operands[] = {x};
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter& emitter, std::span<const Value> v) {
+        const auto rank = static_cast<std::int64_t>(v[0].rank());
+        const Type positions(i64, v[0].shape());
+        const Value row = ops::iota(emitter, positions, rank - 2);
+        const Value shift = ops::full(emitter, positions, static_cast<double>(k));
+        const Value kept = keep(ops::iota(emitter, positions, rank - 1), row + shift, Where{});
+        const Value zero = ops::full_like(v[0], 0.0);
+        return ops::select_n(kept, zero, v[0]);
+      },
+      where);
+}
+
+}  // namespace
+
+Array dynamic_slice(const Array& x, std::span<const Array> starts, const Shape& sizes, Where where) {
+  require_starts("dynamic_slice", x, starts, where);
+  std::vector<Input> operands{x};
+  operands.insert(operands.end(), starts.begin(), starts.end());
+  return invoke(
+      {"dynamic_slice", sizes}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        return ops::dynamic_slice(v[0], starts_of(v.subspan(1)), sizes);
+      },
+      where);
+}
+
+Array dynamic_update_slice(const Array& x, const Array& update, std::span<const Array> starts, Where where) {
+  require_starts("dynamic_update_slice", x, starts, where);
+  std::vector<Input> operands{x, update};
+  operands.insert(operands.end(), starts.begin(), starts.end());
+  return invoke(
+      {"dynamic_update_slice"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[1].dtype());
+        const Value into = convert(v[0], common);
+        const Value part = convert(v[1], common);
+        return ops::dynamic_update_slice(into, part, starts_of(v.subspan(2)));
+      },
+      where);
+}
+
+Array scatter_add(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
+                  Where where) {
+  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "scatter_add", where)};
+  const Input operands[] = {x, indices, updates};
+  return invoke(
+      {"scatter_add", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[2].dtype());
+        const Value into = convert(v[0], common);
+        return ops::scatter_add(into, v[1], convert(v[2], common), words[0]);
+      },
+      where);
+}
+
+Array scatter_add_along_axis(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
+                             Where where) {
+  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "scatter_add_along_axis", where)};
+  const Input operands[] = {x, indices, updates};
+  return invoke(
+      {"scatter_add_along_axis", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[2].dtype());
+        const Value into = convert(v[0], common);
+        return ops::scatter_add_along_axis(into, v[1], convert(v[2], common), words[0]);
+      },
+      where);
+}
+
+Array pad(const Array& x, std::span<const PadWidth> widths, const ArrayLike& value, Where where) {
+  if (widths.size() != 1 && widths.size() != x.ndim()) {
+    refuse(ErrorKind::invalid_argument, "pad",
+           detail::str("expected one width or one for each of ", x.ndim(), " axes of ", x.type(), ", got ",
+                       widths.size()),
+           where);
+  }
+  Ints words;
+  for (const PadWidth& width : widths) words.insert(words.end(), {width.low, width.high, width.interior});
+  const Operand padding(value, x.dtype());
+  const Input operands[] = {x, padding.input()};
+  return invoke(
+      {"pad", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[1].dtype());
+        IntLists config;
+        for (std::size_t i = 0; i < v[0].rank(); ++i) {
+          const PadWidth& width = widths[widths.size() == 1 ? 0 : i];
+          config.push_back({width.low, width.high, width.interior});
+        }
+        const Value inside = convert(v[0], common);
+        return ops::pad(inside, convert(v[1], common), config);
+      },
+      where);
+}
+
+Array tril(const Array& x, std::int64_t k, Where where) { return triangle("tril", x, k, where, ops::le); }
+Array triu(const Array& x, std::int64_t k, Where where) { return triangle("triu", x, k, where, ops::ge); }
+
+Array diagonal(const Array& x, Where where) {
+  if (x.ndim() < 2) {
+    refuse(ErrorKind::type, "diagonal", detail::str("expected an Array of two axes or more, got ", x.type()),
+           where);
+  }
+  const Input operands[] = {x};
+  return invoke(
+      {"diagonal"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const std::int64_t n = std::min(prim::rows_of(v[0].type()), prim::columns_of(v[0].type()));
+        return prim::diagonal(prim::leading_block(v[0], n, n));
+      },
+      where);
+}
+
+}  // namespace tidu

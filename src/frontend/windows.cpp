@@ -1,0 +1,183 @@
+// windows.cpp - see windows.hpp.
+#include "tidu/frontend/windows.hpp"
+
+#include "frontend/broadcast.hpp"
+
+namespace tidu {
+
+using frontend_detail::convert;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+
+WindowPadding::WindowPadding(const char* name) : kind_(Kind::valid) {
+  if (std::string_view(name) == "SAME") {
+    kind_ = Kind::same;
+  } else if (std::string_view(name) != "VALID") {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("[WindowPadding] expected \"VALID\" or \"SAME\", got \"", name, '"'));
+  }
+}
+
+IntLists WindowPadding::resolve(const Ints& extents, const Ints& windows, const Ints& strides,
+                                std::string_view function) const {
+  if (kind_ == Kind::valid) return IntLists(extents.size(), Ints{0, 0});
+  if (kind_ == Kind::everywhere) return IntLists(extents.size(), amounts_[0]);
+  if (kind_ == Kind::given) {
+    if (amounts_.size() != extents.size()) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str('[', function, "] expected padding of ", extents.size(),
+                              " spatial axes, got that of ", amounts_.size()));
+    }
+    return amounts_;
+  }
+  IntLists result;
+  for (std::size_t k = 0; k < extents.size(); ++k) {
+    const std::int64_t count = (extents[k] + strides[k] - 1) / strides[k];
+    const std::int64_t total = std::max<std::int64_t>(0, (count - 1) * strides[k] + windows[k] - extents[k]);
+    result.push_back({total / 2, total - total / 2});
+  }
+  return result;
+}
+
+namespace {
+
+// What a list of lists is, as words: its length, and that of each list before its items.
+void append(Ints& words, const Ints& list) {
+  words.push_back(static_cast<std::int64_t>(list.size()));
+  words.insert(words.end(), list.begin(), list.end());
+}
+void append(Ints& words, const IntLists& lists) {
+  words.push_back(static_cast<std::int64_t>(lists.size()));
+  for (const Ints& list : lists) append(words, list);
+}
+
+[[noreturn]] void refuse_list(const char* name, const char* what, std::size_t expected, const Ints& got) {
+  throw Error(ErrorKind::invalid_argument, detail::str('[', name, "] expected ", what, " of ", expected,
+                                                       " positive entries, got ", detail::list(got)));
+}
+
+// `given` for `count` spatial axes, or ones.
+Ints spatial_list(const char* name, const char* what, const Ints& given, std::size_t count) {
+  if (given.empty()) return Ints(count, 1);
+  bool positive = true;
+  for (const std::int64_t entry : given) positive = positive && entry > 0;
+  if (given.size() != count || !positive) refuse_list(name, what, count, given);
+  return given;
+}
+
+Value convolved(Value x, Value kernel, const ops::Convolution& how) {
+  const DType common = promote(x.dtype(), kernel.dtype());
+  const Value left = convert(x, common);
+  return ops::conv_general_dilated(left, convert(kernel, common), how);
+}
+
+Ints prepended(const Ints& spatial) {
+  Ints all{1, 1};
+  all.insert(all.end(), spatial.begin(), spatial.end());
+  return all;
+}
+
+// `body(x, window, strides, padding)` of all axes.
+template <class F>
+Array pool(const char* name, const Array& x, const Ints& window, const Ints& given_strides,
+           const WindowPadding& padding, Where where, const F& body) {
+  const Input operands[] = {x};
+  Ints words;
+  IntLists amounts;
+  Ints strides;
+  try {
+    if (x.ndim() < 2) {
+      throw Error(ErrorKind::type,
+                  detail::str('[', name, "] expected [batch, features, spatial...], got ", x.type()));
+    }
+    const Ints extents(x.shape().begin() + 2, x.shape().end());
+    if (window.size() != extents.size()) refuse_list(name, "a window", extents.size(), window);
+    spatial_list(name, "a window", window, extents.size());
+    strides = spatial_list(name, "strides", given_strides.empty() ? window : given_strides, extents.size());
+    amounts = padding.resolve(extents, window, strides, name);
+  } catch (const Error& error) {
+    frontend_detail::raise_located(error, name, std::array{x.type()}, where);
+  }
+  append(words, window);
+  append(words, strides);
+  append(words, amounts);
+  amounts.insert(amounts.begin(), 2, Ints{0, 0});
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        return body(v[0], prepended(window), prepended(strides), amounts);
+      },
+      where);
+}
+
+}  // namespace
+
+Array conv_general_dilated(const Array& x, const Array& kernel, const ops::Convolution& convolution,
+                           Where where) {
+  Ints words;
+  append(words, convolution.window_strides);
+  append(words, convolution.padding);
+  append(words, convolution.lhs_dilation);
+  append(words, convolution.rhs_dilation);
+  append(words, convolution.dimension_numbers.lhs_spec);
+  append(words, convolution.dimension_numbers.rhs_spec);
+  append(words, convolution.dimension_numbers.out_spec);
+  words.push_back(convolution.feature_group_count);
+  const Input operands[] = {x, kernel};
+  return invoke(
+      {"conv_general_dilated", words}, operands,
+      [&](Emitter&, std::span<const Value> v) { return convolved(v[0], v[1], convolution); }, where);
+}
+
+Array conv2d(const Array& x, const Array& kernel, const Ints& strides, const WindowPadding& padding,
+             const Ints& dilation, std::int64_t groups, Where where) {
+  ops::Convolution how;
+  try {
+    if (x.ndim() != 4 || kernel.ndim() != 4) {
+      throw Error(ErrorKind::type,
+                  "[conv2d] expected x [batch, features, height, width] and a kernel [results, features, "
+                  "height, width]");
+    }
+    how.window_strides = spatial_list("conv2d", "strides", strides, 2);
+    how.rhs_dilation = spatial_list("conv2d", "dilation", dilation, 2);
+    how.feature_group_count = groups;
+    Ints windows;
+    for (std::size_t k = 0; k < 2; ++k)
+      windows.push_back(kernel.shape()[k + 2] == 0 ? 0
+                                                   : (kernel.shape()[k + 2] - 1) * how.rhs_dilation[k] + 1);
+    how.padding = padding.resolve({x.shape()[2], x.shape()[3]}, windows, how.window_strides, "conv2d");
+  } catch (const Error& error) {
+    frontend_detail::raise_located(error, "conv2d", std::array{x.type(), kernel.type()}, where);
+  }
+  Ints words;
+  append(words, how.window_strides);
+  append(words, how.rhs_dilation);
+  append(words, how.padding);
+  words.push_back(groups);
+  const Input operands[] = {x, kernel};
+  return invoke(
+      {"conv2d", words}, operands,
+      [&](Emitter&, std::span<const Value> v) { return convolved(v[0], v[1], how); }, where);
+}
+
+Array max_pool(const Array& x, const Ints& window, const Ints& strides, const WindowPadding& padding,
+               Where where) {
+  return pool("max_pool", x, window, strides, padding, where,
+              [](Value v, const Ints& extents, const Ints& steps, const IntLists& around) {
+                return ops::reduce_window_max(v, extents, steps, around);
+              });
+}
+
+Array avg_pool(const Array& x, const Ints& window, const Ints& strides, const WindowPadding& padding,
+               Where where) {
+  return pool("avg_pool", x, window, strides, padding, where,
+              [](Value v, const Ints& extents, const Ints& steps, const IntLists& around) {
+                const Value number = convert(v, frontend_detail::inexact(v.dtype()));
+                const Value total = ops::reduce_window_sum(number, extents, steps, around);
+                double size = 1.0;
+                for (const std::int64_t extent : extents) size *= static_cast<double>(extent);
+                return total / ops::full_like(total, size);
+              });
+}
+
+}  // namespace tidu
