@@ -1,4 +1,4 @@
-# Install rules: libraries, public headers and the package files for find_package(tidu).
+# Install rules: libraries, public headers, the licence, and the package files for find_package(tidu) and pkg-config.
 include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY TIDU_LIBRARIES)
@@ -22,3 +22,8 @@ configure_package_config_file(cmake/tiduConfig.cmake.in tiduConfig.cmake INSTALL
 write_basic_package_version_file(tiduConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/tiduConfig.cmake" "${PROJECT_BINARY_DIR}/tiduConfigVersion.cmake"
         DESTINATION ${package_dir})
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/libtidu-dev" RENAME copyright)
+include(cmake/TiduPkgConfig.cmake)
+if(PROJECT_IS_TOP_LEVEL)
+  include(cmake/TiduPackage.cmake)
+endif()

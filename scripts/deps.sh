@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev)
-tests=(doctest-dev libbenchmark-dev python3 python3-numpy graphviz)
+tests=(doctest-dev libbenchmark-dev python3 python3-numpy graphviz dpkg-dev file pkgconf)
 ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev doxygen git)
 
 wanted=()

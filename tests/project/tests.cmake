@@ -75,6 +75,16 @@ foreach(kind IN ITEMS find_package subdirectory)
             --test-command consumer)
 endforeach()
 set_tests_properties(consumer_find_package PROPERTIES FIXTURES_REQUIRED installed)
-set_tests_properties(symbols symbols_self_test consumer_install consumer_find_package PROPERTIES LABELS package)
+add_test(NAME consumer_pkg_config
+         COMMAND "${consumer}/pkg_config.sh" "${consumer_build}/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+                 "${consumer_build}/pkg_config" ${PROJECT_VERSION} ${CMAKE_CXX_COMPILER_LAUNCHER} ${CMAKE_CXX_COMPILER})
+set_tests_properties(consumer_pkg_config PROPERTIES FIXTURES_REQUIRED installed SKIP_RETURN_CODE 77)
+if(PROJECT_IS_TOP_LEVEL)
+  add_test(NAME debian_package COMMAND "${consumer}/debian_package.sh" "${PROJECT_BINARY_DIR}" "${consumer_build}/debian"
+                                       ${PROJECT_VERSION} ${common})
+  set_tests_properties(debian_package PROPERTIES SKIP_RETURN_CODE 77 LABELS package)
+endif()
+set_tests_properties(symbols symbols_self_test consumer_install consumer_find_package consumer_pkg_config PROPERTIES
+                     LABELS package)
 add_test(NAME documentation_cmake COMMAND Python3::Interpreter -B "${scripts}/docs.py" configure "${consumer_build}/prefix")
 set_tests_properties(documentation_cmake PROPERTIES FIXTURES_REQUIRED installed)

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Makes the Debian package, installs it with dpkg in a root of its own, which has this machine's packages for its dependencies, uses it
+# from there, and removes it. Without the rights of root it is unpacked instead.
+# usage: debian_package.sh BUILD-FOLDER FOLDER VERSION [CMAKE-ARGUMENT...]   FOLDER is for all that is made; the arguments are for
+#                          the project that finds tidu. Exit status 77 where there is no dpkg.
+set -euo pipefail
+build=$1 out=$2 version=$3
+shift 3
+sources=$(cd "$(dirname "$0")" && pwd)
+for tool in cpack dpkg dpkg-deb dpkg-shlibdeps file; do
+  command -v "$tool" >/dev/null || { echo "$tool is not here: LEFT OUT"; exit 77; }
+done
+
+rm -rf "$out"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+cpack -G DEB --config "$build/CPackConfig.cmake" -B "$out" >"$out/cpack.log" || { cat "$out/cpack.log"; exit 1; }
+package=$(ls "$out"/libtidu-dev_"$version"-1_*.deb)
+depends=$(dpkg-deb -f "$package" Depends)
+case "$depends" in
+  *libstdc++6*) echo "$(basename "$package") depends on $depends" ;;
+  *) echo "expected dependencies, libstdc++6 among them, got '$depends'"; exit 1 ;;
+esac
+
+# The package's scripts call ldconfig, here one that leaves this machine's libraries alone.
+root=$out/root
+mkdir -p "$root/var/lib/dpkg/"{info,updates,triggers} "$out/bin"
+printf '#!/bin/sh\n' >"$out/bin/ldconfig"
+chmod +x "$out/bin/ldconfig"
+in_root() {
+  PATH=$out/bin:$PATH:/usr/sbin:/sbin dpkg --root="$root" --force-script-chrootless --log=/dev/null "$@" >"$out/dpkg.log" 2>&1 ||
+    { tail "$out/dpkg.log"; exit 1; }
+}
+if [ "$(id -u)" -eq 0 ]; then
+  cp /var/lib/dpkg/status "$root/var/lib/dpkg/"
+  in_root -i "$package"
+  state=$(dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${db:Status-Status} ${Version}' libtidu-dev)
+  [ "$state" = "installed $version-1" ] || { echo "expected to be installed, got $state"; exit 1; }
+else
+  echo "not root: unpacked, not installed"
+  dpkg-deb -x "$package" "$root"
+fi
+
+"$root/usr/bin/tidu" ops >"$out/ops"
+grep -q '^sin ' "$out/ops"
+test -s "$root/usr/share/doc/libtidu-dev/copyright"
+cmake -S "$sources/find_package" -B "$out/project" "-DCMAKE_PREFIX_PATH=$root/usr" "-DEXPECTED_VERSION=$version" "$@" >/dev/null
+cmake --build "$out/project" --target consumer consumer_core
+"$out/project/consumer"
+PKG_CONFIG_PATH=$root/usr/lib/pkgconfig pkg-config --exists "tidu = $version"
+
+if [ "$(id -u)" -eq 0 ]; then
+  in_root -r libtidu-dev
+  left=$(find "$root" -path "$root/var" -prune -o -type f -print)
+  [ -z "$left" ] || { echo "removed, it leaves $left"; exit 1; }
+fi
