@@ -9,7 +9,8 @@ import sys
 
 from check_layers import OPT_IN
 
-HEAD = """// All of tidu but the headers that name someone else's types: {opt_in}.
+HEAD = """// All of tidu but the headers that name someone else's types:
+// {opt_in}.
 // Written by scripts/umbrella.py; a test compares.
 #pragma once
 

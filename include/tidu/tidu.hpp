@@ -1,4 +1,5 @@
-// All of tidu but the headers that name someone else's types: eigen.hpp, dlpack.hpp, boost_graph.hpp, cuda.hpp.
+// All of tidu but the headers that name someone else's types:
+// eigen.hpp, dlpack.hpp, boost_graph.hpp, cuda.hpp.
 // Written by scripts/umbrella.py; a test compares.
 #pragma once
 
