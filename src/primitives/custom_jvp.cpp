@@ -3,7 +3,8 @@
 //
 // Note [Zeros in a rule]: the tangent of a constant operand is a zero that is never made. It goes through the
 // user's graph as such: what is linear in zeros alone is zero, a sum with zero is the other term, and only
-// where something else needs it an array of zeros is made.
+// where something else needs it an array of zeros is made. What depends on such tangents alone is zero for
+// being linear in them, also where a value that is not known to be zero has a part in it (a padding, say).
 #include <algorithm>
 #include <memory>
 
@@ -34,6 +35,7 @@ struct Tracked {
   Type type;
   bool linear = false;  // depends on a tangent
   bool zero = false;
+  bool vanishes = false;  // is zero because it depends on tangents of constants alone
 };
 
 class Evaluation {
@@ -75,10 +77,15 @@ class Evaluation {
     const bool known =
         std::all_of(operands.begin(), operands.end(), [](const Tracked& t) { return t.value && !t.linear; });
     if (known) return emit(operation.op(), operands, zero);
-    if (zero) return std::vector<Tracked>(operation.num_outputs(), Tracked{{}, Type(), false, true});
+    const bool vanishes = gives_vanishing(operation, operands);
+    if (zero || vanishes)
+      return std::vector<Tracked>(operation.num_outputs(), Tracked{{}, Type(), false, true, vanishes});
     if (primitive.has_trait(Trait::barrier)) return pass_barrier(operation.op(), operands);
     if (primitive.has_trait(Trait::holds_graph)) {
       if (!linear_as_it_is(operation, operands)) return run(operation.op().graph("graph"), operands);
+      if (!any_linear(operands) &&
+          std::any_of(operands.begin(), operands.end(), [](const Tracked& t) { return t.vanishes; }))
+        return std::vector<Tracked>(operation.num_outputs(), Tracked{{}, Type(), false, true, true});
     } else if (std::optional<Tracked> sum = sum_with_zero(graph, operation, operands)) {
       return {*sum};
     }
@@ -87,13 +94,25 @@ class Evaluation {
     return emit(operation.op(), operands, false);
   }
 
+  // Were the tangents there, the operation would be linear in them.
+  static bool gives_vanishing(const Operation& operation, const std::vector<Tracked>& operands) {
+    if (operation.primitive().has_trait(Trait::holds_graph) || any_linear(operands)) return false;
+    const auto flags = std::make_unique<bool[]>(operands.size());
+    bool any = false;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      flags[i] = operands[i].vanishes;
+      any = any || flags[i];
+    }
+    return any && operation.primitive().linearity.allows(std::span<const bool>(flags.get(), operands.size()));
+  }
+
   std::vector<Tracked> emit(const Op& op, const std::vector<Tracked>& operands, bool zero) {
     std::vector<Value> values;
     for (const Tracked& operand : operands) values.push_back(*operand.value);
     const bool linear = any_linear(operands);
     std::vector<Tracked> results;
     for (const Value& value : emitter_.emit(op, values))
-      results.push_back({value, value.type(), linear, zero});
+      results.push_back({value, value.type(), linear, zero, false});
     return results;
   }
 
@@ -153,10 +172,11 @@ class Evaluation {
 Derivatives jvp_custom_jvp(JvpContext& c) {
   const Graph jvp = c.op().graph("jvp");
   std::vector<Tracked> inputs;
-  for (const Value& primal : c.primals()) inputs.push_back({primal, primal.type(), false, false});
+  for (const Value& primal : c.primals()) inputs.push_back({primal, primal.type()});
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     if (!is_inexact(c.primal(i).dtype())) continue;
-    inputs.push_back({c.tangent(i), c.primal(i).type(), c.active(i), !c.active(i)});
+    const bool absent = !c.active(i);
+    inputs.push_back({c.tangent(i), c.primal(i).type(), !absent, absent, absent});
   }
   Evaluation evaluation(c.emitter());
   std::vector<Tracked> outputs = evaluation.run(jvp, inputs);

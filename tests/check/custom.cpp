@@ -6,6 +6,7 @@
 #include <malloc.h>  // mallinfo2
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "check/helpers.hpp"
@@ -54,6 +55,12 @@ Graph forward_rule() {
   const Value x = g.input("x", v3), n = g.input("n", i64), z = g.input("z", v3);
   const Value many = ops::broadcast_scalar(ops::convert_element_type(n, f64), {3});
   return g.build({many * ops::sin(x), n, ops::reduce_sum(x * z, {0}), many * ops::cos(x), x, z});
+}
+// The graph with its inputs as residuals.
+Graph forward_of(const Graph& graph) {
+  std::vector<ValueId> kept(graph.outputs().begin(), graph.outputs().end());
+  kept.insert(kept.end(), graph.inputs().begin(), graph.inputs().end());
+  return GraphBuilder::extending(graph)->build_ids(kept);
 }
 Graph backward_rule(double factor, bool clipped = false) {
   GraphBuilder g("backward");
@@ -225,6 +232,36 @@ TEST_CASE("custom_jvp_call: constant operands take no operations, and rules are 
   CHECK(refused([](Value a, Value) {
           return std::vector{ops::sin(a), ops::full_like(a, 0.0)};
         }) == "no error");
+}
+
+TEST_CASE(
+    "custom_jvp_call: a tangent is zero where the rule passes the tangent of a constant through graphs") {
+  // The padding is a residual of the linear graphs, in which nobody sees that it is zero.
+  GraphBuilder g("padded");
+  const Value a = g.input("a", v3);
+  const Graph padded = g.build({ops::pad(a, ops::full(g, Type(f64), 0.0), {{1, 1, 0}})});
+  GraphBuilder h("both");
+  const Value x = h.input("x", v3), y = h.input("y", v3);
+  const Graph inner = h.build({ops::sin(x) * x, ops::call(padded, std::array{y})[0]});
+  for (const bool linear_calls : {false, true}) {
+    GraphBuilder o("outer");
+    const Value p = o.input("p", v3), q = o.input("q", v3);
+    Graph held = inner;
+    if (linear_calls) {
+      GraphBuilder k("held");
+      const Value s = k.input("s", v3), t = k.input("t", v3);
+      held = k.build(ops::custom_vjp_call(inner, forward_of(inner), gradients_of(inner), std::array{s, t}));
+    }
+    const Values results = ops::custom_jvp_call(held, jvp(held), std::array{p, ops::stop_gradient(q)});
+    const Graph f = o.build({results[1], results[0]});
+    const Tensors at{vector({0.5, 1.0, 2.0}), vector({3.0, 4.0, 5.0})};
+    Tensors with = at;
+    with.push_back(vector({1, 2, 3, 4, 5}));
+    with.push_back(vector({1, 1, 1}));
+    const Tensors gradient = run(gradients_of(f), with);
+    CHECK(near(gradient[0].at(1), std::cos(1.0) + std::sin(1.0)));
+    CHECK(near(gradient[1].at(1), 0.0));
+  }
 }
 
 TEST_CASE("custom rules: signatures that do not fit are refused by graph and position") {
