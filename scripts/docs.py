@@ -303,12 +303,14 @@ def configure(prefix):
         for block in blocks_of(page):
             if block.language != "cmake":
                 continue
-            targets = set(re.findall(r"target_link_libraries\((\w+)", block.text))
+            project = block.text
+            if "project(" not in project:
+                targets = sorted(set(re.findall(r"target_link_libraries\((\w+)", project)))
+                made = "".join(f"add_executable({target} main.cpp)\n" for target in targets)
+                project = f"cmake_minimum_required(VERSION 3.25)\nproject(page LANGUAGES CXX)\n{made}{project}"
             with tempfile.TemporaryDirectory() as folder:
-                made = "".join(f"add_library({target} main.cpp)\n" for target in sorted(targets))
                 pathlib.Path(folder, "main.cpp").write_text("", encoding="utf-8")
-                pathlib.Path(folder, "CMakeLists.txt").write_text(
-                    f"cmake_minimum_required(VERSION 3.25)\nproject(page CXX)\n{made}{block.text}", encoding="utf-8")
+                pathlib.Path(folder, "CMakeLists.txt").write_text(project, encoding="utf-8")
                 lines, status = printed(["cmake", "-S", folder, "-B", f"{folder}/build", f"-DCMAKE_PREFIX_PATH={prefix}"], folder, "")
                 if status != 0:
                     faults.append("\n  ".join([f"{block.place()}: cmake fails:", *lines]))
