@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "fuzz/corpus.hpp"
 #include "fuzz/transform.hpp"
 #include "support/support.hpp"
 
@@ -60,6 +61,18 @@ TEST_CASE("random graphs are made of every primitive that has derivatives") {
     INFO(primitive->name);
     CHECK((!primitive->differentiable() || names.count(primitive->name) == 1));
   }
+}
+
+TEST_CASE("random graphs of the corpus and those that were differentiated wrongly once") {
+  std::size_t judged = 0;
+  for (const char* folder : {"fuzz/transform", "fuzz/transform_regressions"}) {
+    for (const CorpusFile& file : corpus(folder)) {
+      INFO(file.name);
+      CHECK(complaint_of_bytes(file.bytes) == "");
+      ++judged;
+    }
+  }
+  CHECK(judged > 10);
 }
 
 }  // namespace tidu::test
