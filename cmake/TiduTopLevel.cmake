@@ -17,3 +17,13 @@ if(TIDU_SANITIZE)
   add_compile_options(-fsanitize=${TIDU_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TIDU_SANITIZE})
 endif()
+
+# What fuzzing is to reach, instrumented to say which of its branches an input takes; see tests/fuzz/tests.cmake.
+# Counters alone: comparisons that report their operands would slow the tests of the same build.
+set(TIDU_COVERED_LIBRARIES)
+set(TIDU_COVERAGE -fsanitize-coverage=inline-8bit-counters,pc-table)
+if(TIDU_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(TIDU_COVERED_LIBRARIES core primitives)
+elseif(TIDU_FUZZ)
+  message(STATUS "tidu: fuzz_load and fuzz_transform are left out: they need clang++, this is ${CMAKE_CXX_COMPILER_ID}")
+endif()
