@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # mutations.py - plants one fault at a time in a scratch copy of the tree, builds the tests of the eager layer,
-# and reports which fail: under each fault the tests that carry its tag must fail, and few others should. Not
-# part of CI (each fault is a build); run it after a change of the engine or of its tests.
+# and reports which fail: under each fault the tests that carry its tag must fail, and few others should. A
+# fault that more than a few others notice must say why no narrower one would do. Not part of CI (each fault is
+# a build); run it after a change of the engine or of its tests.
 #
 #   scripts/mutations.py                    all faults
 #   scripts/mutations.py P4 'T[1-3]'        those of some tags (regular expressions, whole tags)
@@ -10,8 +11,8 @@
 # To add a fault: in a file tests/mutations/NAME.py call
 #   mutation("P4", "what the fault is", "src/eager/discover.cpp", """old text""", """new text""")
 # The old text must stand in the file exactly once. A fault of several places passes further (file, old, new)
-# tuples. `programs` names the test programs that may show it, test_eager alone by default. A fault that cannot
-# be shown by a test (it costs time only) does not belong here.
+# tuples. `programs` names the test programs that may show it, test_eager alone by default; `wide` says why so
+# many others notice it. A fault that cannot be shown by a test (it costs time only) does not belong here.
 import argparse
 import os
 import re
@@ -23,18 +24,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "build/dev"  # in the scratch copy
 LIMIT_S = 120  # of one run of a test program: a fault may well make it wait for ever
+FEW = 5  # so many tests of other tags may notice a fault that does not say why
+# These hold whole programs against an oracle and so notice whatever makes a gradient wrong: they are no others.
+WHOLE = ("[T10] random programs of single and composite nodes agree with dual numbers",
+         "the program whose faults are walked through is right without any",
+         "[T7] [C7] whatever throws at any of its calls leaves no leak and a working tape")
 
 
 class Mutation:
-    def __init__(self, tag, what, edits, programs):
-        self.tag, self.what, self.edits, self.programs = tag, what, edits, programs
+    def __init__(self, tag, what, edits, programs, wide):
+        self.tag, self.what, self.edits, self.programs, self.wide = tag, what, edits, programs, wide
 
 
 def load():
     found = []
 
-    def mutation(tag, what, file, old, new, *more, programs=("test_eager",)):
-        found.append(Mutation(tag, what, [(file, old, new), *more], programs))
+    def mutation(tag, what, file, old, new, *more, programs=("test_eager",), wide=""):
+        found.append(Mutation(tag, what, [(file, old, new), *more], programs, wide))
 
     for path in sorted((ROOT / "tests/mutations").glob("*.py")):
         exec(compile(path.read_text(), str(path), "exec"), {"mutation": mutation})
@@ -131,7 +137,7 @@ def main():
     for program in programs:
         if failed := run(scratch, program):
             sys.exit(f"without a fault {program} fails: {failed}")
-    missed = 0
+    missed = too_wide = 0
     for mutation in mutations:
         originals = {file: (scratch / file).read_text() for file, _, _ in mutation.edits}
         try:
@@ -150,13 +156,17 @@ def main():
         finally:
             for file, text in originals.items():
                 (scratch / file).write_text(text)
+        whole = [case for case in others if case in WHOLE]
+        others = [case for case in others if case not in WHOLE]
         missed += 0 if noticed else 1
-        print(f"[{mutation.tag}] {mutation.what}: "
-              f"{'noticed' if noticed else 'MISSED'} by {len(noticed)} of its tag, {len(others)} others", flush=True)
+        wide = len(others) > FEW and not mutation.wide
+        too_wide += 1 if wide else 0
+        print(f"[{mutation.tag}] {mutation.what}: {'noticed' if noticed else 'MISSED'} by {len(noticed)} of its tag, "
+              f"{len(others)} others, {len(whole)} of whole programs{', TOO WIDE' if wide else ''}", flush=True)
         for case in others:
             print(f"      {case}", flush=True)
-    print(f"{len(mutations)} faults, {missed} missed")
-    return 1 if missed else 0
+    print(f"{len(mutations)} faults, {missed} missed, {too_wide} too wide")
+    return 1 if missed or too_wide else 0
 
 
 if __name__ == "__main__":

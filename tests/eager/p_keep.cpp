@@ -107,6 +107,13 @@ TEST_CASE("[P5] keep_graph allows any number of calls, with equal results") {
   for (int i = 0; i < 4; ++i) CHECK(same_bits(gradient(run(Spy(), {root_of(y, seed)}, keep()), x), first));
   CHECK(same_bits(gradient(run(Spy(), {root_of(y, seed)}), x), first));
   CHECK_THROWS(run(Spy(), {root_of(y, seed)}));
+  // A composite node keeps all its operands.
+  const RecordedGraph product = graph_of(
+      "product", {f64, f64, f64}, [](const auto& in) { return std::vector<Value>{in[0] * in[1] * in[2]}; });
+  const Var a = tape.leaf(2.0), b = tape.leaf(3.0), c = tape.leaf(5.0);
+  const Var abc = tape.apply(product, {a, b, c})[0];
+  CHECK(eager::NodeView(abc.first.trace).num_saved() == 3);
+  for (int i = 0; i < 3; ++i) CHECK(item(run(Spy(), {root_of(abc)}, keep()), b) == 10.0);
 }
 
 TEST_CASE("[P5] create_graph keeps in any case") {

@@ -64,6 +64,15 @@ TEST_CASE("[T5] values that nobody retained are computed first, and only those")
   std::string hooks;
   for (const auto& call : tape.executor.calls) hooks += call.hook;
   CHECK(hooks == "tft");  // exp has its result
+  // Of exp(sin x) the result is there, and cos x is not.
+  const RecordedGraph chain =
+      graph_of(1, [](std::vector<Value> v) { return std::vector{ops::exp(ops::sin(v[0]))}; });
+  tape.executor.calls.clear();
+  const auto gradients = tape.backward(std::move(tape.apply(chain, {&x}).front()));
+  CHECK(gradients.at(x.who.key).value == doctest::Approx(std::exp(std::sin(0.5)) * std::cos(0.5)));
+  REQUIRE(tape.executor.calls.size() == 2);
+  CHECK(tape.executor.calls[0].hook == 'f');
+  CHECK(tape.executor.calls[0].outputs == 1);
 }
 
 TEST_CASE("[T6] the result holds the leaves that require a gradient, and nothing is computed for others") {

@@ -18,15 +18,16 @@ mutation("C2", "cotangents are folded as they come", "src/eager/cells.cpp",
 mutation("C2", "ties between recorders are broken by chance", "src/eager/cells.cpp",
          "return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
          "return a->edge != b->edge ? a->edge > b->edge : a < b;")
-mutation("C3", "the first cotangent is added to itself", "src/eager/cells.cpp",
+mutation("C3", "cotangents are summed in a second place too", "src/eager/cells.cpp",
          "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());",
-         "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());\n"
-         "  if (from->edge != 0) host.add_operands({into->type, graph, placement}, into->operand(), "
-         "from->operand());")
+         "  Cell* second[] = {duplicate(*into)};\n  const CellGuard spare(table, second);\n"
+         "  host.add_operands({into->type, graph, placement}, second[0]->operand(), from->operand());\n"
+         "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());")
 mutation("C4", "what a slot holds flows into the graph", "src/eager/order.cpp",
          "  std::swap(cells[0], leaf.cell);\n}\n\n// --- order",
          "  std::swap(cells[0], leaf.cell);\n"
-         "  if (node.accumulator() != nullptr && node.accumulator()->cell != nullptr && leaf.cell != nullptr)\n"
+         "  if (!options.accumulate && node.accumulator() != nullptr && node.accumulator()->cell != nullptr &&\n"
+         "      leaf.cell != nullptr)\n"
          "    fold(leaf.cell, duplicate(*node.accumulator()->cell), leaf.set, node.placement());\n"
          "}\n\n// --- order")
 mutation("C5", "a node without a cotangent runs", "src/eager/engine.cpp",
@@ -45,9 +46,9 @@ mutation("C7", "saved operands are not destroyed", "src/eager/node.cpp",
 mutation("C8", "operands beyond the 64th are left out", "src/eager/engine.cpp",
          "    if (!selective || is_wanted(node.edges()[e])) set(wanted, e);",
          "    if (e < 64 && (!selective || is_wanted(node.edges()[e]))) set(wanted, e);")
-mutation("C8", "operands beyond the fourth are left out", "src/eager/engine.cpp",
+mutation("C8", "operands beyond the eighth are left out", "src/eager/engine.cpp",
          "    std::uint64_t wanted = (std::uint64_t{1} << node.num_edges) - 1;",
-         "    std::uint64_t wanted = (std::uint64_t{1} << std::min(node.num_edges, 4U)) - 1;")
+         "    std::uint64_t wanted = (std::uint64_t{1} << std::min(node.num_edges, 8U)) - 1;")
 mutation("C9", "changed values are read", "src/eager/engine.cpp",
          "    if (!now || *now == saved) return;", "    return;")
 mutation("C9", "versions of what computes residuals only are checked", "src/eager/engine.cpp",

@@ -9,7 +9,8 @@ mutation("P1", "a node runs when its first cotangent is there", "src/eager/order
 
 mutation("P2", "the earliest of the ready nodes runs first", "src/eager/order.cpp",
          "    case Order::latest_first: break;",
-         "    case Order::latest_first: priority = ~priority; break;")
+         "    case Order::latest_first: priority = ~priority; break;",
+         wide="sums are folded, and failures met, in the order in which nodes run")
 mutation("P2", "leaves wait until all nodes have run", "src/eager/order.cpp",
          "    while (!host_ready.leaves.empty()) finish_or_keep(leaves.list()[host_ready.pop_leaf()]);\n"
          "    if (host_ready.nodes.empty()) break;",
@@ -40,9 +41,9 @@ mutation("P4", "a value may be requested twice", "src/eager/discover.cpp",
 mutation("P5", "nothing is freed as it goes", "src/eager/engine.cpp",
          "  if (!options.keep_graph && !creates_graph) node.free();",
          "  if (!options.keep_graph && !creates_graph && false) node.free();")
-mutation("P5", "keep_graph does not keep", "src/eager/engine.cpp",
+mutation("P5", "keep_graph does not keep where more than two operands are saved", "src/eager/engine.cpp",
          "  if (!options.keep_graph && !creates_graph) node.free();",
-         "  if (!creates_graph) node.free();")
+         "  if ((!options.keep_graph || node.num_saved > 2) && !creates_graph) node.free();")
 
 mutation("P6", "sums of cotangents are not recorded", "src/eager/cells.cpp",
          "  if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {",
