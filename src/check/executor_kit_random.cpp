@@ -176,8 +176,10 @@ const std::vector<Generator::Kind>& Generator::kinds() {
          const V x = g.of_rank(2);
          return x && g.extent_ != 0 ? V(ops::logsumexp(*x, {1})) : V();
        }},
-      {{&prim::div, &prim::add, &prim::full, &prim::sin},
-       [](G&, Value x) -> V { return x / (ops::full_like(x, 2.5) + ops::sin(x)); }}};
+      {{&prim::div, &prim::add, &prim::full, &prim::sin}, [](G&, Value x) -> V {
+         const Value wave = ops::sin(x);
+         return x / (ops::full_like(x, 2.5) + wave);
+       }}};
   return table;
 }
 

@@ -120,8 +120,8 @@ Array eye(std::int64_t n, DType dtype, Where where) {
   const std::int64_t words[] = {n, static_cast<std::int64_t>(dtype)};
   return make("eye", words, where, [&](Emitter& emitter) {
     const Type type(i64, {n, n});
-    return ops::convert_element_type(ops::eq(ops::iota(emitter, type, 0), ops::iota(emitter, type, 1)),
-                                     dtype);
+    const Value rows = ops::iota(emitter, type, 0);
+    return ops::convert_element_type(ops::eq(rows, ops::iota(emitter, type, 1)), dtype);
   });
 }
 

@@ -98,7 +98,8 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
     if (takes != Takes::numbers) common = inexact(common);
     if (takes == Takes::parts && (common == f16 || common == bf16)) common = f32;
     const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), name);
-    return F(broadcast(convert(v[0], common), shape), broadcast(convert(v[1], common), shape), Where{});
+    const Value left = broadcast(convert(v[0], common), shape);
+    return F(left, broadcast(convert(v[1], common), shape), Where{});
   };
   if (x.array() != nullptr && y.array() != nullptr) [[likely]] {
     const Input operands[] = {*x.array(), *y.array()};
@@ -254,8 +255,10 @@ Array softplus(const Array& x, Where where) {
         const Value y = convert(v[0], inexact(v[0].dtype()));
         const Value zero = ops::full_like(y, 0.0);
         const Value positive = ops::ge(y, zero);
-        const Value minus_sign = ops::select_n(positive, ops::full_like(y, 1.0), ops::full_like(y, -1.0));
-        return ops::select_n(positive, zero, y) + ops::log1p(ops::exp(minus_sign * y));
+        const Value one = ops::full_like(y, 1.0);
+        const Value minus_sign = ops::select_n(positive, one, ops::full_like(y, -1.0));
+        const Value ramp = ops::select_n(positive, zero, y);
+        return ramp + ops::log1p(ops::exp(minus_sign * y));
       },
       where);
 }
@@ -314,8 +317,8 @@ Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
         const Shape shape =
             broadcast_shapes(v[0].shape(), broadcast_shapes(v[1].shape(), v[2].shape(), "where"), "where");
         const Value which = v[0].dtype() == bool_ ? v[0] : ops::ne(v[0], ops::full_like(v[0], 0.0));
-        return ops::select_n(broadcast(which, shape), broadcast(convert(v[2], common), shape),
-                             broadcast(convert(v[1], common), shape));
+        const Value chosen = broadcast(which, shape), on_true = broadcast(convert(v[1], common), shape);
+        return ops::select_n(chosen, broadcast(convert(v[2], common), shape), on_true);
       },
       x.array() != nullptr ? x.where() : y.where());
 }
@@ -332,7 +335,8 @@ Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi) {
         const auto bound = [&](Value b) {
           return b.rank() == 0 ? convert(b, common) : broadcast(convert(b, common), shape);
         };
-        return ops::clamp(bound(v[0]), broadcast(convert(v[1], common), shape), bound(v[2]));
+        const Value least = bound(v[0]), value = broadcast(convert(v[1], common), shape);
+        return ops::clamp(least, value, bound(v[2]));
       },
       lo.where());
 }

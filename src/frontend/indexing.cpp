@@ -49,7 +49,8 @@ Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Ke
         const Type positions(i64, v[0].shape());
         const Value row = ops::iota(emitter, positions, rank - 2);
         const Value shift = ops::full(emitter, positions, static_cast<double>(k));
-        const Value kept = keep(ops::iota(emitter, positions, rank - 1), row + shift, Where{});
+        const Value last_kept = row + shift;
+        const Value kept = keep(ops::iota(emitter, positions, rank - 1), last_kept, Where{});
         const Value zero = ops::full_like(v[0], 0.0);
         return ops::select_n(kept, zero, v[0]);
       },

@@ -51,7 +51,8 @@ Array product(const char* name, const Array& x, const Array& y, Where where, con
       {name}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
-        return body(convert(v[0], common), convert(v[1], common));
+        const Value left = convert(v[0], common);
+        return body(left, convert(v[1], common));
       },
       where);
 }
@@ -66,7 +67,8 @@ Array dot(const Array& x, const Array& y, Where where) {
   return product("dot", x, y, where, [](Value a, Value b) {
     if (a.rank() == 0 || b.rank() == 0) {
       const Shape& shape = a.rank() == 0 ? b.shape() : a.shape();
-      return broadcast(a, shape) * broadcast(b, shape);
+      const Value left = broadcast(a, shape);
+      return left * broadcast(b, shape);
     }
     const std::int64_t inner = b.rank() == 1 ? 1 : 2;
     if (a.shape().back() != b.shape()[b.rank() - static_cast<std::size_t>(inner)])
@@ -77,7 +79,8 @@ Array dot(const Array& x, const Array& y, Where where) {
 
 Array outer(const Array& x, const Array& y, Where where) {
   return product("outer", x, y, where, [](Value a, Value b) {
-    return ops::dot_general(ops::reshape(a, {a.type().size()}), ops::reshape(b, {b.type().size()}), {});
+    const Value column = ops::reshape(a, {a.type().size()});
+    return ops::dot_general(column, ops::reshape(b, {b.type().size()}), {});
   });
 }
 

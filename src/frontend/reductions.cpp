@@ -73,9 +73,8 @@ Value mean_of(Value x, const Ints& axes) {
 Value variance(Value x, const Ints& axes, std::int64_t ddof) {
   const Value y = convert(x, inexact(x.dtype()));
   const Value distance = y - spread(mean_of(y, axes), axes, y.shape());
-  const Value squared = is_complex(y.dtype())
-                            ? ops::square(ops::real(distance)) + ops::square(ops::imag(distance))
-                            : ops::square(distance);
+  const Value re = ops::square(is_complex(y.dtype()) ? ops::real(distance) : distance);
+  const Value squared = is_complex(y.dtype()) ? re + ops::square(ops::imag(distance)) : re;
   const Value total = ops::reduce_sum(squared, axes);
   return total / ops::full_like(total, static_cast<double>(count(x.shape(), axes) - ddof));
 }

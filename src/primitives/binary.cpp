@@ -31,14 +31,17 @@ Value y_of(const JvpContext& c) { return c.primal(1); }
 // dz = t_x a(x, y, z) + t_y b(x, y, z), of what is there.
 template <class A, class B>
 Derivatives partials(JvpContext& c, A&& a, B&& b) {
-  return sum(map(c.tangent(0), [&](Value t) { return t * a(); }),
-             map(c.tangent(1), [&](Value t) { return t * b(); }));
+  const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t * a(); });
+  const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) { return t * b(); });
+  return sum(from_x, from_y);
 }
 
 // The weight of `chosen` where z is the greater (or lesser) of `chosen` and `other`: 1, 1/2 in a tie, else 0.
 Value share(Value chosen, Value other, Value z) {
-  const Value when_chosen = ops::select_n(ops::eq(other, z), like(z, 1.0), like(z, 0.5));
-  return ops::select_n(ops::eq(chosen, z), like(z, 0.0), when_chosen);
+  const Value tie = ops::eq(other, z), whole = like(z, 1.0);
+  const Value when_chosen = ops::select_n(tie, whole, like(z, 0.5));
+  const Value is_chosen = ops::eq(chosen, z);
+  return ops::select_n(is_chosen, like(z, 0.0), when_chosen);
 }
 
 Derivatives jvp_extremum(JvpContext& c) {
@@ -128,7 +131,10 @@ constinit const Primitive pow{
       const Value x = x_of(c), y = y_of(c);
       return partials(
           c, [&] { return y * ops::pow(x, y - like(y, 1.0)); },
-          [&] { return ops::log(ops::select_n(ops::eq(x, like(x, 0.0)), x, like(x, 1.0))) * z_of(c); });
+          [&] {
+            const Value is_zero = ops::eq(x, like(x, 0.0));
+            return ops::log(ops::select_n(is_zero, x, like(x, 1.0))) * z_of(c);
+          });
     },
     .batch = batch_elementwise,
 };
@@ -146,7 +152,7 @@ constinit const Primitive atan2{
     .traits = Trait::elementwise | Trait::inexact,
     .infer = infer_of<Kinds::floats>,
     .jvp = [](JvpContext& c) -> Derivatives {
-      const Value x = x_of(c), y = y_of(c), norm = ops::square(x) + ops::square(y);
+      const Value x = x_of(c), y = y_of(c), squared = ops::square(x), norm = squared + ops::square(y);
       return partials(
           c, [&] { return y / norm; }, [&] { return -x / norm; });
     },
@@ -157,7 +163,7 @@ constinit const Primitive atan2{
 constinit const Primitive rem = binary("rem", infer_of<kinds::real>, [](JvpContext& c) -> Derivatives {
   if (!c.active(1)) return c.tangent(0);
   const Value quotient = x_of(c) / y_of(c);
-  const Value whole = ops::sign(quotient) * ops::floor(ops::abs(quotient));
+  const Value side = ops::sign(quotient), whole = side * ops::floor(ops::abs(quotient));
   if (!c.active(0)) return *c.tangent(1) * -whole;
   return *c.tangent(0) - *c.tangent(1) * whole;
 });

@@ -182,8 +182,8 @@ Values batch_convolution(BatchContext& c) {
   const std::size_t batch = axis(out_spec, 0), feature = axis(out_spec, 1), kernel = axis(rhs_spec, 0);
   if (c.batched(0) && c.batched(1)) {
     conv.feature_group_count *= c.size();
-    const Value out = ops::conv_general_dilated(merge_axis(c.operand(0), 0, axis(lhs_spec, 1)),
-                                                merge_axis(c.operand(1), 0, kernel), conv);
+    const Value lhs = merge_axis(c.operand(0), 0, axis(lhs_spec, 1));
+    const Value out = ops::conv_general_dilated(lhs, merge_axis(c.operand(1), 0, kernel), conv);
     return move_axis(split_axis(out, feature, c.size()), feature, 0);
   }
   if (c.batched(0)) {

@@ -82,7 +82,8 @@ Value recurrence(Value w, Value b, std::size_t axis) {
     b = padded(b, axis, 0, n % 2);
     const Value w_odd = part(w, axis, 1, even, 2);
     levels.push_back({part(w, axis, 0, even, 2), part(b, axis, 0, even, 2), n});
-    b = ops::add(ops::mul(w_odd, levels.back().b), part(b, axis, 1, even, 2));
+    const Value moved = ops::mul(w_odd, levels.back().b);
+    b = ops::add(moved, part(b, axis, 1, even, 2));
     if (even > 2) w = ops::mul(w_odd, levels.back().w);
   }
   Value z = b;
@@ -90,7 +91,8 @@ Value recurrence(Value w, Value b, std::size_t axis) {
     const std::int64_t half = (level->n + 1) / 2;
     Value even = level->b;
     if (half > 1) {
-      const Value step = ops::mul(part(level->w, axis, 1, half), part(z, axis, 0, half - 1));
+      const Value rate = part(level->w, axis, 1, half);
+      const Value step = ops::mul(rate, part(z, axis, 0, half - 1));
       even = ops::add(even, padded(step, axis, 1, 0));
     }
     z = interleaved(even, z, axis, level->n);
@@ -107,8 +109,8 @@ Derivatives jvp_forward(const JvpContext& c, const F& f) {
   if (t.shape()[axis] < 2) return t;
   if (!c.op().boolean("reverse")) return f(c.primal(0), c.result(), t, axis);
   const Ints turned{static_cast<std::int64_t>(axis)};
-  return ops::rev(f(ops::rev(c.primal(0), turned), ops::rev(c.result(), turned), ops::rev(t, turned), axis),
-                  turned);
+  const Value x = ops::rev(c.primal(0), turned), y = ops::rev(c.result(), turned);
+  return ops::rev(f(x, y, ops::rev(t, turned), axis), turned);
 }
 
 Derivatives jvp_cumprod(JvpContext& c) {
@@ -123,7 +125,8 @@ Derivatives jvp_cumlogsumexp(JvpContext& c) {
     const std::int64_t n = y.shape()[axis];
     const Value later = part(y, axis, 1, n);
     const auto weight = [&](Value term) { return padded(ops::exp(ops::sub(term, later)), axis, 1, 0, 1); };
-    return recurrence(weight(part(y, axis, 0, n - 1)), ops::mul(t, weight(part(x, axis, 1, n))), axis);
+    const Value w = weight(part(y, axis, 0, n - 1));
+    return recurrence(w, ops::mul(t, weight(part(x, axis, 1, n))), axis);
   });
 }
 
@@ -142,9 +145,8 @@ Derivatives jvp_extremum(JvpContext& c) {
   const std::int64_t skipped = reverse ? 0 : 1;  // the first in the order of the op is at the other end
   const Value here = part(x, axis, skipped, n - 1 + skipped);
   const Value before = part(c.result(), axis, 1 - skipped, n - skipped);
-  // not even NaN comes after NaN
-  const Value record =
-      ops::logical_and(ops::logical_not(Comparison(here, before, {})), ops::eq(before, before));
+  const Value better = ops::logical_not(Comparison(here, before, {}));
+  const Value record = ops::logical_and(better, ops::eq(before, before));  // not even NaN comes after NaN
   const Type type(dtype, here.shape());
   const auto filled = [&](std::int64_t value) {
     return ops::full(emitter, type, Literal::scalar(dtype, value));

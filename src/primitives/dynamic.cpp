@@ -113,7 +113,8 @@ Value begin_of(const BatchContext& c, std::size_t operand, std::int64_t last, DT
   if (last > most_i32) start = ops::convert_element_type(start, i64);
   Emitter& emitter = c.emitter();
   const DType own = start.dtype();
-  start = ops::clamp(scalar(emitter, own, 0), start, scalar(emitter, own, last));
+  const Value least = scalar(emitter, own, 0);
+  start = ops::clamp(least, start, scalar(emitter, own, last));
   return ops::broadcast_in_dim(ops::convert_element_type(start, dtype), {c.size()},
                                c.batched(operand) ? Ints{0} : Ints{});
 }
@@ -184,14 +185,15 @@ Values batch_update(BatchContext& c) {
     const Type rows(dtype, {c.size(), dims[k]});
     const Value begin = ops::broadcast_in_dim(begin_of(c, k + 2, last, dtype), rows.shape(), {0});
     const Value from_begin = ops::sub(ops::iota(emitter, rows, 1), begin);
-    const Value clipped =
-        ops::clamp(scalar(emitter, dtype, 0), from_begin, scalar(emitter, dtype, sizes[k] - 1));
+    const Value least = scalar(emitter, dtype, 0);
+    const Value clipped = ops::clamp(least, from_begin, scalar(emitter, dtype, sizes[k] - 1));
     const Value here = ops::broadcast_in_dim(ops::eq(clipped, from_begin), x.shape(), {0, axis});
     inside = inside ? ops::logical_and(*inside, here) : here;
     index = plus(index, ops::broadcast_in_dim(scaled(clipped, stride), x.shape(), {0, axis}));
   }
   if (!inside) return update;  // it is all of x
-  const Value taken = ops::take_along_axis(rows_of(update, c.size()), rows_of(*index, c.size()), 1);
+  const Value rows = rows_of(update, c.size());
+  const Value taken = ops::take_along_axis(rows, rows_of(*index, c.size()), 1);
   return ops::select_n(*inside, x, ops::reshape(taken, x.shape()));
 }
 

@@ -38,7 +38,8 @@ Value square_lower(Value factors) {
   }
   l = leading_block(l, m, m);
   Emitter& emitter = *l.emitter();
-  return ops::select_n(in_part(emitter, l.shape(), Part::strictly_lower), identity(emitter, l.type()), l, {});
+  const Value own = in_part(emitter, l.shape(), Part::strictly_lower);
+  return ops::select_n(own, identity(emitter, l.type()), l, {});
 }
 
 // The upper triangular factor with as many rows as columns: below U's own, those of the identity.
@@ -54,7 +55,8 @@ Value square_upper(Value factors) {
   before[type.rank() - 2][0] = m;
   before[type.rank() - 1][0] = m;
   const Type corner(type.dtype(), matrix_shape(type, n - m, n - m));
-  return ops::add(padded, ops::pad(identity(emitter, corner), zeros(emitter, type.dtype()), before, {}), {});
+  const Value ones = identity(emitter, corner);
+  return ops::add(padded, ops::pad(ones, zeros(emitter, type.dtype()), before, {}), {});
 }
 
 // With W = L⁻¹ (P dx) U⁻¹: dL = L tril(W, -1), dU = triu(W) U (de Hoog, Anderssen and Lukas, "Differentiation
@@ -86,7 +88,8 @@ Derivatives jvp_qr(JvpContext& c) {
   const Value q = c.result(0), r = c.result(1);
   const Value dx = *c.tangent(0);
   const std::int64_t k = smaller(dx.type());
-  const Value y = ops::triangular_solve(leading_block(r, k, k), leading_block(dx, rows_of(dx.type()), k),
+  const Value first = leading_block(r, k, k);
+  const Value y = ops::triangular_solve(first, leading_block(dx, rows_of(dx.type()), k),
                                         {.left_side = false, .lower = false}, {});
   const Value w = matrix_product(q, As::adjoint, y, As::is);
   const Value lower = part_of(w, Part::strictly_lower);
@@ -94,10 +97,12 @@ Derivatives jvp_qr(JvpContext& c) {
   if (is_complex(w.dtype())) {
     const Value imaginary = ops::imag(diagonal(w), {});
     const Value along = ops::complex(zeros(c.emitter(), imaginary.type()), imaginary, {});
-    o = ops::add(o, ops::mul(by_column(along, o.shape()), identity(c.emitter(), o.type()), {}), {});
+    const Value columns = by_column(along, o.shape());
+    o = ops::add(o, ops::mul(columns, identity(c.emitter(), o.type()), {}), {});
   }
   const Value dq = ops::sub(y, matrix_product(q, ops::sub(w, o, {})), {});
-  const Value dr = ops::sub(matrix_product(q, As::adjoint, dx, As::is), matrix_product(o, r), {});
+  const Value turned = matrix_product(q, As::adjoint, dx, As::is);
+  const Value dr = ops::sub(turned, matrix_product(o, r), {});
   return {dq, dr};
 }
 

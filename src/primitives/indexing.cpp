@@ -104,15 +104,18 @@ Value flat_indices(BatchContext& c, std::int64_t n) {
   const auto filled = [&](const Shape& shape, std::int64_t value) {
     return ops::full(emitter, Type(dtype, shape), Literal::scalar(dtype, value));
   };
-  const Value firsts = ops::mul(ops::iota(emitter, Type(dtype, {c.size()}), 0), filled({c.size()}, n));
+  const Value numbers = ops::iota(emitter, Type(dtype, {c.size()}), 0);
+  const Value firsts = ops::mul(numbers, filled({c.size()}, n));
   const Value offsets = ops::broadcast_in_dim(firsts, indices.shape(), {0});
   if (c.op().string("mode") == "clip") {
     const std::int64_t last = n > 0 ? n - 1 : 0;  // with n = 0 there are no indices
-    return ops::add(ops::clamp(filled({}, 0), indices, filled({}, last)), offsets);
+    const Value least = filled({}, 0);
+    return ops::add(ops::clamp(least, indices, filled({}, last)), offsets);
   }
-  const Value inside = ops::logical_and(ops::ge(indices, filled(indices.shape(), 0)),
-                                        ops::lt(indices, filled(indices.shape(), n)));
-  return ops::select_n(inside, filled(indices.shape(), -1), ops::add(indices, offsets));
+  const Value from_first = ops::ge(indices, filled(indices.shape(), 0));
+  const Value inside = ops::logical_and(from_first, ops::lt(indices, filled(indices.shape(), n)));
+  const Value nowhere = filled(indices.shape(), -1);
+  return ops::select_n(inside, nowhere, ops::add(indices, offsets));
 }
 
 // [size, before, n, after] as [size * n, before, after].
@@ -129,8 +132,8 @@ Values batch_take(BatchContext& c) {
   const std::string& mode = c.op().string("mode");
   if (!c.batched(1)) return ops::take(c.operand(0), c.operand(1), at + 1, mode);
   if (!c.batched(0)) return move_axis(ops::take(c.operand(0), c.operand(1), at, mode), axis, 0);
-  const Value flat =
-      ops::take(lay_out(c.operand(0), axis), flat_indices(c, c.operand_type(0).dim(axis)), 0, mode);
+  const Value rows = lay_out(c.operand(0), axis);
+  const Value flat = ops::take(rows, flat_indices(c, c.operand_type(0).dim(axis)), 0, mode);
   // [size, indices, before, after] -> [size, before, indices, after]
   const std::int64_t indices = static_cast<std::int64_t>(c.operand_type(1).rank());
   const std::int64_t rank = static_cast<std::int64_t>(flat.rank());
@@ -153,8 +156,8 @@ Values batch_scatter(BatchContext& c) {
   const Value moved = ops::transpose(
       updates,
       joined({{0}, range(1 + at, 1 + at + indices), range(1, 1 + at), range(1 + at + indices, rank)}));
-  const Value flat =
-      ops::scatter_add(lay_out(x, axis), flat_indices(c, c.operand_type(0).dim(axis)), moved, 0, mode);
+  const Value rows = lay_out(x, axis);
+  const Value flat = ops::scatter_add(rows, flat_indices(c, c.operand_type(0).dim(axis)), moved, 0, mode);
   const Shape rest(flat.shape().begin() + 1, flat.shape().end());
   const Value split = ops::reshape(flat, prepended(c.size(), prepended(c.operand_type(0).dim(axis), rest)));
   return move_axis(split, 1, axis + 1);

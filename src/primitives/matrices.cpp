@@ -81,11 +81,13 @@ Value in_part(Emitter& emitter, const Shape& shape, Part part) {
 
 Value part_of(Value x, Part part) {
   Emitter& emitter = *x.emitter();
-  return ops::select_n(in_part(emitter, x.shape(), part), zeros(emitter, x.type()), x, {});
+  const Value inside = in_part(emitter, x.shape(), part);
+  return ops::select_n(inside, zeros(emitter, x.type()), x, {});
 }
 
 Value identity(Emitter& emitter, Type type) {
-  const Value on_diagonal = ops::eq(numbers(emitter, type.shape(), 2), numbers(emitter, type.shape(), 1), {});
+  const Value rows = numbers(emitter, type.shape(), 2);
+  const Value on_diagonal = ops::eq(rows, numbers(emitter, type.shape(), 1), {});
   return ops::convert_element_type(on_diagonal, type.dtype(), {});
 }
 

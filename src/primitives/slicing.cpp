@@ -113,7 +113,8 @@ Value unpad(Value ct, const IntLists& config) {
 
 // True where the result of a pad is the padding value.
 Value padding_places(Emitter& emitter, const Shape& shape, const IntLists& config) {
-  return ops::pad(ops::full(emitter, Type(bool_, shape), 0.0), ops::full(emitter, Type(bool_), 1.0), config);
+  const Value inside = ops::full(emitter, Type(bool_, shape), 0.0);
+  return ops::pad(inside, ops::full(emitter, Type(bool_), 1.0), config);
 }
 
 Derivatives transpose_pad(TransposeContext& c) {
@@ -235,7 +236,8 @@ constinit const Primitive pad{.name = "pad",
                                 const auto piece = [&](std::size_t i) {
                                   return c.active(i) ? *c.tangent(i) : zeros(c.emitter(), c.primal(i).type());
                                 };
-                                return ops::pad(piece(0), piece(1), c.op().lists("padding_config"));
+                                const Value inside = piece(0);
+                                return ops::pad(inside, piece(1), c.op().lists("padding_config"));
                               },
                               .transpose = transpose_pad,
                               .batch = batch_pad};

@@ -46,7 +46,10 @@ constexpr AttributeSpec round_attributes[] = {{.name = "rounding_method",
 constexpr AttributeSpec polygamma_attributes[] = {{.name = "m", .kind = AttributeKind::integer}};
 
 // (2 / sqrt(pi)) e^(-x^2)
-Value gaussian(Value x) { return like(x, 2.0 * std::numbers::inv_sqrtpi) * ops::exp(-ops::square(x)); }
+Value gaussian(Value x) {
+  const Value power = ops::exp(-ops::square(x));
+  return like(x, 2.0 * std::numbers::inv_sqrtpi) * power;
+}
 
 }  // namespace
 
@@ -72,7 +75,8 @@ constinit const Primitive erfc =
 
 // x = erf z          dz = sqrt(pi) / 2 e^(z^2) dx
 constinit const Primitive erf_inv = of_floating("erf_inv", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * (like(z_of(c), 0.5 / std::numbers::inv_sqrtpi) * ops::exp(ops::square(z_of(c))));
+  const Value power = ops::exp(ops::square(z_of(c)));
+  return t_of(c) * (like(power, 0.5 / std::numbers::inv_sqrtpi) * power);
 });
 
 // z = ln |gamma(x)|  dz = digamma(x) dx

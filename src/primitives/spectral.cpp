@@ -34,9 +34,11 @@ void infer_eigh(InferContext& c) {
 Derivatives jvp_eigh(JvpContext& c) {
   const Value v = c.result(0), w = c.result(1);
   const Value t = *c.tangent(0);
-  const Value dx = ops::mul(ops::add(t, adjoint(t), {}), ops::full(c.emitter(), t.type(), 0.5, {}), {});
+  const Value twice = ops::add(t, adjoint(t), {});
+  const Value dx = ops::mul(twice, ops::full(c.emitter(), t.type(), 0.5, {}), {});
   const Value d = matrix_product(v, As::adjoint, matrix_product(dx, v), As::is);
-  const Value f = reciprocal_off_diagonal(ops::sub(by_column(w, v.shape()), by_row(w, v.shape()), {}));
+  const Value columns = by_column(w, v.shape());
+  const Value f = reciprocal_off_diagonal(ops::sub(columns, by_row(w, v.shape()), {}));
   return {matrix_product(v, ops::mul(as_dtype(f, d.dtype()), d, {})), real_part(diagonal(d))};
 }
 
@@ -54,7 +56,8 @@ void infer_svd(InferContext& c) {
 // (y - U Uᴴ y) / s, s beside every row: the part of a tangent of U that leaves the span of U.
 Value leaving(Value u, Value y, Value s) {
   const Value inside = matrix_product(u, matrix_product(u, As::adjoint, y, As::is));
-  return ops::div(ops::sub(y, inside, {}), by_column(as_dtype(s, y.dtype()), y.shape()), {});
+  const Value outside = ops::sub(y, inside, {});
+  return ops::div(outside, by_column(as_dtype(s, y.dtype()), y.shape()), {});
 }
 
 // With D = Uᴴ dx V and F_ij = 1 / (s_j² - s_i²), F_ii = 0: ds = Re diag D, dU = U (F ∘ (D s + (D s)ᴴ)),
@@ -71,8 +74,8 @@ Derivatives jvp_svd(JvpContext& c) {
   const Value d = matrix_product(u, As::adjoint, dxv, As::is);
   const Shape& shape = d.shape();
   const Value columns = by_column(s, shape), rows = by_row(s, shape);
-  const Value f = as_dtype(
-      reciprocal_off_diagonal(ops::mul(ops::add(columns, rows, {}), ops::sub(columns, rows, {}), {})), dtype);
+  const Value sums = ops::add(columns, rows, {});
+  const Value f = as_dtype(reciprocal_off_diagonal(ops::mul(sums, ops::sub(columns, rows, {}), {})), dtype);
   const Value ds_right = ops::mul(as_dtype(columns, dtype), d, {}),
               s_left = ops::mul(as_dtype(rows, dtype), d, {});
   const Value middle = ops::mul(f, ops::add(ds_right, adjoint(ds_right), {}), {});

@@ -18,20 +18,23 @@ namespace {
 
 Value is_finite(Value x) {
   if (!is_complex(x.dtype())) return ops::is_finite(x);
-  return ops::logical_and(ops::is_finite(ops::real(x)), ops::is_finite(ops::imag(x)));
+  const Value re = ops::is_finite(ops::real(x));
+  return ops::logical_and(re, ops::is_finite(ops::imag(x)));
 }
 Value is_zero(Value x) { return ops::eq(x, ops::full_like(x, 0.0)); }
 // x, or 0 where `mask` holds.
 Value cleared(Value x, Value mask) { return ops::select_n(mask, x, ops::full_like(x, 0.0)); }
 
 Value strong_mul(Value a, Value b) {
-  const Value b_is_bad = ops::logical_and(is_zero(a), ops::logical_not(is_finite(b)));
-  const Value a_is_bad = ops::logical_and(is_zero(b), ops::logical_not(is_finite(a)));
-  return ops::mul(cleared(a, a_is_bad), cleared(b, b_is_bad));
+  const Value a_is_zero = is_zero(a), b_is_zero = is_zero(b);
+  const Value b_is_bad = ops::logical_and(a_is_zero, ops::logical_not(is_finite(b)));
+  const Value a_is_bad = ops::logical_and(b_is_zero, ops::logical_not(is_finite(a)));
+  const Value clean = cleared(a, a_is_bad);
+  return ops::mul(clean, cleared(b, b_is_bad));
 }
 
 Value strong_div(Value a, Value b) {
-  const Value bad = ops::logical_and(is_zero(a), is_zero(b));
+  const Value a_is_zero = is_zero(a), bad = ops::logical_and(a_is_zero, is_zero(b));
   return cleared(ops::div(a, ops::select_n(bad, b, ops::full_like(b, 1.0))), bad);
 }
 
@@ -43,9 +46,12 @@ Value strong_dot(const Op& op, Value a, Value b) {
       is_complex(a.dtype()) ? (a.dtype() == DType::c64 ? DType::f32 : DType::f64) : a.dtype();
   const auto number = [&](Value mask) { return ops::convert_element_type(mask, counted); };
   const Value a_bad = ops::logical_not(is_finite(a)), b_bad = ops::logical_not(is_finite(b));
-  const Value met = ops::add(dot(number(is_zero(a)), number(b_bad)), dot(number(a_bad), number(is_zero(b))));
-  const Value clean = dot(cleared(a, a_bad), cleared(b, b_bad));
-  return ops::select_n(ops::ne(met, ops::full_like(met, 0.0)), dot(a, b), clean);
+  const Value a_zero = number(is_zero(a)), met_in_b = dot(a_zero, number(b_bad));
+  const Value a_number = number(a_bad), met_in_a = dot(a_number, number(is_zero(b)));
+  const Value met = ops::add(met_in_b, met_in_a), a_clean = cleared(a, a_bad);
+  const Value clean = dot(a_clean, cleared(b, b_bad));
+  const Value any = ops::ne(met, ops::full_like(met, 0.0));
+  return ops::select_n(any, dot(a, b), clean);
 }
 
 // Graphs nest at most max_graph_depth deep, and so does this.

@@ -72,11 +72,13 @@ constinit const Primitive clamp{
       const Value lo = full_shape(c.primal(0)), hi = full_shape(c.primal(2)),
                   zero = tidu::zeros(c.emitter(), x.type());
       const auto masked = [&](Value mask, Value t) { return ops::select_n(mask, zero, full_shape(t)); };
+      const auto ascending = [](Value first, Value second, Value third) {
+        const Value lower = ops::lt(first, second);
+        return ops::logical_and(lower, ops::lt(second, third));
+      };
       std::optional<Value> result;
-      if (c.active(0)) result = masked(ops::logical_and(ops::lt(x, lo), ops::lt(lo, hi)), *c.tangent(0));
-      if (c.active(1)) {
-        result = sum(result, masked(ops::logical_and(ops::lt(lo, x), ops::lt(x, hi)), *c.tangent(1)));
-      }
+      if (c.active(0)) result = masked(ascending(x, lo, hi), *c.tangent(0));
+      if (c.active(1)) result = sum(result, masked(ascending(lo, x, hi), *c.tangent(1)));
       if (c.active(2)) result = sum(result, masked(ops::lt(hi, ops::max(x, lo)), *c.tangent(2)));
       return result;
     },

@@ -29,8 +29,8 @@ void infer_cholesky(InferContext& c) {
 // 1/2 below the diagonal and 1/4 on it.
 Value halves(Emitter& emitter, Type type) {
   const Value half = ops::full(emitter, type, 0.5, {}), quarter = ops::full(emitter, type, 0.25, {});
-  const Value on_or_above =
-      ops::select_n(in_part(emitter, type.shape(), Part::lower), zeros(emitter, type), quarter, {});
+  const Value lower = in_part(emitter, type.shape(), Part::lower);
+  const Value on_or_above = ops::select_n(lower, zeros(emitter, type), quarter, {});
   return ops::select_n(in_part(emitter, type.shape(), Part::strictly_lower), on_or_above, half, {});
 }
 

@@ -1,6 +1,10 @@
 // unary.cpp - records of the elementary functions of one operand: arithmetic, roots, powers, exponentials,
 // logarithms, circular and hyperbolic functions. z = f(x), dz = f'(x) dx: one linear operation each, all else
 // is residual.
+//
+// Note [Order of operations]: in all rules what emits operations stands in a statement of its own, or is the
+// only operand of its expression that does. C++ leaves it to the compiler which operand comes first, but
+// derived graphs must be the same whatever compiled the library.
 #include <numbers>
 
 #include "primitives/elementwise_rules.hpp"
@@ -62,7 +66,8 @@ constinit const Primitive sign =
     unary("sign", Trait::none, infer_of<kinds::number>, [](JvpContext& c) -> Derivatives {
       const Value x = x_of(c);
       if (!is_complex(x.dtype())) return std::nullopt;
-      const Value safe = ops::select_n(ops::eq(x, like(x, 0.0)), x, like(x, 1.0));
+      const Value is_zero = ops::eq(x, like(x, 0.0));
+      const Value safe = ops::select_n(is_zero, x, like(x, 1.0));
       const Value angle = ops::imag(t_of(c) / safe);
       return ops::complex(tidu::zeros(c.emitter(), angle.type()), angle) * z_of(c);
     });
@@ -99,13 +104,16 @@ constinit const Primitive sqrt =
 
 // z = x^(-1/2)       dz = -z / (2 x) dx
 constinit const Primitive rsqrt = analytic("rsqrt", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * (like(z_of(c), -0.5) * (z_of(c) / x_of(c)));
+  const Value ratio = z_of(c) / x_of(c);
+  return t_of(c) * (like(ratio, -0.5) * ratio);
 });
 
 // z = x^(1/3)        dz = dx / (3 z^2)
-constinit const Primitive cbrt = unary(
-    "cbrt", Trait::inexact, infer_of<Kinds::floats>,
-    [](JvpContext& c) -> Derivatives { return t_of(c) * (like(z_of(c), 1.0 / 3.0) / ops::square(z_of(c))); });
+constinit const Primitive cbrt =
+    unary("cbrt", Trait::inexact, infer_of<Kinds::floats>, [](JvpContext& c) -> Derivatives {
+      const Value squared = ops::square(z_of(c));
+      return t_of(c) * (like(squared, 1.0 / 3.0) / squared);
+    });
 
 // z = e^x            dz = z dx
 constinit const Primitive exp =
@@ -138,22 +146,26 @@ constinit const Primitive cos =
 
 // z = tan x          dz = (1 + z^2) dx
 constinit const Primitive tan = analytic("tan", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * (like(z_of(c), 1.0) + ops::square(z_of(c)));
+  const Value squared = ops::square(z_of(c));
+  return t_of(c) * (like(squared, 1.0) + squared);
 });
 
 // z = asin x         dz = dx / sqrt(1 - x^2)
 constinit const Primitive asin = analytic("asin", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * ops::rsqrt(like(x_of(c), 1.0) - ops::square(x_of(c)));
+  const Value squared = ops::square(x_of(c));
+  return t_of(c) * ops::rsqrt(like(squared, 1.0) - squared);
 });
 
 // z = acos x         dz = -dx / sqrt(1 - x^2)
 constinit const Primitive acos = analytic("acos", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * -ops::rsqrt(like(x_of(c), 1.0) - ops::square(x_of(c)));
+  const Value squared = ops::square(x_of(c));
+  return t_of(c) * -ops::rsqrt(like(squared, 1.0) - squared);
 });
 
 // z = atan x         dz = dx / (1 + x^2)
 constinit const Primitive atan = analytic("atan", [](JvpContext& c) -> Derivatives {
-  return t_of(c) / (like(x_of(c), 1.0) + ops::square(x_of(c)));
+  const Value squared = ops::square(x_of(c));
+  return t_of(c) / (like(squared, 1.0) + squared);
 });
 
 // z = sinh x         dz = cosh x dx
@@ -166,27 +178,29 @@ constinit const Primitive cosh =
 
 // z = tanh x         dz = (1 - z^2) dx
 constinit const Primitive tanh = analytic("tanh", [](JvpContext& c) -> Derivatives {
-  const Value squared = ops::square(z_of(c));  // before 1, whatever order a compiler evaluates operands in
-  return t_of(c) * (like(z_of(c), 1.0) - squared);
+  const Value squared = ops::square(z_of(c));
+  return t_of(c) * (like(squared, 1.0) - squared);
 });
 
 // z = asinh x        dz = dx / sqrt(x^2 + 1)
 constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * ops::rsqrt(ops::square(x_of(c)) + like(x_of(c), 1.0));
+  const Value squared = ops::square(x_of(c));
+  return t_of(c) * ops::rsqrt(squared + like(squared, 1.0));
 });
 
 // z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); the roots are apart for the sake of complex x with
 // Re x < 0
 constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
-  const Value x = x_of(c), one = like(x, 1.0);
-  if (is_complex(x.dtype())) return t_of(c) * (ops::rsqrt(x - one) * ops::rsqrt(x + one));
-  return t_of(c) * ops::rsqrt((x - one) * (x + one));
+  const Value x = x_of(c), one = like(x, 1.0), below = x - one, above = x + one;
+  if (!is_complex(x.dtype())) return t_of(c) * ops::rsqrt(below * above);
+  const Value root = ops::rsqrt(below);
+  return t_of(c) * (root * ops::rsqrt(above));
 });
 
 // z = atanh x        dz = dx / ((1 - x) (1 + x))
 constinit const Primitive atanh = analytic("atanh", [](JvpContext& c) -> Derivatives {
-  const Value one = like(x_of(c), 1.0);
-  return t_of(c) / ((one - x_of(c)) * (one + x_of(c)));
+  const Value x = x_of(c), one = like(x, 1.0), below = one - x;
+  return t_of(c) / (below * (one + x));
 });
 
 // z = 1 / (1 + e^-x)           dz = z (1 - z) dx

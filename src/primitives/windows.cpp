@@ -150,8 +150,8 @@ Places fold_axis(Places at, std::size_t axis, std::int64_t extent, std::int64_t 
     folded = later_if_greater(folded, part(at, axis, k, stride, count), padded);
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
     count = windows_in(folded.value.shape()[axis], level->offset + 1, level->stride);
-    folded = later_if_greater(part(folded, axis, 0, level->stride, count),
-                              part(folded, axis, level->offset, level->stride, count), padded);
+    const Places first = part(folded, axis, 0, level->stride, count);
+    folded = later_if_greater(first, part(folded, axis, level->offset, level->stride, count), padded);
   }
   return folded;
 }
