@@ -5,33 +5,19 @@
 #include <limits>
 #include <string>
 
+#include "refusal.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/graph/infer.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace {
 
 using namespace tidu;
+using test::infer;
+using test::refusal;
 
 constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
-
-Type infer(const Primitive& primitive, const Attributes& attributes, const std::vector<Type>& operands) {
-  return infer_types(Op::make(primitive, attributes), operands).at(0);
-}
-
-// The message with which the type rule refuses, or "accepted".
-std::string refusal(const Primitive& primitive, const Attributes& attributes,
-                    const std::vector<Type>& operands) {
-  try {
-    infer(primitive, attributes, operands);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::type);
-    return error.what();
-  }
-  return "accepted";
-}
 
 void check_refused(const Primitive& primitive, const Attributes& attributes,
                    const std::vector<Type>& operands) {

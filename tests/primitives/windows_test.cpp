@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "refusal.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/graph/infer.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/random.hpp"
@@ -14,24 +14,10 @@
 namespace {
 
 using namespace tidu;
+using test::infer;
+using test::refusal;
 
 Type f(const Shape& shape) { return Type(f64, shape); }
-
-Type infer(const Primitive& primitive, const Attributes& attributes, const std::vector<Type>& operands) {
-  return infer_types(Op::make(primitive, attributes), operands).at(0);
-}
-
-// The message with which the type rule refuses, or "accepted".
-std::string refusal(const Primitive& primitive, const Attributes& attributes,
-                    const std::vector<Type>& operands) {
-  try {
-    infer(primitive, attributes, operands);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::type);
-    return error.what();
-  }
-  return "accepted";
-}
 
 bool mentions(const std::string& message, const std::string& words) {
   CAPTURE(message);
