@@ -53,15 +53,17 @@ void append(Ints& words, const IntLists& lists) {
 
 [[noreturn]] void refuse_list(const char* name, const char* what, std::size_t expected, const Ints& got) {
   throw Error(ErrorKind::invalid_argument, detail::str('[', name, "] expected ", what, " of ", expected,
-                                                       " positive entries, got ", detail::list(got)));
+                                                       " entries from 1 to 2^40, got ", detail::list(got)));
 }
 
-// `given` for `count` spatial axes, or ones.
+// `given` for `count` spatial axes, or ones; what is no extent of anything is refused here, before it is
+// computed with.
 Ints spatial_list(const char* name, const char* what, const Ints& given, std::size_t count) {
   if (given.empty()) return Ints(count, 1);
-  bool positive = true;
-  for (const std::int64_t entry : given) positive = positive && entry > 0;
-  if (given.size() != count || !positive) refuse_list(name, what, count, given);
+  constexpr std::int64_t limit = std::int64_t{1} << 40;
+  bool fits = given.size() == count;
+  for (const std::int64_t entry : given) fits = fits && 0 < entry && entry <= limit;
+  if (!fits) refuse_list(name, what, count, given);
   return given;
 }
 

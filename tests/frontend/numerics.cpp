@@ -464,11 +464,11 @@ TEST_CASE("numerical functions say what was expected, what came, and where") {
       {[&] {
          conv2d(ones({1, 1, 3, 3}), ones({1, 1, 2, 2}), {1});
        },
-       {"expected strides of 2 positive entries, got [1]"}},
+       {"expected strides of 2 entries from 1 to 2^40, got [1]"}},
       {[&] {
          max_pool(ones({1, 1, 4}), {2, 2});
        },
-       {"[max_pool] expected a window of 1 positive entries, got [2,2]"}},
+       {"[max_pool] expected a window of 1 entries from 1 to 2^40, got [2,2]"}},
       {[&] {
          max_pool(ones({1, 1, 4}), {2}, {1}, "same");
        },
