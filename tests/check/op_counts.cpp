@@ -1,6 +1,7 @@
 // op_counts.cpp - the vector-Jacobian product that tidu derives has no more operations, after common
 // subexpressions and dead code, than the one written by hand from the same primitives: a matrix product, a
-// softmax, a Gaussian mixture, and the solution of linear equations by LU and by Cholesky factors.
+// softmax, a layer norm, an attention, a Gaussian mixture, and the solution of linear equations by LU and by
+// Cholesky factors.
 #include <cmath>
 #include <iostream>
 
@@ -34,8 +35,89 @@ void compare(const std::string& name, const Graph& derived, const Graph& by_hand
   for (std::size_t k = 0; k < a.size(); ++k) CHECK(near(a[k], b[k], 1e-11));
 }
 
-// exp(x - logsumexp(x)) over the last axis of x[n,k].
-Value softmax(Value x) { return ops::exp(x - expand(ops::logsumexp(x, {1}), x.shape(), {0})); }
+// Over the last axis of x, and back to the shape of x.
+Value along_last(Value x, Value (*reduce)(Value, const Ints&)) {
+  const auto last = static_cast<std::int64_t>(x.shape().size()) - 1;
+  Ints others;
+  for (std::int64_t axis = 0; axis < last; ++axis) others.push_back(axis);
+  return expand(reduce(x, {last}), x.shape(), others);
+}
+Value sum_of(Value x, const Ints& axes) { return ops::reduce_sum(x, axes); }
+Value logsumexp_of(Value x, const Ints& axes) { return ops::logsumexp(x, axes); }
+
+// exp(x - logsumexp(x)) over the last axis.
+Value softmax(Value x) { return ops::exp(x - along_last(x, logsumexp_of)); }
+// ct_x = p (ct - sum(ct p))
+Value softmax_back(Value p, Value ct) { return p * (ct - along_last(ct * p, sum_of)); }
+
+// (x - mean) / sqrt(var + eps) * gamma + beta over the last axis of x[n,d].
+struct LayerNorm {
+  Value x, gamma, beta, share, centred, variance, scale, normal, wide_gamma, y;
+};
+LayerNorm layer_norm(GraphBuilder& g) {
+  constexpr std::int64_t n = 3, d = 4;
+  const Shape wide{n, d};
+  LayerNorm f;
+  f.x = g.input("x", {f64, wide});
+  f.gamma = g.input("gamma", {f64, {d}});
+  f.beta = g.input("beta", {f64, {d}});
+  f.share = ops::full(g, {f64, {n}}, 1.0 / d);
+  f.centred = f.x - expand(ops::reduce_sum(f.x, {1}) * f.share, wide, {0});
+  const Value variance = ops::reduce_sum(ops::square(f.centred), {1}) * f.share;
+  f.variance = variance + ops::full_like(variance, 1e-5);
+  f.scale = ops::rsqrt(f.variance);
+  f.normal = f.centred * expand(f.scale, wide, {0});
+  f.wide_gamma = expand(f.gamma, wide, {1});
+  f.y = f.normal * f.wide_gamma + expand(f.beta, wide, {1});
+  return f;
+}
+
+// The chain rule, line by line from the last to the first.
+Graph layer_norm_by_hand() {
+  GraphBuilder g("by hand");
+  const LayerNorm f = layer_norm(g);
+  const Shape& wide = f.x.shape();
+  const Value ct = g.input("ct", f.x.type());
+  const Value ct_normal = ct * f.wide_gamma;
+  const Value ct_scale = ops::reduce_sum(ct_normal * f.centred, {1});
+  // The scale s is v^(-1/2), its derivative -s/(2v).
+  const Value slope = ops::full_like(f.scale, -0.5) * (f.scale / f.variance);
+  const Value ct_variance = expand(ct_scale * slope * f.share, wide, {0});
+  const Value ct_centred = ct_normal * expand(f.scale, wide, {0}) + ct_variance * (f.centred + f.centred);
+  const Value ct_mean = ops::reduce_sum(ct_centred, {1}) * f.share;
+  return g.build({f.y, ct_centred - expand(ct_mean, wide, {0}), ops::reduce_sum(ct * f.normal, {0}),
+                  ops::reduce_sum(ct, {0})});
+}
+
+// With all lines seen at once: s (g - mean(g) - z mean(g z)), g = ct gamma, z the normalised values.
+Graph layer_norm_across_lines() {
+  GraphBuilder g("across lines");
+  const LayerNorm f = layer_norm(g);
+  const Shape& wide = f.x.shape();
+  const Value ct = g.input("ct", f.x.type());
+  const Value ct_normal = ct * f.wide_gamma;
+  const auto mean = [&](Value x) { return expand(ops::reduce_sum(x, {1}) * f.share, wide, {0}); };
+  const Value ct_x =
+      (ct_normal - mean(ct_normal) - f.normal * mean(ct_normal * f.normal)) * expand(f.scale, wide, {0});
+  return g.build({f.y, ct_x, ops::reduce_sum(ct * f.normal, {0}), ops::reduce_sum(ct, {0})});
+}
+
+// softmax(q kT / sqrt d) v for q, k and v of [batch, heads, time, d].
+struct Attention {
+  Value q, k, v, scale, p, y;
+};
+Attention attention(GraphBuilder& g) {
+  const Type type{f64, {2, 2, 3, 4}};
+  Attention f;
+  f.q = g.input("q", type);
+  f.k = g.input("k", type);
+  f.v = g.input("v", type);
+  const Value scores = ops::dot_general(f.q, f.k, {{3}, {3}, {0, 1}, {0, 1}});
+  f.scale = ops::full_like(scores, 0.5);
+  f.p = softmax(scores * f.scale);
+  f.y = ops::dot_general(f.p, f.v, {{3}, {2}, {0, 1}, {0, 1}});
+  return f;
+}
 
 // The Gaussian mixture of n points in d dimensions with k components.
 struct Sizes {
@@ -237,9 +319,28 @@ TEST_CASE("operation counts: a softmax") {
   GraphBuilder g("by hand");
   const Value x = g.input("x", type), ct = g.input("ct", type);
   const Value p = softmax(x);
-  // ct_x = p (ct - sum(ct p))
-  const Value along = expand(ops::reduce_sum(ct * p, {1}), type.shape(), {0});
-  compare("a softmax", vjp(f), g.build({p, p * (ct - along)}));
+  compare("a softmax", vjp(f), g.build({p, softmax_back(p, ct)}));
+}
+
+TEST_CASE("operation counts: a layer norm") {
+  GraphBuilder g("layer norm");
+  const LayerNorm f = layer_norm(g);
+  compare("a layer norm", vjp(g.build({f.y})), layer_norm_by_hand());
+  std::cout << "  (by hand and with what cancels across lines taken out: "
+            << prune(layer_norm_across_lines()).num_operations() << ")\n";
+}
+
+TEST_CASE("operation counts: attention") {
+  GraphBuilder g("attention");
+  const Attention f = attention(g);
+  GraphBuilder by_hand("by hand");
+  const Attention a = attention(by_hand);
+  const Value ct = by_hand.input("ct", a.y.type());
+  const Value ct_s = softmax_back(a.p, ops::dot_general(ct, a.v, {{3}, {3}, {0, 1}, {0, 1}})) * a.scale;
+  compare("attention", vjp(g.build({f.y})),
+          by_hand.build({a.y, ops::dot_general(ct_s, a.k, {{3}, {2}, {0, 1}, {0, 1}}),
+                         ops::dot_general(ct_s, a.q, {{2}, {2}, {0, 1}, {0, 1}}),
+                         ops::dot_general(a.p, ct, {{2}, {2}, {0, 1}, {0, 1}})}));
 }
 
 TEST_CASE("operation counts: a Gaussian mixture") {
