@@ -128,7 +128,8 @@ class Compiler {
       out_.push_back(graph_.type(operation.output(slot)));
     const Op op = operation.op();
     try {
-      Plan plan = kernels_.plan({op, in_, out_, options_.threads, options_.check_indices, options_.depth});
+      Plan plan = kernels_.plan(
+          {op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes});
       if (plan) return plan;
     } catch (const Error& error) {
       error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();

@@ -9,6 +9,7 @@
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/kernel_table.hpp"
+#include "cpu/lanes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
 namespace tidu {
@@ -129,6 +130,7 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
   return detail::capture([&] {
     cpu_detail::CompileOptions compile_options;
     compile_options.check_indices = options_.check_indices;
+    compile_options.lanes = cpu_detail::LaneCompiler::get(options_.vector_units);
     compile_options.threads = options_.threads > 0
                                   ? options_.threads
                                   : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

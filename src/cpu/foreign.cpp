@@ -72,7 +72,7 @@ void run_foreign(const ForeignState& s, const Call& call) {
 
 Plan plan_foreign(const PlanRequest& request, const Kernel& kernel,
                   std::shared_ptr<const KernelTable> table) {
-  const CompileOptions options{request.threads, request.check_indices, request.depth};
+  const CompileOptions options{request.threads, request.check_indices, request.depth, request.lanes};
   return make_plan<ForeignState, run_foreign>(
       {request.op,
        {request.in.begin(), request.in.end()},

@@ -1,9 +1,12 @@
 // kernel_table.cpp - the table, and the widening of 16-bit types at the edges of kernels.
 #include "cpu/kernel_table.hpp"
 
+#include <array>
 #include <vector>
 
+#include "cpu/elementwise.hpp"
 #include "cpu/foreign.hpp"
+#include "cpu/lanes.hpp"
 #include "tidu/graph/literal.hpp"
 
 namespace tidu::cpu_detail {
@@ -54,6 +57,65 @@ void run_widened(const Widened& s, const Call& call) {
   }
 }
 
+// The loop that the rule plans, or generated code in its place where there is some for the operation; a
+// scalar step stays what it is.
+struct LaneState {
+  std::shared_ptr<const LaneKernel> kernel;
+  std::int64_t count;
+  int threads;
+};
+void run_lanes(const LaneState& s, const Call& call) {
+  const LaneKernel& kernel = *s.kernel;
+  parallel_for(s.threads, s.count, element_grain, [&](std::int64_t begin, std::int64_t end) {
+    const auto at = static_cast<std::size_t>(begin);
+    const std::byte* in[LaneKernel::max_pointers];
+    for (std::size_t i = 0; i < kernel.num_operands(); ++i) in[i] = call.in[i] + at * kernel.operand_step(i);
+    std::byte* const out = call.out[0] + at * kernel.result_step(0);
+    kernel.run(in, &out, end - begin);
+  });
+}
+std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
+  constexpr std::size_t most = 4;
+  const Type out = request.out[0];
+  if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
+      request.out.size() != 1 || request.in.size() > most || out.size() < 2) {
+    return nullptr;
+  }
+  LaneCode code;
+  code.dtype = out.dtype();
+  for (const Type type : request.in) {
+    if (type.dtype() != bool_) code.dtype = type.dtype();
+  }
+  if (code.dtype != f32 && code.dtype != f64) return nullptr;
+  std::array<std::uint16_t, most> operands{};
+  for (std::uint32_t i = 0; i < request.in.size(); ++i) {
+    const Type type = request.in[i];
+    if (type.dtype() != bool_ && type.dtype() != code.dtype) return nullptr;
+    const bool one = type.size() == 1;
+    const LaneOp elements = one ? LaneOp::splat : LaneOp::load;
+    const LaneOp masks = one ? LaneOp::splat_mask : LaneOp::load_mask;
+    operands[i] = code.add({.op = type.dtype() == bool_ ? masks : elements, .index = i});
+  }
+  code.num_operands = static_cast<std::uint32_t>(request.in.size());
+  code.num_results = 1;
+  const auto value =
+      add_operation(code, request.op, std::span(operands).first(request.in.size()), out.dtype());
+  if (!value) return nullptr;
+  code.add({.op = out.dtype() == bool_ ? LaneOp::store_mask : LaneOp::store, .a = *value});
+  return request.lanes->compile(code);
+}
+Plan plan_entry(const KernelEntry& entry, const PlanRequest& request) {
+  Plan plan = entry.rule(request);
+  if (!plan) return plan;
+  if (std::shared_ptr<const LaneKernel> kernel = lanes_for(request)) {
+    Plan lanes = make_plan<LaneState, run_lanes>({std::move(kernel), request.out[0].size(), request.threads});
+    lanes.scalar = plan.scalar;
+    lanes.parameter = plan.parameter;
+    return lanes;
+  }
+  return plan;
+}
+
 Plan widen(const KernelEntry& entry, const PlanRequest& request) {
   std::vector<Type> in, out;
   Widened state;
@@ -68,7 +130,8 @@ Plan widen(const KernelEntry& entry, const PlanRequest& request) {
   };
   edges(request.in, in, state.operands);
   edges(request.out, out, state.results);
-  state.plan = entry.rule({request.op, in, out, request.threads, request.check_indices, request.depth});
+  state.plan = plan_entry(
+      entry, {request.op, in, out, request.threads, request.check_indices, request.depth, request.lanes});
   if (!state.plan) return Plan();
   state.kernel_scratch = scratch;
   scratch += aligned(state.plan.scratch);
@@ -106,7 +169,7 @@ Plan KernelTable::plan(const PlanRequest& request) const {
   bool half = false;
   for (const Type type : request.in) half = half || is_half(type.dtype());
   for (const Type type : request.out) half = half || is_half(type.dtype());
-  return half && !it->second.moves_bytes ? widen(it->second, request) : it->second.rule(request);
+  return half && !it->second.moves_bytes ? widen(it->second, request) : plan_entry(it->second, request);
 }
 
 bool KernelTable::supports(std::string_view name, DType dtype) const {

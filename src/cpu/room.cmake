@@ -62,3 +62,36 @@ elseif(TIDU_ONEDNN STREQUAL "ON")
 elseif(NOT TIDU_ONEDNN STREQUAL "OFF")
   message(STATUS "tidu: no oneDNN for GNU OpenMP here, so all products are by tidu's own kernels")
 endif()
+
+# Code for element-wise work is generated while the program runs where there is an assembler for it, Xbyak, which is one header, and
+# glibc's vector functions.
+set(lanes OFF)
+if(NOT TIDU_LANES STREQUAL "OFF")
+  find_path(TIDU_XBYAK_INCLUDE_DIR xbyak/xbyak.h)
+  mark_as_advanced(TIDU_XBYAK_INCLUDE_DIR)
+  if(TIDU_XBYAK_INCLUDE_DIR)
+    include(CheckCXXSourceCompiles)
+    set(CMAKE_REQUIRED_INCLUDES "${TIDU_XBYAK_INCLUDE_DIR}")
+    set(CMAKE_REQUIRED_LIBRARIES mvec)
+    check_cxx_source_compiles("
+      #include <immintrin.h>
+      #include <xbyak/xbyak.h>
+      extern \"C\" __m256 _ZGVdN8v_erff(__m256);
+      int main() {
+        Xbyak::CodeGenerator generator;
+        return generator.getVersion() != 0 && reinterpret_cast<void*>(&_ZGVdN8v_erff) != nullptr ? 0 : 1;
+      }" TIDU_LANES_WORK)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    set(lanes "${TIDU_LANES_WORK}")
+  endif()
+endif()
+if(lanes)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/lanes_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
+  target_include_directories(${target} SYSTEM PRIVATE "${TIDU_XBYAK_INCLUDE_DIR}")
+  target_link_libraries(${target} PRIVATE mvec)
+elseif(TIDU_LANES STREQUAL "ON")
+  message(FATAL_ERROR "tidu: expected Xbyak (libxbyak-dev) and glibc's libmvec, as TIDU_LANES is ON; found none that compile and link")
+elseif(NOT TIDU_LANES STREQUAL "OFF")
+  message(STATUS "tidu: no Xbyak or no libmvec here, so element-wise work runs in loops compiled for every CPU of this architecture")
+endif()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -16,6 +17,14 @@
 
 namespace tidu {
 
+/// Vector instructions that element-wise code may be generated for while the program runs.
+enum class VectorUnits : std::uint8_t {
+  automatic,  ///< the widest that this machine has
+  none,       ///< no code is generated: loops that were compiled with tidu
+  avx2,       ///< AVX2 with FMA, or none where the machine has it not
+  avx512      ///< AVX-512 F, DQ, BW and VL, or none where the machine has it not
+};
+
 /// How the CPU executor runs.
 struct CpuOptions {
   /// Threads that one run may use; 0: as many as the hardware has. Results are the same to the last bit for
@@ -26,6 +35,9 @@ struct CpuOptions {
   bool check_indices = false;
   /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
   std::size_t cached_bytes = std::size_t{1} << 30;
+  /// Elementary functions are those of glibc's libmvec where code is generated, at most 4 ulp from the exact
+  /// value, and the C++ library's elsewhere, so results differ in their last bits between `none` and others.
+  VectorUnits vector_units = VectorUnits::automatic;
   ProgramOptions program{};  ///< how graphs become programs
 };
 

@@ -1,0 +1,188 @@
+// lanes.hpp - element-wise work as straight-line code over vector registers, generated for this machine's CPU
+// when it is needed: each operand is read once and each result written once, whatever lies between.
+//
+// A LaneCode computes on elements of one floating dtype and on masks (bool, one byte in memory). Every step
+// but a store makes a value that later steps name by the step's number. Arithmetic is IEEE arithmetic,
+// nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, at most 4 ulp
+// from the exact value. So a value has the same bits whatever it is computed together with, at any position
+// and on any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "tidu/cpu/executor.hpp"
+#include "tidu/graph/op.hpp"
+#include "tidu/graph/type.hpp"
+
+namespace tidu::cpu_detail {
+
+enum class LaneOp : std::uint8_t {
+  load,        // elements of operand `index`
+  load_mask,   // the same of a bool operand
+  splat,       // the one element of operand `index` in every lane
+  splat_mask,  // the same of a bool operand
+  immediate,   // the element with the bits `bits` in every lane
+  add,
+  sub,
+  mul,
+  div,
+  max,  // NaN when either is
+  min,
+  neg,
+  abs,
+  sqrt,
+  floor,
+  ceil,
+  round,  // to even
+  equal,  // comparisons make masks; all but not_equal are false for NaN
+  not_equal,
+  less,
+  less_equal,
+  mask_and,
+  mask_or,
+  mask_xor,
+  mask_not,
+  select_mask,  // of masks: c where a is set, else b
+  select,       // the same of elements
+  call,         // function `index` of one or two operands
+  store,        // a into result `index`
+  store_mask,
+};
+constexpr bool makes_mask(LaneOp op) {
+  return op == LaneOp::load_mask || op == LaneOp::splat_mask ||
+         (op >= LaneOp::equal && op <= LaneOp::select_mask);
+}
+/// Operands that the step takes; of a call, the most.
+constexpr int num_operands(LaneOp op) {
+  if (op <= LaneOp::immediate) return 0;
+  if (op == LaneOp::select_mask || op == LaneOp::select) return 3;
+  return op <= LaneOp::min || op == LaneOp::call || (op >= LaneOp::equal && op <= LaneOp::mask_xor) ? 2 : 1;
+}
+
+/// Functions that a call may name. Those from `first_of_two` on take two operands.
+enum class LaneFunction : std::uint8_t {
+  exp,
+  exp2,
+  expm1,
+  log,
+  log1p,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  acosh,
+  atanh,
+  cbrt,
+  erf,
+  erfc,
+  pow,
+  atan2,
+  first_of_two = pow,
+};
+
+inline constexpr std::uint16_t no_lane = 0xffff;
+
+struct LaneStep {
+  LaneOp op = LaneOp::immediate;
+  std::uint16_t a = no_lane, b = no_lane, c = no_lane;
+  std::uint32_t index = 0;
+  std::uint64_t bits = 0;
+  friend bool operator==(const LaneStep&, const LaneStep&) = default;
+};
+
+/// Stores come last.
+struct LaneCode {
+  DType dtype = f32;  ///< f32 or f64
+  std::vector<LaneStep> steps;
+  std::uint32_t num_operands = 0;
+  std::uint32_t num_results = 0;
+  friend bool operator==(const LaneCode&, const LaneCode&) = default;
+
+  std::uint16_t add(const LaneStep& step) {
+    steps.push_back(step);
+    return static_cast<std::uint16_t>(steps.size() - 1);
+  }
+  bool is_mask(std::uint16_t value) const { return makes_mask(steps[value].op); }
+};
+
+/// Adds the steps of an element-wise operation on values that are there already; nothing, with the code left
+/// as it was, where there are none for it: other dtypes, and operations that only loops can do.
+std::optional<std::uint16_t> add_operation(LaneCode& code, const Op& op,
+                                           std::span<const std::uint16_t> operands, DType result);
+/// May add_operation do it, for operands of these dtypes?
+bool has_lanes(const Op& op, std::span<const DType> operands, DType result, DType dtype);
+
+/// Code that is ready to run, on any number of threads at once.
+class LaneKernel {
+ public:
+  /// Runs whole vectors: `count` is a multiple of width().
+  using Function = void (*)(const std::byte* const* operands, std::byte* const* results, std::int64_t count);
+
+  /// The vectors' size in bytes, and what keeps the function's memory.
+  LaneKernel(const LaneCode& code, Function function, std::size_t vector_bytes,
+             std::shared_ptr<const void> memory);
+
+  /// `count` elements from where the pointers point. A result may lie where an operand does, element on
+  /// element.
+  void run(const std::byte* const* operands, std::byte* const* results, std::int64_t count) const;
+  /// Bytes from one element of an operand to the next: 0 for a splat.
+  std::size_t operand_step(std::size_t i) const { return operand_steps_[i]; }
+  std::size_t result_step(std::size_t i) const { return result_steps_[i]; }
+  std::size_t num_operands() const { return operand_steps_.size(); }
+  std::size_t num_results() const { return result_steps_.size(); }
+  std::int64_t width() const { return width_; }
+
+  /// Most operands and results together.
+  static constexpr std::size_t max_pointers = 64;
+
+ private:
+  Function function_;
+  std::int64_t width_;
+  std::vector<std::size_t> operand_steps_, result_steps_;
+  std::shared_ptr<const void> memory_;
+};
+
+/// Generates code for one kind of vectors, once for each code: what it has made it keeps for the next that
+/// asks, up to `max_kernels`, beyond which kernels that nobody holds are dropped.
+class LaneCompiler {
+ public:
+  /// That for `units`, made once; null where this machine or this build has none. `automatic` is the widest
+  /// there is.
+  static LaneCompiler* get(VectorUnits units);
+
+  /// Null where memory for code is not to be had.
+  std::shared_ptr<const LaneKernel> compile(const LaneCode& code);
+  VectorUnits units() const { return units_; }
+
+  static constexpr std::size_t max_kernels = 4096;
+
+ private:
+  explicit LaneCompiler(VectorUnits units) : units_(units) {}
+  struct Hash {
+    std::size_t operator()(const LaneCode& code) const;
+  };
+  VectorUnits units_;
+  std::mutex mutex_;
+  std::unordered_map<LaneCode, std::shared_ptr<const LaneKernel>, Hash> kernels_;
+};
+
+// In lanes_x86.cpp.
+/// May code for these vectors run here?
+bool can_generate(VectorUnits units);
+/// Null where memory for code is not to be had.
+std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits units);
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,379 @@
+// Code that is generated for vectors: against loops bit by bit, functions against long double, straight-line
+// code of many values against the same steps one by one, ends of arrays, and kernels that are kept.
+#include "cpu/lanes.hpp"
+
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "cpu/compare.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+using namespace tidu::cpu_detail;
+
+namespace {
+
+// The kinds of vectors that this machine and build have; says so where there are none.
+std::vector<VectorUnits> units() {
+  std::vector<VectorUnits> found;
+  for (const VectorUnits each : {VectorUnits::avx2, VectorUnits::avx512}) {
+    if (LaneCompiler::get(each) != nullptr) found.push_back(each);
+  }
+  if (found.empty()) MESSAGE("SKIPPED: no code for vectors can be generated here");
+  return found;
+}
+
+CpuExecutor with_units(VectorUnits units) {
+  CpuOptions options;
+  options.vector_units = units;
+  return cpu().with_options(options);
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.type() != b.type()) return false;
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const std::size_t element = size_of(a.dtype());
+    const std::size_t at = static_cast<std::size_t>(i) * element;
+    const bool both_nan = std::isnan(a.at(i).real()) && std::isnan(b.at(i).real());
+    if (!both_nan && std::memcmp(a.bytes() + at, b.bytes() + at, element) != 0) return false;
+  }
+  return true;
+}
+
+struct Exact {
+  const Primitive* primitive;
+  int operands;
+  Attributes attributes = {};
+};
+
+long double exact(std::string_view name, long double x, long double y) {
+  static const std::map<std::string_view, long double (*)(long double, long double)> functions = {
+      {"exp", [](long double a, long double) { return std::exp(a); }},
+      {"exp2", [](long double a, long double) { return std::exp2(a); }},
+      {"expm1", [](long double a, long double) { return std::expm1(a); }},
+      {"log", [](long double a, long double) { return std::log(a); }},
+      {"log1p", [](long double a, long double) { return std::log1p(a); }},
+      {"sin", [](long double a, long double) { return std::sin(a); }},
+      {"cos", [](long double a, long double) { return std::cos(a); }},
+      {"tan", [](long double a, long double) { return std::tan(a); }},
+      {"asin", [](long double a, long double) { return std::asin(a); }},
+      {"acos", [](long double a, long double) { return std::acos(a); }},
+      {"atan", [](long double a, long double) { return std::atan(a); }},
+      {"sinh", [](long double a, long double) { return std::sinh(a); }},
+      {"cosh", [](long double a, long double) { return std::cosh(a); }},
+      {"tanh", [](long double a, long double) { return std::tanh(a); }},
+      {"asinh", [](long double a, long double) { return std::asinh(a); }},
+      {"acosh", [](long double a, long double) { return std::acosh(a); }},
+      {"atanh", [](long double a, long double) { return std::atanh(a); }},
+      {"cbrt", [](long double a, long double) { return std::cbrt(a); }},
+      {"erf", [](long double a, long double) { return std::erf(a); }},
+      {"erfc", [](long double a, long double) { return std::erfc(a); }},
+      {"pow", [](long double a, long double b) { return std::pow(a, b); }},
+      {"atan2", [](long double a, long double b) { return std::atan2(a, b); }},
+  };
+  return functions.at(name)(x, y);
+}
+
+// How many units in the last place of its dtype is `got` away from the exact value?
+template <class T>
+double ulps(T got, long double expected) {
+  if (std::isnan(got) || std::isnan(expected)) return std::isnan(got) && std::isnan(expected) ? 0 : 1e9;
+  const auto rounded = static_cast<T>(expected);
+  if (std::isinf(rounded) || std::isinf(got)) return rounded == got ? 0 : 1e9;
+  const T size = std::fmax(std::fabs(rounded), std::numeric_limits<T>::min());
+  const long double unit = std::nextafter(size, std::numeric_limits<T>::infinity()) - size;
+  return static_cast<double>(std::fabs(static_cast<long double>(got) - expected) / unit);
+}
+
+// Code of random steps, every operation among them, and as many live values as the steps leave.
+LaneCode random_code(DType dtype, std::size_t steps, std::mt19937_64& random) {
+  LaneCode code;
+  code.dtype = dtype;
+  std::vector<std::uint16_t> elements, masks;
+  const auto keep = [&](const LaneStep& step) {
+    const std::uint16_t id = code.add(step);
+    (makes_mask(step.op) ? masks : elements).push_back(id);
+  };
+  for (const LaneOp op : {LaneOp::load, LaneOp::load, LaneOp::load, LaneOp::splat, LaneOp::load_mask,
+                          LaneOp::splat_mask, LaneOp::load}) {
+    keep({.op = op, .index = code.num_operands++});
+  }
+  for (const double value : {0.5, 2.0, -1.25}) {
+    const auto single = static_cast<float>(value);
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, dtype == f32 ? static_cast<const void*>(&single) : &value, size_of(dtype));
+    keep({.op = LaneOp::immediate, .bits = bits});
+  }
+  const auto any = [&](const std::vector<std::uint16_t>& from) {
+    return from[std::uniform_int_distribution<std::size_t>(0, from.size() - 1)(random)];
+  };
+  std::uniform_int_distribution<int> pick(static_cast<int>(LaneOp::add), static_cast<int>(LaneOp::call));
+  std::uniform_int_distribution<std::uint32_t> function(0, static_cast<std::uint32_t>(LaneFunction::atan2));
+  for (std::size_t i = 0; i < steps; ++i) {
+    LaneStep step{.op = static_cast<LaneOp>(pick(random))};
+    if (step.op == LaneOp::call && i % 3 != 0) step.op = LaneOp::mul;
+    const bool of_masks = step.op >= LaneOp::mask_and && step.op <= LaneOp::select_mask;
+    const auto& from = of_masks ? masks : elements;
+    step.a = step.op == LaneOp::select ? any(masks) : any(from);
+    if (num_operands(step.op) > 1) step.b = any(from);
+    if (num_operands(step.op) > 2) step.c = any(from);
+    if (step.op == LaneOp::call) {
+      step.index = function(random);
+      if (step.index < static_cast<std::uint32_t>(LaneFunction::first_of_two)) step.b = no_lane;
+    }
+    keep(step);
+  }
+  for (const std::uint16_t id :
+       {elements.back(), elements[elements.size() / 2], elements[elements.size() - 3], elements[0]}) {
+    code.add({.op = LaneOp::store, .a = id, .index = code.num_results++});
+  }
+  for (const std::uint16_t id : {masks.back(), masks[masks.size() / 2]})
+    code.add({.op = LaneOp::store_mask, .a = id, .index = code.num_results++});
+  return code;
+}
+
+using Bytes = std::vector<std::byte>;
+
+// The code one step at a time, each by a kernel of its own.
+std::vector<Bytes> one_by_one(const LaneCode& code, LaneCompiler& compiler,
+                              const std::vector<Bytes>& operands, std::int64_t count) {
+  const std::size_t element = size_of(code.dtype);
+  std::vector<Bytes> values(code.steps.size());
+  std::vector<Bytes> results(code.num_results);
+  for (std::size_t i = 0; i < code.steps.size(); ++i) {
+    const LaneStep& step = code.steps[i];
+    if (step.op == LaneOp::store || step.op == LaneOp::store_mask) {
+      results[step.index] = values[step.a];
+      continue;
+    }
+    LaneCode single;
+    single.dtype = code.dtype;
+    LaneStep copy = step;
+    std::vector<const std::byte*> in;
+    if (num_operands(step.op) == 0) {
+      if (step.op != LaneOp::immediate) in.push_back(operands[step.index].data());
+      copy.index = 0;
+    }
+    for (std::uint16_t* const x : {&copy.a, &copy.b, &copy.c}) {
+      if (*x == no_lane) continue;
+      in.push_back(values[*x].data());
+      *x = single.add({.op = code.is_mask(*x) ? LaneOp::load_mask : LaneOp::load,
+                       .index = static_cast<std::uint32_t>(in.size() - 1)});
+    }
+    single.num_operands = static_cast<std::uint32_t>(in.size());
+    single.num_results = 1;
+    const std::uint16_t value = single.add(copy);
+    const bool mask = single.is_mask(value);
+    single.add({.op = mask ? LaneOp::store_mask : LaneOp::store, .a = value});
+    values[i].resize(static_cast<std::size_t>(count) * (mask ? 1 : element));
+    std::byte* const out = values[i].data();
+    compiler.compile(single)->run(in.data(), &out, count);
+  }
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("lanes: arithmetic has the bits of loops") {
+  using namespace prim;
+  const std::vector<Exact> rows = {{&add, 2},
+                                   {&sub, 2},
+                                   {&mul, 2},
+                                   {&prim::div, 2},
+                                   {&max, 2},
+                                   {&min, 2},
+                                   {&neg, 1},
+                                   {&prim::abs, 1},
+                                   {&prim::sqrt, 1},
+                                   {&prim::floor, 1},
+                                   {&prim::ceil, 1},
+                                   {&prim::round, 1, {{"rounding_method", "to_nearest_even"}}},
+                                   {&prim::round, 1, {{"rounding_method", "away_from_zero"}}},
+                                   {&square, 1},
+                                   {&reciprocal, 1},
+                                   {&rsqrt, 1},
+                                   {&sign, 1},
+                                   {&is_finite, 1},
+                                   {&clamp, 3},
+                                   {&eq, 2},
+                                   {&ne, 2},
+                                   {&lt, 2},
+                                   {&le, 2},
+                                   {&gt, 2},
+                                   {&ge, 2},
+                                   {&integer_pow, 1, {{"y", 7}}},
+                                   {&integer_pow, 1, {{"y", -2}}},
+                                   {&integer_pow, 1, {{"y", 0}}},
+                                   {&integer_pow, 1, {{"y", 1000}}},
+                                   {&prim::convert_element_type, 1, {{"new_dtype", bool_}}}};
+  const CpuExecutor loops = with_units(VectorUnits::none);
+  std::mt19937_64 random(1);
+  for (const VectorUnits each : units()) {
+    const CpuExecutor lanes = with_units(each);
+    for (const DType dtype : {f32, f64}) {
+      for (const Exact& row : rows) {
+        const Op op = Op::make(*row.primitive, row.attributes);
+        for (const std::int64_t size : {2, 3, 8, 17, 64, 333, 40000}) {
+          const Graph graph =
+              graph_of(op, std::vector<Type>(static_cast<std::size_t>(row.operands), Type(dtype, {size})));
+          std::vector<Tensor> inputs;
+          for (const ValueId id : graph.inputs())
+            inputs.push_back(random_tensor(graph.type(id), {-3, 3, true}, random));
+          CHECK_MESSAGE(same_bits(lanes.run(graph, inputs)[0], loops.run(graph, inputs)[0]),
+                        row.primitive->name, " ", to_string(dtype), "[", size, "]");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("lanes: masks, selections and scalar operands have the bits of loops") {
+  using namespace prim;
+  const CpuExecutor loops = with_units(VectorUnits::none);
+  std::mt19937_64 random(2);
+  const auto check = [&](const CpuExecutor& lanes, const Op& op, const std::vector<Type>& types) {
+    const Graph graph = graph_of(op, types);
+    std::vector<Tensor> inputs;
+    for (const Type type : types) inputs.push_back(random_tensor(type, {-3, 3, true}, random));
+    CHECK_MESSAGE(same_bits(lanes.run(graph, inputs)[0], loops.run(graph, inputs)[0]), op.name());
+  };
+  for (const VectorUnits each : units()) {
+    const CpuExecutor lanes = with_units(each);
+    for (const std::int64_t size : {2, 5, 8, 31, 1000}) {
+      const Type masks(bool_, {size});
+      for (const Primitive* primitive : {&and_, &or_, &xor_, &eq, &ne})
+        check(lanes, Op::make(*primitive), {masks, masks});
+      check(lanes, Op::make(not_), {masks});
+      for (const DType dtype : {f32, f64}) {
+        const Type elements(dtype, {size});
+        check(lanes, Op::make(select_n), {masks, elements, elements});
+        check(lanes, Op::make(select_n), {Type(bool_, {}), elements, elements});
+        check(lanes, Op::make(clamp), {Type(dtype, {}), elements, Type(dtype, {})});
+        check(lanes, Op::make(convert_element_type, {{"new_dtype", dtype}}), {masks});
+      }
+    }
+  }
+}
+
+TEST_CASE("lanes: functions are within 4 units in the last place") {
+  using namespace prim;
+  struct Domains {
+    const Primitive* primitive;
+    std::vector<Domain> domains;
+  };
+  const std::vector<Domains> rows = {{&prim::exp, {{-5, 5}, {-100, 100}}},
+                                     {&prim::exp2, {{-5, 5}, {-140, 140}}},
+                                     {&prim::expm1, {{-1e-3, 1e-3}, {-9, 9}}},
+                                     {&prim::log, {{0.9, 1.1}, {1e-30, 1e30}}},
+                                     {&prim::log1p, {{-0.5, 0.5}, {0, 1e9}}},
+                                     {&prim::sin, {{-4, 4}, {-1e4, 1e4}}},
+                                     {&prim::cos, {{-4, 4}, {-1e4, 1e4}}},
+                                     {&prim::tan, {{-1.5, 1.5}, {-1e3, 1e3}}},
+                                     {&prim::asin, {{-1, 1}}},
+                                     {&prim::acos, {{-1, 1}}},
+                                     {&prim::atan, {{-2, 2}, {-1e6, 1e6}}},
+                                     {&prim::sinh, {{-2, 2}, {-40, 40}}},
+                                     {&prim::cosh, {{-2, 2}, {-40, 40}}},
+                                     {&prim::tanh, {{-0.1, 0.1}, {-9, 9}}},
+                                     {&prim::asinh, {{-2, 2}, {-1e6, 1e6}}},
+                                     {&prim::acosh, {{1, 3}, {1, 1e6}}},
+                                     {&prim::atanh, {{-1, 1}}},
+                                     {&prim::cbrt, {{-2, 2}, {-1e9, 1e9}}},
+                                     {&prim::erf, {{-3, 3}}},
+                                     {&prim::erfc, {{-3, 3}}},
+                                     {&prim::pow, {{0.01, 9}}},
+                                     {&prim::atan2, {{-2, 2}}}};
+  std::mt19937_64 random(3);
+  for (const VectorUnits each : units()) {
+    const CpuExecutor lanes = with_units(each);
+    for (const DType dtype : {f32, f64}) {
+      for (const Domains& row : rows) {
+        for (Domain domain : row.domains) {
+          for (const bool special : {false, true}) {
+            domain.special = special;
+            const Type type(dtype, {2000});
+            const auto arity = static_cast<std::size_t>(row.primitive->arity);
+            const Graph graph = graph_of(Op::make(*row.primitive), std::vector<Type>(arity, type));
+            std::vector<Tensor> inputs;
+            for (std::size_t i = 0; i < arity; ++i) inputs.push_back(random_tensor(type, domain, random));
+            const Tensor got = lanes.run(graph, inputs)[0];
+            double worst = 0;
+            for (std::int64_t i = 0; i < got.size(); ++i) {
+              const auto x = static_cast<long double>(inputs[0].at(i).real());
+              const auto y = static_cast<long double>(inputs[arity - 1].at(i).real());
+              const long double expected = exact(row.primitive->name, x, y);
+              worst = std::max(worst, dtype == f32 ? ulps(got.data<float>()[i], expected)
+                                                   : ulps(got.data<double>()[i], expected));
+            }
+            CHECK_MESSAGE(worst <= 4, row.primitive->name, " ", to_string(dtype), ' ', worst);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("lanes: many values at once are what their steps are one by one") {
+  std::mt19937_64 random(4);
+  for (const VectorUnits each : units()) {
+    LaneCompiler& compiler = *LaneCompiler::get(each);
+    for (const DType dtype : {f32, f64}) {
+      for (const std::size_t steps : {5, 20, 60, 200}) {
+        for (int repeat = 0; repeat < 6; ++repeat) {
+          const LaneCode code = random_code(dtype, steps, random);
+          const std::int64_t count = 37;
+          std::vector<Bytes> operands(code.num_operands);
+          for (const LaneStep& step : code.steps) {
+            if (num_operands(step.op) != 0 || step.op == LaneOp::immediate) continue;
+            const bool mask = makes_mask(step.op);
+            const Tensor tensor = random_tensor(Type(mask ? bool_ : dtype, {count}), {-2, 2}, random);
+            operands[step.index].assign(tensor.bytes(), tensor.bytes() + tensor.num_bytes());
+          }
+          const std::vector<Bytes> expected = one_by_one(code, compiler, operands, count);
+          std::vector<const std::byte*> in;
+          for (const Bytes& operand : operands) in.push_back(operand.data());
+          std::vector<Bytes> got(code.num_results);
+          std::vector<std::byte*> out;
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            got[i].resize(expected[i].size());
+            out.push_back(got[i].data());
+          }
+          compiler.compile(code)->run(in.data(), out.data(), count);
+          CHECK_MESSAGE(got == expected, steps, " steps, ", to_string(dtype), ", repeat ", repeat);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("lanes: nothing is written beyond the end, and results may lie where operands do") {
+  for (const VectorUnits each : units()) {
+    LaneCode code;
+    code.num_operands = 1;
+    code.num_results = 2;
+    const std::uint16_t x = code.add({.op = LaneOp::load});
+    const std::uint16_t y = code.add({.op = LaneOp::add, .a = x, .b = x});
+    const std::uint16_t positive = code.add({.op = LaneOp::less, .a = x, .b = y});
+    code.add({.op = LaneOp::store, .a = y});
+    code.add({.op = LaneOp::store_mask, .a = positive, .index = 1});
+    const auto kernel = LaneCompiler::get(each)->compile(code);
+    CHECK(LaneCompiler::get(each)->compile(code) == kernel);
+    for (std::int64_t count = 0; count < 70; ++count) {
+      std::vector<float> values(80, -7);
+      std::vector<char> masks(80, 9);
+      for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = static_cast<float>(i);
+      const std::array<const std::byte*, 1> in = {reinterpret_cast<const std::byte*>(values.data())};
+      const std::array<std::byte*, 2> out = {reinterpret_cast<std::byte*>(values.data()),
+                                             reinterpret_cast<std::byte*>(masks.data())};
+      kernel->run(in.data(), out.data(), count);
+      bool right = true;
+      for (std::int64_t i = 0; i < 80; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        right = right && values[at] == (i < count ? 2 * static_cast<float>(i) : -7.0F);
+        right = right && masks[at] == (i < count ? (i > 0 ? 1 : 0) : 9);
+      }
+      CHECK_MESSAGE(right, count);
+    }
+  }
+}
