@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu/compiled.hpp"
+#include "cpu/fused.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -42,12 +43,22 @@ class Compiler {
     const Schedule& schedule = to_.program_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
-    for (const ScheduleNode& node : schedule.nodes) {
-      if (node.kind != NodeKind::operation) {
-        throw Error(ErrorKind::execution,
-                    detail::str("cpu: expected a schedule of operations, got a ", to_string(node.kind)));
+    std::vector<passes::NodeValues> values;  // of groups' nodes
+    for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
+      const ScheduleNode& node = schedule.nodes[i];
+      if (node.kind == NodeKind::operation) {
+        step(node.index);
+        continue;
       }
-      step(node.index);
+      if (node.kind != NodeKind::fused_group) {
+        throw Error(ErrorKind::execution,
+                    detail::str("cpu: expected a schedule of operations and fused groups, got a ",
+                                to_string(node.kind)));
+      }
+      if (values.empty()) {
+        values = passes::node_values(graph_, schedule, to_.program_.roots(), to_.program_.splats());
+      }
+      group(i, values[i]);
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
     to_.mode_ = mode();
@@ -134,9 +145,7 @@ class Compiler {
     } catch (const Error& error) {
       error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
     }
-    throw Error(ErrorKind::execution, detail::str('[', op.name(), "] expected a CPU kernel for operands ",
-                                                  detail::list(in_), " and results ", detail::list(out_),
-                                                  ", got none\n  ", describe_operation(graph_, index)));
+    no_kernel(graph_, index);
   }
 
   // The plan of an operation, from the cache when one with the same op and types was planned lately.
@@ -190,6 +199,21 @@ class Compiler {
     }
     to_.instructions_.push_back(instruction);
     to_.operations_.push_back(index);
+  }
+  void group(std::size_t node, const passes::NodeValues& values) {
+    to_.plans_.push_back(plan_group(to_.program_, node, values, options_, kernels_));
+    is_scalar_.push_back(false);
+    const Plan& plan = to_.plans_.back();
+    to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
+    Instruction instruction;
+    instruction.execute = run_general;
+    instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
+    to_.steps_.push_back({plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_),
+                          static_cast<std::uint32_t>(values.operands.size())});
+    for (const ValueId id : values.operands) pointer(plan_.slot_of[id]);
+    for (const ValueId id : values.results) pointer(plan_.slot_of[id]);
+    to_.instructions_.push_back(instruction);
+    to_.operations_.push_back(to_.program_.schedule().nodes[node + 1].index);
   }
   void pointer(SlotId id) {
     if (to_.num_pointers_ >= no_index)

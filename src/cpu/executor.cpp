@@ -123,7 +123,11 @@ bool CpuExecutor::supports(const Primitive& primitive, DType dtype) const {
 }
 
 Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
-  return detail::capture([&] { return compile(Program::make(graph, options_.program)); });
+  return detail::capture([&] {
+    ProgramOptions options = options_.program;
+    options.fuse = options.fuse && !kernels_->has_foreign();
+    return compile(Program::make(graph, options));
+  });
 }
 
 Result<Executable> CpuExecutor::try_compile(const Program& program) const {
@@ -134,8 +138,14 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
     compile_options.threads = options_.threads > 0
                                   ? options_.threads
                                   : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    return Executable(
-        std::make_shared<const cpu_detail::Compiled>(program, compile_options, *kernels_, arena_));
+    Program runnable = program;
+    if (kernels_->has_foreign() && program.options().fuse) {
+      ProgramOptions options = program.options();
+      options.fuse = false;
+      runnable = Program::make(program.graph(), options);
+    }
+    return Executable(std::make_shared<const cpu_detail::Compiled>(std::move(runnable), compile_options,
+                                                                   *kernels_, arena_));
   });
 }
 

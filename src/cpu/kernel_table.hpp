@@ -22,6 +22,8 @@ class KernelTable : public std::enable_shared_from_this<KernelTable> {
   /// This table and a kernel for the primitive of that name, in the place of one that was there.
   std::shared_ptr<const KernelTable> with(std::string_view primitive, Kernel kernel,
                                           tidu::DTypes supported) const;
+  /// Are there kernels of other projects? They know whole operations alone.
+  bool has_foreign() const { return !foreign_.empty(); }
   bool supports(std::string_view name, DType dtype) const;
 
  private:

@@ -105,6 +105,34 @@ void reduce_to_one(const ReductionShape& s, const Call& call) {
   *call.result<T>() = cascade.result();
 }
 
+template <class F, class T>
+void fold_one_block(const std::byte* x, std::int64_t count, std::byte* part) {
+  *reinterpret_cast<T*>(part) = fold_line<F>(reinterpret_cast<const T*>(x), count);
+}
+// As reduce_to_one and fold_all combine.
+template <class F, class T>
+void fold_parts(const std::byte* from, std::int64_t count, std::byte* result) {
+  const T* parts = reinterpret_cast<const T*>(from);
+  const std::int64_t blocks = (count + fold_block - 1) / fold_block;
+  const std::int64_t in_piece = count > 2 * piece ? piece / fold_block : blocks;
+  Cascade<F, T> all;
+  for (std::int64_t begin = 0; begin < blocks; begin += in_piece) {
+    Cascade<F, T> one;
+    for (std::int64_t i = begin; i < std::min(blocks, begin + in_piece); ++i) one.add(parts[i]);
+    all.add(one.result());
+  }
+  *reinterpret_cast<T*>(result) = all.result();
+}
+template <class F>
+FoldFunctions functions_of(DType dtype) {
+  FoldFunctions found;
+  with_type(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_invocable_v<const F&, T, T>) found = {fold_one_block<F, T>, fold_parts<F, T>};
+    return Plan();
+  });
+  return found;
+}
+
 template <class F>
 Plan plan_reduce(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
@@ -185,6 +213,16 @@ constexpr KernelEntry entries[] = {
 };
 
 }  // namespace
+
+FoldFunctions fold_functions(std::string_view name, DType dtype) {
+  if (name == "reduce_sum") return functions_of<Sum>(dtype);
+  if (name == "reduce_prod") return functions_of<Product>(dtype);
+  if (name == "reduce_max") return functions_of<Largest>(dtype);
+  if (name == "reduce_min") return functions_of<Smallest>(dtype);
+  if (name == "reduce_and") return functions_of<All>(dtype);
+  if (name == "reduce_or") return functions_of<Any>(dtype);
+  return {};
+}
 
 std::span<const KernelEntry> reduction_kernels() { return entries; }
 

@@ -145,6 +145,15 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
   }
 }
 
+/// A fold of contiguous elements to one in two parts, with the bits of the kernel that does both: blocks of
+/// fold_block elements each (the last one perhaps shorter) to one element, and those, of `count` elements in
+/// all, to the result. Null for operations and dtypes that are no such fold.
+struct FoldFunctions {
+  void (*block)(const std::byte* x, std::int64_t count, std::byte* part) = nullptr;
+  void (*finish)(const std::byte* parts, std::int64_t count, std::byte* result) = nullptr;
+};
+FoldFunctions fold_functions(std::string_view name, DType dtype);
+
 /// Calls line(x, y) for every output where the contiguous group is reduced, else rows(x, columns, y) for
 /// every tile of outputs.
 template <class T, class R, class Line, class Rows>

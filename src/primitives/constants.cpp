@@ -41,8 +41,12 @@ constinit const Primitive iota = nullary("iota", iota_attributes, [](InferContex
   c.result(type);
 });
 
-constinit const Primitive full =
-    nullary("full", full_attributes, [](InferContext& c) { c.result(attribute_type(c)); });
+constinit const Primitive full = [] {
+  Primitive primitive =
+      nullary("full", full_attributes, [](InferContext& c) { c.result(attribute_type(c)); });
+  primitive.traits = primitive.traits | Trait::repeats;
+  return primitive;
+}();
 
 }  // namespace tidu::prim
 

@@ -71,7 +71,7 @@ Values batch_reduction(BatchContext& c) {
 // y = Σ x over `axes`          ct_x = ct spread over them
 constinit const Primitive reduce_sum{.name = "reduce_sum",
                                      .attributes = reduction_axes,
-                                     .traits = Trait::reduction,
+                                     .traits = Trait::reduction | Trait::folds,
                                      .linearity = linearity::linear,
                                      .infer = infer_sum,
                                      .transpose = [](TransposeContext& c) -> Derivatives {
@@ -83,7 +83,7 @@ constinit const Primitive reduce_sum{.name = "reduce_sum",
 // y = max x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
 constinit const Primitive reduce_max{.name = "reduce_max",
                                      .attributes = reduction_axes,
-                                     .traits = Trait::reduction,
+                                     .traits = Trait::reduction | Trait::folds,
                                      .infer = infer_extremum,
                                      .jvp = jvp_extremum,
                                      .batch = batch_reduction};
@@ -91,7 +91,7 @@ constinit const Primitive reduce_max{.name = "reduce_max",
 // y = min x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
 constinit const Primitive reduce_min{.name = "reduce_min",
                                      .attributes = reduction_axes,
-                                     .traits = Trait::reduction,
+                                     .traits = Trait::reduction | Trait::folds,
                                      .infer = infer_extremum,
                                      .jvp = jvp_extremum,
                                      .batch = batch_reduction};
@@ -99,14 +99,14 @@ constinit const Primitive reduce_min{.name = "reduce_min",
 // y = is every x true along `axes`?
 constinit const Primitive reduce_and{.name = "reduce_and",
                                      .attributes = reduction_axes,
-                                     .traits = Trait::reduction | Trait::no_tangent,
+                                     .traits = Trait::reduction | Trait::folds | Trait::no_tangent,
                                      .infer = infer_logical,
                                      .batch = batch_reduction};
 
 // y = is any x true along `axes`?
 constinit const Primitive reduce_or{.name = "reduce_or",
                                     .attributes = reduction_axes,
-                                    .traits = Trait::reduction | Trait::no_tangent,
+                                    .traits = Trait::reduction | Trait::folds | Trait::no_tangent,
                                     .infer = infer_logical,
                                     .batch = batch_reduction};
 

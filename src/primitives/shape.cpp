@@ -104,7 +104,7 @@ constinit const Primitive transpose{
 constinit const Primitive broadcast_in_dim{
     .name = "broadcast_in_dim",
     .attributes = broadcast,
-    .traits = Trait::shape_only,
+    .traits = Trait::shape_only | Trait::repeats,
     .linearity = linearity::linear,
     .infer =
         [](InferContext& c) {

@@ -26,7 +26,8 @@ class Printer {
     bool in_place = false;
     for (const ValueId id : operation.inputs()) {
       out_ << ' ' << place(id);
-      in_place = in_place || plan_.slot_of[id] == plan_.slot_of[operation.output()];
+      in_place = in_place ||
+                 (plan_.slot_of[id] != no_index && plan_.slot_of[id] == plan_.slot_of[operation.output()]);
     }
     if (in_place) out_ << "  # in place";
     out_ << '\n';

@@ -25,10 +25,13 @@ Program Program::make(const Graph& graph, const Options& options) {
   auto data = std::make_shared<Data>();
   data->options = options;
   data->graph = prune(passes::write_out_graphs(graph, options.max_operations));
-  const std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
-  const std::vector<ValueId> roots = passes::storage_roots(data->graph);
-  data->schedule = passes::sequential_schedule(data->graph, is_constant);
-  data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, roots, options.in_place);
+  std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
+  data->roots = passes::storage_roots(data->graph);
+  data->splats = passes::find_splats(data->graph);
+  data->schedule = options.fuse ? passes::fused_schedule(data->graph, data->splats, is_constant)
+                                : passes::sequential_schedule(data->graph, is_constant);
+  data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
+                                    options.in_place);
   return Program(std::move(data));
 }
 

@@ -142,12 +142,11 @@ class Planner {
   LargeRegion large_;
 };
 
-// By root: the index of the last node that reads it; no_index when none does.
-std::vector<std::uint32_t> last_readers(const Graph& graph, const Schedule& schedule,
-                                        const std::vector<ValueId>& roots) {
+// By root: the position of the last node that reads it; no_index when none does.
+std::vector<std::uint32_t> last_readers(const Graph& graph, const std::vector<NodeValues>& nodes) {
   std::vector<std::uint32_t> last(graph.num_values(), no_index);
-  for (std::uint32_t node = 0; node < schedule.nodes.size(); ++node) {
-    for (const ValueId id : graph.operation(schedule.nodes[node].index).inputs()) last[roots[id]] = node;
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
+    for (const ValueId id : nodes[node].operands) last[id] = node;
   }
   return last;
 }
@@ -155,7 +154,7 @@ std::vector<std::uint32_t> last_readers(const Graph& graph, const Schedule& sche
 }  // namespace
 
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
-                      const std::vector<ValueId>& roots, bool in_place) {
+                      const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place) {
   Planner planner(graph, roots);
   for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
     planner.fixed(graph.inputs()[i], Storage::input, i);
@@ -169,39 +168,41 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     planner.plan().output_bytes += graph.type(root).bytes();
     if (!planner.has_slot(root)) planner.fixed(root, Storage::output, i);
   }
-  const std::vector<std::uint32_t> last = last_readers(graph, schedule, roots);
+  const std::vector<NodeValues> nodes = node_values(graph, schedule, roots, splats);
+  const std::vector<std::uint32_t> last = last_readers(graph, nodes);
 
-  for (std::uint32_t node = 0; node < schedule.nodes.size(); ++node) {
-    const Operation operation = graph.operation(schedule.nodes[node].index);
-    const auto operands = operation.inputs();
-    const bool elementwise = operation.primitive().has_trait(Trait::elementwise);
-    std::size_t taken = operands.size();  // the operand whose place a result has taken
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      const ValueId result = operation.output(slot);
+  std::vector<ValueId> taken;  // operands whose places results have taken
+  for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
+    const NodeValues& values = nodes[node];
+    const ScheduleNode& at = schedule.nodes[node];
+    const bool reuse =
+        in_place &&
+        (at.kind == NodeKind::fused_group ||
+         (values.results.size() == 1 && graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
+    taken.clear();
+    const auto dies_here = [&](ValueId operand) {
+      return last[operand] == node && planner.in_workspace(operand) &&
+             std::find(taken.begin(), taken.end(), operand) == taken.end();
+    };
+    for (const ValueId result : values.results) {
       if (planner.has_slot(result)) continue;
-      for (std::size_t k = 0;
-           in_place && elementwise && slot == 0 && operation.num_outputs() == 1 && k < operands.size(); ++k) {
-        const ValueId root = roots[operands[k]];
-        if (last[root] != node || !planner.in_workspace(root)) continue;
-        if (graph.type(operands[k]).bytes() != graph.type(result).bytes() ||
-            graph.type(operands[k]).size() != graph.type(result).size())
-          continue;
-        planner.take_over(result, root);
-        taken = k;
-        break;
+      const auto fits = [&](ValueId operand) {
+        return graph.type(operand).bytes() == graph.type(result).bytes() &&
+               graph.type(operand).size() == graph.type(result).size() && dies_here(operand);
+      };
+      const auto operand =
+          reuse ? std::find_if(values.operands.begin(), values.operands.end(), fits) : values.operands.end();
+      if (operand == values.operands.end()) {
+        planner.place(result);
+      } else {
+        planner.take_over(result, *operand);
+        taken.push_back(*operand);
       }
-      if (taken == operands.size()) planner.place(result);
     }
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      const ValueId root = roots[operands[k]];
-      if (last[root] != node || !planner.in_workspace(root)) continue;
-      if (taken != operands.size() && root == roots[operands[taken]]) continue;
-      bool seen = false;  // the same operand twice is freed once
-      for (std::size_t j = 0; j < k && !seen; ++j) seen = roots[operands[j]] == root;
-      if (!seen) planner.release(root);
+    for (const ValueId operand : values.operands) {
+      if (dies_here(operand)) planner.release(operand);
     }
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      const ValueId result = operation.output(slot);
+    for (const ValueId result : values.results) {
       if (last[result] == no_index && planner.in_workspace(result)) planner.release(result);
     }
   }

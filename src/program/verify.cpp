@@ -57,16 +57,15 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
                   detail::str("memory plan: the bytes of value %", id, " are not its own ", place));
     }
   };
-  for (const ScheduleNode& node : schedule.nodes) {
-    if (node.kind != NodeKind::operation) continue;
-    const Operation operation = graph.operation(node.index);
-    for (const ValueId id : operation.inputs()) read(id, describe_operation(graph, node.index));
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      memory.write(plan.slot_of[operation.output(slot)], operation.output(slot));
-    }
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      read(operation.output(slot), "among the results " + describe_operation(graph, node.index));
-    }
+  const std::vector<NodeValues> nodes = node_values(graph, schedule, roots, find_splats(graph));
+  for (std::size_t node = 0; node < nodes.size(); node += schedule.nodes[node].size) {
+    const ScheduleNode& at = schedule.nodes[node];
+    const std::uint32_t operation =
+        at.kind == NodeKind::operation ? at.index : schedule.nodes[node + 1].index;
+    for (const ValueId id : nodes[node].operands) read(id, describe_operation(graph, operation));
+    for (const ValueId id : nodes[node].results) memory.write(plan.slot_of[id], id);
+    for (const ValueId id : nodes[node].results)
+      read(id, "among the results " + describe_operation(graph, operation));
   }
   for (const ValueId id : graph.outputs()) read(id, "at the end");
 }

@@ -20,7 +20,9 @@ TEST_CASE("dead operations are dropped, equal ones merged, barriers respected") 
   const Value a = ops::sin(x), b = ops::sin(x);
   const Value c = ops::sin(ops::optimization_barrier(std::vector{x}, 1)[0]);
   ops::cos(unused);
-  const Program program = Program::make(builder.build({ops::add(a, b), c}));
+  ProgramOptions options;
+  options.fuse = false;
+  const Program program = Program::make(builder.build({ops::add(a, b), c}), options);
   CHECK(program.graph().num_operations() == 4);  // sin, add, barrier, sin
   CHECK(program.schedule().nodes.size() == 3);   // the barrier needs no work
   CHECK(program.graph().inputs().size() == 2);
@@ -64,8 +66,21 @@ TEST_CASE("the text of a program") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {2, 3}));
   const Value y = ops::mul(ops::sin(x), ops::full(builder, x.type(), 2.0));
-  const Program program = Program::make(builder.build({ops::reduce_sum(ops::exp(y), {0, 1}), x}));
-  CHECK(to_text(program) ==
+  const Graph graph = builder.build({ops::reduce_sum(ops::exp(y), {0, 1}), x});
+  ProgramOptions one_by_one;
+  one_by_one.fuse = false;
+  CHECK(to_text(Program::make(graph)) ==
+        "program \"f\"\n"
+        "  input @0 f64[2,3] %0:x\n"
+        "  fused group\n"
+        "    %2 f64[2,3] = sin @0\n"
+        "    %3 f64[2,3] = mul %2 %1\n"
+        "    %4 f64[2,3] = exp %3\n"
+        "    @1 f64[] = reduce_sum axes=[0,1] %4\n"
+        "  output @1 @0(copied)\n"
+        "  memory: 2 slots, workspace 0 bytes (small 0), constants 0, outputs 56, peak 56, 0 results in "
+        "place\n");
+  CHECK(to_text(Program::make(graph, one_by_one)) ==
         "program \"f\"\n"
         "  input @0 f64[2,3] %0:x\n"
         "  constant  @1 f64[2,3] = full value=f64[]{2} dtype=f64 shape=[2,3]\n"
@@ -82,7 +97,9 @@ TEST_CASE("a tree with a group and a blocked loop prints with its depth") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {1000}));
   const Graph graph = builder.build({ops::reduce_sum(ops::cos(ops::sin(x)), {0})});
-  const Program program = Program::make(graph);
+  ProgramOptions options;
+  options.fuse = false;
+  const Program program = Program::make(graph, options);
   Schedule schedule;
   schedule.nodes = {{NodeKind::blocked_loop, 0, 5},
                     {NodeKind::fused_group, 0, 3},
@@ -125,6 +142,7 @@ TEST_CASE("random graphs: no value is overwritten before its last reader") {
     for (int i = 0; i < 5; ++i) outputs.push_back(values[random() % values.size()]);
     ProgramOptions options;
     options.in_place = repeat % 2 == 0;
+    options.fuse = repeat % 5 != 0;
     options.constant_bytes = repeat % 3 == 0 ? 0 : 4096;
     const Program program = Program::make(builder.build(outputs), options);
     passes::verify_plan(program.graph(), program.schedule(), program.plan());
@@ -135,7 +153,9 @@ TEST_CASE("a plan in which a value is overwritten is found out") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {3}));
   const Value a = ops::sin(x), b = ops::cos(x);
-  const Program program = Program::make(builder.build({ops::add(ops::mul(a, b), a)}));
+  ProgramOptions options;
+  options.fuse = false;
+  const Program program = Program::make(builder.build({ops::add(ops::mul(a, b), a)}), options);
   SlotPlan plan = program.plan();
   plan.slot_of[2] = plan.slot_of[1];  // cos over sin
   CHECK_THROWS_AS(passes::verify_plan(program.graph(), program.schedule(), plan), Error);
@@ -149,4 +169,67 @@ TEST_CASE("large temporaries share memory, and the predicted peak says so") {
   const Program program = Program::make(builder.build({y}));
   CHECK(program.plan().large_bytes <= 2 * 80064);
   CHECK(program.peak_bytes() <= 3 * 80064);
+}
+
+namespace {
+
+// Groups of the schedule, each the names of its operations, with a bar between them.
+std::string groups(const Graph& graph) {
+  const Program program = Program::make(graph);
+  passes::verify_plan(program.graph(), program.schedule(), program.plan());
+  std::string found;
+  const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
+  for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
+    if (nodes[i].kind != NodeKind::fused_group) continue;
+    if (!found.empty()) found += " | ";
+    for (std::size_t k = i + 1; k < i + nodes[i].size; ++k)
+      found += detail::str(k > i + 1 ? " " : "", program.graph().operation(nodes[k].index).op().name());
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("groups: what is fused, and what is not") {
+  GraphBuilder builder("f");
+  const Type type(f64, {1000});
+  const Value x = builder.input("x", type), s = builder.input("s", f64);
+  SUBCASE("through reshapes, with scalars repeated, and the fold") {
+    const Value y = ops::mul(ops::exp(x), ops::broadcast_scalar(s, {1000}));
+    const Value z = ops::sin(ops::reshape(y, {10, 100}));
+    CHECK(groups(builder.build({ops::reduce_max(z, {0, 1}), z})) == "exp mul sin reduce_max");
+  }
+  SUBCASE("one operation alone is no group, but with a repeated operand it is") {
+    CHECK(groups(builder.build({ops::exp(x)})).empty());
+    GraphBuilder other("g");
+    const Value y = other.input("y", type);
+    CHECK(groups(other.build({ops::mul(y, ops::full(other, type, 2.0))})) == "mul");
+  }
+  SUBCASE("what depends on the fold comes in a group behind it") {
+    const Value sum = ops::reduce_sum(ops::exp(x), {0});
+    const Value y = ops::div(ops::exp(x), ops::broadcast_scalar(sum, {1000}));
+    CHECK(groups(builder.build({ops::sin(y)})) == "exp reduce_sum | div sin");
+  }
+  SUBCASE("not across an operation that is in between") {
+    const Value y = ops::sin(ops::rev(ops::neg(ops::exp(x)), {0}));
+    CHECK(groups(builder.build({ops::cos(y)})) == "exp neg | sin cos");
+  }
+  SUBCASE("not across a barrier") {
+    const Value y = ops::sin(ops::exp(x));
+    const Value again = ops::cos(ops::optimization_barrier(std::vector{x}, 1)[0]);
+    CHECK(groups(builder.build({y, ops::neg(again)})) == "exp sin | cos neg");
+  }
+  SUBCASE("values of other sizes, and of 16 bits") {
+    const Value half = ops::convert_element_type(x, f16);
+    CHECK(groups(builder.build({ops::neg(ops::exp(half)), ops::sin(ops::cos(s))})).empty());
+  }
+}
+
+TEST_CASE("groups: temporaries of a chain take no memory") {
+  GraphBuilder builder("f");
+  Value y = builder.input("x", Type(f32, {100000}));
+  for (int i = 0; i < 30; ++i) y = ops::sin(ops::mul(y, y));
+  const Program program = Program::make(builder.build({ops::reduce_sum(y, {0})}));
+  CHECK(program.workspace_bytes() <= 2 * 400064);  // 60 operations are two groups
+  CHECK(program.peak_bytes() <= 2 * 400064);
 }

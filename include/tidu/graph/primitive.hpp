@@ -38,6 +38,9 @@ enum class Trait : std::uint32_t {
   view =
       1U
       << 11,  ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
+  repeats = 1U << 12,  ///< each element of the result is an element of the only operand, or without operands
+                       ///< that of the only literal among the attributes: of one element, so all are equal
+  folds = 1U << 13,    ///< a reduction that combines elements two by two, in whatever order
   no_tangent =
       1U << 10  ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
 };

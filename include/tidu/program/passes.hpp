@@ -24,6 +24,19 @@ std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes)
 /// them; itself otherwise.
 std::vector<ValueId> storage_roots(const Graph& graph);
 
+/// By value: the value of one element whose element all of its elements are, itself if it has one element
+/// itself or is an operation's literal repeated, or no_index when elements may differ. Views are seen
+/// through.
+std::vector<ValueId> find_splats(const Graph& graph);
+
+/// Element-wise operations on as many elements each are gathered in fused groups, with the folds of their
+/// results to one element: an operation joins the last group of its size when all that it needs is ready
+/// before it and no barrier lies between. Everything else is one operation after another, in the order of the
+/// graph, without constants and views. Repeated elements (see find_splats) that only groups read are neither
+/// made nor constants: `is_constant` is changed accordingly. Linear in the size of the graph.
+Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
+                        std::vector<bool>& is_constant);
+
 /// One operation after another, in the order of the graph, without constants and without views, which need no
 /// work.
 Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant);
@@ -32,13 +45,24 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
 /// overlap; no two that are alive at once overlap, but where the result of an element-wise operation takes
 /// the place of an operand that dies with it. Outputs are in no other value's memory; an output that is an
 /// input, a constant or another output's value has no memory of its own and is copied at the end. `schedule`
-/// consists of operations only.
+/// consists of operations and fused groups; what only one group makes and reads has no slot. A group's result
+/// may take the place of an operand of as many bytes that dies with the group: for each block of elements, a
+/// group reads all operands before it writes results.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
-                      const std::vector<ValueId>& roots, bool in_place);
+                      const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 
 /// Checks a plan by following who wrote each byte last: no operation, and no output at the end, may read what
 /// something else has written since. Throws Error (internal) naming operation and value. Takes as long as
 /// there are bytes in all values.
 void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& plan);
+
+/// What a node reads from memory and what it leaves there, each value once, in the order of first use.
+struct NodeValues {
+  std::vector<ValueId> operands;  ///< roots; of repeated elements what is repeated, unless it is a literal
+  std::vector<ValueId> results;   ///< of a group those that something else reads, or the graph gives out
+};
+/// By position in the schedule, for operations and groups that no node contains; empty elsewhere.
+std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule,
+                                    const std::vector<ValueId>& roots, const std::vector<ValueId>& splats);
 
 }  // namespace tidu::passes

@@ -21,6 +21,8 @@ namespace tidu {
 struct ProgramOptions {
   /// Let the result of an element-wise operation take the place of an operand that nobody reads afterwards.
   bool in_place = true;
+  /// Let element-wise operations on as many elements run together, without memory between them.
+  bool fuse = true;
   /// Results of operations without operands are made once, when the program is compiled, if they have at most
   /// this many bytes (a tensor that the operation carries as an attribute: always).
   std::size_t constant_bytes = std::size_t{1} << 16;
@@ -50,6 +52,10 @@ class Program {
   const SlotPlan& plan() const { return data_->plan; }
   const Options& options() const { return data_->options; }
   /// Where a value lives; no_index for one that nobody makes or reads.
+  /// By value: see passes::storage_roots.
+  const std::vector<ValueId>& roots() const { return data_->roots; }
+  /// By value: see passes::find_splats.
+  const std::vector<ValueId>& splats() const { return data_->splats; }
   SlotId slot_of(ValueId value) const { return data_->plan.slot_of[value]; }
   /// The slot of that number.
   const Slot& slot(SlotId id) const { return data_->plan.slots[id]; }
@@ -70,6 +76,7 @@ class Program {
     Graph graph;
     Schedule schedule;
     SlotPlan plan;
+    std::vector<ValueId> roots, splats;
     Options options;
   };
   explicit Program(std::shared_ptr<const Data> data) : data_(std::move(data)) {}

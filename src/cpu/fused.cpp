@@ -1,0 +1,478 @@
+// fused.cpp - planning and running of fused groups.
+//
+// Note [Segments]: operations of a group that lanes can do, one after another, are one segment, which is one
+// generated kernel; each other operation is a segment of its own, planned for vectors of a block's length. A
+// value that another segment or a fold reads is kept for the block, in the result's memory where the group
+// gives it out. Where a result's memory is an operand's and there are several segments, the result is kept
+// aside until the block is done.
+//
+// Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
+// run operation by operation. The bits are the same, since every value's are the same in any company.
+#include "cpu/fused.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "cpu/elementwise.hpp"
+#include "cpu/lanes.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/reduce.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + cache_line - 1) / cache_line * cache_line; }
+
+// Elements times operations from which on code is generated.
+constexpr std::int64_t worth_generating = 4096;
+// Bytes that the values kept for a block may take together.
+constexpr std::size_t block_memory = std::size_t{1} << 16;
+
+// Where a value is while a block runs.
+struct Place {
+  enum class Kind : std::uint8_t { operand, result, kept };
+  Kind kind = Kind::operand;
+  std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory
+  std::uint32_t step = 0;   // bytes from element to element; 0: one element
+};
+
+struct Segment {
+  std::shared_ptr<const LaneKernel> kernel;  // or, where null, plans for whole blocks and for the last one
+  Plan whole, last;
+  std::vector<Place> in, out;
+};
+struct FoldStep {
+  FoldFunctions functions;
+  Place from;
+  std::uint32_t result = 0;
+  std::size_t parts = 0;  // bytes into the scratch memory
+  std::size_t size = 0;   // of an element
+};
+// A literal's element, `count` times, for operations that know no equal elements.
+struct Filling {
+  std::uint32_t to = 0;
+  const std::byte* element = nullptr;
+  Place from;  // where `element` is null
+  std::size_t size = 0;
+};
+struct Copying {
+  std::uint32_t from = 0;
+  std::uint32_t result = 0;
+  std::uint32_t step = 0;
+};
+
+struct GroupState {
+  std::int64_t count = 0;
+  std::int64_t block = 0;
+  std::int64_t grain = 0;
+  int threads = 1;
+  std::vector<Segment> segments;
+  std::vector<FoldStep> folds;
+  std::vector<Filling> fillings;
+  std::vector<Copying> copyings;
+  std::size_t memory = 0;   // of each thread
+  std::size_t scratch = 0;  // into `memory`: of kernels
+};
+
+// Grows to the most that any group needed, and stays.
+std::byte* thread_memory(std::size_t bytes) {
+  struct alignas(cache_line) Line {
+    std::byte bytes[cache_line];
+  };
+  thread_local std::vector<Line> memory;
+  if (memory.size() * cache_line < bytes) memory.resize((bytes + cache_line - 1) / cache_line);
+  return memory.empty() ? nullptr : memory.front().bytes;
+}
+
+class BlockRun {
+ public:
+  BlockRun(const GroupState& s, const Call& call) : s_(s), call_(call), memory_(thread_memory(s.memory)) {
+    for (const Filling& filling : s_.fillings) {
+      std::byte* to = memory_ + filling.to;
+      const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
+      for (std::int64_t i = 0; i < s_.block; ++i, to += filling.size) std::memcpy(to, from, filling.size);
+    }
+  }
+  void run(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; at += s_.block) block(at, std::min(s_.block, end - at));
+  }
+
+ private:
+  std::byte* address(const Place& place, std::int64_t at) const {
+    const std::size_t offset = static_cast<std::size_t>(at) * place.step;
+    switch (place.kind) {
+      case Place::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
+      case Place::Kind::result: return call_.out[place.index] + offset;
+      default: return memory_ + place.index;
+    }
+  }
+  void block(std::int64_t at, std::int64_t count) {
+    for (const Segment& segment : s_.segments) {
+      const std::byte* in[LaneKernel::max_pointers];
+      std::byte* out[LaneKernel::max_pointers];
+      for (std::size_t i = 0; i < segment.in.size(); ++i) in[i] = address(segment.in[i], at);
+      for (std::size_t i = 0; i < segment.out.size(); ++i) out[i] = address(segment.out[i], at);
+      if (segment.kernel != nullptr) {
+        segment.kernel->run(in, out, count);
+      } else {
+        const Plan& plan = count == s_.block ? segment.whole : segment.last;
+        plan.run(plan.state.get(), Call{in, out, memory_ + s_.scratch});
+      }
+    }
+    for (const FoldStep& fold : s_.folds) {
+      for (std::int64_t i = 0; i < count; i += fold_block) {
+        const std::size_t part = static_cast<std::size_t>((at + i) / fold_block) * fold.size;
+        fold.functions.block(address(fold.from, at) + static_cast<std::size_t>(i) * fold.size,
+                             std::min(fold_block, count - i), call_.scratch + fold.parts + part);
+      }
+    }
+    for (const Copying& copying : s_.copyings) {
+      std::memcpy(call_.out[copying.result] + static_cast<std::size_t>(at) * copying.step,
+                  memory_ + copying.from, static_cast<std::size_t>(count) * copying.step);
+    }
+  }
+
+  const GroupState& s_;
+  const Call& call_;
+  std::byte* memory_;
+};
+
+void run_group(const GroupState& s, const Call& call) {
+  parallel_for(s.threads, s.count, s.grain,
+               [&](std::int64_t begin, std::int64_t end) { BlockRun(s, call).run(begin, end); });
+  for (const FoldStep& fold : s.folds) {
+    fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
+  }
+}
+
+class GroupPlanner {
+ public:
+  GroupPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
+               const CompileOptions& options, const KernelTable& kernels)
+      : program_(program),
+        graph_(program.graph()),
+        roots_(program.roots()),
+        splats_(program.splats()),
+        values_(values),
+        options_(options),
+        kernels_(kernels) {
+    const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
+    for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
+      const Operation operation = graph_.operation(nodes[k].index);
+      if (operation.primitive().has_trait(Trait::elementwise)) {
+        operations_.push_back(nodes[k].index);
+        state_.count = graph_.type(operation.output()).size();
+      } else {
+        folds_.push_back(nodes[k].index);
+      }
+    }
+    for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
+    for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
+    for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
+  }
+
+  Plan plan() {
+    LaneCompiler* lanes = options_.lanes;
+    if (state_.count * static_cast<std::int64_t>(operations_.size()) < worth_generating) lanes = nullptr;
+    if (lanes == nullptr || !make_segments(lanes)) {
+      drafts_.clear();
+      segment_of_.clear();
+      make_segments(nullptr);
+    }
+    place_values();
+    std::size_t parts = place_folds();
+    finish_segments();
+    state_.threads = options_.threads;
+    state_.grain = std::max(element_grain, state_.block);
+    return make_plan<GroupState, run_group>(std::move(state_), parts);
+  }
+
+ private:
+  // A segment while operations are added: of lanes where `operation` is no_index.
+  struct Draft {
+    std::uint32_t operation = no_index;
+    LaneCode code;
+    std::unordered_map<ValueId, std::uint16_t> lane_of;  // what the code has loaded or made
+    std::vector<ValueId> reads;                          // by operand of the code: a root in memory
+    std::vector<ValueId> makes;
+  };
+
+  // What an operand is: a root that has memory or is made here, or a literal (no_index).
+  ValueId read(ValueId operand) const {
+    if (splats_[operand] == no_index) return roots_[operand];
+    const ValueId source = splats_[operand];
+    return graph_.type(source).size() == 1 ? roots_[source] : no_index;
+  }
+  // The bytes of the element that a literal repeats.
+  const Literal& literal_of(ValueId operand) const {
+    const OpRecord& op = *graph_.data().operations[*graph_.producer(splats_[operand])].op;
+    for (const auto& [name, value] : op.attributes) {
+      if (const auto* literal = value.get_if<Literal>()) return *literal;
+    }
+    throw Error(ErrorKind::internal,
+                detail::str("fused group: expected a literal in [", op.primitive->name, "], got none"));
+  }
+
+  // False where lanes cannot do it; without lanes every operation is a segment of its own.
+  bool make_segments(LaneCompiler* lanes) {
+    for (const std::uint32_t index : operations_) {
+      if (lanes == nullptr || !add_to_lanes(index)) {
+        drafts_.push_back({});
+        drafts_.back().operation = index;
+      }
+      const ValueId result = graph_.operation(index).output();
+      drafts_.back().makes.push_back(result);
+      segment_of_[result] = drafts_.size() - 1;
+    }
+    if (lanes == nullptr) return true;
+    for (const Draft& draft : drafts_) {
+      if (draft.reads.size() + draft.makes.size() > LaneKernel::max_pointers) return false;
+    }
+    return true;
+  }
+  bool add_to_lanes(std::uint32_t index) {
+    const Operation operation = graph_.operation(index);
+    const DType result = graph_.type(operation.output()).dtype();
+    DType dtype = result;
+    for (const ValueId id : operation.inputs()) {
+      if (graph_.type(id).dtype() != bool_) dtype = graph_.type(id).dtype();
+    }
+    const bool open = !drafts_.empty() && drafts_.back().operation == no_index;
+    if (dtype == bool_) dtype = open ? drafts_.back().code.dtype : f32;
+    std::vector<DType> dtypes;
+    for (const ValueId id : operation.inputs()) dtypes.push_back(graph_.type(id).dtype());
+    if ((dtype != f32 && dtype != f64) || !has_lanes(operation.op(), dtypes, result, dtype)) return false;
+    if (!open || drafts_.back().code.dtype != dtype) {
+      drafts_.push_back({});
+      drafts_.back().code.dtype = dtype;
+    }
+    Draft& draft = drafts_.back();
+    std::vector<std::uint16_t> lanes;
+    for (const ValueId id : operation.inputs()) lanes.push_back(lane(draft, id));
+    draft.lane_of[operation.output()] = *add_operation(draft.code, operation.op(), lanes, result);
+    return true;
+  }
+  std::uint16_t lane(Draft& draft, ValueId operand) {
+    const ValueId id = read(operand);
+    if (id == no_index) return immediate(draft.code, literal_of(operand));
+    const auto it = draft.lane_of.find(id);
+    if (it != draft.lane_of.end()) return it->second;
+    const Type type = graph_.type(id);
+    const bool mask = type.dtype() == bool_, one = type.size() == 1;
+    const LaneOp op =
+        one ? (mask ? LaneOp::splat_mask : LaneOp::splat) : (mask ? LaneOp::load_mask : LaneOp::load);
+    const std::uint16_t value = draft.code.add({.op = op, .index = draft.code.num_operands++});
+    draft.reads.push_back(id);
+    draft.lane_of[id] = value;
+    return value;
+  }
+  static std::uint16_t immediate(LaneCode& code, const Literal& literal) {
+    LaneStep step{.op = LaneOp::immediate};
+    if (literal.type().dtype() != bool_) {
+      std::memcpy(&step.bits, literal.bytes(), size_of(code.dtype));
+      return code.add(step);
+    }
+    const bool set = *literal.bytes() != std::byte{0};
+    const std::uint16_t zero = code.add(step);  // 0 <= 0 and 0 < 0
+    return code.add({.op = set ? LaneOp::less_equal : LaneOp::less, .a = zero, .b = zero});
+  }
+
+  // Memory for what another segment or a fold reads, and the length of a block.
+  void place_values() {
+    for (std::size_t at = 0; at < drafts_.size(); ++at) {
+      for_reads(drafts_[at], [&](ValueId id) {
+        const auto it = segment_of_.find(id);
+        if (it != segment_of_.end() && it->second != at) keep(id);
+      });
+    }
+    for (const std::uint32_t fold : folds_) keep(roots_[graph_.operation(fold).inputs()[0]]);
+    const bool simple = drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty();
+    for (const ValueId id : values_.results) {
+      if (graph_.type(id).size() == 1) continue;  // a fold's
+      const bool shares = std::find(operand_slots_.begin(), operand_slots_.end(), program_.slot_of(id)) !=
+                          operand_slots_.end();
+      if (shares && drafts_.size() > 1) {
+        aside_.push_back(id);
+        kept_.emplace(id, 0);
+      } else {
+        kept_.erase(id);
+      }
+    }
+    std::size_t per_element = 0;
+    for (const auto& [id, place] : kept_) per_element += size_of(graph_.type(id).dtype());
+    for (const Draft& draft : drafts_) {
+      if (draft.operation == no_index) continue;
+      for (const ValueId id : graph_.operation(draft.operation).inputs()) {
+        if (is_repeated(id)) per_element += size_of(graph_.type(id).dtype());
+      }
+    }
+    state_.block = fold_block;
+    while (state_.block < 4 * fold_block &&
+           static_cast<std::size_t>(2 * state_.block) * per_element <= block_memory)
+      state_.block *= 2;
+    if (simple) state_.block = element_grain;
+    state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
+    for (auto& [id, place] : kept_) place = room(graph_.type(id).dtype());
+    for (const ValueId id : aside_) {
+      state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
+    }
+  }
+  template <class Body>
+  void for_reads(const Draft& draft, const Body& body) {
+    if (draft.operation == no_index) {
+      for (const ValueId id : draft.reads) body(id);
+    } else {
+      for (const ValueId operand : graph_.operation(draft.operation).inputs()) {
+        if (read(operand) != no_index) body(read(operand));
+      }
+    }
+  }
+  void keep(ValueId id) { kept_.emplace(id, 0); }
+  bool is_repeated(ValueId operand) const {
+    return splats_[operand] != no_index && graph_.type(operand).size() > 1;
+  }
+  std::uint32_t room(DType dtype) {
+    const std::size_t at = state_.memory;
+    state_.memory += aligned(static_cast<std::size_t>(state_.block) * size_of(dtype));
+    return static_cast<std::uint32_t>(at);
+  }
+  std::uint32_t step_of(ValueId id) const {
+    const Type type = graph_.type(id);
+    return type.size() == 1 ? 0 : static_cast<std::uint32_t>(size_of(type.dtype()));
+  }
+  Place place_of(ValueId id) {
+    if (const auto kept = kept_.find(id); kept != kept_.end())
+      return {Place::Kind::kept, kept->second, step_of(id)};
+    if (const auto operand = operand_at_.find(id); operand != operand_at_.end())
+      return {Place::Kind::operand, operand->second, step_of(id)};
+    return {Place::Kind::result, result_at_.at(id), step_of(id)};
+  }
+
+  std::size_t place_folds() {
+    std::size_t bytes = 0;
+    for (const std::uint32_t index : folds_) {
+      const Operation operation = graph_.operation(index);
+      const ValueId from = roots_[operation.inputs()[0]];
+      FoldStep fold;
+      fold.size = size_of(graph_.type(from).dtype());
+      fold.functions = fold_functions(operation.op().name(), graph_.type(from).dtype());
+      if (fold.functions.block == nullptr) no_kernel(graph_, index);
+      fold.from = place_of(from);
+      fold.result = result_at_.at(operation.output());
+      fold.parts = bytes;
+      bytes += aligned(static_cast<std::size_t>((state_.count + fold_block - 1) / fold_block) * fold.size);
+      state_.folds.push_back(fold);
+    }
+    return bytes;
+  }
+
+  void finish_segments() {
+    for (Draft& draft : drafts_) {
+      Segment segment;
+      if (draft.operation == no_index) {
+        finish_lanes(draft, segment);
+      } else {
+        finish_operation(draft.operation, segment);
+      }
+      state_.segments.push_back(std::move(segment));
+    }
+    state_.scratch = state_.memory;
+    state_.memory += aligned(kernel_scratch_);
+  }
+  void finish_lanes(Draft& draft, Segment& segment) {
+    for (const ValueId id : draft.reads) segment.in.push_back(place_of(id));
+    for (const ValueId id : draft.makes) {
+      if (kept_.find(id) == kept_.end() && result_at_.find(id) == result_at_.end()) continue;
+      const bool mask = graph_.type(id).dtype() == bool_;
+      draft.code.add({.op = mask ? LaneOp::store_mask : LaneOp::store,
+                      .a = draft.lane_of[id],
+                      .index = draft.code.num_results++});
+      segment.out.push_back(place_of(id));
+    }
+    segment.kernel = options_.lanes->compile(draft.code);
+    if (segment.kernel == nullptr)
+      throw Error(ErrorKind::out_of_memory, "cpu: expected memory for generated code, got none");
+  }
+  void finish_operation(std::uint32_t index, Segment& segment) {
+    const Operation operation = graph_.operation(index);
+    for (const ValueId operand : operation.inputs()) {
+      if (!is_repeated(operand)) {
+        segment.in.push_back(place_of(roots_[operand]));
+        continue;
+      }
+      const DType dtype = graph_.type(operand).dtype();
+      const std::uint32_t to = room(dtype);
+      const ValueId source = read(operand);
+      Filling filling{to, nullptr, {}, size_of(dtype)};
+      if (source == no_index) {
+        filling.element = literal_of(operand).bytes();
+      } else {
+        filling.from = place_of(source);
+      }
+      state_.fillings.push_back(filling);
+      segment.in.push_back({Place::Kind::kept, to, static_cast<std::uint32_t>(size_of(dtype))});
+    }
+    // What nobody else reads has no memory yet.
+    const ValueId result = operation.output();
+    if (kept_.find(result) == kept_.end() && result_at_.find(result) == result_at_.end())
+      kept_[result] = room(graph_.type(result).dtype());
+    segment.out.push_back(place_of(result));
+    segment.whole = plan_operation(index, state_.block);
+    const std::int64_t last = state_.count % state_.block;
+    if (last != 0) segment.last = plan_operation(index, last);
+  }
+  Plan plan_operation(std::uint32_t index, std::int64_t length) {
+    const Operation operation = graph_.operation(index);
+    const auto of_block = [&](ValueId id) {
+      const Type type = graph_.type(id);
+      return type.size() == 1 ? type : Type(type.dtype(), {length});
+    };
+    std::vector<Type> in;
+    for (const ValueId id : operation.inputs()) in.push_back(of_block(id));
+    const Type out(graph_.type(operation.output()).dtype(), {length});
+    const Op op = operation.op();
+    Plan plan = kernels_.plan({op, in, {&out, 1}, 1, options_.check_indices, options_.depth, options_.lanes});
+    if (!plan) no_kernel(graph_, index);
+    kernel_scratch_ = std::max(kernel_scratch_, plan.scratch);
+    return plan;
+  }
+
+  const Program& program_;
+  const Graph& graph_;
+  const std::vector<ValueId>& roots_;
+  const std::vector<ValueId>& splats_;
+  const passes::NodeValues& values_;
+  const CompileOptions& options_;
+  const KernelTable& kernels_;
+  GroupState state_;
+  std::vector<std::uint32_t> operations_, folds_;
+  std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;
+  std::vector<SlotId> operand_slots_;
+  std::vector<Draft> drafts_;
+  std::unordered_map<ValueId, std::size_t> segment_of_;
+  std::unordered_map<ValueId, std::uint32_t> kept_;  // by value: bytes into a thread's memory
+  std::vector<ValueId> aside_;
+  std::size_t kernel_scratch_ = 0;
+};
+
+}  // namespace
+
+Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
+                const CompileOptions& options, const KernelTable& kernels) {
+  return GroupPlanner(program, node, values, options, kernels).plan();
+}
+
+void no_kernel(const Graph& graph, std::uint32_t operation) {
+  const Operation at = graph.operation(operation);
+  std::vector<Type> in, out;
+  for (const ValueId id : at.inputs()) in.push_back(graph.type(id));
+  for (std::size_t slot = 0; slot < at.num_outputs(); ++slot) out.push_back(graph.type(at.output(slot)));
+  throw Error(ErrorKind::execution, detail::str('[', at.op().name(), "] expected a CPU kernel for operands ",
+                                                detail::list(in), " and results ", detail::list(out),
+                                                ", got none\n  ", describe_operation(graph, operation)));
+}
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,243 @@
+// fuse.cpp - element-wise operations gathered in groups, and what such a group reads and leaves.
+//
+// Note [Groups]: nodes of the new schedule are numbered as they are made; a group stands where its first
+// operation stood. An operation joins a group only if all that it reads is made by earlier nodes or in the
+// group itself, so nothing is ever read before it is made. Groups that are far behind are closed, lest
+// results be made long before they are needed.
+#include <algorithm>
+#include <unordered_map>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+namespace {
+
+// Operations in one group, and values that it reads from memory, at most; nodes that it may be behind.
+constexpr std::size_t most_operations = 40;
+constexpr std::size_t most_operands = 20;
+constexpr std::uint32_t farthest = 64;
+
+bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
+
+struct Node {
+  std::vector<std::uint32_t> operations;
+  std::vector<ValueId> operands;  // of a group: roots that it reads from memory
+  bool group = false;
+};
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant)
+      : graph_(graph),
+        g_(graph.data()),
+        roots_(storage_roots(graph)),
+        splats_(splats),
+        is_constant_(is_constant),
+        made_by_(graph.num_values(), 0) {}
+
+  Schedule run() {
+    find_needed();
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      const OperationRecord& record = g_.operations[i];
+      if (record.op->primitive->has_trait(Trait::barrier)) last_group_.clear();
+      if (record.op->primitive->has_trait(Trait::view)) continue;
+      const ValueId result = record.num_outputs > 0 ? record.first_output : no_index;
+      if (result != no_index && is_repeated(result) && !needed_[result]) {
+        is_constant_[result] = false;
+        continue;
+      }
+      if (result != no_index && is_constant_[result]) continue;
+      std::uint32_t node = can_fuse(record) ? find_group(record) : fold_group(record);
+      if (node == 0) {
+        node = static_cast<std::uint32_t>(nodes_.size());
+        nodes_.push_back({{}, {}, can_fuse(record)});
+        if (nodes_[node].group) last_group_[graph_.type(result).size()] = node;
+      }
+      join(node, i);
+    }
+    return schedule();
+  }
+
+ private:
+  std::span<const ValueId> operands(const OperationRecord& record) const {
+    return {g_.operands.data() + record.first_input, record.num_inputs};
+  }
+  // Equal elements, more than one.
+  bool is_repeated(ValueId value) const {
+    return splats_[value] != no_index && graph_.type(value).size() > 1;
+  }
+
+  bool can_fuse(const OperationRecord& record) const {
+    const Primitive& primitive = *record.op->primitive;
+    if (!primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::impure) ||
+        primitive.has_trait(Trait::barrier) || record.num_outputs != 1 || record.num_inputs == 0 ||
+        record.num_inputs > 3) {
+      return false;
+    }
+    const Type result = graph_.type(record.first_output);
+    if (result.size() < 2 || is_half(result.dtype())) return false;
+    for (const ValueId id : operands(record)) {
+      const Type type = graph_.type(id);
+      if (is_half(type.dtype()) || (type.size() != 1 && type.size() != result.size())) return false;
+    }
+    return true;
+  }
+  bool can_fold(const OperationRecord& record) const {
+    if (!record.op->primitive->has_trait(Trait::folds) || record.num_inputs != 1 || record.num_outputs != 1)
+      return false;
+    return graph_.type(record.first_output).size() == 1 && graph_.type(operands(record)[0]).size() > 1;
+  }
+
+  // Which repeated elements does something read that is in no group?
+  void find_needed() {
+    needed_.assign(graph_.num_values(), false);
+    for (const ValueId id : graph_.outputs()) needed_[roots_[id]] = true;
+    for (const OperationRecord& record : g_.operations) {
+      if (record.op->primitive->has_trait(Trait::view) || can_fuse(record)) continue;
+      if (record.num_outputs == 1 && is_repeated(record.first_output)) continue;
+      for (const ValueId id : operands(record)) needed_[roots_[id]] = true;
+    }
+  }
+
+  // The value whose bytes stand for the operand; no_index for a literal.
+  ValueId read(ValueId operand) const {
+    if (splats_[operand] == no_index) return roots_[operand];
+    const ValueId source = splats_[operand];
+    return graph_.type(source).size() == 1 ? roots_[source] : no_index;
+  }
+
+  // 0 where there is none.
+  std::uint32_t find_group(const OperationRecord& record) {
+    const auto it = last_group_.find(graph_.type(record.first_output).size());
+    if (it == last_group_.end()) return 0;
+    const std::uint32_t node = it->second;
+    if (nodes_.size() - node > farthest || nodes_[node].operations.size() >= most_operations) return 0;
+    std::size_t fresh = 0;
+    for (const ValueId operand : operands(record)) {
+      const ValueId id = read(operand);
+      if (id == no_index) continue;
+      const bool whole = graph_.type(id).size() > 1;
+      if (made_by_[id] > node || (made_by_[id] == node && !whole)) return 0;
+      if (made_by_[id] != node) ++fresh;
+    }
+    return nodes_[node].operands.size() + fresh > most_operands ? 0 : node;
+  }
+  std::uint32_t fold_group(const OperationRecord& record) const {
+    if (!can_fold(record)) return 0;
+    const std::uint32_t node = made_by_[roots_[operands(record)[0]]];
+    return nodes_[node].group && nodes_[node].operations.size() < most_operations ? node : 0;
+  }
+  void join(std::uint32_t node, std::uint32_t operation) {
+    const OperationRecord& record = g_.operations[operation];
+    Node& at = nodes_[node];
+    at.operations.push_back(operation);
+    for (std::uint32_t i = 0; i < record.num_outputs; ++i) made_by_[record.first_output + i] = node;
+    if (!at.group) return;
+    for (const ValueId operand : operands(record)) {
+      const ValueId id = read(operand);
+      if (id == no_index || made_by_[id] == node) continue;
+      if (std::find(at.operands.begin(), at.operands.end(), id) == at.operands.end())
+        at.operands.push_back(id);
+    }
+  }
+
+  // Is a group needed? One operation alone is an operation, unless elements are repeated for it.
+  bool is_alone(const Node& node) const {
+    if (node.operations.size() != 1) return false;
+    for (const ValueId id : operands(g_.operations[node.operations[0]])) {
+      if (is_repeated(id) && !needed_[roots_[id]]) return false;
+    }
+    return true;
+  }
+  Schedule schedule() const {
+    Schedule schedule;
+    for (std::size_t n = 1; n < nodes_.size(); ++n) {
+      const Node& node = nodes_[n];
+      if (node.group && !is_alone(node)) {
+        schedule.nodes.push_back(
+            {NodeKind::fused_group, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
+      }
+      for (const std::uint32_t operation : node.operations)
+        schedule.nodes.push_back({NodeKind::operation, operation, 1});
+    }
+    return schedule;
+  }
+
+  const Graph& graph_;
+  const GraphData& g_;
+  const std::vector<ValueId> roots_;
+  const std::vector<ValueId>& splats_;
+  std::vector<bool>& is_constant_;
+  std::vector<bool> needed_;
+  std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
+  std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements
+};
+
+}  // namespace
+
+std::vector<ValueId> find_splats(const Graph& graph) {
+  std::vector<ValueId> splats(graph.num_values(), no_index);
+  for (ValueId id = 0; id < splats.size(); ++id) {
+    if (graph.type(id).size() == 1) splats[id] = id;
+  }
+  const GraphData& g = graph.data();
+  for (const OperationRecord& record : g.operations) {
+    const Primitive& primitive = *record.op->primitive;
+    const bool passes = primitive.has_trait(Trait::view) || primitive.has_trait(Trait::repeats);
+    if (!passes || record.num_outputs != 1) continue;
+    const ValueId result = record.first_output;
+    if (splats[result] != no_index) continue;
+    if (record.num_inputs == 0) splats[result] = result;
+    if (record.num_inputs == 1) splats[result] = splats[g.operands[record.first_input]];
+  }
+  return splats;
+}
+
+Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
+                        std::vector<bool>& is_constant) {
+  return Fuser(graph, splats, is_constant).run();
+}
+
+std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule,
+                                    const std::vector<ValueId>& roots, const std::vector<ValueId>& splats) {
+  std::vector<NodeValues> found(schedule.nodes.size());
+  std::vector<std::uint32_t> made_in(graph.num_values(), no_index);  // by value: the position of its node
+  std::vector<std::uint32_t> read_by(graph.num_values(), no_index);  // by value: the last node that read it
+  std::vector<bool> escapes(graph.num_values(), false);
+  const auto each_operation = [&](std::uint32_t node, const auto& body) {
+    const ScheduleNode& at = schedule.nodes[node];
+    const std::uint32_t first = at.kind == NodeKind::operation ? node : node + 1;
+    for (std::uint32_t k = first; k < node + at.size; ++k) body(graph.operation(schedule.nodes[k].index));
+  };
+  for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
+    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
+    each_operation(node, [&](const Operation& operation) {
+      for (const ValueId operand : operation.inputs()) {
+        ValueId id = roots[operand];
+        if (group && splats[operand] != no_index) {
+          id = roots[splats[operand]];
+          if (graph.type(id).size() != 1) continue;  // a literal
+        }
+        if (made_in[id] == node) continue;
+        escapes[id] = true;
+        if (read_by[id] != node) found[node].operands.push_back(id);
+        read_by[id] = node;
+      }
+      for (std::size_t k = 0; k < operation.num_outputs(); ++k) made_in[operation.output(k)] = node;
+    });
+  }
+  for (const ValueId id : graph.outputs()) escapes[roots[id]] = true;
+  for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
+    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
+    each_operation(node, [&](const Operation& operation) {
+      for (std::size_t k = 0; k < operation.num_outputs(); ++k) {
+        if (!group || escapes[operation.output(k)]) found[node].results.push_back(operation.output(k));
+      }
+    });
+  }
+  return found;
+}
+
+}  // namespace tidu::passes
