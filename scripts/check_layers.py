@@ -28,7 +28,7 @@ MAY_INCLUDE = {
 # Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing).
 OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda"}
 ROOT_HEADERS = {"version": None, **OPT_IN}
-THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|cblas|openblas|lapacke)")
+THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|xbyak|cblas|openblas|lapacke)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
