@@ -174,6 +174,7 @@ class GroupPlanner {
     for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
   }
 
+  // Null where memory for generated code is not to be had.
   Plan plan() {
     LaneCompiler* lanes = options_.lanes;
     if (state_.count * static_cast<std::int64_t>(operations_.size()) < worth_generating) lanes = nullptr;
@@ -183,8 +184,8 @@ class GroupPlanner {
       make_segments(nullptr);
     }
     place_values();
-    std::size_t parts = place_folds();
-    finish_segments();
+    const std::size_t parts = place_folds();
+    if (!finish_segments()) return Plan();
     state_.threads = options_.threads;
     state_.grain = std::max(element_grain, state_.block);
     return make_plan<GroupState, run_group>(std::move(state_), parts);
@@ -369,20 +370,21 @@ class GroupPlanner {
     return bytes;
   }
 
-  void finish_segments() {
+  bool finish_segments() {
     for (Draft& draft : drafts_) {
       Segment segment;
-      if (draft.operation == no_index) {
-        finish_lanes(draft, segment);
-      } else {
+      if (draft.operation != no_index) {
         finish_operation(draft.operation, segment);
+      } else if (!finish_lanes(draft, segment)) {
+        return false;
       }
       state_.segments.push_back(std::move(segment));
     }
     state_.scratch = state_.memory;
     state_.memory += aligned(kernel_scratch_);
+    return true;
   }
-  void finish_lanes(Draft& draft, Segment& segment) {
+  bool finish_lanes(Draft& draft, Segment& segment) {
     for (const ValueId id : draft.reads) segment.in.push_back(place_of(id));
     for (const ValueId id : draft.makes) {
       if (kept_.find(id) == kept_.end() && result_at_.find(id) == result_at_.end()) continue;
@@ -393,8 +395,7 @@ class GroupPlanner {
       segment.out.push_back(place_of(id));
     }
     segment.kernel = options_.lanes->compile(draft.code);
-    if (segment.kernel == nullptr)
-      throw Error(ErrorKind::out_of_memory, "cpu: expected memory for generated code, got none");
+    return segment.kernel != nullptr;
   }
   void finish_operation(std::uint32_t index, Segment& segment) {
     const Operation operation = graph_.operation(index);
@@ -462,7 +463,11 @@ class GroupPlanner {
 
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
                 const CompileOptions& options, const KernelTable& kernels) {
-  return GroupPlanner(program, node, values, options, kernels).plan();
+  Plan plan = GroupPlanner(program, node, values, options, kernels).plan();
+  if (plan) return plan;
+  CompileOptions loops = options;
+  loops.lanes = nullptr;
+  return GroupPlanner(program, node, values, loops, kernels).plan();
 }
 
 void no_kernel(const Graph& graph, std::uint32_t operation) {
