@@ -89,13 +89,16 @@ class Fuser {
     return graph_.type(record.first_output).size() == 1 && graph_.type(operands(record)[0]).size() > 1;
   }
 
-  // Which repeated elements does something read that is in no group?
+  // Which repeated elements does something read that is in no group? From the last operation to the first:
+  // what makes repeated elements reads some only if they are needed.
   void find_needed() {
     needed_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) needed_[roots_[id]] = true;
-    for (const OperationRecord& record : g_.operations) {
+    for (std::size_t i = graph_.num_operations(); i-- > 0;) {
+      const OperationRecord& record = g_.operations[i];
       if (record.op->primitive->has_trait(Trait::view) || can_fuse(record)) continue;
-      if (record.num_outputs == 1 && is_repeated(record.first_output)) continue;
+      if (record.num_outputs == 1 && is_repeated(record.first_output) && !needed_[record.first_output])
+        continue;
       for (const ValueId id : operands(record)) needed_[roots_[id]] = true;
     }
   }

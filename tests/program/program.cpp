@@ -219,6 +219,12 @@ TEST_CASE("groups: what is fused, and what is not") {
     const Value again = ops::cos(ops::optimization_barrier(std::vector{x}, 1)[0]);
     CHECK(groups(builder.build({y, ops::neg(again)})) == "exp sin | cos neg");
   }
+  SUBCASE("repeated elements of repeated elements are made where something else reads them") {
+    const Value three = ops::full(builder, Type(f64, {10}), 3.0);
+    const Value wide = ops::broadcast_in_dim(three, {10, 100}, {0});
+    const Value y = ops::exp(ops::mul(ops::reshape(x, {10, 100}), wide));
+    CHECK(groups(builder.build({ops::rev(wide, {0}), y})) == "mul exp");
+  }
   SUBCASE("values of other sizes, and of 16 bits") {
     const Value half = ops::convert_element_type(x, f16);
     CHECK(groups(builder.build({ops::neg(ops::exp(half)), ops::sin(ops::cos(s))})).empty());

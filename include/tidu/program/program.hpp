@@ -51,11 +51,11 @@ class Program {
   const Schedule& schedule() const { return data_->schedule; }
   const SlotPlan& plan() const { return data_->plan; }
   const Options& options() const { return data_->options; }
-  /// Where a value lives; no_index for one that nobody makes or reads.
   /// By value: see passes::storage_roots.
   const std::vector<ValueId>& roots() const { return data_->roots; }
   /// By value: see passes::find_splats.
   const std::vector<ValueId>& splats() const { return data_->splats; }
+  /// Where a value lives; no_index for one without memory, which nobody makes or reads but within a group.
   SlotId slot_of(ValueId value) const { return data_->plan.slot_of[value]; }
   /// The slot of that number.
   const Slot& slot(SlotId id) const { return data_->plan.slots[id]; }
