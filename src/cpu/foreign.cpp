@@ -26,7 +26,10 @@ class NestedRunner final : public GraphRunner {
     check_inputs(graph, inputs);
     CompileOptions options = options_;
     options.depth = depth;
-    return Compiled(Program::make(graph), options, *table_, std::make_shared<Arena>(0)).run(inputs);
+    ProgramOptions whole_operations;
+    whole_operations.fuse = !table_->has_foreign();
+    return Compiled(Program::make(graph, whole_operations), options, *table_, std::make_shared<Arena>(0))
+        .run(inputs);
   }
 
  private:

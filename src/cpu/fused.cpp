@@ -11,6 +11,8 @@
 #include "cpu/fused.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstring>
 #include <unordered_map>
 
@@ -73,23 +75,14 @@ struct GroupState {
   std::vector<FoldStep> folds;
   std::vector<Filling> fillings;
   std::vector<Copying> copyings;
-  std::size_t memory = 0;   // of each thread
+  std::size_t memory = 0;   // of each thread, in the scratch memory
+  std::size_t parts = 0;    // of folds, bytes in front of it
   std::size_t scratch = 0;  // into `memory`: of kernels
 };
 
-// Grows to the most that any group needed, and stays.
-std::byte* thread_memory(std::size_t bytes) {
-  struct alignas(cache_line) Line {
-    std::byte bytes[cache_line];
-  };
-  thread_local std::vector<Line> memory;
-  if (memory.size() * cache_line < bytes) memory.resize((bytes + cache_line - 1) / cache_line);
-  return memory.empty() ? nullptr : memory.front().bytes;
-}
-
 class BlockRun {
  public:
-  BlockRun(const GroupState& s, const Call& call) : s_(s), call_(call), memory_(thread_memory(s.memory)) {
+  BlockRun(const GroupState& s, const Call& call, std::byte* memory) : s_(s), call_(call), memory_(memory) {
     for (const Filling& filling : s_.fillings) {
       std::byte* to = memory_ + filling.to;
       const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
@@ -141,8 +134,16 @@ class BlockRun {
 };
 
 void run_group(const GroupState& s, const Call& call) {
-  parallel_for(s.threads, s.count, s.grain,
-               [&](std::int64_t begin, std::int64_t end) { BlockRun(s, call).run(begin, end); });
+  // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
+  std::atomic<std::uint64_t> free{~std::uint64_t{0}};
+  parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
+    std::uint64_t bits = free.load(std::memory_order_relaxed);
+    while (!free.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
+    }
+    const int mine = std::countr_zero(bits);
+    BlockRun(s, call, call.scratch + s.parts + static_cast<std::size_t>(mine) * s.memory).run(begin, end);
+    free.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
+  });
   for (const FoldStep& fold : s.folds) {
     fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
   }
@@ -159,18 +160,18 @@ class GroupPlanner {
         values_(values),
         options_(options),
         kernels_(kernels) {
+    for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
+    for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
     for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
       const Operation operation = graph_.operation(nodes[k].index);
       if (operation.primitive().has_trait(Trait::elementwise)) {
         operations_.push_back(nodes[k].index);
         state_.count = graph_.type(operation.output()).size();
-      } else {
-        folds_.push_back(nodes[k].index);
+      } else if (result_at_.find(operation.output()) != result_at_.end()) {
+        folds_.push_back(nodes[k].index);  // one that somebody reads
       }
     }
-    for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
-    for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
     for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
   }
 
@@ -184,11 +185,15 @@ class GroupPlanner {
       make_segments(nullptr);
     }
     place_values();
-    const std::size_t parts = place_folds();
+    state_.parts = place_folds();
     if (!finish_segments()) return Plan();
-    state_.threads = options_.threads;
+    constexpr int most_threads = 64;
+    state_.threads = std::min(options_.threads, most_threads);
     state_.grain = std::max(element_grain, state_.block);
-    return make_plan<GroupState, run_group>(std::move(state_), parts);
+    const std::int64_t pieces = (state_.count + state_.grain - 1) / state_.grain;
+    const std::int64_t at_once = std::clamp<std::int64_t>(pieces, 1, state_.threads);
+    const std::size_t scratch = state_.parts + static_cast<std::size_t>(at_once) * state_.memory;
+    return make_plan<GroupState, run_group>(std::move(state_), scratch);
   }
 
  private:
@@ -435,7 +440,13 @@ class GroupPlanner {
     for (const ValueId id : operation.inputs()) in.push_back(of_block(id));
     const Type out(graph_.type(operation.output()).dtype(), {length});
     const Op op = operation.op();
-    Plan plan = kernels_.plan({op, in, {&out, 1}, 1, options_.check_indices, options_.depth, options_.lanes});
+    Plan plan;
+    try {
+      plan =
+          kernels_.plan({op, in, {&out, 1}, 1, options_.check_indices, options_.depth, options_.lanes, true});
+    } catch (const Error& error) {
+      error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
+    }
     if (!plan) no_kernel(graph_, index);
     kernel_scratch_ = std::max(kernel_scratch_, plan.scratch);
     return plan;

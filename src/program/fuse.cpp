@@ -40,7 +40,7 @@ class Fuser {
     find_needed();
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       const OperationRecord& record = g_.operations[i];
-      if (record.op->primitive->has_trait(Trait::barrier)) last_group_.clear();
+      if (record.op->primitive->has_trait(Trait::barrier)) first_open_ = nodes_.size();
       if (record.op->primitive->has_trait(Trait::view)) continue;
       const ValueId result = record.num_outputs > 0 ? record.first_output : no_index;
       if (result != no_index && is_repeated(result) && !needed_[result]) {
@@ -96,10 +96,13 @@ class Fuser {
     for (const ValueId id : graph_.outputs()) needed_[roots_[id]] = true;
     for (std::size_t i = graph_.num_operations(); i-- > 0;) {
       const OperationRecord& record = g_.operations[i];
-      if (record.op->primitive->has_trait(Trait::view) || can_fuse(record)) continue;
+      if (record.op->primitive->has_trait(Trait::view)) continue;
       if (record.num_outputs == 1 && is_repeated(record.first_output) && !needed_[record.first_output])
         continue;
-      for (const ValueId id : operands(record)) needed_[roots_[id]] = true;
+      const bool fused = can_fuse(record);  // reads what is repeated, not the repetition
+      for (const ValueId id : operands(record)) {
+        if (!fused || splats_[id] == no_index) needed_[roots_[id]] = true;
+      }
     }
   }
 
@@ -115,7 +118,7 @@ class Fuser {
     const auto it = last_group_.find(graph_.type(record.first_output).size());
     if (it == last_group_.end()) return 0;
     const std::uint32_t node = it->second;
-    if (nodes_.size() - node > farthest || nodes_[node].operations.size() >= most_operations) return 0;
+    if (!is_open(node)) return 0;
     std::size_t fresh = 0;
     for (const ValueId operand : operands(record)) {
       const ValueId id = read(operand);
@@ -129,7 +132,11 @@ class Fuser {
   std::uint32_t fold_group(const OperationRecord& record) const {
     if (!can_fold(record)) return 0;
     const std::uint32_t node = made_by_[roots_[operands(record)[0]]];
-    return nodes_[node].group && nodes_[node].operations.size() < most_operations ? node : 0;
+    return nodes_[node].group && is_open(node) ? node : 0;
+  }
+  bool is_open(std::uint32_t node) const {
+    return node >= first_open_ && nodes_.size() - node <= farthest &&
+           nodes_[node].operations.size() < most_operations;
   }
   void join(std::uint32_t node, std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
@@ -175,6 +182,7 @@ class Fuser {
   std::vector<bool> needed_;
   std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
   std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::size_t first_open_ = 1;                                  // groups before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements
 };
 
@@ -188,12 +196,13 @@ std::vector<ValueId> find_splats(const Graph& graph) {
   const GraphData& g = graph.data();
   for (const OperationRecord& record : g.operations) {
     const Primitive& primitive = *record.op->primitive;
-    const bool passes = primitive.has_trait(Trait::view) || primitive.has_trait(Trait::repeats);
-    if (!passes || record.num_outputs != 1) continue;
-    const ValueId result = record.first_output;
-    if (splats[result] != no_index) continue;
-    if (record.num_inputs == 0) splats[result] = result;
-    if (record.num_inputs == 1) splats[result] = splats[g.operands[record.first_input]];
+    if (!primitive.has_trait(Trait::view) && !primitive.has_trait(Trait::repeats)) continue;
+    for (std::uint32_t i = 0; i < record.num_outputs; ++i) {
+      const ValueId result = record.first_output + i;
+      if (splats[result] != no_index) continue;
+      if (record.num_inputs == 0) splats[result] = result;
+      if (i < record.num_inputs) splats[result] = splats[g.operands[record.first_input + i]];
+    }
   }
   return splats;
 }

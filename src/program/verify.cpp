@@ -57,15 +57,30 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
                   detail::str("memory plan: the bytes of value %", id, " are not its own ", place));
     }
   };
-  const std::vector<NodeValues> nodes = node_values(graph, schedule, roots, find_splats(graph));
-  for (std::size_t node = 0; node < nodes.size(); node += schedule.nodes[node].size) {
-    const ScheduleNode& at = schedule.nodes[node];
-    const std::uint32_t operation =
-        at.kind == NodeKind::operation ? at.index : schedule.nodes[node + 1].index;
-    for (const ValueId id : nodes[node].operands) read(id, describe_operation(graph, operation));
-    for (const ValueId id : nodes[node].results) memory.write(plan.slot_of[id], id);
-    for (const ValueId id : nodes[node].results)
-      read(id, "among the results " + describe_operation(graph, operation));
+  const std::vector<ValueId> splats = find_splats(graph);
+  std::vector<std::size_t> made_in(graph.num_values(), no_index);  // by value: the position of its node
+  for (std::size_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
+    const bool group = schedule.nodes[node].kind != NodeKind::operation;
+    std::vector<ValueId> results;
+    for (std::size_t k = group ? node + 1 : node; k < node + schedule.nodes[node].size; ++k) {
+      const std::uint32_t index = schedule.nodes[k].index;
+      const Operation operation = graph.operation(index);
+      for (const ValueId id : operation.inputs()) {
+        // A group makes no memory for itself, and reads repeated elements where the one is, or not at all.
+        const bool repeated = group && splats[id] != no_index;
+        if (repeated && graph.type(splats[id]).size() > 1) continue;
+        const ValueId from = repeated ? splats[id] : id;
+        if (made_in[roots[from]] != node) read(from, describe_operation(graph, index));
+      }
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+        made_in[operation.output(slot)] = node;
+        if (!group || plan.slot_of[operation.output(slot)] != no_index)
+          results.push_back(operation.output(slot));
+      }
+    }
+    for (const ValueId id : results) memory.write(plan.slot_of[id], id);
+    for (const ValueId id : results)
+      read(id, detail::str("among the results of the node at ", node, " of the schedule"));
   }
   for (const ValueId id : graph.outputs()) read(id, "at the end");
 }

@@ -28,7 +28,16 @@ Graph random_graph(std::int64_t size, int operations, std::mt19937_64& random) {
     const Value a = pick(real);
     const Value b = pick([&](DType dtype) { return dtype == a.dtype(); });
     const Value mask = pick([](DType dtype) { return dtype == bool_; });
-    switch (random() % 16) {
+    switch (random() % 19) {
+      case 16: {
+        const Values both = ops::optimization_barrier(std::vector{a, ops::full_like(b, 0.75)}, i);
+        values.insert(values.end(), both.begin(), both.end());
+        break;
+      }
+      case 17:
+        values.push_back(ops::broadcast_in_dim(ops::full(builder, Type(a.dtype(), {1}), 0.5), {size}, {0}));
+        break;
+      case 18: values.push_back(ops::pow(ops::abs(a), ops::full_like(a, 1.5))); break;
       case 0: values.push_back(ops::sin(a)); break;
       case 1: values.push_back(ops::mul(a, b)); break;
       case 2: values.push_back(ops::add(a, b)); break;
@@ -36,7 +45,9 @@ Graph random_graph(std::int64_t size, int operations, std::mt19937_64& random) {
       case 4: values.push_back(ops::lt(a, b)); break;
       case 5: values.push_back(ops::select_n(mask, a, b)); break;
       case 6: values.push_back(ops::convert_element_type(a, dtypes[random() % 5])); break;
-      case 7: values.push_back(ops::convert_element_type(pick([](DType dtype) { return dtype != c128; }), bool_)); break;
+      case 7:
+        values.push_back(ops::convert_element_type(pick([](DType dtype) { return dtype != c128; }), bool_));
+        break;
       case 8: values.push_back(ops::mul(a, ops::full_like(a, 0.25))); break;
       case 9:
         values.push_back(ops::sub(a, ops::broadcast_scalar(scalars[a.dtype() == f64 ? 1 : 0], {size})));
@@ -82,7 +93,7 @@ TEST_CASE("fused groups have the bits of their operations one by one") {
     CpuOptions alone = fused;
     alone.program.fuse = false;
     alone.threads = 1;
-    for (const std::int64_t size : {2, 7, 100, 1023, 1024, 5000, 40001}) {
+    for (const std::int64_t size : {2, 7, 100, 1023, 1024, 1025, 4097, 5000, 40001}) {
       for (int repeat = 0; repeat < (size < 2000 ? 12 : 3); ++repeat) {
         const Graph graph = random_graph(size, 10 + 10 * (repeat % 5), random);
         std::vector<Tensor> inputs;
@@ -111,4 +122,44 @@ TEST_CASE("a fused chain against the reference") {
     CHECK(differences(graph, inputs, cpu()).empty());
     CHECK(cpu().compile(graph).num_instructions() == 1);
   }
+}
+
+TEST_CASE("folds that nobody reads, and repeated elements behind barriers, run") {
+  GraphBuilder builder("f");
+  const Type type(f64, {1000});
+  const Value x = builder.input("x", type);
+  const Value y = ops::exp(x);
+  const Values first = ops::optimization_barrier(std::vector{ops::reduce_sum(y, {0}), y}, 1);
+  const Values second = ops::optimization_barrier(std::vector{ops::full(builder, type, 2.0), x}, 2);
+  const Value row = ops::full(builder, Type(f64, {10}), 3.0);
+  const Graph graph =
+      builder.build({first[1], ops::mul(second[0], second[1]), ops::broadcast_in_dim(row, {10, 5}, {0})});
+  std::mt19937_64 random(3);
+  CHECK(differences(graph, {random_tensor(type, {}, random)}, cpu()).empty());
+}
+
+TEST_CASE("kernels of other projects see whole operations, in graphs that their kernels run too") {
+  const Type type(f32, {5000});
+  GraphBuilder inner("inner");
+  const Graph chain = inner.build({ops::exp(ops::sin(inner.input("a", type)))});
+  GraphBuilder outer("outer");
+  const Graph whole = outer.build({ops::neg(ops::tan(ops::sin(outer.input("x", type))))});
+  std::vector<Type> seen;
+  const CpuExecutor mine = cpu()
+                               .with_kernel("sin",
+                                            [&](const KernelCall& call) {
+                                              seen.push_back(call.input(0).type());
+                                              call.output() = call.input(0).clone();
+                                            })
+                               .with_kernel("tan", [&](const KernelCall& call) {
+                                 call.output() = call.run(chain, call.inputs())[0];
+                               });
+  std::mt19937_64 random(4);
+  const std::vector<Tensor> inputs = {random_tensor(type, {}, random)};
+  const Tensor got = mine.run(whole, std::span<const Tensor>(inputs))[0];
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0] == type);
+  CHECK(seen[1] == type);
+  for (std::int64_t i = 0; i < got.size(); ++i)
+    REQUIRE(std::abs(got.at(i).real() + std::exp(inputs[0].at(i).real())) < 1e-5);
 }

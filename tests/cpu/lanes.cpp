@@ -341,6 +341,14 @@ TEST_CASE("lanes: many values at once are what their steps are one by one") {
           }
           compiler.compile(code)->run(in.data(), out.data(), count);
           CHECK_MESSAGE(got == expected, steps, " steps, ", to_string(dtype), ", repeat ", repeat);
+          // The same with results where operands lie, elements on elements and masks on masks.
+          const std::array<std::size_t, 5> under = {0, 1, 2, 6, 4};
+          for (std::size_t k = 0; k < under.size(); ++k) out[k] = operands[under[k]].data();
+          compiler.compile(code)->run(in.data(), out.data(), count);
+          for (std::size_t k = 0; k < under.size(); ++k) {
+            CHECK_MESSAGE(operands[under[k]] == expected[k], "result ", k, " in place, ", steps, " steps, ",
+                          to_string(dtype), ", repeat ", repeat);
+          }
         }
       }
     }

@@ -225,6 +225,23 @@ TEST_CASE("groups: what is fused, and what is not") {
     const Value y = ops::exp(ops::mul(ops::reshape(x, {10, 100}), wide));
     CHECK(groups(builder.build({ops::rev(wide, {0}), y})) == "mul exp");
   }
+  SUBCASE("repeated elements that nothing else reads but an operation that repeats them, or a barrier") {
+    const Value row = ops::broadcast_scalar(s, {10});
+    CHECK(groups(builder.build({ops::broadcast_in_dim(row, {10, 100}, {0})})).empty());
+    GraphBuilder other("g");
+    const Value y = other.input("y", type);
+    const Values both = ops::optimization_barrier(std::vector{ops::full(other, type, 2.0), y}, 1);
+    CHECK(groups(other.build({ops::exp(ops::mul(both[0], both[1]))})) == "mul exp");
+  }
+  SUBCASE("a fold that nobody reads") {
+    const Value y = ops::exp(ops::sin(x));
+    const Values both = ops::optimization_barrier(std::vector{ops::reduce_sum(y, {0}), y}, 1);
+    CHECK(groups(builder.build({both[1]})) == "sin exp reduce_sum");
+  }
+  SUBCASE("a fold behind a barrier") {
+    const Value y = ops::optimization_barrier(std::vector{ops::exp(ops::sin(x))}, 1)[0];
+    CHECK(groups(builder.build({ops::reduce_sum(y, {0})})) == "sin exp");
+  }
   SUBCASE("values of other sizes, and of 16 bits") {
     const Value half = ops::convert_element_type(x, f16);
     CHECK(groups(builder.build({ops::neg(ops::exp(half)), ops::sin(ops::cos(s))})).empty());

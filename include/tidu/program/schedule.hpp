@@ -79,10 +79,10 @@ struct Slot {
 /// Index of a slot.
 using SlotId = std::uint32_t;
 
-/// The memory plan: a slot for each value that somebody makes or reads.
+/// The memory plan: a slot for each value that a node of the schedule's first level makes or reads.
 struct SlotPlan {
   std::vector<Slot> slots;         ///< by SlotId
-  std::vector<SlotId> slot_of;     ///< by value; no_index for a value that no node makes or reads
+  std::vector<SlotId> slot_of;     ///< by value; no_index where there is none
   std::size_t small_bytes = 0;     ///< of the region of small values
   std::size_t large_bytes = 0;     ///< of the region of large values
   std::size_t constant_bytes = 0;  ///< of constants
