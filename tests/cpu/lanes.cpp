@@ -319,7 +319,7 @@ TEST_CASE("lanes: many values at once are what their steps are one by one") {
   for (const VectorUnits each : units()) {
     LaneCompiler& compiler = *LaneCompiler::get(each);
     for (const DType dtype : {f32, f64}) {
-      for (const std::size_t steps : {5, 20, 60, 200}) {
+      for (const std::size_t steps : std::vector<std::size_t>{5, 20, 60, 200}) {
         for (int repeat = 0; repeat < 6; ++repeat) {
           const LaneCode code = random_code(dtype, steps, random);
           const std::int64_t count = 37;
