@@ -19,13 +19,11 @@ namespace tidu::cpu_detail {
 namespace {
 
 // The functions of libmvec for 4 and 8 elements (AVX2), 8 and 16 (AVX-512).
-#define TIDU_FOR_UNARY(DO)                                                                          \
-  DO(exp)                                                                                           \
-  DO(exp2)                                                                                          \
-  DO(expm1)                                                                                         \
-  DO(log)                                                                                           \
-  DO(log1p) DO(sin) DO(cos) DO(tan) DO(asin) DO(acos) DO(atan) DO(sinh) DO(cosh) DO(tanh) DO(asinh) \
-      DO(acosh) DO(atanh) DO(cbrt) DO(erf) DO(erfc)
+// clang-format off
+#define TIDU_FOR_UNARY(DO) \
+  DO(exp) DO(exp2) DO(expm1) DO(log) DO(log1p) DO(sin) DO(cos) DO(tan) DO(asin) DO(acos) DO(atan) \
+  DO(sinh) DO(cosh) DO(tanh) DO(asinh) DO(acosh) DO(atanh) DO(cbrt) DO(erf) DO(erfc)
+// clang-format on
 #define TIDU_FOR_BINARY(DO) DO(pow) DO(atan2)
 #define TIDU_DECLARE_UNARY(NAME)     \
   __m256d _ZGVdN4v_##NAME(__m256d);  \
