@@ -79,7 +79,7 @@ std::string against_differences(const RandomCase& c, const Tensors& direction, c
   const double scale = std::max(1.0, agreement.magnitude());
   double best = 0.0;
   // What varies fast is beyond the longer steps.
-  for (const double h : {2e-3, 2e-4, 2e-5}) {
+  for (const double h : {2e-3, 2e-4, 2e-5, 2e-6, 2e-7}) {
     const double far = f(h), near = f(h / 2), coarse = (far - f(-h)) / (2.0 * h),
                  fine = (near - f(-h / 2)) / h;
     best = (4.0 * fine - coarse) / 3.0;
