@@ -65,7 +65,8 @@ TEST_CASE("inner graphs are written out to any depth, and their number is bounde
 TEST_CASE("the text of a program") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {2, 3}));
-  const Value y = ops::mul(ops::sin(x), ops::full(builder, x.type(), 2.0));
+  const Value two = ops::full(builder, x.type(), 2.0);
+  const Value y = ops::mul(ops::sin(x), two);
   const Graph graph = builder.build({ops::reduce_sum(ops::exp(y), {0, 1}), x});
   ProgramOptions one_by_one;
   one_by_one.fuse = false;
