@@ -68,7 +68,7 @@ __attribute__((target("avx512f"))) __m512 _ZGVeN16v_tanhf(__m512);
   __attribute__((target(TARGET))) float NAME(const float* x, float* gradient, bool derivative) { \
     const VECTOR one = SET(1.0F), half = SET(0.5F);                                              \
     VECTOR sum = SET(0.0F);                                                                      \
-    for (std::int64_t i = 0; i < count; i += WIDTH) {                                            \
+    for (std::int64_t i = 0; i < count; i += (WIDTH)) {                                          \
       const VECTOR v = LOAD(x + i), c = v * v, s = FUNCTION##sinf(v), e = FUNCTION##expf(-c);    \
       const VECTOR t = FUNCTION##tanhf(s * v + e), r = SQRT(c + one);                            \
       sum += t * r;                                                                              \

@@ -40,7 +40,7 @@ TIDU_FOR_UNARY(TIDU_DECLARE_UNARY)
 TIDU_FOR_BINARY(TIDU_DECLARE_BINARY)
 }
 
-#define TIDU_ADDRESS(f) reinterpret_cast<const void*>(&f)
+#define TIDU_ADDRESS(f) reinterpret_cast<const void*>(&(f))
 #define TIDU_UNARY_ROW(NAME)                                                                           \
   {TIDU_ADDRESS(_ZGVdN8v_##NAME##f), TIDU_ADDRESS(_ZGVdN4v_##NAME), TIDU_ADDRESS(_ZGVeN16v_##NAME##f), \
    TIDU_ADDRESS(_ZGVeN8v_##NAME)},
@@ -522,8 +522,7 @@ std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits uni
     Generator generator(code, is_512);
     std::shared_ptr<const void> memory = executable_copy(generator.write());
     if (memory == nullptr) return nullptr;
-    const auto function =
-        reinterpret_cast<LaneKernel::Function>(reinterpret_cast<std::uintptr_t>(memory.get()));
+    const auto function = reinterpret_cast<LaneKernel::Function>(const_cast<void*>(memory.get()));
     return std::make_shared<const LaneKernel>(code, function, is_512 ? 64 : 32, std::move(memory));
   } catch (const Xbyak::Error&) {
     return nullptr;
