@@ -76,12 +76,13 @@ void run_lanes(const LaneState& s, const Call& call) {
 }
 std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   constexpr std::size_t most = 4;
+  constexpr std::int64_t fewest_elements = 64;  // below, ends of vectors take longer than loops
   if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
       request.out.size() != 1 || request.in.size() > most) {
     return nullptr;
   }
   const Type out = request.out[0];
-  if (out.size() < 2 && !request.part) return nullptr;
+  if (out.size() < fewest_elements && !request.part) return nullptr;
   LaneCode code;
   code.dtype = out.dtype();
   for (const Type type : request.in) {

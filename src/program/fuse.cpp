@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t most_operations = 40;
 constexpr std::size_t most_operands = 20;
 constexpr std::uint32_t farthest = 64;
+// Elements of a group, at least: below, its overhead is more than the memory it spares.
+constexpr std::int64_t fewest_elements = 64;
 
 bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
 
@@ -76,7 +78,7 @@ class Fuser {
       return false;
     }
     const Type result = graph_.type(record.first_output);
-    if (result.size() < 2 || is_half(result.dtype())) return false;
+    if (result.size() < fewest_elements || is_half(result.dtype())) return false;
     for (const ValueId id : operands(record)) {
       const Type type = graph_.type(id);
       if (is_half(type.dtype()) || (type.size() != 1 && type.size() != result.size())) return false;

@@ -64,7 +64,7 @@ TEST_CASE("inner graphs are written out to any depth, and their number is bounde
 
 TEST_CASE("the text of a program") {
   GraphBuilder builder("f");
-  const Value x = builder.input("x", Type(f64, {2, 3}));
+  const Value x = builder.input("x", Type(f64, {20, 30}));
   const Value two = ops::full(builder, x.type(), 2.0);
   const Value y = ops::mul(ops::sin(x), two);
   const Graph graph = builder.build({ops::reduce_sum(ops::exp(y), {0, 1}), x});
@@ -72,25 +72,26 @@ TEST_CASE("the text of a program") {
   one_by_one.fuse = false;
   CHECK(to_text(Program::make(graph)) ==
         "program \"f\"\n"
-        "  input @0 f64[2,3] %0:x\n"
+        "  input @0 f64[20,30] %0:x\n"
         "  fused group\n"
-        "    %2 f64[2,3] = sin @0\n"
-        "    %3 f64[2,3] = mul %2 %1\n"
-        "    %4 f64[2,3] = exp %3\n"
+        "    %2 f64[20,30] = sin @0\n"
+        "    %3 f64[20,30] = mul %2 %1\n"
+        "    %4 f64[20,30] = exp %3\n"
         "    @1 f64[] = reduce_sum axes=[0,1] %4\n"
         "  output @1 @0(copied)\n"
-        "  memory: 2 slots, workspace 0 bytes (small 0), constants 0, outputs 56, peak 56, 0 results in "
+        "  memory: 2 slots, workspace 0 bytes (small 0), constants 0, outputs 4808, peak 4808, 0 results in "
         "place\n");
   CHECK(to_text(Program::make(graph, one_by_one)) ==
         "program \"f\"\n"
-        "  input @0 f64[2,3] %0:x\n"
-        "  constant  @1 f64[2,3] = full value=f64[]{2} dtype=f64 shape=[2,3]\n"
-        "  @3 f64[2,3] = sin @0\n"
-        "  @3 f64[2,3] = mul @3 @1  # in place\n"
-        "  @3 f64[2,3] = exp @3  # in place\n"
+        "  input @0 f64[20,30] %0:x\n"
+        "  constant  @1 f64[20,30] = full value=f64[]{2} dtype=f64 shape=[20,30]\n"
+        "  @3 f64[20,30] = sin @0\n"
+        "  @3 f64[20,30] = mul @3 @1  # in place\n"
+        "  @3 f64[20,30] = exp @3  # in place\n"
         "  @2 f64[] = reduce_sum axes=[0,1] @3\n"
         "  output @2 @0(copied)\n"
-        "  memory: 4 slots, workspace 48 bytes (small 48), constants 48, outputs 56, peak 152, 2 results in "
+        "  memory: 4 slots, workspace 4800 bytes (small 0), constants 4800, outputs 4808, peak 14408, 2 "
+        "results in "
         "place\n");
 }
 

@@ -29,11 +29,11 @@ std::vector<ValueId> storage_roots(const Graph& graph);
 /// through.
 std::vector<ValueId> find_splats(const Graph& graph);
 
-/// Element-wise operations on as many elements each are gathered in fused groups, with the folds of their
-/// results to one element: an operation joins the last group of its size when all that it needs is ready
-/// before it and no barrier lies between. Everything else is one operation after another, in the order of the
-/// graph, without constants and views. Repeated elements (see find_splats) that only groups read are neither
-/// made nor constants: `is_constant` is changed accordingly. Linear in the size of the graph.
+/// Element-wise operations on as many elements each, 64 or more, are gathered in fused groups, with the folds
+/// of their results to one element: an operation joins the last group of its size when all that it needs is
+/// ready before it and no barrier lies between. Everything else is one operation after another, in the order
+/// of the graph, without constants and views. Repeated elements (see find_splats) that only groups read are
+/// neither made nor constants: `is_constant` is changed accordingly. Linear in the size of the graph.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant);
 
