@@ -128,7 +128,7 @@ bool has_lanes(const Op& op, std::span<const DType> operands, DType result, DTyp
 /// Code that is ready to run, on any number of threads at once.
 class LaneKernel {
  public:
-  /// Runs whole vectors: `count` is a multiple of width().
+  /// Runs whole vectors: `count` is a multiple of a vector's elements.
   using Function = void (*)(const std::byte* const* operands, std::byte* const* results, std::int64_t count);
 
   /// The vectors' size in bytes, and what keeps the function's memory.
@@ -142,8 +142,6 @@ class LaneKernel {
   std::size_t operand_step(std::size_t i) const { return operand_steps_[i]; }
   std::size_t result_step(std::size_t i) const { return result_steps_[i]; }
   std::size_t num_operands() const { return operand_steps_.size(); }
-  std::size_t num_results() const { return result_steps_.size(); }
-  std::int64_t width() const { return width_; }
 
   /// Most operands and results together.
   static constexpr std::size_t max_pointers = 64;
@@ -165,7 +163,6 @@ class LaneCompiler {
 
   /// Null where memory for code is not to be had.
   std::shared_ptr<const LaneKernel> compile(const LaneCode& code);
-  VectorUnits units() const { return units_; }
 
   static constexpr std::size_t max_kernels = 4096;
 
@@ -179,9 +176,13 @@ class LaneCompiler {
   std::unordered_map<LaneCode, std::shared_ptr<const LaneKernel>, Hash> kernels_;
 };
 
-// In lanes_x86.cpp.
+// In lanes_mvec.cpp.
 /// May code for these vectors run here?
 bool can_generate(VectorUnits units);
+/// libmvec's function for vectors of 32 or 64 bytes.
+const void* address_of(LaneFunction function, bool is_f64, bool is_512);
+
+// In lanes_x86.cpp.
 /// Null where memory for code is not to be had.
 std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits units);
 
