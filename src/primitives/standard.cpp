@@ -82,6 +82,7 @@ PrimitiveSet make_standard() {
   words.basis = basis;
   words.leading_block = leading_block;
   words.trailing_block = trailing_block;
+  words.constant = [](Emitter& emitter, const Literal& value) { return ops::constant(emitter, value, {}); };
   return PrimitiveSet(std::move(all), words);
 }
 

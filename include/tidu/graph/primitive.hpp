@@ -16,6 +16,7 @@ class InferContext;      // infer.hpp
 class JvpContext;        // rules.hpp
 class TransposeContext;  // rules.hpp
 class BatchContext;      // rules.hpp
+class SimplifyContext;   // simplify.hpp
 class Derivatives;       // rules.hpp
 class Values;            // value.hpp
 
@@ -101,6 +102,8 @@ struct Primitive {
   using TransposeRule = Derivatives (*)(TransposeContext&);
   /// The results over a leading axis from operands of which at least one carries it; every result carries it.
   using BatchRule = Values (*)(BatchContext&);
+  /// Equal results from less work, bit for bit, or no values: there is nothing to gain. See simplify.hpp.
+  using SimplifyRule = Values (*)(SimplifyContext&);
 
   std::string_view name;      ///< may be qualified, "project.name"
   std::uint32_t version = 1;  ///< counts changes of meaning; part of every key
@@ -114,6 +117,7 @@ struct Primitive {
       nullptr;  ///< may be left out where `linearity` says it all: joint with all operands live, or bilinear
   TransposeRule transpose = nullptr;  ///< required where `linearity` is not none and reverse mode is wanted
   BatchRule batch = nullptr;          ///< required for vmap and Jacobians
+  SimplifyRule simplify = nullptr;    ///< for programs; may be left out
 
   /// Has it that trait?
   bool has_trait(Trait trait) const { return has(traits, trait); }

@@ -13,6 +13,7 @@ namespace tidu {
 
 class Value;
 class Emitter;
+class Literal;
 
 /// Immutable; copies share.
 class PrimitiveSet {
@@ -39,6 +40,8 @@ class PrimitiveSet {
     Value (*leading_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
     /// The same rows as rest + shape.
     Value (*trailing_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
+    /// That tensor, as an operation without operands: what programs compute once and for all.
+    Value (*constant)(Emitter& emitter, const Literal& value) = nullptr;
   };
 
   /// Throws Error (invalid_argument) when two records share a name or vocabulary.add is not among them.

@@ -6,13 +6,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
+#include "tidu/graph/literal.hpp"
 #include "tidu/program/schedule.hpp"
 
 namespace tidu {
@@ -23,6 +26,11 @@ struct ProgramOptions {
   bool in_place = true;
   /// Let element-wise operations on as many elements run together, without memory between them.
   bool fuse = true;
+  /// Let primitives put less work in the place of their operations, by rules that change no bit of a result
+  /// (which NaN it is does not count).
+  bool simplify = true;
+  /// Let these rules also be such as are exact but for rounding, signs of zeros, infinities and NaNs.
+  bool fast_math = false;
   /// Results of operations without operands are made once, when the program is compiled, if they have at most
   /// this many bytes (a tensor that the operation carries as an attribute: always).
   std::size_t constant_bytes = std::size_t{1} << 16;
@@ -31,6 +39,10 @@ struct ProgramOptions {
   std::size_t max_operations = std::size_t{1} << 26;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
+
+/// Computes the outputs of a graph without inputs. A program knows no executor: who compiles hands it one, to
+/// compute what depends on constants alone.
+using ConstantEvaluator = std::function<std::vector<Literal>(const Graph& graph)>;
 
 /// A cheap handle; copies share, and any thread may read.
 class Program {
