@@ -39,6 +39,7 @@
 #include <tidu/graph/dot.hpp>
 #include <tidu/graph/dtype.hpp>
 #include <tidu/graph/error.hpp>
+#include <tidu/graph/factors.hpp>
 #include <tidu/graph/graph.hpp>
 #include <tidu/graph/html.hpp>
 #include <tidu/graph/infer.hpp>

@@ -18,6 +18,8 @@ class TransposeContext;  // rules.hpp
 class BatchContext;      // rules.hpp
 class SimplifyContext;   // simplify.hpp
 class Derivatives;       // rules.hpp
+class Factors;           // factors.hpp
+class Op;                // op.hpp
 class Values;            // value.hpp
 
 /// What other rooms may know of a primitive without knowing its name. Combine with |.
@@ -104,6 +106,10 @@ struct Primitive {
   using BatchRule = Values (*)(BatchContext&);
   /// Equal results from less work, bit for bit, or no values: there is nothing to gain. See simplify.hpp.
   using SimplifyRule = Values (*)(SimplifyContext&);
+  /// Adds the operation's factors: see Factors.
+  using FactorRule = void (*)(Factors&);
+  /// The op whose result has `extent` points along `axis`, and is the same along others.
+  using ResizeRule = Op (*)(const Op& op, std::size_t axis, std::int64_t extent);
 
   std::string_view name;      ///< may be qualified, "project.name"
   std::uint32_t version = 1;  ///< counts changes of meaning; part of every key
@@ -118,6 +124,9 @@ struct Primitive {
   TransposeRule transpose = nullptr;  ///< required where `linearity` is not none and reverse mode is wanted
   BatchRule batch = nullptr;          ///< required for vmap and Jacobians
   SimplifyRule simplify = nullptr;    ///< for programs; may be left out
+  FactorRule factors = nullptr;       ///< where it has one result and can be done part by part; what is
+                                      ///< elementwise needs none
+  ResizeRule resize = nullptr;  ///< required beside `factors` where attributes tell extents of the result
 
   /// Has it that trait?
   bool has_trait(Trait trait) const { return has(traits, trait); }

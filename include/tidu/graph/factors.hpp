@@ -1,0 +1,62 @@
+// factors.hpp - how the axes of an operation's operands and result belong together: a factor is one index of
+// what the operation computes, as a letter of an einsum is. Along a factor an operation can be done part by
+// part: on parts of the operands that have it, for a part of the result, or, where the result lacks it, for a
+// term of a sum. (Shardy calls the same a sharding rule.)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "tidu/graph/op.hpp"
+#include "tidu/graph/type.hpp"
+
+namespace tidu {
+
+/// The factors of one operation with one result: its rule adds them, others read them.
+class Factors {
+ public:
+  /// In the place of an axis: the operand lacks the factor, or the result is a sum over it.
+  static constexpr int none = -1;
+
+  /// Forgets everything; what follows is of this operation.
+  void begin(const Op& op, std::span<const Type> operands, Type result);
+  /// The operation.
+  const Op& op() const { return *op_; }
+  /// How many operands.
+  std::size_t num_operands() const { return operands_.size(); }
+  /// The type of an operand.
+  Type operand(std::size_t i) const { return operands_[i]; }
+  /// The type of the result.
+  Type result() const { return result_; }
+
+  /// For rules: a factor that is axis `axes[i]` of operand i and axis `result_axis` of the result, or `none`.
+  /// Axes that belong together have one extent. Factors of an extent of 1 are left out.
+  void add(std::span<const int> axes, int result_axis);
+  /// The same.
+  void add(std::initializer_list<int> axes, int result_axis) {
+    add(std::span(axes.begin(), axes.size()), result_axis);
+  }
+
+  /// How many factors.
+  std::size_t size() const { return extents_.size(); }
+  /// The axis of an operand, or `none`.
+  int axis_of(std::size_t factor, std::size_t operand) const {
+    return axes_[factor * (num_operands() + 1) + operand];
+  }
+  /// The axis of the result; `none`: the result is the sum over the factor.
+  int result_axis(std::size_t factor) const { return axes_[factor * (num_operands() + 1) + num_operands()]; }
+  /// How many points it has.
+  std::int64_t extent(std::size_t factor) const { return extents_[factor]; }
+
+ private:
+  const Op* op_ = nullptr;
+  std::span<const Type> operands_;
+  Type result_;
+  std::vector<std::int8_t> axes_;
+  std::vector<std::int64_t> extents_;
+};
+
+}  // namespace tidu
