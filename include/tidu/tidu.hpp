@@ -68,6 +68,7 @@
 #include <tidu/primitives/random.hpp>
 #include <tidu/primitives/strong_zeros.hpp>
 #include <tidu/primitives/structural.hpp>
+#include <tidu/program/cache.hpp>
 #include <tidu/program/passes.hpp>
 #include <tidu/program/program.hpp>
 #include <tidu/program/schedule.hpp>

@@ -11,6 +11,7 @@
 #include "cpu/kernel_table.hpp"
 #include "cpu/lanes.hpp"
 #include "tidu/primitives/elementwise.hpp"
+#include "tidu/program/cache.hpp"
 
 namespace tidu {
 
@@ -122,11 +123,30 @@ bool CpuExecutor::supports(const Primitive& primitive, DType dtype) const {
   return kernels_->supports(primitive.name, dtype);
 }
 
+namespace {
+
+// What an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
+// constants, and a workspace or two.
+std::size_t footprint(const Program& program) {
+  const Graph& graph = program.graph();
+  std::size_t bytes = 1024 + 256 * graph.num_operations() + 96 * graph.num_values();
+  bytes += 2 * program.plan().small_bytes + program.plan().constant_bytes;
+  return bytes;
+}
+
+}  // namespace
+
+// The executor's number stands for its kernels and options.
 Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
   return detail::capture([&] {
-    ProgramOptions options = options_.program;
-    options.fuse = options.fuse && !kernels_->has_foreign();
-    return compile(Program::make(graph, options));
+    const std::uint64_t words[] = {id()};
+    const CacheRequest request{detail::mix(graph.structural_key(), id()), words, &graph};
+    return *compile_cache().get<Executable>(request, [&] {
+      ProgramOptions options = options_.program;
+      options.fuse = options.fuse && !kernels_->has_foreign();
+      auto made = std::make_shared<const Executable>(compile(Program::make(graph, options)));
+      return CacheMade<Executable>{made, footprint(made->program())};
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "cpu/compare.hpp"
+#include "tidu/program/cache.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
@@ -183,4 +184,31 @@ TEST_CASE("memory beyond any machine is a typed error") {
   const auto result = cpu().try_run(graph, std::vector{Tensor::scalar(1.0)});
   REQUIRE(!result.has_value());
   CHECK(result.error().kind() == ErrorKind::out_of_memory);
+}
+
+TEST_CASE("a graph of a known structure is compiled once, whoever runs it") {
+  const auto graph_of = [](const char* name, double factor) {
+    GraphBuilder builder(name);
+    const Value x = builder.input("x", Type(f64, {3}));
+    return builder.build({ops::mul(ops::sin(x), ops::full(builder, Type(f64, {3}), factor))});
+  };
+  const CpuExecutor executor;
+  const auto misses = [] { return compile_cache().statistics().misses; };
+  const Tensor x = Tensor::from<double>({3}, {1, 2, 3});
+  const std::uint64_t before = misses();
+  const Executable first = executor.compile(graph_of("f", 2.0));
+  CHECK(misses() == before + 1);
+  const Executable second = executor.compile(graph_of("f", 2.0));
+  CHECK(&first.program().graph().data() == &second.program().graph().data());
+  CHECK(executor.run(graph_of("f", 2.0), {x})[0].data<double>()[1] == 2.0 * std::sin(2.0));
+  CHECK(misses() == before + 1);
+  CHECK(executor.compile(graph_of("g", 2.0)).program().graph().name() == "g");
+  CHECK(executor.run(graph_of("f", 3.0), {x})[0].data<double>()[1] == 3.0 * std::sin(2.0));
+  CHECK(misses() == before + 3);
+  // Other options are another executor.
+  CpuOptions options = executor.options();
+  options.check_indices = true;
+  (void)executor.with_options(options).compile(graph_of("f", 2.0));
+  CHECK(misses() == before + 4);
+  CHECK(compile_cache().statistics().bytes > 0);
 }

@@ -46,8 +46,8 @@ class Arena;
 class KernelTable;
 }  // namespace cpu_detail
 
-/// Compiles each graph once, and runs it by vector code on the threads of this machine. Its results are
-/// those of the reference executor up to rounding, and the same to the last bit for any number of threads.
+/// Compiles each graph once (see compile_cache()), and runs it by vector code on this machine's threads. Its
+/// results are the reference executor's up to rounding, the same to the last bit for any number of threads.
 class CpuExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   /// With the kernels of the standard primitives.
@@ -57,7 +57,7 @@ class CpuExecutor final : public Executor, public TensorOperands<eager::Backward
   Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
   bool supports(const Primitive& primitive, DType dtype) const override;
 
-  /// Each graph is compiled the first time, and kept in its slot.
+  /// Each graph is compiled the first time, and kept in its slot in front of compile_cache().
   Result<Values> execute_forward(const eager::GraphCall& call,
                                  std::span<const Tensor* const> inputs) const override;
   Result<Values> run_transposed_linear(const eager::GraphCall& call,
@@ -66,8 +66,8 @@ class CpuExecutor final : public Executor, public TensorOperands<eager::Backward
               Tensor* out) const override;
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
 
-  /// Errors: those of Program::make; execution where a kernel is missing, naming operation and place;
-  /// out_of_memory.
+  /// A graph may come from compile_cache(), a Program is always compiled. Errors: those of Program::make;
+  /// execution where a kernel is missing, naming operation and place; out_of_memory.
   Result<Executable> try_compile(const Graph& graph) const;
   Result<Executable> try_compile(const Program& program) const;
   Executable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }

@@ -1,0 +1,214 @@
+// cache.cpp - CompileCache: entries in a list, the longest unused last, and a table from address to entry.
+#include "tidu/program/cache.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace tidu {
+namespace {
+
+// Graphs of equal structure have equal names too when messages about the one are right for the other.
+bool same_graph(const Graph& a, const Graph& b) {
+  if (a.share() == b.share()) return true;
+  const GraphData& x = a.data();
+  const GraphData& y = b.data();
+  return structurally_equal(a, b) && x.name == y.name && x.primitives == y.primitives &&
+         x.input_keys == y.input_keys && x.labels == y.labels && x.wheres == y.wheres &&
+         x.where_table == y.where_table && x.origins == y.origins;
+}
+
+}  // namespace
+
+struct CompileCache::State {
+  struct Entry {
+    Key128 address;
+    const void* kind;
+    std::vector<std::uint64_t> words;
+    std::optional<Graph> graph;
+    std::shared_ptr<const void> value;  // null: being made
+    std::size_t bytes = 0;
+    std::thread::id maker{};
+  };
+  using Entries = std::list<Entry>;
+
+  bool same(const Entry& entry, const CacheRequest& request, const void* kind) const {
+    return entry.kind == kind &&
+           std::equal(entry.words.begin(), entry.words.end(), request.words.begin(), request.words.end()) &&
+           entry.graph.has_value() == (request.graph != nullptr) &&
+           (request.graph == nullptr || same_graph(*entry.graph, *request.graph));
+  }
+  Entries::iterator find(const CacheRequest& request, const void* kind) {
+    const auto [first, last] = table.equal_range(request.address);
+    for (auto at = first; at != last; ++at)
+      if (same(*at->second, request, kind)) return at->second;
+    return entries.end();
+  }
+  // Moves an entry out of the cache to `dropped`, whose owner destroys it without the lock.
+  void drop(Entries::iterator entry, Entries& dropped) {
+    const auto [first, last] = table.equal_range(entry->address);
+    table.erase(std::find_if(first, last, [&](const auto& at) { return at.second == entry; }));
+    bytes -= entry->bytes;
+    dropped.splice(dropped.end(), entries, entry);
+  }
+  void shrink(Entries& dropped) {
+    for (auto at = entries.end();
+         at != entries.begin() && (entries.size() > limits.entries || bytes > limits.bytes);) {
+      const auto entry = --at;
+      if (entry->value == nullptr) continue;
+      ++at;
+      drop(entry, dropped);
+      ++counters.evictions;
+    }
+  }
+
+  // In the child, what other threads were making never comes.
+  void forget_others() {
+    for (auto at = entries.begin(); at != entries.end();) {
+      const auto entry = at++;
+      Entries dropped;
+      if (entry->value == nullptr && entry->maker != std::this_thread::get_id()) drop(entry, dropped);
+    }
+  }
+
+  mutable std::mutex mutex;
+  std::condition_variable made;
+  Entries entries;
+  std::unordered_multimap<Key128, Entries::iterator> table;
+  CacheLimits limits;
+  CacheStatistics counters;
+  std::size_t bytes = 0;
+};
+
+CompileCache::CompileCache(const CacheLimits& limits) : state_(std::make_unique<State>()) {
+  state_->limits = limits;
+}
+CompileCache::~CompileCache() = default;
+
+std::shared_ptr<const void> CompileCache::find_or_make(const CacheRequest& request, const void* kind,
+                                                       const std::function<CacheMade<void>()>& make) {
+  State& s = *state_;
+  State::Entries dropped;  // destroyed after the lock
+  std::unique_lock lock(s.mutex);
+  State::Entries::iterator entry;
+  for (;;) {
+    entry = s.find(request, kind);
+    if (entry == s.entries.end()) break;
+    if (entry->value != nullptr) {
+      ++s.counters.hits;
+      s.entries.splice(s.entries.begin(), s.entries, entry);
+      return entry->value;
+    }
+    // Whoever asks for what it is making itself would wait for ever.
+    if (entry->maker == std::this_thread::get_id()) {
+      ++s.counters.misses;
+      lock.unlock();
+      return make().value;
+    }
+    s.made.wait(lock);
+  }
+  ++s.counters.misses;
+  State::Entry fresh;
+  fresh.address = request.address;
+  fresh.kind = kind;
+  fresh.words.assign(request.words.begin(), request.words.end());
+  if (request.graph != nullptr) fresh.graph = *request.graph;
+  fresh.maker = std::this_thread::get_id();
+  s.entries.push_front(std::move(fresh));
+  entry = s.entries.begin();
+  try {
+    s.table.emplace(request.address, entry);
+  } catch (...) {
+    s.entries.pop_front();
+    throw;
+  }
+  lock.unlock();
+
+  const auto begin = std::chrono::steady_clock::now();
+  const auto took = [begin] {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin)
+            .count());
+  };
+  CacheMade<void> value;
+  try {
+    value = make();
+  } catch (...) {
+    lock.lock();
+    s.counters.compile_ns += took();
+    ++s.counters.failures;
+    s.drop(entry, dropped);
+    s.made.notify_all();
+    lock.unlock();
+    throw;
+  }
+  lock.lock();
+  s.counters.compile_ns += took();
+  if (value.value == nullptr) {  // nothing to keep
+    s.drop(entry, dropped);
+  } else {
+    entry->value = value.value;
+    entry->bytes = value.bytes;
+    s.bytes += value.bytes;
+    s.shrink(dropped);
+  }
+  s.made.notify_all();
+  lock.unlock();
+  return value.value;
+}
+
+CacheStatistics CompileCache::statistics() const {
+  const std::lock_guard lock(state_->mutex);
+  CacheStatistics result = state_->counters;
+  result.entries = state_->entries.size();
+  result.bytes = state_->bytes;
+  return result;
+}
+
+std::size_t CompileCache::clear() {
+  State::Entries dropped;
+  const std::lock_guard lock(state_->mutex);
+  for (auto at = state_->entries.begin(); at != state_->entries.end();) {
+    const auto entry = at++;
+    if (entry->value != nullptr) state_->drop(entry, dropped);
+  }
+  return dropped.size();
+}
+
+CacheLimits CompileCache::limits() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->limits;
+}
+
+CacheLimits CompileCache::set_limits(const CacheLimits& limits) {
+  State::Entries dropped;
+  const std::lock_guard lock(state_->mutex);
+  const CacheLimits before = std::exchange(state_->limits, limits);
+  state_->shrink(dropped);
+  return before;
+}
+
+CompileCache& compile_cache() {
+  static CompileCache* const cache = [] {
+    auto* made = new CompileCache;
+    // A child after fork() finds the lock free.
+    ::pthread_atfork([] { compile_cache().state_->mutex.lock(); },
+                     [] { compile_cache().state_->mutex.unlock(); },
+                     [] {
+                       compile_cache().state_->forget_others();
+                       compile_cache().state_->mutex.unlock();
+                     });
+    return made;
+  }();
+  return *cache;
+}
+
+}  // namespace tidu
