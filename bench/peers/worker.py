@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""A library that tidu is measured beside, in a process of its own: serves the requests that bench/run.py sends.
+
+usage: worker.py jax|torch|torch_compile --threads N --inputs DIR [--most-forms N]
+
+Requests come from standard input, one a line; each is answered by one line of JSON:
+  prepare WORKLOAD    makes every form in which the workload is written here, and runs each once
+  choose SECONDS      measures each of them for so long, and keeps the fastest
+  time SECONDS        how long that one takes, in microseconds
+A form is a function without arguments that runs once and returns its results; see jax_forms.py and torch_forms.py.
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import inputs  # noqa: E402  (of the folder above)
+
+
+def measure(run, seconds, fewest=3):
+    """Times of a run in microseconds; short runs are timed many at once. A run that has the attribute `seconds` says itself
+    how long the part of it took that counts."""
+    run()
+    clock = time.perf_counter
+
+    def timed(count):
+        start = clock()
+        for _ in range(count):
+            run()
+        return run.seconds if hasattr(run, "seconds") else (clock() - start) / count
+
+    at_once = 1
+    while not hasattr(run, "seconds") and at_once < 100000:
+        taken = timed(at_once) * at_once
+        if taken >= 50e-6:
+            break
+        at_once = max(at_once + 1, int(at_once * 60e-6 / max(taken, 1e-9)))
+    samples, start = [], clock()
+    while len(samples) < fewest or clock() - start < seconds:
+        samples.append(timed(at_once) * 1e6)
+    samples.sort()
+    return {"median": samples[len(samples) // 2], "min": samples[0], "runs": len(samples) * at_once}
+
+
+def checks(results):
+    """As tidu_workloads' main.cpp has them: of each result its size, sum, norm and sum weighted by cos(position)."""
+    import numpy as np
+
+    found = []
+    for result in results:
+        flat = np.asarray(result, np.float64).reshape(-1)
+        found.append([flat.size, flat.sum(), np.sqrt((flat * flat).sum()), flat @ np.cos(np.arange(flat.size))])
+    return [[float(v) for v in check] for check in found]
+
+
+class Worker:
+    def __init__(self, library, directory, most_forms):
+        self.library, self.directory, self.most_forms = library, directory, most_forms
+        self.forms, self.run = {}, None
+
+    def prepare(self, workload):
+        start, self.forms, self.run = time.perf_counter(), {}, None
+        failed, first = {}, None
+        made = self.library.forms(workload, inputs.read(self.directory, workload))
+        for name, make in list(made.items())[:self.most_forms]:
+            try:
+                self.forms[name], results = make()
+                first = first or checks(results)
+            except Exception as error:  # one form less
+                traceback.print_exc()
+                failed[name] = describe(error)
+        if not self.forms:
+            return {"error": "; ".join(f"{k}: {v}" for k, v in failed.items()) or "no form of it here"}
+        return {"failed": failed, "checks": first, "prepare_s": time.perf_counter() - start}
+
+    def choose(self, seconds):
+        times = {name: measure(run, seconds, fewest=1)["min"] for name, run in self.forms.items()}
+        best = min(times, key=times.get)
+        self.run = self.forms[best]
+        return {"best": best, "forms": times}
+
+    def answer(self, line):
+        request, argument = line.split()
+        if request == "prepare":
+            return self.prepare(argument)
+        return self.choose(float(argument)) if request == "choose" else measure(self.run, float(argument))
+
+
+def describe(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library", choices=["jax", "torch", "torch_compile"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--inputs", required=True)
+    parser.add_argument("--most-forms", type=int, default=100)
+    options = parser.parse_args()
+    # What libraries print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    if options.library == "jax":
+        import jax_forms as library
+        library.start(options.threads)
+    else:
+        import torch_forms as library
+        library.start(options.threads, compiled=options.library == "torch_compile")
+    worker = Worker(library, options.inputs, options.most_forms)
+    print(json.dumps({"version": library.version()}), file=answers, flush=True)
+    for line in sys.stdin:
+        try:
+            reply = worker.answer(line)
+        except Exception as error:
+            traceback.print_exc()
+            reply = {"error": describe(error)}
+        print(json.dumps(reply), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""report.py - what was measured, as a table of ratios, as JSON and as a picture, beside the goals."""
+import json
+import math
+
+NAMES = {"jax": "JAX jit", "torch": "PyTorch", "torch_compile": "torch.compile"}
+COLOURS = {"jax": "#7b4fb5", "torch": "#e4572e", "torch_compile": "#f2a541", "bound": "#3a7d44", "goal": "#555"}
+
+
+def goals(workload):
+    """What a workload's time is to be: (to what, at most so many times of it). `best` is the fastest of the others, `bound`
+    the bound by hand, `us` microseconds, `objective` that of the same problem."""
+    name, _, kind = workload.partition("/")
+    if name.startswith("gmm") and kind == "derivative":
+        d = int(name.split("_d")[1].split("_")[0])
+        return ([("jax", 1.0), ("objective", 3.0)] if d >= 10 else []) + ([("bound", 1.2)] if d >= 32 else [])
+    if name.startswith("compile"):
+        return [("us", 50.0 * int(kind))]
+    if kind == "derivative":
+        return [("best", 0.5 if name.startswith("ba") else 0.7)]
+    return {"elementwise10": [("bound", 1.25), ("torch_compile", 1 / 1.8), ("jax", 1 / 4.8)],
+            "mlp_784": [("bound", 1.08)], "mlp_2_16": [("us", 12.0)], "softmax": [("best", 0.8)], "layer_norm": [("best", 0.8)],
+            "convnet": [("best", 0.7)], "call": [("us", 1.0)], "cache_hit": [("us", 2.0)], "hot_loop": [("bound", 1.2)],
+            "transformer": [("torch_compile", 0.9)] if kind == "large" else [("jax", 0.4)]}.get(name, [])
+
+
+def references(row, rows):
+    """What the goals of a row refer to, as far as it was measured."""
+    found = {**row["peers"], "us": 1.0, "bound": row["bound"]}
+    if row["peers"]:
+        found["best"] = min(row["peers"].values())
+    if row["workload"].endswith("/derivative"):
+        objective = row["workload"].replace("/derivative", "/objective")
+        found["objective"] = next(
+            (r["tidu"] for r in rows if r["workload"] == objective and r["threads"] == row["threads"]), None)
+    return {name: value for name, value in found.items() if value}
+
+
+def judged(row, rows):
+    """Of each goal that can be judged: its text, the ratio that there is, and whether it is reached."""
+    known = references(row, rows)
+    result = []
+    for name, limit in goals(row["workload"]):
+        if name in known and row["tidu"]:
+            ratio = row["tidu"] / known[name]
+            text = f"{limit:g} us" if name == "us" else f"{limit:.2g} x {name}"
+            result.append((text, ratio, ratio <= limit))
+    return result
+
+
+def number(value):
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def progress(row, detail):
+    parts = [f"{row['workload']} ({row['threads']}):", f"tidu {number(row['tidu'])}"]
+    parts += [f"{name} {number(time)}" for name, time in row["peers"].items()]
+    parts += [f"bound {number(row['bound'])}"]
+    parts += [f"{name}: {why}" for name, why in {**detail["failed"], **detail["disagrees"]}.items()]
+    return "  ".join(parts)
+
+
+def table(rows, versions, least=False):
+    peers = [name for name in NAMES if any(name in row["peers"] for row in rows)]
+    head = ["workload", "threads", "tidu, us", "bound", *(NAMES[p] for p in peers), "tidu/bound", "tidu/best", "goals"]
+    lines = [head]
+    for row in rows:
+        known = references(row, rows)
+        ratio = lambda name: f"{row['tidu'] / known[name]:.2f}" if row["tidu"] and name in known else "-"
+        found = judged(row, rows)
+        lines.append([row["workload"], str(row["threads"]), number(row["tidu"]), number(row["bound"]),
+                      *(number(row["peers"].get(p)) for p in peers), ratio("bound"), ratio("best"),
+                      "; ".join(f"{text}: {'reached' if good else 'not yet, ' + number(value)}" for text, value, good in found)])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    left = (0, len(head) - 1)
+    text = "\n".join("  ".join(cell.ljust(w) if i in left else cell.rjust(w)
+                               for i, (cell, w) in enumerate(zip(line, widths))).rstrip() for line in lines)
+    all_goals = [good for row in rows for _, _, good in judged(row, rows)]
+    others = ", ".join(f"{NAMES[n]} {v}" for n, v in versions.items() if n in NAMES)
+    return f"{text}\n\n{sum(all_goals)} of {len(all_goals)} goals reached; times are " + \
+        ("those of the fastest run" if least else "medians of the best round") + \
+        (f"; {others}" if others else "; without PyTorch and JAX")
+
+
+def as_json(rows):
+    return "[\n" + ",\n".join("  " + json.dumps(row) for row in rows) + "\n]\n"
+
+
+def picture(rows, versions):
+    """An SVG: a line for each workload, a panel for each number of threads; where the others stand, tidu being 1."""
+    threads = sorted({row["threads"] for row in rows})
+    names = list(dict.fromkeys(row["workload"] for row in rows))
+    ratios = [t / row["tidu"] for row in rows if row["tidu"] for t in [*row["peers"].values(), row["bound"] or row["tidu"]]]
+    low = min(-1, math.floor(math.log10(max(1e-3, min(ratios, default=1)))))
+    high = max(1, math.ceil(math.log10(min(1e4, max(ratios, default=1)))))
+    label, width, step, top = 230, 430, 19, 84
+    height = top + step * len(names) + 34
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{label + (width + 30) * len(threads) + 10}" height="{height}" '
+           'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>',
+           '<text x="10" y="22" font-size="16">Time of others, tidu being 1: further right is slower than tidu</text>']
+    at = 10
+    entries = [(n, NAMES[n] + (f" {versions[n]}" if n in versions else "")) for n in NAMES if any(n in r["peers"] for r in rows)]
+    for name, text in [*entries, ("bound", "bound by hand"), ("goal", "tidu's goal reached / not yet")]:
+        if name == "goal":
+            out.append(f'<path d="M{at} 42 l5 6 l8 -11" stroke="#3a7d44" stroke-width="2" fill="none"/>')
+            at += 10
+        else:
+            out.append(mark(name, at + 5, 42))
+        out.append(f'<text x="{at + 16}" y="46">{text}</text>')
+        at += 40 + 7 * len(text)
+    for column, count in enumerate(threads):
+        x0 = label + column * (width + 30)
+        place = lambda ratio: x0 + width * (min(max(math.log10(ratio), low), high) - low) / (high - low)
+        out.append(f'<text x="{x0}" y="{top - 20}" font-weight="bold">{count} thread{"s" if count > 1 else ""}</text>')
+        for power in range(low, high + 1):
+            x = place(10.0**power)
+            heavy = 'stroke="#222" stroke-width="1.5"' if power == 0 else 'stroke="#ddd"'
+            out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{height - 30}" {heavy}/>'
+                       f'<text x="{x:.1f}" y="{height - 14}" text-anchor="middle">{10.0**power:g}</text>')
+        for line, name in enumerate(names):
+            y = top + step * line + 8
+            if column == 0:
+                out.append(f'<text x="{label - 24}" y="{y + 4}" text-anchor="end">{name}</text>')
+            out.append(f'<line x1="{x0}" x2="{x0 + width}" y1="{y}" y2="{y}" stroke="#f0f0f0"/>')
+            row = next((r for r in rows if r["workload"] == name and r["threads"] == count and r["tidu"]), None)
+            if row is None:
+                continue
+            for who, value in [*row["peers"].items(), ("bound", row["bound"])]:
+                if value:
+                    out.append(mark(who, place(value / row["tidu"]), y))
+            found = judged(row, rows)
+            if found:
+                good = all(reached for _, _, reached in found)
+                shape = f'M{x0 - 16} {y} l4 5 l6 -9' if good else f'M{x0 - 15} {y - 4} l8 8 m0 -8 l-8 8'
+                out.append(f'<path d="{shape}" stroke="{"#3a7d44" if good else "#c1121f"}" stroke-width="2" fill="none"/>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def mark(who, x, y):
+    if who == "bound":
+        return f'<path d="M{x:.1f} {y - 6} v12" stroke="{COLOURS[who]}" stroke-width="3"/>'
+    return f'<circle cx="{x:.1f}" cy="{y}" r="4.5" fill="{COLOURS[who]}"/>'

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs bench/run.py on small workloads without other libraries and holds what it writes against its format.
+# usage: tests.sh TIDU_WORKLOADS FOLDER
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+program=$1
+folder=$2
+rm -rf "$folder"
+mkdir -p "$folder"
+python3 -B "$here/run.py" --program "$program" --only mlp_2_16 call hand_simple_small_c100 --quick --threads 1 --rounds 2 \
+  --seconds 0.01 --inputs "$folder/inputs" --cache "$folder" --json "$folder/out.json" --details "$folder/details.json" \
+  --picture "$folder/out.svg" >"$folder/table.txt" 2>"$folder/progress.txt"
+python3 -B - "$here" "$folder" <<'END'
+import json
+import sys
+import xml.dom.minidom
+
+sys.path.insert(0, sys.argv[1])
+import run
+import report
+
+folder = sys.argv[2]
+rows = json.load(open(f"{folder}/out.json"))
+assert sorted(r["workload"] for r in rows) == ["call", "hand_simple_small_c100/derivative", "hand_simple_small_c100/objective",
+                                               "mlp_2_16"], rows
+for row in rows:
+    assert set(row) == {"workload", "threads", "tidu", "peers", "bound"}, row
+    assert row["threads"] == 1 and row["peers"] == {} and row["tidu"] > 0 and row["bound"] > 0, row
+table = open(f"{folder}/table.txt").read()
+assert "mlp_2_16" in table and "goals reached" in table, table
+xml.dom.minidom.parse(f"{folder}/out.svg")
+
+# A comparison that cannot fail says nothing: of each workload, a result that is off by a little.
+details = json.load(open(f"{folder}/details.json"))
+for detail in details:
+    checks = detail["prepared"]["tidu"]["checks"]
+    name = detail["workload"]
+    assert run.disagreement(name, checks, checks) is None
+    for i, (size, total, norm, weighted) in enumerate(checks):
+        off = [list(c) for c in checks]
+        off[i][3] += norm * (1e-3 if size == 1 or name == "call" else 1e-5)
+        assert run.disagreement(name, checks, off), (name, i)
+    assert run.disagreement(name, checks, checks[1:])
+# Goals are judged by what is there, either way.
+row = {"workload": "softmax", "threads": 1, "tidu": 7.0, "peers": {"jax": 10.0, "torch": 20.0}, "bound": 5.0}
+assert [good for _, _, good in report.judged(row, [row])] == [True]
+row["tidu"] = 8.1
+assert [good for _, _, good in report.judged(row, [row])] == [False]
+END
+# What is wrong is said, with status 1.
+if python3 -B "$here/run.py" --program "$program" --only mlp_2_16 --quick --threads 1 --rounds 1 --seconds 0.01 \
+    --inputs /dev/null/none --cache "$folder" >/dev/null 2>&1; then
+  echo "tests.sh: expected a failure without inputs" >&2
+  exit 1
+fi

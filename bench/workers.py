@@ -1,0 +1,112 @@
+"""workers.py - Worker: a process that prepares and measures workloads on request; tidu's, or that of a library beside it."""
+import json
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import sys
+import time
+
+PEERS = {"jax": "jax", "torch": "torch", "torch_compile": "torch"}  # by name: the module that it needs
+PROCESSORS = sorted(os.sched_getaffinity(0))
+
+
+class Failure(Exception):
+    """A worker that did not do what it was asked for."""
+
+
+def environment(threads, cache):
+    """For libraries beside tidu: threads each on a processor of their own, and an allocator that keeps large blocks instead of
+    having their pages faulted anew, which costs them up to half of their time."""
+    places = ",".join("{%d}" % p for p in PROCESSORS[:threads])
+    return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true",
+            "OMP_PLACES": places, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+            "MALLOC_TOP_PAD_": str(1 << 26), "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(cache) / "inductor"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class Worker:
+    """Started with the first request, and again after it failed."""
+
+    def __init__(self, name, command, threads, env, log):
+        self.name, self.command, self.threads, self.env, self.log = name, command, threads, env, log
+        self.process, self.version = None, None
+
+    def start(self, greets):
+        processors = set(PROCESSORS[:self.threads])
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(self.log, "ab"), env=self.env,
+            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, processors))
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.read = b""
+        if greets:
+            self.version = self.receive(120)["version"]
+
+    def send(self, request):
+        if self.process is None:
+            self.start(greets=self.name != "tidu")
+        try:
+            self.process.stdin.write(request.encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            self.stop()
+            raise Failure(f"ended: {error}") from None
+
+    def receive(self, timeout):
+        """The next line, decoded. Stops the worker when it does not come in time."""
+        end = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self.read:
+                if not selector.select(max(0.0, end - time.monotonic())):
+                    self.stop()
+                    raise Failure(f"no answer within {timeout:.0f} s")
+                more = self.process.stdout.read()
+                if not more:
+                    self.stop()
+                    raise Failure(f"ended; {self.log} may say why")
+                self.read += more
+        line, self.read = self.read.split(b"\n", 1)
+        reply = json.loads(line)
+        if reply is not None and "error" in reply:
+            raise Failure(reply["error"])
+        return reply
+
+    def ask(self, request, timeout):
+        self.send(request)
+        return self.receive(timeout)
+
+    def stop(self):
+        if self.process is not None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.process.wait()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process = None
+
+
+def peers_that_run(python):
+    """Of the libraries those that this Python has."""
+    found = []
+    for name, module in PEERS.items():
+        code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
+        if subprocess.run([python, "-c", code], capture_output=True).returncode == 0:
+            found.append(name)
+    return found
+
+
+def workers(program, python, peers, threads, directory, cache, most_forms):
+    """By name: tidu's worker, then those of the peers."""
+    logs = pathlib.Path(cache)
+    logs.mkdir(parents=True, exist_ok=True)
+    found = {"tidu": Worker("tidu", [program, "--serve", "--threads", str(threads), "--inputs", str(directory)], threads,
+                            os.environ, logs / f"tidu_{threads}.log")}
+    script = str(pathlib.Path(__file__).resolve().parent / "peers" / "worker.py")
+    for name in peers:
+        command = [python, script, name, "--threads", str(threads), "--inputs", str(directory), "--most-forms", str(most_forms)]
+        found[name] = Worker(name, command, threads, environment(threads, cache), logs / f"{name}_{threads}.log")
+    return found

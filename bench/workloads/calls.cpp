@@ -1,0 +1,75 @@
+// calls.cpp - what calling and compiling cost: a small compiled function, and graphs of N operations.
+#include <cmath>
+#include <memory>
+#include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/trace.hpp>
+#include <tidu/linearize/transforms.hpp>
+
+#include "workload.hpp"
+
+namespace workloads {
+namespace {
+
+using namespace tidu;
+
+// sin(x) x + 1 of four numbers, through compile().
+Workload call(const Setting& setting) {
+  InputFile file(setting, "call");
+  const Tensor x = file.next({f32, {4}});
+  file.end();
+  const auto f = compile([](const Array& a) { return sin(a) * a + 1; });
+  const Array argument(x);
+  Workload workload{.results = [=] { return std::vector<Tensor>{f(argument).tensor()}; },
+                    .run = [=] { f(argument); }};
+  const auto y = std::make_shared<std::vector<float>>(4);
+  workload.bounds.push_back([=] {
+    for (std::size_t i = 0; i < y->size(); ++i) {
+      const float a = x.data<float>()[i];
+      (*y)[i] = std::sin(a) * a + 1;
+    }
+  });
+  return workload;
+}
+
+// A chain of so many operations of six kinds, in turn, on 16 numbers; the result is its sum.
+Array chain(const Array& x, std::int64_t operations) {
+  Array y = x;
+  for (std::int64_t i = 0; i < operations; ++i) {
+    switch (i % 6) {
+      case 0: y = sin(y); break;
+      case 1: y = y * x; break;
+      case 2: y = tanh(y); break;
+      case 3: y = y + x; break;
+      case 4: y = exp(y); break;
+      default: y = -y; break;
+    }
+  }
+  return sum(y);
+}
+
+// Value and gradient of the chain compiled; what is timed is Program::make and the CPU executor's compile.
+Workload compile_chain(const Setting& setting, std::int64_t operations) {
+  InputFile file(setting, "compile");
+  const Tensor x = file.next({f32, {16}});
+  file.end();
+  const Graph graph =
+      value_and_grad(trace([operations](const Array& a) { return chain(a, operations); }, x.type()));
+  CpuOptions options;
+  options.threads = setting.threads;
+  const CpuExecutor executor = cpu().with_options(options);
+  return {.results = [=] { return executor.compile(graph).run({x}); },
+          .run = [=] { static_cast<void>(executor.compile(graph)); }};
+}
+
+}  // namespace
+
+void add_calls(Registry& registry) {
+  registry["call"] = call;
+  for (const std::int64_t operations : {100, 1'000, 10'000, 100'000}) {
+    registry["compile/" + std::to_string(operations)] = [operations](const Setting& setting) {
+      return compile_chain(setting, operations);
+    };
+  }
+}
+
+}  // namespace workloads

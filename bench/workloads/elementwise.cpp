@@ -1,0 +1,90 @@
+// elementwise.cpp - work that memory and vector functions bound: the chain of ten operations, softmax and
+// layer norm.
+#include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/trace.hpp>
+#include <tidu/linearize/transforms.hpp>
+
+#include "bounds.hpp"
+#include "cpu/parallel.hpp"
+#include "one_pass.hpp"
+#include "workload.hpp"
+
+namespace workloads {
+namespace {
+
+using namespace tidu;
+
+Array chain(const Array& x) {
+  const Array c = square(x);
+  return sum(tanh(sin(x) * x + exp(-c)) * sqrt(c + 1));
+}
+
+// The hand-fused pass over all elements.
+void add_one_pass(Workload& workload, const Tensor& x, int threads) {
+  const bench::OnePass pass = bench::one_pass();
+  if (pass == nullptr) return;
+  struct State {
+    Tensor x;
+    std::vector<float> gradient;
+    std::vector<float> sums;
+  };
+  constexpr std::int64_t grain = 1 << 14;
+  const auto count = x.size();
+  const auto state =
+      std::make_shared<State>(State{x, std::vector<float>(static_cast<std::size_t>(count)),
+                                    std::vector<float>(static_cast<std::size_t>(count / grain))});
+  workload.bounds.push_back([=] {
+    cpu_detail::parallel_for(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
+      state->sums[static_cast<std::size_t>(begin / grain)] =
+          pass(state->x.data<float>() + begin, state->gradient.data() + begin, end - begin, true);
+    });
+  });
+}
+
+Workload elementwise10(const Setting& setting) {
+  InputFile file(setting, "elementwise10");
+  const Tensor x = file.next({f32, {std::int64_t{1} << 20}});
+  file.end();
+  Workload workload = of_graph(value_and_grad(trace(chain, x.type())), {x}, setting);
+  add_one_pass(workload, x, setting.threads);
+  return workload;
+}
+
+constexpr std::int64_t rows = 4096, columns = 1024;
+constexpr std::size_t bytes_of_array = static_cast<std::size_t>(rows * columns) * sizeof(float);
+
+// Value, and what comes of a fixed cotangent.
+Workload softmax_rows(const Setting& setting) {
+  InputFile file(setting, "softmax");
+  const Tensor x = file.next({f32, {rows, columns}}), cotangent = file.next({f32, {rows, columns}});
+  file.end();
+  const auto f = [](const Array& a) { return softmax(a); };
+  Workload workload = of_graph(vjp(trace(f, x.type())), {x, cotangent}, setting);
+  workload.bounds.push_back(memory_moved(2 * bytes_of_array, 2 * bytes_of_array, setting.threads));
+  return workload;
+}
+
+Workload layer_norm(const Setting& setting) {
+  InputFile file(setting, "layer_norm");
+  const Tensor x = file.next({f32, {rows, columns}}), weight = file.next({f32, {columns}}),
+               bias = file.next({f32, {columns}}), cotangent = file.next({f32, {rows, columns}});
+  file.end();
+  const auto f = [](const Array& a, const Array& w, const Array& b) {
+    const Array centred = a - mean(a, -1, true);
+    return centred * rsqrt(mean(square(centred), -1, true) + 1e-5) * w + b;
+  };
+  Workload workload =
+      of_graph(vjp(trace(f, x.type(), weight.type(), bias.type())), {x, weight, bias, cotangent}, setting);
+  workload.bounds.push_back(memory_moved(2 * bytes_of_array, 2 * bytes_of_array, setting.threads));
+  return workload;
+}
+
+}  // namespace
+
+void add_elementwise(Registry& registry) {
+  registry["elementwise10"] = elementwise10;
+  registry["softmax"] = softmax_rows;
+  registry["layer_norm"] = layer_norm;
+}
+
+}  // namespace workloads

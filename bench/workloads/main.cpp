@@ -1,0 +1,195 @@
+// main.cpp - the program tidu_workloads: runs a workload and prints how long it takes, or, for bench/run.py,
+// serves requests to prepare and measure workloads, one a line.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "common/arguments.hpp"
+#include "common/program.hpp"
+#include "workload.hpp"
+
+namespace {
+
+using nlohmann::json;
+using tidu::Tensor;
+using workloads::Registry;
+using workloads::Setting;
+using workloads::Workload;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* usage =
+    R"(usage: tidu_workloads WORKLOAD [options]     times of tidu and of the bound by hand
+       tidu_workloads --list                 the workloads
+       tidu_workloads --serve [options]      requests from standard input, one a line; an answer in JSON to each:
+                                             prepare WORKLOAD, tidu SECONDS, bound SECONDS
+  --inputs DIR    where the files of inputs are, which bench/inputs.py writes; default: build/bench/inputs
+  --threads N     threads that tidu and the bound may use; default 1
+  --seconds S     how long to measure each; default 1
+  --json          print the times as JSON
+)";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Times of a run in microseconds: runs of a few microseconds are timed many at once.
+json measure(const std::function<void()>& run, double seconds) {
+  constexpr double least = 50e-6;  // seconds of a sample
+  constexpr std::size_t fewest = 3, most = 200'000;
+  run();
+  long at_once = 1;
+  for (;;) {
+    const auto start = Clock::now();
+    for (long i = 0; i < at_once; ++i) run();
+    const double taken = seconds_since(start);
+    if (taken >= least || at_once >= 100'000) break;
+    at_once = taken <= 0 ? at_once * 10
+                         : std::max(at_once + 1,
+                                    static_cast<long>(static_cast<double>(at_once) * 1.2 * least / taken));
+  }
+  std::vector<double> samples;
+  for (const auto start = Clock::now();
+       samples.size() < fewest || (seconds_since(start) < seconds && samples.size() < most);) {
+    const auto from = Clock::now();
+    for (long i = 0; i < at_once; ++i) run();
+    samples.push_back(seconds_since(from) * 1e6 / static_cast<double>(at_once));
+  }
+  std::ranges::sort(samples);
+  return {{"median", samples[samples.size() / 2]},
+          {"min", samples.front()},
+          {"runs", static_cast<long>(samples.size()) * at_once}};
+}
+
+// The fastest of the bounds.
+json measure_bound(const Workload& workload, double seconds) {
+  const std::function<void()>* best = nullptr;
+  double least = 0;
+  for (const auto& bound : workload.bounds) {
+    const double time =
+        workload.bounds.size() == 1 ? 0 : measure(bound, seconds / 4).at("median").get<double>();
+    if (best == nullptr || time < least) {
+      best = &bound;
+      least = time;
+    }
+  }
+  return best == nullptr ? json() : measure(*best, seconds);
+}
+
+// What tells results apart: of each, its size, sum, norm and its sum weighted by cos(position).
+json checks(const std::vector<Tensor>& results) {
+  json all = json::array();
+  for (const Tensor& tensor : results) {
+    double sum = 0, squares = 0, weighted = 0;
+    const auto add = [&](auto elements) {
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        const auto element = static_cast<double>(elements[i]);
+        sum += element;
+        squares += element * element;
+        weighted += element * std::cos(static_cast<double>(i));
+      }
+    };
+    if (tensor.dtype() == tidu::f32) {
+      add(tensor.elements<float>());
+    } else {
+      add(tensor.elements<double>());
+    }
+    all.push_back({tensor.size(), sum, std::sqrt(squares), weighted});
+  }
+  return all;
+}
+
+Workload make(const Registry& registry, const std::string& name, const Setting& setting) {
+  const auto found = registry.find(name);
+  if (found == registry.end()) throw std::runtime_error("expected a workload that --list names, got " + name);
+  return found->second(setting);
+}
+
+json answer(const Registry& registry, const Setting& setting, Workload& workload, const std::string& line) {
+  std::istringstream words(line);
+  std::string request, argument;
+  words >> request >> argument;
+  if (request == "prepare") {
+    const auto start = Clock::now();
+    workload = make(registry, argument, setting);
+    const double prepared = seconds_since(start);
+    return {{"prepare_s", prepared},
+            {"checks", checks(workload.results())},
+            {"has_bound", !workload.bounds.empty()},
+            {"peak_bytes", workload.peak_bytes}};
+  }
+  if (!workload.run) throw std::runtime_error("expected a request to prepare a workload first, got " + line);
+  if (request == "tidu") return measure(workload.run, std::stod(argument));
+  if (request == "bound") return measure_bound(workload, std::stod(argument));
+  throw std::runtime_error("expected prepare, tidu or bound, got " + line);
+}
+
+int serve(const Registry& registry, const Setting& setting) {
+  Workload workload;
+  for (std::string line; std::getline(std::cin, line);) {
+    json reply;
+    try {
+      reply = answer(registry, setting, workload, line);
+    } catch (const std::exception& error) {
+      reply = {{"error", error.what()}};
+    }
+    std::cout << reply.dump() << std::endl;
+  }
+  return examples::exit_good;
+}
+
+int run(const examples::Arguments& arguments) {
+  Registry registry;
+  workloads::add_gmm(registry);
+  workloads::add_adbench(registry);
+  workloads::add_training(registry);
+  workloads::add_transformer(registry);
+  workloads::add_elementwise(registry);
+  workloads::add_calls(registry);
+  const Setting setting{.inputs = arguments.text("--inputs", "build/bench/inputs"),
+                        .threads = static_cast<int>(arguments.integer("--threads", 1, 1, 1024))};
+  if (arguments.has("--list")) {
+    for (const auto& [name, workload] : registry) std::cout << name << '\n';
+    return examples::exit_good;
+  }
+  if (arguments.has("--serve")) return serve(registry, setting);
+  if (arguments.words().size() != 1)
+    throw std::runtime_error("expected the name of one workload; --help tells more");
+
+  const std::string& name = arguments.words()[0];
+  const double seconds = std::stod(arguments.text("--seconds", "1"));
+  const Workload workload = make(registry, name, setting);
+  const json tidu = measure(workload.run, seconds), bound = measure_bound(workload, seconds);
+  if (arguments.has("--json")) {
+    std::cout
+        << json{{"workload", name}, {"threads", setting.threads}, {"tidu", tidu}, {"bound", bound}}.dump(2)
+        << '\n';
+    return examples::exit_good;
+  }
+  const auto print = [](const char* what, const json& times) {
+    if (times.is_null()) return;
+    std::printf("%-6s %12.2f us median, %12.2f us least, %ld runs\n", what, times.at("median").get<double>(),
+                times.at("min").get<double>(), times.at("runs").get<long>());
+  };
+  std::printf("%s, threads: %d, predicted peak: %.2f MiB\n", name.c_str(), setting.threads,
+              static_cast<double>(workload.peak_bytes) / 1048576);
+  print("tidu", tidu);
+  print("bound", bound);
+  return examples::exit_good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run_program("tidu_workloads", usage, argc, argv, [&] {
+    return run(examples::Arguments(argc, argv, {"--inputs", "--threads", "--seconds"},
+                                   {"--list", "--serve", "--json"}));
+  });
+}

@@ -1,0 +1,136 @@
+// training.cpp - steps of gradient descent: loss, all gradients and the update in one graph, as a user writes
+// them.
+#include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/trace.hpp>
+#include <tidu/frontend/transforms.hpp>
+#include <tidu/frontend/windows.hpp>
+
+#include "bounds.hpp"
+#include "workload.hpp"
+
+namespace workloads {
+namespace {
+
+using namespace tidu;
+using cpu_detail::GemmType;
+using Arrays = std::vector<Array>;
+
+constexpr double rate = 0.01;
+
+// One step: the loss, then the parameters after it. Inputs: the parameters, then the data.
+template <class Loss>
+Graph step(const Loss& loss, const std::vector<Tensor>& parameters, const std::vector<Tensor>& data) {
+  const auto as_arrays = [](const std::vector<Tensor>& tensors) {
+    return Arrays(tensors.begin(), tensors.end());
+  };
+  return trace(
+      [&loss](const Arrays& p, const Arrays& batch) {
+        const auto [value, gradients] = value_and_grad(loss)(p, batch);
+        Arrays results{value};
+        for (std::size_t i = 0; i < p.size(); ++i) results.push_back(p[i] - rate * gradients[i]);
+        return results;
+      },
+      as_arrays(parameters), as_arrays(data));
+}
+
+Array cross_entropy(const Array& logits, const Array& labels) {
+  return -mean(take_along_axis(log_softmax(logits), expand_dims(labels, 1), 1));
+}
+
+// The step as a workload, whose parameters move on from run to run.
+template <class Loss>
+Workload training(const Loss& loss, const std::vector<Tensor>& parameters, const std::vector<Tensor>& data,
+                  const Setting& setting, const std::vector<Product>& products) {
+  std::vector<Tensor> inputs = parameters;
+  inputs.insert(inputs.end(), data.begin(), data.end());
+  Workload workload = of_graph(step(loss, parameters, data), inputs, setting, 1);
+  workload.bounds.push_back(products_alone(GemmType::f32, products, setting.threads));
+  return workload;
+}
+
+std::vector<Tensor> dense_layers(InputFile& file, const std::vector<std::int64_t>& widths) {
+  std::vector<Tensor> parameters;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+    parameters.push_back(file.next({f32, {widths[i], widths[i + 1]}}));
+    parameters.push_back(file.next({f32, {widths[i + 1]}}));
+  }
+  return parameters;
+}
+
+std::vector<Product> products_of_layers(std::int64_t batch, const std::vector<std::int64_t>& widths) {
+  std::vector<Product> products;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+    const std::vector<Product> layer = products_of_layer(batch, widths[i], widths[i + 1], i > 0);
+    products.insert(products.end(), layer.begin(), layer.end());
+  }
+  return products;
+}
+
+// 784-512-512-10, ReLU, cross-entropy.
+Workload mlp_784(const Setting& setting, std::int64_t batch) {
+  const std::vector<std::int64_t> widths{784, 512, 512, 10};
+  InputFile file(setting, "mlp_784_" + std::to_string(batch));
+  const std::vector<Tensor> parameters = dense_layers(file, widths);
+  const Tensor x = file.next({f32, {batch, 784}}), labels = file.next({i32, {batch}});
+  file.end();
+  const auto loss = [](const Arrays& p, const Arrays& data) {
+    const Array h1 = relu(matmul(data[0], p[0]) + p[1]);
+    const Array h2 = relu(matmul(h1, p[2]) + p[3]);
+    return cross_entropy(matmul(h2, p[4]) + p[5], data[1]);
+  };
+  return training(loss, parameters, {x, labels}, setting, products_of_layers(batch, widths));
+}
+
+// 2-16-16-1, tanh, mean squared error.
+Workload mlp_2_16(const Setting& setting) {
+  constexpr std::int64_t batch = 32;
+  const std::vector<std::int64_t> widths{2, 16, 16, 1};
+  InputFile file(setting, "mlp_2_16");
+  const std::vector<Tensor> parameters = dense_layers(file, widths);
+  const Tensor x = file.next({f32, {batch, 2}}), y = file.next({f32, {batch, 1}});
+  file.end();
+  const auto loss = [](const Arrays& p, const Arrays& data) {
+    const Array h1 = tanh(matmul(data[0], p[0]) + p[1]);
+    const Array h2 = tanh(matmul(h1, p[2]) + p[3]);
+    return mean(square(matmul(h2, p[4]) + p[5] - data[1]));
+  };
+  return training(loss, parameters, {x, y}, setting, products_of_layers(batch, widths));
+}
+
+// 1 x 28 x 28; 5 x 5 x 16, ReLU, max pool 2; 5 x 5 x 32, ReLU, max pool 2; dense 10; cross-entropy.
+Workload convnet(const Setting& setting) {
+  constexpr std::int64_t batch = 64;
+  InputFile file(setting, "convnet");
+  const auto next = [&file](const Shape& shape) { return file.next({f32, shape}); };
+  std::vector<Tensor> parameters;
+  for (const Shape& shape :
+       {Shape{16, 1, 5, 5}, Shape{16}, Shape{32, 16, 5, 5}, Shape{32}, Shape{512, 10}, Shape{10}})
+    parameters.push_back(next(shape));
+  const Tensor x = next({batch, 1, 28, 28}), labels = file.next({i32, {batch}});
+  file.end();
+  const auto loss = [](const Arrays& p, const Arrays& data) {
+    const Array h1 = max_pool(relu(conv2d(data[0], p[0]) + reshape(p[1], {16, 1, 1})), {2, 2});
+    const Array h2 = max_pool(relu(conv2d(h1, p[2]) + reshape(p[3], {32, 1, 1})), {2, 2});
+    return cross_entropy(matmul(reshape(h2, {batch, 512}), p[4]) + p[5], data[1]);
+  };
+  // Convolutions as products of windows.
+  std::vector<Product> products = products_of_layer(batch * 24 * 24, 25, 16, false);
+  for (const auto& layer :
+       {products_of_layer(batch * 8 * 8, 400, 32, true), products_of_layer(batch, 512, 10, true)})
+    products.insert(products.end(), layer.begin(), layer.end());
+  return training(loss, parameters, {x, labels}, setting, products);
+}
+
+}  // namespace
+
+void add_training(Registry& registry) {
+  for (const std::int64_t batch : {64, 256}) {
+    registry["mlp_784/" + std::to_string(batch)] = [batch](const Setting& setting) {
+      return mlp_784(setting, batch);
+    };
+  }
+  registry["mlp_2_16"] = mlp_2_16;
+  registry["convnet"] = convnet;
+}
+
+}  // namespace workloads

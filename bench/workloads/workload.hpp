@@ -1,0 +1,67 @@
+// workload.hpp - Workload: something that is measured beside other libraries, under the name that
+// scripts/bench.sh gives it, and the bound written by hand that it is held against.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <tidu/cpu/executor.hpp>
+#include <tidu/graph/graph.hpp>
+#include <tidu/tensor/tensor.hpp>
+#include <vector>
+
+namespace workloads {
+
+/// What is run and timed.
+struct Workload {
+  /// One run from the first inputs: what it computes, to be compared with what others compute.
+  std::function<std::vector<tidu::Tensor>()> results;
+  std::function<void()> run;
+  /// The same work, or the part of it that cannot be saved, by hand, in each of these ways; the fastest
+  /// counts.
+  std::vector<std::function<void()>> bounds{};
+  std::size_t peak_bytes = 0;  ///< of the program, predicted; 0: not known
+};
+
+/// Where and how.
+struct Setting {
+  std::filesystem::path inputs;  ///< the folder of input files, which bench/inputs.py writes
+  int threads = 1;
+};
+
+using Make = std::function<Workload(const Setting& setting)>;
+using Registry = std::map<std::string, Make>;
+
+// By family: each adds its workloads.
+void add_gmm(Registry& registry);
+void add_adbench(Registry& registry);
+void add_training(Registry& registry);
+void add_transformer(Registry& registry);
+void add_elementwise(Registry& registry);
+void add_calls(Registry& registry);
+
+/// A workload that runs the graph, compiled for the CPU, on these inputs. Output `first_state` + i, where
+/// given, takes the place of input i from one run to the next, as parameters do in training.
+constexpr std::size_t no_state = static_cast<std::size_t>(-1);
+Workload of_graph(const tidu::Graph& graph, std::vector<tidu::Tensor> inputs, const Setting& setting,
+                  std::size_t first_state = no_state);
+
+/// A file of tensors one after another, little-endian.
+class InputFile {
+ public:
+  /// Throws std::runtime_error, naming the file, when it cannot be read.
+  InputFile(const Setting& setting, const std::string& name);
+  /// The next elements of the file.
+  tidu::Tensor next(tidu::Type type);
+  /// Throws std::runtime_error unless all was read.
+  void end() const;
+
+ private:
+  std::filesystem::path file_;
+  std::string bytes_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace workloads

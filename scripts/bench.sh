@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Measures tidu beside PyTorch and JAX, where pip can install them, and bounds written by hand; prints a table of ratios with the
+# goals and draws it. bench/README.md says what the workloads are and how they are measured.
+# usage: scripts/bench.sh [--quick] [--json OUT] [OPTION-OF-bench/run.py...]
+# Its picture and all that was measured are left in build/bench. PEERS=none leaves PyTorch and JAX out; PEERS=PYTHON takes them
+# from there.
+set -euo pipefail
+here=$PWD
+cd "$(dirname "$0")/.."
+root=$PWD
+out=$root/build/bench
+
+# Puts JAX and PyTorch into an environment of their own, the ones that can be had; says in one line what cannot.
+install_peers() {
+  local python=$out/peers/bin/python missing=()
+  if [ ! -x "$python" ] && ! python3 -m venv "$out/peers" >"$out/pip.log" 2>&1; then
+    echo "bench.sh: without PyTorch and JAX, as python3 cannot make an environment for them (build/bench/pip.log)" >&2
+    rm -rf "$out/peers"
+    return
+  fi
+  for package in jax torch; do
+    "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$package') is None)" && continue
+    "$python" -m pip install --quiet "$package" >>"$out/pip.log" 2>&1 || missing+=("$package")
+  done
+  [ "${#missing[@]}" -eq 0 ] || echo "bench.sh: without ${missing[*]}, which pip could not install (build/bench/pip.log)" >&2
+}
+
+scripts/deps.sh build
+scripts/build.sh release --target tidu_workloads
+mkdir -p "$out"
+peers=${PEERS:-$out/peers/bin/python}
+[ -n "${PEERS:-}" ] || install_peers
+options=()
+[ "$peers" = none ] || [ ! -x "$peers" ] || options=(--peers "$peers")
+cd "$here"  # where OUT is meant
+exec python3 -B "$root/bench/run.py" --program "$root/build/release/bin/tidu_workloads" "${options[@]}" --inputs "$out/inputs" \
+  --cache "$out/cache" --details "$out/details.json" --picture "$out/ratios.svg" "$@"
