@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "cpu/arithmetic.hpp"
+#include "cpu/convolution_onednn.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/layout.hpp"
 #include "tidu/graph/error.hpp"
@@ -311,6 +312,10 @@ Plan plan_convolution(const PlanRequest& request) {
   state.threads = std::max(request.threads, 1);
   state.out_size = request.out[0].size();
   const ConvShape& shape = state.shape;
+  if (*type == GemmType::f32 && state.out_size != 0) {
+    Plan plan = onednn::plan_convolution(shape, state.threads);
+    if (plan) return plan;
+  }
   state.by_channels = shape.groups >= 8 && shape.terms == 1 && shape.results == 1 && shape.lhs_feature == 1 &&
                       shape.kernel_result == 1 && shape.out_feature == 1;
   bool products = true;

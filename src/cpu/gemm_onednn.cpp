@@ -10,33 +10,12 @@
 #include <new>
 #include <string>
 
-// Of the OpenMP runtime that oneDNN was built for. Declared here because a compiler's omp.h may belong to
-// another one.
-extern "C" {
-int omp_get_max_threads(void);
-void omp_set_num_threads(int count);
-}
+#include "cpu/onednn.hpp"
 
 namespace tidu::cpu_detail::onednn {
 namespace {
 
 using Index = std::int64_t;
-
-/// The number of OpenMP threads that calls from this thread, and from no other, may use: 1 while this lives.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
-  }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 constexpr double kLeastWork = 1 << 22;       // multiply-adds of a product
 constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
