@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "primitives/elementwise_rules.hpp"
+#include "primitives/factor_rules.hpp"
 
 namespace tidu::prim {
 namespace {
@@ -32,19 +33,26 @@ Type attribute_type(InferContext& c) { return make_type(c, c.op().dtype("dtype")
 constinit const Primitive constant = nullary(
     "constant", constant_attributes, [](InferContext& c) { c.result(c.op().literal("value").type()); });
 
-constinit const Primitive iota = nullary("iota", iota_attributes, [](InferContext& c) {
-  const Type type = attribute_type(c);
-  const std::int64_t dimension = c.op().integer("dimension");
-  c.require(!is_bool(type.dtype()), "expected a dtype of numbers, got ", type);
-  c.require(dimension >= 0 && dimension < static_cast<std::int64_t>(type.rank()),
-            "expected dimension to be an axis of ", type, ", got ", dimension);
-  c.result(type);
-});
+constinit const Primitive iota = [] {
+  Primitive primitive = nullary("iota", iota_attributes, [](InferContext& c) {
+    const Type type = attribute_type(c);
+    const std::int64_t dimension = c.op().integer("dimension");
+    c.require(!is_bool(type.dtype()), "expected a dtype of numbers, got ", type);
+    c.require(dimension >= 0 && dimension < static_cast<std::int64_t>(type.rank()),
+              "expected dimension to be an axis of ", type, ", got ", dimension);
+    c.result(type);
+  });
+  primitive.factors = factors_of_iota;
+  primitive.resize = resize_shape;
+  return primitive;
+}();
 
 constinit const Primitive full = [] {
   Primitive primitive =
       nullary("full", full_attributes, [](InferContext& c) { c.result(attribute_type(c)); });
   primitive.traits = primitive.traits | Trait::repeats;
+  primitive.factors = factors_of_full;
+  primitive.resize = resize_shape;
   return primitive;
 }();
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -171,28 +172,32 @@ constinit const Primitive cumsum{.name = "cumsum",
                                    return ops::cumsum(*c.cotangent(), c.op().integer("axis"),
                                                       !c.op().boolean("reverse"));
                                  },
-                                 .batch = batch_along};
+                                 .batch = batch_along,
+                                 .factors = factors_along};
 
 // y_i = x_i y_{i-1}          dy_i = x_i dy_{i-1} + y_{i-1} dx_i
 constinit const Primitive cumprod{.name = "cumprod",
                                   .attributes = attributes,
                                   .infer = infer_number,
                                   .jvp = jvp_cumprod,
-                                  .batch = batch_along};
+                                  .batch = batch_along,
+                                  .factors = factors_along};
 
 // y_i = max(y_{i-1}, x_i)          dy_i = dx_j, x_j the first in the order of the op that equals y_i
 constinit const Primitive cummax{.name = "cummax",
                                  .attributes = attributes,
                                  .infer = infer_real,
                                  .jvp = jvp_extremum<ops::le>,
-                                 .batch = batch_along};
+                                 .batch = batch_along,
+                                 .factors = factors_along};
 
 // y_i = min(y_{i-1}, x_i)          dy_i = dx_j, x_j the first in the order of the op that equals y_i
 constinit const Primitive cummin{.name = "cummin",
                                  .attributes = attributes,
                                  .infer = infer_real,
                                  .jvp = jvp_extremum<ops::ge>,
-                                 .batch = batch_along};
+                                 .batch = batch_along,
+                                 .factors = factors_along};
 
 // y_i = log(e^y_{i-1} + e^x_i)          dy_i = e^(y_{i-1} - y_i) dy_{i-1} + e^(x_i - y_i) dx_i, NaN from the
 // first y on that is not finite and not at the beginning, as in JAX where it is -inf
@@ -200,7 +205,8 @@ constinit const Primitive cumlogsumexp{.name = "cumlogsumexp",
                                        .attributes = attributes,
                                        .infer = infer_floating,
                                        .jvp = jvp_cumlogsumexp,
-                                       .batch = batch_along};
+                                       .batch = batch_along,
+                                       .factors = factors_along};
 
 }  // namespace tidu::prim
 

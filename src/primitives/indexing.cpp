@@ -2,6 +2,7 @@
 // each other's transpose, the mode kept. Mode "clip" moves an index into range, "drop" reads 0 and writes
 // nothing.
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -173,7 +174,8 @@ constinit const Primitive take{.name = "take",
                                .linearity = linearity::linear_in(0b01),
                                .infer = infer_read<false>,
                                .transpose = transpose_read<ops::scatter_add>,
-                               .batch = batch_take};
+                               .batch = batch_take,
+                               .factors = factors_of_take};
 
 // y = x, plus updates at x[…, indices, …] on `axis`          ct_x = ct, ct_updates = take(ct, indices)
 constinit const Primitive scatter_add{.name = "scatter_add",
@@ -193,7 +195,8 @@ constinit const Primitive take_along_axis{.name = "take_along_axis",
                                           .linearity = linearity::linear_in(0b01),
                                           .infer = infer_read<true>,
                                           .transpose = transpose_read<ops::scatter_add_along_axis>,
-                                          .batch = batch_along};
+                                          .batch = batch_along,
+                                          .factors = factors_of_take_along};
 
 // y = x, plus updates[p] at x[p with indices[p] on `axis`]          ct_x = ct, ct_updates =
 // take_along_axis(ct, indices)

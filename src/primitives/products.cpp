@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -121,7 +122,8 @@ constinit const Primitive dot_general{.name = "dot_general",
                                       .linearity = linearity::bilinear,
                                       .infer = infer_dot,
                                       .transpose = transpose_dot,
-                                      .batch = batch_dot};
+                                      .batch = batch_dot,
+                                      .factors = factors_of_dot};
 
 }  // namespace tidu::prim
 

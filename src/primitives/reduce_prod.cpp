@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "reductions.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -81,6 +82,7 @@ constinit const Primitive reduce_prod{.name = "reduce_prod",
                                         return ops::reduce_sum(
                                             ops::mul(*c.tangent(0), others_of(c.primal(0), axes)), axes);
                                       },
-                                      .batch = batch_reduction};
+                                      .batch = batch_reduction,
+                                      .factors = factors_of_reduction};
 
 }  // namespace tidu::prim

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "reductions.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -78,7 +79,8 @@ constinit const Primitive reduce_sum{.name = "reduce_sum",
                                        return spread(*c.cotangent(), c.operand_type(0).shape(),
                                                      c.op().ints("axes"));
                                      },
-                                     .batch = batch_reduction};
+                                     .batch = batch_reduction,
+                                     .factors = factors_of_sum};
 
 // y = max x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
 constinit const Primitive reduce_max{.name = "reduce_max",
@@ -86,7 +88,8 @@ constinit const Primitive reduce_max{.name = "reduce_max",
                                      .traits = Trait::reduction | Trait::folds,
                                      .infer = infer_extremum,
                                      .jvp = jvp_extremum,
-                                     .batch = batch_reduction};
+                                     .batch = batch_reduction,
+                                     .factors = factors_of_reduction};
 
 // y = min x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
 constinit const Primitive reduce_min{.name = "reduce_min",
@@ -94,35 +97,40 @@ constinit const Primitive reduce_min{.name = "reduce_min",
                                      .traits = Trait::reduction | Trait::folds,
                                      .infer = infer_extremum,
                                      .jvp = jvp_extremum,
-                                     .batch = batch_reduction};
+                                     .batch = batch_reduction,
+                                     .factors = factors_of_reduction};
 
 // y = is every x true along `axes`?
 constinit const Primitive reduce_and{.name = "reduce_and",
                                      .attributes = reduction_axes,
                                      .traits = Trait::reduction | Trait::folds | Trait::no_tangent,
                                      .infer = infer_logical,
-                                     .batch = batch_reduction};
+                                     .batch = batch_reduction,
+                                     .factors = factors_of_reduction};
 
 // y = is any x true along `axes`?
 constinit const Primitive reduce_or{.name = "reduce_or",
                                     .attributes = reduction_axes,
                                     .traits = Trait::reduction | Trait::folds | Trait::no_tangent,
                                     .infer = infer_logical,
-                                    .batch = batch_reduction};
+                                    .batch = batch_reduction,
+                                    .factors = factors_of_reduction};
 
 // y = index of the first maximum along `axis`; a NaN counts as the maximum
 constinit const Primitive argmax{.name = "argmax",
                                  .attributes = index_attributes,
                                  .traits = Trait::reduction | Trait::no_tangent,
                                  .infer = infer_index,
-                                 .batch = batch_index};
+                                 .batch = batch_index,
+                                 .factors = factors_of_index};
 
 // y = index of the first minimum along `axis`; a NaN counts as the minimum
 constinit const Primitive argmin{.name = "argmin",
                                  .attributes = index_attributes,
                                  .traits = Trait::reduction | Trait::no_tangent,
                                  .infer = infer_index,
-                                 .batch = batch_index};
+                                 .batch = batch_index,
+                                 .factors = factors_of_index};
 
 // y = log Σ exp x over `axes`          dy = Σ w dx, w = exp(x - y), NaN where y is not finite, as in JAX
 constinit const Primitive logsumexp{
@@ -140,7 +148,8 @@ constinit const Primitive logsumexp{
       const Value weight = ops::exp(ops::sub(x, spread(c.result(), x.shape(), axes)));
       return ops::reduce_sum(ops::mul(*c.tangent(0), weight), axes);
     },
-    .batch = batch_reduction};
+    .batch = batch_reduction,
+    .factors = factors_of_reduction};
 
 }  // namespace tidu::prim
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -74,7 +75,9 @@ constinit const Primitive reshape{
     },
     .batch = [](BatchContext& c) -> Values {
       return emit_same(c, {{"new_sizes", prepended(c.size(), c.op().ints("new_sizes"))}}, {c.operand(0)});
-    }};
+    },
+    .factors = factors_of_view,
+    .resize = resize_new_sizes};
 
 // axis i of y is axis permutation[i] of x          ct_x = transpose(ct, permutation⁻¹)
 constinit const Primitive transpose{
@@ -97,7 +100,8 @@ constinit const Primitive transpose{
     .batch = [](BatchContext& c) -> Values {
       return emit_same(c, {{"permutation", prepended(0, shifted(c.op().ints("permutation")))}},
                        {c.operand(0)});
-    }};
+    },
+    .factors = factors_of_transpose};
 
 // axis i of x is axis broadcast_dimensions[i] of y          ct_x = sum of ct over the axes that x lacks or
 // has with extent 1
@@ -131,7 +135,9 @@ constinit const Primitive broadcast_in_dim{
                        {{"shape", prepended(c.size(), c.op().ints("shape"))},
                         {"broadcast_dimensions", prepended(0, shifted(c.op().ints("broadcast_dimensions")))}},
                        {c.operand(0)});
-    }};
+    },
+    .factors = factors_of_broadcast,
+    .resize = resize_shape};
 
 // y lacks the axes `dimensions` of x, each of extent 1          ct_x = expand_dims(ct, dimensions)
 constinit const Primitive squeeze{.name = "squeeze",
@@ -152,7 +158,8 @@ constinit const Primitive squeeze{.name = "squeeze",
                                   .transpose = [](TransposeContext& c) -> Derivatives {
                                     return ops::expand_dims(*c.cotangent(), c.op().ints("dimensions"));
                                   },
-                                  .batch = batch_dimensions};
+                                  .batch = batch_dimensions,
+                                  .factors = factors_of_view};
 
 // y has further axes of extent 1, which are `dimensions` of y          ct_x = squeeze(ct, dimensions)
 constinit const Primitive expand_dims{.name = "expand_dims",
@@ -173,7 +180,8 @@ constinit const Primitive expand_dims{.name = "expand_dims",
                                       .transpose = [](TransposeContext& c) -> Derivatives {
                                         return ops::squeeze(*c.cotangent(), c.op().ints("dimensions"));
                                       },
-                                      .batch = batch_dimensions};
+                                      .batch = batch_dimensions,
+                                      .factors = factors_of_view};
 
 // y runs through x backward along `dimensions`          ct_x = rev(ct, dimensions)
 constinit const Primitive rev{.name = "rev",
@@ -189,7 +197,8 @@ constinit const Primitive rev{.name = "rev",
                               .transpose = [](TransposeContext& c) -> Derivatives {
                                 return ops::rev(*c.cotangent(), c.op().ints("dimensions"));
                               },
-                              .batch = batch_dimensions};
+                              .batch = batch_dimensions,
+                              .factors = factors_of_rev};
 
 // y = x in another dtype          ct_x = ct in x's dtype, its real part where x is real. To and from
 // integers: no derivative

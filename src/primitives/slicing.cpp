@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -222,7 +223,9 @@ constinit const Primitive slice{.name = "slice",
                                 .linearity = linearity::linear,
                                 .infer = infer_slice,
                                 .transpose = transpose_slice,
-                                .batch = batch_slice};
+                                .batch = batch_slice,
+                                .factors = factors_of_slice,
+                                .resize = resize_limits};
 
 // y = x with p around and between its elements          ct_x = slice of ct, ct_p = sum of ct over the places
 // of p
@@ -240,7 +243,8 @@ constinit const Primitive pad{.name = "pad",
                                 return ops::pad(inside, piece(1), c.op().lists("padding_config"));
                               },
                               .transpose = transpose_pad,
-                              .batch = batch_pad};
+                              .batch = batch_pad,
+                              .factors = factors_of_pad};
 
 // y = the operands one after another along `dimension`          ct_i = slice of ct
 constinit const Primitive concatenate{.name = "concatenate",
@@ -251,7 +255,8 @@ constinit const Primitive concatenate{.name = "concatenate",
                                       .infer = infer_concatenate,
                                       .jvp = jvp_concatenate,
                                       .transpose = transpose_concatenate,
-                                      .batch = batch_concatenate};
+                                      .batch = batch_concatenate,
+                                      .factors = factors_of_concatenate};
 
 }  // namespace tidu::prim
 
