@@ -1,13 +1,11 @@
 // gmm.cpp - the Gaussian mixture in the form in which nearly all of its work is one matrix product: all
-// factors Q_k at once, [K D, D], times points. Points are taken block by block, objective and gradient added
-// up, so that temporaries stay small however many there are.
+// factors Q_k at once, [K D, D], times all points. That the points are taken block by block, and so
+// temporaries stay small however many there are, is the program's doing.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <numbers>
-#include <optional>
 #include <tidu/graph/builder.hpp>
 #include <tidu/linearize/transforms.hpp>
 #include <tidu/primitives/elementwise.hpp>
@@ -59,15 +57,15 @@ struct Sizes {
   std::int64_t D, K, N;
 };
 
-// What does not depend on the points. Inputs, all f64: alpha [K], mu [K,D], icf [K,D(D+1)/2], gamma [], m [].
-// Outputs: Q [K,D,D]; Q_k mu_k [K,D]; alpha_k + sum_d q_kd [K]; and L without the sum over points.
-Graph components(const Sizes& sizes) {
+// Inputs, all f64: alpha [K], mu [K,D], icf [K,D(D+1)/2], x [N,D], gamma [], m []. Output: L.
+Graph log_posterior(const Sizes& sizes) {
   const auto [D, K, N] = sizes;
-  GraphBuilder g("components");
+  GraphBuilder g("gmm");
   const std::int64_t P = D * (D + 1) / 2;
   const Value alpha = g.input("alpha", {f64, {K}});
   const Value mu = g.input("mu", {f64, {K, D}});
   const Value icf = g.input("icf", {f64, {K, P}});
+  const Value x = g.input("x", {f64, {N, D}});
   const Value gamma = g.input("gamma", f64);
   const Value m = g.input("m", f64);
   const auto number = [&g](double value) { return ops::full(g, f64, value); };
@@ -80,94 +78,20 @@ Graph components(const Sizes& sizes) {
       Q, mu, {.lhs_contracting = {2}, .rhs_contracting = {1}, .lhs_batch = {0}, .rhs_batch = {0}});
   const Value sum_q = ops::reduce_sum(q, {1});  // [K]
 
+  // y_nk = Q_k x_n - Q_k mu_k                                                                      [N, K, D]
+  const Value Qx = ops::dot_general(x, Q, {.lhs_contracting = {1}, .rhs_contracting = {2}});
+  const Value y = Qx - ops::broadcast_in_dim(Qmu, {N, K, D}, {1, 2});
+  const Value distance = ops::reduce_sum(ops::square(y), {2});  // [N, K]
+  const Value a =
+      ops::broadcast_in_dim(alpha + sum_q, {N, K}, {1}) - distance * ops::full_like(distance, 0.5);
+  const Value fit = ops::reduce_sum(ops::logsumexp(a, {1}), {0});
+
   const Value wishart = number(0.5) * ops::square(gamma) * ops::reduce_sum(ops::square(entries), {0, 1}) -
                         m * ops::reduce_sum(sum_q, {0}) -
                         number(static_cast<double>(K)) * log_normalizer(g, D, gamma, m);
   const auto points = static_cast<double>(N);
   const double constant = -0.5 * points * static_cast<double>(D) * std::log(2 * std::numbers::pi);
-  const Value rest = number(constant) - number(points) * ops::logsumexp(alpha, {0}) + wishart;
-  return g.build({Q, Qmu, alpha + sum_q, rest});
-}
-
-// sum_n logsumexp_k(a_nk) over `count` of the points. Inputs: the first three outputs of `components`, and
-// x [count,D].
-Graph fit(const Sizes& sizes, std::int64_t count) {
-  const auto [D, K, N] = sizes;
-  GraphBuilder g("fit");
-  const Value Q = g.input("Q", {f64, {K, D, D}});
-  const Value Qmu = g.input("Qmu", {f64, {K, D}});
-  const Value weights = g.input("weights", {f64, {K}});
-  const Value x = g.input("x", {f64, {count, D}});
-
-  // y_nk = Q_k x_n - Q_k mu_k                                                                  [count, K, D]
-  const Value Qx = ops::dot_general(x, Q, {.lhs_contracting = {1}, .rhs_contracting = {2}});
-  const Value y = Qx - ops::broadcast_in_dim(Qmu, {count, K, D}, {1, 2});
-  const Value distance = ops::reduce_sum(ops::square(y), {2});  // [count, K]
-  const Value a = ops::broadcast_in_dim(weights, {count, K}, {1}) - distance * ops::full_like(distance, 0.5);
-  return g.build({ops::reduce_sum(ops::logsumexp(a, {1}), {0})});
-}
-
-// How many points are taken at once, so that [points,K,D] stays in a cache.
-std::int64_t points_at_once(const Sizes& sizes) {
-  constexpr std::int64_t elements = 1 << 17, least = 64;
-  const std::int64_t most = std::max(least, elements / (sizes.D * sizes.K));
-  const std::int64_t blocks = (sizes.N + most - 1) / most;
-  return (sizes.N + blocks - 1) / blocks;
-}
-
-// The sum over all blocks of points of the outputs of f(count), each a call with `parts` and a block of x.
-std::vector<Value> sum_over_points(Value x, const Sizes& sizes, std::span<const Value> parts,
-                                   const std::function<Graph(std::int64_t)>& f) {
-  std::vector<Value> sums;
-  std::optional<Graph> graph;
-  const std::int64_t at_once = points_at_once(sizes);
-  for (std::int64_t first = 0; first < sizes.N; first += at_once) {
-    const std::int64_t last = std::min(first + at_once, sizes.N);
-    if (first == 0 || last - first != at_once) graph = f(last - first);
-    std::vector<Value> operands(parts.begin(), parts.end());
-    operands.push_back(ops::slice(x, {first, 0}, {last, sizes.D}));
-    const Values results = ops::call(*graph, operands);
-    for (std::size_t k = 0; k < results.size(); ++k) {
-      if (first == 0)
-        sums.push_back(results[k]);
-      else
-        sums[k] = sums[k] + results[k];
-    }
-  }
-  return sums;
-}
-
-// Inputs: alpha, mu, icf, x [N,D], gamma, m. Output: L, or its gradient by alpha, mu and icf. L is a sum over
-// points of functions of `components`, so its gradient there is the sum of theirs, and the VJP of
-// `components` takes it from there: what is kept of a point is needed no longer than its block.
-Graph log_posterior(const Sizes& sizes, bool gradient) {
-  const auto [D, K, N] = sizes;
-  GraphBuilder g("gmm");
-  const Value alpha = g.input("alpha", {f64, {K}});
-  const Value mu = g.input("mu", {f64, {K, D}});
-  const Value icf = g.input("icf", {f64, {K, D * (D + 1) / 2}});
-  const Value x = g.input("x", {f64, {N, D}});
-  std::vector<Value> in{alpha, mu, icf, g.input("gamma", f64), g.input("m", f64)};
-
-  const Graph parts = components(sizes);
-  std::vector<Value> out;
-  const std::vector<Value> values = inline_graph(g, parts, in);
-  for (const ValueId id : parts.outputs()) out.push_back(values[id]);
-  const std::span<const Value> of_points = std::span(out).first(3);
-  if (!gradient) {
-    const auto sum = sum_over_points(x, sizes, of_points, [&](std::int64_t n) { return fit(sizes, n); });
-    return g.build({sum[0] + out[3]});
-  }
-  const std::vector<Value> cotangents = sum_over_points(x, sizes, of_points, [&](std::int64_t n) {
-    return grad(fit(sizes, n), {"Q", "Qmu", "weights"});
-  });
-  in.insert(in.end(), cotangents.begin(), cotangents.end());
-  in.push_back(ops::full(g, f64, 1));
-  const Graph back = vjp(parts, {"alpha", "mu", "icf"});
-  const std::vector<Value> all = inline_graph(g, back, in);
-  std::vector<Value> gradients;
-  for (const ValueId id : back.outputs().subspan(out.size())) gradients.push_back(all[id]);
-  return g.build(gradients);
+  return g.build({fit + number(constant) - number(points) * ops::logsumexp(alpha, {0}) + wishart});
 }
 
 Tensor repeat_row(const Tensor& row, std::int64_t times) {
@@ -194,11 +118,11 @@ Problem read_gmm(const std::filesystem::path& file, bool replicate) {
   Tensor m = in.numbers({}, "m of the prior");
   in.end("m of the prior");
 
-  const Sizes sizes{D, K, N};
+  const Graph objective = log_posterior({D, K, N});
   return {.name = "GMM",
           .dims = {{"d", D}, {"k", K}, {"n", N}},
-          .objective = log_posterior(sizes, false),
-          .derivative = log_posterior(sizes, true),
+          .objective = objective,
+          .derivative = grad(objective, {"alpha", "mu", "icf"}),
           .inputs = {alpha, mu, icf, x, gamma, m},
           .key = "gradient"};
 }

@@ -4,6 +4,7 @@
 
 #include "cpu/compiled.hpp"
 #include "cpu/fused.hpp"
+#include "cpu/loop.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -50,15 +51,10 @@ class Compiler {
         step(node.index);
         continue;
       }
-      if (node.kind != NodeKind::fused_group) {
-        throw Error(ErrorKind::execution,
-                    detail::str("cpu: expected a schedule of operations and fused groups, got a ",
-                                to_string(node.kind)));
-      }
       if (values.empty()) {
         values = passes::node_values(graph_, schedule, to_.program_.roots(), to_.program_.splats());
       }
-      group(i, values[i]);
+      composite(i, values[i]);
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
     to_.mode_ = mode();
@@ -200,8 +196,13 @@ class Compiler {
     to_.instructions_.push_back(instruction);
     to_.operations_.push_back(index);
   }
-  void group(std::size_t node, const passes::NodeValues& values) {
-    to_.plans_.push_back(plan_group(to_.program_, node, values, options_, kernels_));
+  void composite(std::size_t node, const passes::NodeValues& values) {
+    const Schedule& schedule = to_.program_.schedule();
+    const ScheduleNode& at = schedule.nodes[node];
+    const bool loop = at.kind == NodeKind::blocked_loop;
+    to_.plans_.push_back(
+        loop ? plan_loop(to_.program_, schedule.loops[at.index], values, options_, kernels_, to_.arena_)
+             : plan_group(to_.program_, node, values, options_, kernels_));
     is_scalar_.push_back(false);
     const Plan& plan = to_.plans_.back();
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
@@ -213,7 +214,9 @@ class Compiler {
     for (const ValueId id : values.operands) pointer(plan_.slot_of[id]);
     for (const ValueId id : values.results) pointer(plan_.slot_of[id]);
     to_.instructions_.push_back(instruction);
-    to_.operations_.push_back(to_.program_.schedule().nodes[node + 1].index);
+    // What an error names: a group's first operation, or what makes a loop's first result.
+    to_.operations_.push_back(loop ? graph_.data().producers[values.results[0]]
+                                   : schedule.nodes[node + 1].index);
   }
   void pointer(SlotId id) {
     if (to_.num_pointers_ >= no_index)

@@ -188,26 +188,58 @@ void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
          outputs);
 }
 
-void Compiled::run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const {
-  for (const Move& load : loads_)
-    copy_element(places.small + load.offset, inputs[load.index]->bytes(), load.bytes);
+template <class Inputs, class Outputs>
+void Compiled::run_at(const Places& places, const Inputs& input, const Outputs& output) const {
+  for (const Move& load : loads_) copy_element(places.small + load.offset, input(load.index), load.bytes);
   for (const Patch& patch : input_pointers_)
-    places.pointers[patch.pointer] = const_cast<std::byte*>(inputs[patch.index]->bytes());
-  for (const Patch& patch : output_pointers_)
-    places.pointers[patch.pointer] = outputs[patch.index].mutable_bytes();
+    places.pointers[patch.pointer] = const_cast<std::byte*>(input(patch.index));
+  for (const Patch& patch : output_pointers_) places.pointers[patch.pointer] = output(patch.index);
 
   execute(places.small, Frame{steps_.data(), places.pointers, places.scratch});
 
   for (const Move& store : stores_)
-    copy_element(outputs[store.index].mutable_bytes(), places.small + store.offset, store.bytes);
+    copy_element(output(store.index), places.small + store.offset, store.bytes);
   for (const Copy& copy : copies_) {
-    const std::byte* from = copy.from.storage == Storage::input      ? inputs[copy.from.index]->bytes()
+    const std::byte* from = copy.from.storage == Storage::input      ? input(copy.from.index)
                             : copy.from.storage == Storage::constant ? constant_at_[copy.from.index]
-                            : copy.from.storage == Storage::output   ? outputs[copy.from.index].bytes()
+                            : copy.from.storage == Storage::output   ? output(copy.from.index)
                                                                      : places.large + copy.from.offset;
-    Tensor& to = outputs[copy.output];
-    std::memcpy(to.mutable_bytes(), from, to.num_bytes());
+    std::memcpy(output(copy.output), from, output_types_[copy.output].bytes());
   }
+}
+
+void Compiled::run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const {
+  run_at(
+      places, [inputs](std::uint32_t i) { return inputs[i]->bytes(); },
+      [outputs](std::uint32_t i) { return outputs[i].mutable_bytes(); });
+}
+
+namespace {
+std::size_t in_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+}  // namespace
+
+Compiled::Places Compiled::inner_places(std::byte* memory) const {
+  std::byte* const large = memory + in_lines(small_bytes_);
+  std::byte* const scratch = large + in_lines(program_.plan().large_bytes);
+  return {memory, large, scratch, reinterpret_cast<std::byte**>(scratch + in_lines(scratch_bytes_))};
+}
+
+std::size_t Compiled::inner_bytes() const {
+  return in_lines(small_bytes_) + in_lines(program_.plan().large_bytes) + in_lines(scratch_bytes_) +
+         in_lines(num_pointers_ * sizeof(std::byte*));
+}
+
+void Compiled::prepare_inner(std::byte* memory) const {
+  const Places places = inner_places(memory);
+  fill_small(memory);
+  point_to_constants(memory, places.pointers);
+  for (const Patch& patch : large_pointers_) places.pointers[patch.pointer] = places.large + patch.offset;
+}
+
+void Compiled::run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const {
+  run_at(
+      inner_places(memory), [inputs](std::uint32_t i) { return inputs[i]; },
+      [outputs](std::uint32_t i) { return outputs[i]; });
 }
 
 void Compiled::refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const {

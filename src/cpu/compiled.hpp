@@ -69,6 +69,16 @@ class Compiled {
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   const Program& program() const { return program_; }
+
+  // For a program inside another: runs over addresses, in memory that the caller has. Inputs that are carried
+  // over may be at the addresses of outputs of their type.
+  /// Bytes of that memory, aligned to 64.
+  std::size_t inner_bytes() const;
+  /// Once before the runs in it.
+  void prepare_inner(std::byte* memory) const;
+  /// Throws what kernels throw.
+  void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
+
   std::size_t num_instructions() const { return instructions_.size(); }
 
  private:
@@ -99,6 +109,10 @@ class Compiled {
   void run_light(const Tensor* const* inputs, Tensor* outputs) const;
   void run_pooled(const Tensor* const* inputs, Tensor* outputs) const;
   void run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const;
+  // The same where input(i) and output(i) give addresses.
+  template <class Inputs, class Outputs>
+  void run_at(const Places& places, const Inputs& input, const Outputs& output) const;
+  Places inner_places(std::byte* memory) const;
   void execute(std::byte* small, const Frame& frame) const;
   // What is the same in every run.
   void fill_small(std::byte* small) const;

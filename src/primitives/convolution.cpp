@@ -5,6 +5,7 @@
 #include "tidu/primitives/convolution.hpp"
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -211,7 +212,8 @@ constinit const Primitive conv_general_dilated{.name = "conv_general_dilated",
                                                .linearity = linearity::bilinear,
                                                .infer = infer_convolution,
                                                .transpose = transpose_convolution,
-                                               .batch = batch_convolution};
+                                               .batch = batch_convolution,
+                                               .factors = factors_of_convolution};
 
 }  // namespace tidu::prim
 

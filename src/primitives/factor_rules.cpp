@@ -103,6 +103,25 @@ void factors_of_dot(Factors& f) {
     f.add({static_cast<int>(lhs_contracting[i]), static_cast<int>(rhs_contracting[i])}, none);
 }
 
+void factors_of_convolution(Factors& f) {
+  const IntLists& specs = f.op().lists("dimension_numbers");
+  const auto axis = [&](std::size_t spec, std::size_t place) { return static_cast<int>(specs[spec][place]); };
+  f.add({axis(0, 0), none}, axis(2, 0));
+  if (f.op().integer("feature_group_count") != 1) return;
+  f.add({none, axis(1, 0)}, axis(2, 1));
+  f.add({axis(0, 1), axis(1, 1)}, none);
+}
+
+void factors_of_windows(Factors& f) {
+  const Ints& windows = f.op().ints("window_dimensions");
+  const Ints& strides = f.op().ints("window_strides");
+  const IntLists& padding = f.op().lists("padding");
+  for (std::size_t i = 0; i < f.result().rank(); ++i) {
+    if (windows[i] == 1 && strides[i] == 1 && padding[i] == Ints{0, 0})
+      f.add({static_cast<int>(i)}, static_cast<int>(i));
+  }
+}
+
 void factors_of_slice(Factors& f) {
   for (std::size_t i = 0; i < f.result().rank(); ++i) {
     if (f.operand(0).dim(i) == f.result().dim(i)) f.add({static_cast<int>(i)}, static_cast<int>(i));

@@ -22,6 +22,10 @@ void factors_of_index(Factors& f);
 /// The axes but attribute `axis`, of the only operand.
 void factors_along(Factors& f);
 void factors_of_dot(Factors& f);
+/// The batch, and, without groups, the features.
+void factors_of_convolution(Factors& f);
+/// The axes along which a window is one element.
+void factors_of_windows(Factors& f);
 /// The axes that are taken whole.
 void factors_of_slice(Factors& f);
 void factors_of_pad(Factors& f);

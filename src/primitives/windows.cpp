@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "axes.hpp"
+#include "factor_rules.hpp"
 #include "rules.hpp"
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -195,7 +196,8 @@ constinit const Primitive reduce_window_sum{.name = "reduce_window_sum",
                                                   infer_window(c);
                                                 },
                                             .transpose = transpose_sum,
-                                            .batch = batch_window};
+                                            .batch = batch_window,
+                                            .factors = factors_of_windows};
 
 // y_p = max x over window p          dy_p = dx at the first maximum
 constinit const Primitive reduce_window_max{.name = "reduce_window_max",
@@ -206,7 +208,8 @@ constinit const Primitive reduce_window_max{.name = "reduce_window_max",
                                                   infer_window(c);
                                                 },
                                             .jvp = jvp_max,
-                                            .batch = batch_window};
+                                            .batch = batch_window,
+                                            .factors = factors_of_windows};
 
 }  // namespace tidu::prim
 

@@ -26,12 +26,14 @@ struct Node {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // of a group: roots that it reads from memory
   bool group = false;
+  std::uint32_t loop = no_index;
 };
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant)
-      : graph_(graph),
+  Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan)
+      : plan_(std::move(plan)),
+        graph_(graph),
         g_(graph.data()),
         roots_(storage_roots(graph)),
         splats_(splats),
@@ -39,8 +41,16 @@ class Fuser {
         made_by_(graph.num_values(), 0) {}
 
   Schedule run() {
+    if (plan_.items.empty()) {
+      for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) plan_.items.push_back({false, i});
+    }
     find_needed();
-    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+    for (const LoopPlan::Item& item : plan_.items) {
+      if (item.loop) {
+        add_loop(item.index);
+        continue;
+      }
+      const std::uint32_t i = item.index;
       const OperationRecord& record = g_.operations[i];
       if (record.op->primitive->has_trait(Trait::barrier)) first_open_ = nodes_.size();
       if (record.op->primitive->has_trait(Trait::view)) continue;
@@ -53,7 +63,7 @@ class Fuser {
       std::uint32_t node = can_fuse(record) ? find_group(record) : fold_group(record);
       if (node == 0) {
         node = static_cast<std::uint32_t>(nodes_.size());
-        nodes_.push_back({{}, {}, can_fuse(record)});
+        nodes_.push_back({{}, {}, can_fuse(record), no_index});
         if (nodes_[node].group) last_group_[graph_.type(result).size()] = node;
       }
       join(node, i);
@@ -96,8 +106,13 @@ class Fuser {
   void find_needed() {
     needed_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) needed_[roots_[id]] = true;
-    for (std::size_t i = graph_.num_operations(); i-- > 0;) {
-      const OperationRecord& record = g_.operations[i];
+    for (std::size_t at = plan_.items.size(); at-- > 0;) {
+      if (plan_.items[at].loop) {
+        for (const BlockedLoop::Value& operand : plan_.loops[plan_.items[at].index].operands)
+          needed_[roots_[operand.id]] = true;
+        continue;
+      }
+      const OperationRecord& record = g_.operations[plan_.items[at].index];
       if (record.op->primitive->has_trait(Trait::view)) continue;
       if (record.num_outputs == 1 && is_repeated(record.first_output) && !needed_[record.first_output])
         continue;
@@ -113,6 +128,12 @@ class Fuser {
     if (splats_[operand] == no_index) return roots_[operand];
     const ValueId source = splats_[operand];
     return graph_.type(source).size() == 1 ? roots_[source] : no_index;
+  }
+
+  void add_loop(std::uint32_t loop) {
+    const auto node = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.push_back({{}, {}, false, loop});
+    for (const BlockedLoop::Value& result : plan_.loops[loop].results) made_by_[result.id] = node;
   }
 
   // 0 where there is none.
@@ -162,10 +183,12 @@ class Fuser {
     }
     return true;
   }
-  Schedule schedule() const {
+  Schedule schedule() {
     Schedule schedule;
+    schedule.loops = std::move(plan_.loops);
     for (std::size_t n = 1; n < nodes_.size(); ++n) {
       const Node& node = nodes_[n];
+      if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
       if (node.group && !is_alone(node)) {
         schedule.nodes.push_back(
             {NodeKind::fused_group, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
@@ -176,6 +199,7 @@ class Fuser {
     return schedule;
   }
 
+  LoopPlan plan_;
   const Graph& graph_;
   const GraphData& g_;
   const std::vector<ValueId> roots_;
@@ -210,8 +234,8 @@ std::vector<ValueId> find_splats(const Graph& graph) {
 }
 
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
-                        std::vector<bool>& is_constant) {
-  return Fuser(graph, splats, is_constant).run();
+                        std::vector<bool>& is_constant, LoopPlan plan) {
+  return Fuser(graph, splats, is_constant, std::move(plan)).run();
 }
 
 std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule,
@@ -226,6 +250,17 @@ std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule
     for (std::uint32_t k = first; k < node + at.size; ++k) body(graph.operation(schedule.nodes[k].index));
   };
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
+    if (schedule.nodes[node].kind == NodeKind::blocked_loop) {
+      const BlockedLoop& loop = schedule.loops[schedule.nodes[node].index];
+      for (const BlockedLoop::Value& operand : loop.operands) {
+        const ValueId id = roots[operand.id];
+        escapes[id] = true;
+        if (read_by[id] != node) found[node].operands.push_back(id);
+        read_by[id] = node;
+      }
+      for (const BlockedLoop::Value& result : loop.results) found[node].results.push_back(result.id);
+      continue;
+    }
     const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
     each_operation(node, [&](const Operation& operation) {
       for (const ValueId operand : operation.inputs()) {
@@ -244,6 +279,7 @@ std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule
   }
   for (const ValueId id : graph.outputs()) escapes[roots[id]] = true;
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
+    if (schedule.nodes[node].kind == NodeKind::blocked_loop) continue;
     const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
     each_operation(node, [&](const Operation& operation) {
       for (std::size_t k = 0; k < operation.num_outputs(); ++k) {

@@ -36,11 +36,23 @@ class Printer {
     if (node.kind == NodeKind::operation) return operation(node.index, depth);
     out_ << std::string(2 * depth + 2, ' ') << to_string(node.kind);
     if (node.kind == NodeKind::blocked_loop) {
-      const BlockedLoop& loop = schedule.loops[node.index];
-      out_ << " over " << loop.extent << " by " << loop.block;
-      if (!loop.accumulators.empty()) out_ << ", carrying";
-      for (const ValueId id : loop.accumulators) out_ << ' ' << place(id);
+      loop(schedule.loops[node.index], depth);
+    } else {
+      out_ << '\n';
     }
+  }
+  void loop(const BlockedLoop& loop, std::size_t depth) {
+    out_ << " over " << loop.extent << " by " << loop.block << ", " << loop.num_operations << " operations\n";
+    for (const BlockedLoop::Value& operand : loop.operands) end("reads", operand, depth);
+    for (const BlockedLoop::Value& result : loop.results)
+      end(result.axis == BlockedLoop::none ? "sums" : "writes", result, depth);
+    if (loop.body == nullptr) return;
+    std::istringstream body(to_text(*loop.body));
+    for (std::string text; std::getline(body, text);) out_ << std::string(2 * depth + 4, ' ') << text << '\n';
+  }
+  void end(std::string_view what, const BlockedLoop::Value& value, std::size_t depth) {
+    out_ << std::string(2 * depth + 4, ' ') << what << ' ' << place(value.id) << ' ' << graph_.type(value.id);
+    if (value.axis != BlockedLoop::none) out_ << " along axis " << value.axis;
     out_ << '\n';
   }
   std::string place(ValueId id) const {
@@ -83,10 +95,12 @@ std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan
     printer.out() << ' ' << printer.place(graph.outputs()[i]) << (direct ? "" : "(copied)");
   }
   printer.out() << "\n  memory: " << plan.slots.size() << " slots, workspace "
-                << plan.small_bytes + plan.large_bytes << " bytes (small " << plan.small_bytes
-                << "), constants " << plan.constant_bytes << ", outputs " << plan.output_bytes << ", peak "
-                << plan.small_bytes + plan.large_bytes + plan.constant_bytes + plan.output_bytes << ", "
-                << plan.in_place << " results in place\n";
+                << plan.small_bytes + plan.large_bytes + plan.block_bytes << " bytes (small "
+                << plan.small_bytes << "), constants " << plan.constant_bytes << ", outputs "
+                << plan.output_bytes << ", peak "
+                << plan.small_bytes + plan.large_bytes + plan.block_bytes + plan.constant_bytes +
+                       plan.output_bytes
+                << ", " << plan.in_place << " results in place\n";
   return std::move(printer.out()).str();
 }
 

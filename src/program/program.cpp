@@ -1,6 +1,7 @@
 // program.cpp - Program::make: the passes in order.
 #include "tidu/program/program.hpp"
 
+#include <algorithm>
 #include <ostream>
 
 #include "tidu/graph/builder.hpp"
@@ -28,10 +29,15 @@ Program Program::make(const Graph& graph, const Options& options) {
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
   data->roots = passes::storage_roots(data->graph);
   data->splats = passes::find_splats(data->graph);
-  data->schedule = options.fuse ? passes::fused_schedule(data->graph, data->splats, is_constant)
-                                : passes::sequential_schedule(data->graph, is_constant);
+  passes::LoopPlan loops;
+  if (options.block) loops = passes::find_loops(data->graph, data->roots, data->splats, options, is_constant);
+  data->schedule = options.fuse
+                       ? passes::fused_schedule(data->graph, data->splats, is_constant, std::move(loops))
+                       : passes::sequential_schedule(data->graph, is_constant, std::move(loops));
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
                                     options.in_place);
+  for (const BlockedLoop& loop : data->schedule.loops)
+    data->plan.block_bytes = std::max(data->plan.block_bytes, loop.body->peak_bytes());
   return Program(std::move(data));
 }
 

@@ -40,14 +40,22 @@ std::vector<ValueId> storage_roots(const Graph& graph) {
   return roots;
 }
 
-Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant) {
+Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant, LoopPlan plan) {
   Schedule schedule;
-  schedule.nodes.reserve(graph.num_operations());
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const OperationRecord& record = graph.data().operations[i];
+  if (plan.items.empty()) {
+    for (std::uint32_t i = 0; i < graph.num_operations(); ++i) plan.items.push_back({false, i});
+  }
+  schedule.loops = std::move(plan.loops);
+  schedule.nodes.reserve(plan.items.size());
+  for (const LoopPlan::Item& item : plan.items) {
+    if (item.loop) {
+      schedule.nodes.push_back({NodeKind::blocked_loop, item.index, 1});
+      continue;
+    }
+    const OperationRecord& record = graph.data().operations[item.index];
     if (record.op->primitive->has_trait(Trait::view)) continue;
     if (record.num_outputs > 0 && is_constant[record.first_output]) continue;
-    schedule.nodes.push_back({NodeKind::operation, i, 1});
+    schedule.nodes.push_back({NodeKind::operation, item.index, 1});
   }
   return schedule;
 }

@@ -175,10 +175,9 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];
     const ScheduleNode& at = schedule.nodes[node];
-    const bool reuse =
-        in_place &&
-        (at.kind == NodeKind::fused_group ||
-         (values.results.size() == 1 && graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
+    const bool reuse = in_place && (at.kind == NodeKind::fused_group ||
+                                    (at.kind == NodeKind::operation && values.results.size() == 1 &&
+                                     graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
     taken.clear();
     const auto dies_here = [&](ValueId operand) {
       return last[operand] == node && planner.in_workspace(operand) &&

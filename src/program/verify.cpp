@@ -60,8 +60,18 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
   const std::vector<ValueId> splats = find_splats(graph);
   std::vector<std::size_t> made_in(graph.num_values(), no_index);  // by value: the position of its node
   for (std::size_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
-    const bool group = schedule.nodes[node].kind != NodeKind::operation;
+    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
     std::vector<ValueId> results;
+    if (schedule.nodes[node].kind == NodeKind::blocked_loop) {
+      const BlockedLoop& loop = schedule.loops[schedule.nodes[node].index];
+      const std::string place = detail::str("for the blocked loop at ", node, " of the schedule");
+      for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, place);
+      for (const BlockedLoop::Value& result : loop.results) memory.write(plan.slot_of[result.id], result.id);
+      // What it writes while it still reads must not be what it reads.
+      for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, place);
+      for (const BlockedLoop::Value& result : loop.results) read(result.id, place);
+      continue;
+    }
     for (std::size_t k = group ? node + 1 : node; k < node + schedule.nodes[node].size; ++k) {
       const std::uint32_t index = schedule.nodes[k].index;
       const Operation operation = graph.operation(index);

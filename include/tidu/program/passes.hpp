@@ -3,10 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/schedule.hpp"
+
+namespace tidu {
+struct ProgramOptions;  // program.hpp
+}
 
 namespace tidu::passes {
 
@@ -29,17 +34,35 @@ std::vector<ValueId> storage_roots(const Graph& graph);
 /// through.
 std::vector<ValueId> find_splats(const Graph& graph);
 
+/// What runs, in order: operations of the graph, and blocked loops in the place of theirs.
+struct LoopPlan {
+  /// An operation or a loop.
+  struct Item {
+    bool loop = false;        ///< which of them
+    std::uint32_t index = 0;  ///< in the graph, or in `loops`
+  };
+  std::vector<Item> items;         ///< in order; empty without loops
+  std::vector<BlockedLoop> loops;  ///< by index
+};
+/// Finds the axis along which most memory is spared when operations run block by block, and makes loops over
+/// its blocks; no plan where it is not worth it (see ProgramOptions), or where an operation is impure or a
+/// barrier. Constants that only loops need, which make them anew, are none any more: `is_constant` is changed
+/// accordingly. Linear in the size of the graph.
+LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
+                    const ProgramOptions& options, std::vector<bool>& is_constant);
+
 /// Element-wise operations on as many elements each, 64 or more, are gathered in fused groups, with the folds
 /// of their results to one element: an operation joins the last group of its size when all that it needs is
 /// ready before it and no barrier lies between. Everything else is one operation after another, in the order
 /// of the graph, without constants and views. Repeated elements (see find_splats) that only groups read are
 /// neither made nor constants: `is_constant` is changed accordingly. Linear in the size of the graph.
+/// Of a plan with loops its items are gathered, in their order.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
-                        std::vector<bool>& is_constant);
+                        std::vector<bool>& is_constant, LoopPlan plan = {});
 
 /// One operation after another, in the order of the graph, without constants and without views, which need no
 /// work.
-Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant);
+Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant, LoopPlan plan = {});
 
 /// Gives every value of the schedule a slot. Values of the workspace share memory when their lives do not
 /// overlap; no two that are alive at once overlap, but where the result of an element-wise operation takes

@@ -26,6 +26,13 @@ struct ProgramOptions {
   bool in_place = true;
   /// Let element-wise operations on as many elements run together, without memory between them.
   bool fuse = true;
+  /// Let operations that share an axis run on one block of it after another, where that spares memory. Sums
+  /// over the axis are then added up in another order: that of blocks, whatever the number of threads.
+  bool block = true;
+  /// Bytes that a block's values may take, so that they stay in a core's cache.
+  std::size_t block_bytes = std::size_t{1} << 18;
+  /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.
+  std::size_t loop_bytes = std::size_t{1} << 19;
   /// Let primitives put less work in the place of their operations, by rules that change no bit of a result
   /// (which NaN it is does not count).
   bool simplify = true;
@@ -78,8 +85,8 @@ class Program {
     return place.storage == Storage::output && place.index == position;
   }
 
-  /// Bytes of temporaries while it runs.
-  std::size_t workspace_bytes() const { return plan().small_bytes + plan().large_bytes; }
+  /// Bytes of temporaries while it runs, on one thread.
+  std::size_t workspace_bytes() const { return plan().small_bytes + plan().large_bytes + plan().block_bytes; }
   /// Predicted peak above the inputs: temporaries, constants and outputs.
   std::size_t peak_bytes() const { return workspace_bytes() + plan().constant_bytes + plan().output_bytes; }
 

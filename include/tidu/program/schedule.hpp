@@ -1,12 +1,13 @@
 // schedule.hpp - the tree of what a Program runs, and the places where its values live.
 //
 // The tree lies flat, in pre-order: a node's children follow it, and `size` counts the node and all below it.
-// Leaves are operations; a fused group runs its operations element by element, a blocked loop its children
-// once for each block of an axis.
+// Leaves are operations and blocked loops; a fused group runs its operations element by element, a blocked
+// loop a program of its own once for each block of an axis.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -14,12 +15,14 @@
 
 namespace tidu {
 
+class Program;  // program.hpp
+
 /// What a node of the schedule is.
 enum class NodeKind : std::uint8_t {
   operation,    ///< one operation of the graph
   fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory
                 ///< between them
-  blocked_loop  ///< its children run on one block of an axis after another, in slots of a block's size
+  blocked_loop  ///< operations that run on one block of an axis after another, as programs of a block's size
 };
 /// The name in words.
 constexpr std::string_view to_string(NodeKind kind) {
@@ -33,16 +36,29 @@ struct ScheduleNode {
   /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused
   /// group: unused.
   std::uint32_t index = 0;
-  /// Nodes in the subtree, this one included; 1 for an operation.
+  /// Nodes in the subtree, this one included; 1 for an operation or a blocked loop.
   std::uint32_t size = 1;
 };
 
-/// How a blocked loop runs: `extent` points of an axis in blocks of `block`, the last one perhaps shorter.
+/// A blocked loop: `extent` points of an axis in blocks of `block`, the last one perhaps shorter. For each
+/// block a program runs. Its inputs are the operands, whole or the block's part of them, and then, for each
+/// result that is a sum over the axis, the sum so far; its outputs are the results: the block's part, or the
+/// sum so far with the block's term.
 struct BlockedLoop {
-  std::int64_t extent = 0;  ///< points of the axis
-  std::int64_t block = 0;   ///< points of one block
-  /// Values that are carried from block to block, because they are reduced over the axis.
-  std::vector<ValueId> accumulators;
+  /// In the place of an axis: the operand is read whole; the result is a sum.
+  static constexpr int none = -1;
+  /// An operand or result.
+  struct Value {
+    ValueId id = 0;   ///< the value
+    int axis = none;  ///< which axis of it is cut, or none
+  };
+  std::int64_t extent = 0;              ///< points of the axis
+  std::int64_t block = 0;               ///< points of one block
+  std::vector<Value> operands;          ///< what it reads; a value may be read whole and in parts
+  std::vector<Value> results;           ///< what it leaves
+  std::shared_ptr<const Program> body;  ///< for a block
+  std::shared_ptr<const Program> rest;  ///< for the last one; null where all are of one length
+  std::uint32_t num_operations = 0;     ///< of the graph, that run in it
 };
 
 /// The tree, flat.
@@ -58,12 +74,11 @@ enum class Storage : std::uint8_t {
              ///< operands makes
   output,    ///< the tensor that is handed back; `index` is its position
   small,     ///< the workspace's region of small values, at `offset`
-  large,     ///< the workspace's region of large values, at `offset`
-  block      ///< one block of a value that exists only inside a blocked loop; `index` is the loop's node
+  large      ///< the workspace's region of large values, at `offset`
 };
 /// The name of the enumerator.
 constexpr std::string_view to_string(Storage storage) {
-  constexpr std::string_view names[] = {"input", "constant", "output", "small", "large", "block"};
+  constexpr std::string_view names[] = {"input", "constant", "output", "small", "large"};
   return names[static_cast<std::size_t>(storage)];
 }
 
@@ -87,6 +102,7 @@ struct SlotPlan {
   std::size_t large_bytes = 0;     ///< of the region of large values
   std::size_t constant_bytes = 0;  ///< of constants
   std::size_t output_bytes = 0;    ///< of outputs that are handed back
+  std::size_t block_bytes = 0;     ///< of one block of a blocked loop, for each thread that runs blocks
   std::uint32_t in_place = 0;      ///< results that took the place of an operand
 };
 

@@ -1,0 +1,254 @@
+// loop.cpp - planning and running of blocked loops.
+//
+// Note [Chunks]: where a loop leaves sums, its blocks are dealt in chunks, whose number depends on the sizes
+// alone. Each chunk has sums of its own, to which its blocks add in order; in the end the chunks' sums are
+// added in order. So the bits are the same for any number of threads. The first chunk's sums are the results
+// themselves. Without sums every block is a chunk.
+//
+// Note [Parts]: the part of an array that a block has is contiguous where the cut axis is the first of those
+// longer than 1. Otherwise it is copied to memory of its own before the block runs, or from there behind it.
+#include "cpu/loop.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+
+#include "cpu/parallel.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+constexpr int most_threads = 64;
+// Chunks of a loop that leaves sums, and what their sums may take together, but for two of them.
+constexpr std::int64_t most_chunks = 8;
+constexpr std::size_t chunk_memory = std::size_t{1} << 22;
+
+// An operand or result of the loop as a block sees it.
+struct Part {
+  enum class Kind : std::uint8_t { whole, cut, packed, sum };
+  Kind kind = Kind::whole;
+  std::uint32_t index = 0;  // among the loop's operands or results
+  std::size_t row = 0;      // bytes of one point: of `packed` within one of `outer`
+  std::size_t outer = 1;    // of `packed`: how many stretches
+  std::size_t stride = 0;   // of `packed`: bytes from stretch to stretch
+  std::size_t offset = 0;   // of `packed`: into a thread's memory; of `sum`: into a chunk's
+  std::size_t bytes = 0;    // of `sum`
+};
+struct Adding {
+  Plan plan;
+  std::uint32_t result = 0;
+  std::size_t offset = 0;  // into a chunk's sums
+};
+
+struct LoopState {
+  std::unique_ptr<const Compiled> body, rest;
+  std::int64_t extent = 0, block = 0, blocks = 0, chunks = 0;
+  int threads = 1;
+  std::vector<Part> in, out;        // of the body
+  std::vector<std::uint32_t> sums;  // positions in `out`
+  std::vector<Adding> adding;
+  std::size_t sum_bytes = 0;     // of a chunk
+  std::size_t packed_bytes = 0;  // of a thread
+  std::size_t inner_bytes = 0;   // of a thread
+  std::size_t add_scratch = 0;
+};
+
+class LoopRun {
+ public:
+  LoopRun(const LoopState& s, const Call& call) : s_(s), call_(call) {
+    sums_ = call.scratch;
+    memory_ = sums_ + static_cast<std::size_t>(s.chunks - 1) * s.sum_bytes;
+  }
+  void run() {
+    const std::int64_t workers = std::min<std::int64_t>(s_.threads, s_.chunks);
+    run_pieces(
+        s_.threads, workers, [](void* self, std::int64_t) { static_cast<LoopRun*>(self)->work(); }, this);
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    for (std::int64_t chunk = 1; chunk < s_.chunks && !s_.adding.empty(); ++chunk) {
+      for (const Adding& adding : s_.adding) {
+        std::byte* const to = call_.out[adding.result];
+        const std::byte* in[] = {to, sums_of(chunk) + adding.offset};
+        adding.plan.run(adding.plan.state.get(), Call{in, &to, memory_});
+      }
+    }
+  }
+
+ private:
+  std::byte* sums_of(std::int64_t chunk) const {
+    return sums_ + static_cast<std::size_t>(chunk - 1) * s_.sum_bytes;
+  }
+  // One worker: takes chunks until none is left.
+  void work() noexcept {
+    const auto worker = static_cast<std::size_t>(next_worker_.fetch_add(1));
+    std::byte* const memory = memory_ + worker * (s_.packed_bytes + s_.inner_bytes);
+    const Compiled* prepared = nullptr;
+    try {
+      for (;;) {
+        const std::int64_t chunk = next_chunk_.fetch_add(1);
+        if (chunk >= s_.chunks) return;
+        for (const std::uint32_t at : s_.sums) std::memset(sum(s_.out[at], chunk), 0, s_.out[at].bytes);
+        const std::int64_t first = chunk * s_.blocks / s_.chunks, last = (chunk + 1) * s_.blocks / s_.chunks;
+        for (std::int64_t block = first; block < last; ++block) {
+          const std::int64_t begin = block * s_.block, count = std::min(s_.block, s_.extent - begin);
+          const Compiled& program = count == s_.block ? *s_.body : *s_.rest;
+          if (prepared != &program) program.prepare_inner(memory + s_.packed_bytes);
+          prepared = &program;
+          run_block(program, memory, chunk, begin, count);
+        }
+      }
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (failure_ == nullptr) failure_ = std::current_exception();
+      next_chunk_.store(s_.chunks);
+    }
+  }
+  std::byte* sum(const Part& part, std::int64_t chunk) const {
+    return chunk == 0 ? call_.out[part.index] : sums_of(chunk) + part.offset;
+  }
+  void run_block(const Compiled& program, std::byte* memory, std::int64_t chunk, std::int64_t begin,
+                 std::int64_t count) const {
+    constexpr std::size_t few = 64;
+    const std::byte* in_few[few];
+    std::byte* out_few[few];
+    std::vector<const std::byte*> in_many(s_.in.size() > few ? s_.in.size() : 0);
+    std::vector<std::byte*> out_many(s_.out.size() > few ? s_.out.size() : 0);
+    const std::byte** const in = s_.in.size() > few ? in_many.data() : in_few;
+    std::byte** const out = s_.out.size() > few ? out_many.data() : out_few;
+    const auto at = static_cast<std::size_t>(begin);
+    for (std::size_t i = 0; i < s_.in.size(); ++i) {
+      const Part& part = s_.in[i];
+      switch (part.kind) {
+        case Part::Kind::whole: in[i] = call_.in[part.index]; break;
+        case Part::Kind::cut: in[i] = call_.in[part.index] + at * part.row; break;
+        case Part::Kind::sum: in[i] = sum(part, chunk); break;
+        case Part::Kind::packed: {
+          const std::size_t bytes = static_cast<std::size_t>(count) * part.row;
+          std::byte* to = memory + part.offset;
+          in[i] = to;
+          const std::byte* from = call_.in[part.index] + at * part.row;
+          for (std::size_t k = 0; k < part.outer; ++k, to += bytes, from += part.stride)
+            std::memcpy(to, from, bytes);
+          break;
+        }
+      }
+    }
+    for (std::size_t i = 0; i < s_.out.size(); ++i) {
+      const Part& part = s_.out[i];
+      out[i] = part.kind == Part::Kind::sum      ? sum(part, chunk)
+               : part.kind == Part::Kind::packed ? memory + part.offset
+                                                 : call_.out[part.index] + at * part.row;
+    }
+    program.run_inner(memory + s_.packed_bytes, in, out);
+    for (const Part& part : s_.out) {
+      if (part.kind != Part::Kind::packed) continue;
+      const std::size_t bytes = static_cast<std::size_t>(count) * part.row;
+      const std::byte* from = memory + part.offset;
+      std::byte* to = call_.out[part.index] + at * part.row;
+      for (std::size_t k = 0; k < part.outer; ++k, from += bytes, to += part.stride)
+        std::memcpy(to, from, bytes);
+    }
+  }
+
+  const LoopState& s_;
+  const Call& call_;
+  std::byte* sums_;
+  std::byte* memory_;
+  std::atomic<std::int64_t> next_chunk_{0}, next_worker_{0};
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+void run_loop(const LoopState& s, const Call& call) { LoopRun(s, call).run(); }
+
+Part make_part(Type type, const BlockedLoop::Value& value, std::uint32_t index) {
+  Part part;
+  part.index = index;
+  if (value.axis == BlockedLoop::none) return part;
+  const auto axis = static_cast<std::size_t>(value.axis);
+  part.row = size_of(type.dtype());
+  for (std::size_t i = axis + 1; i < type.rank(); ++i) part.row *= static_cast<std::size_t>(type.dim(i));
+  for (std::size_t i = 0; i < axis; ++i) part.outer *= static_cast<std::size_t>(type.dim(i));
+  part.stride = part.row * static_cast<std::size_t>(type.dim(axis));
+  part.kind = part.outer == 1 ? Part::Kind::cut : Part::Kind::packed;
+  return part;
+}
+
+}  // namespace
+
+Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
+               const CompileOptions& options, const KernelTable& kernels, std::shared_ptr<Arena> arena) {
+  const Graph& graph = program.graph();
+  LoopState state;
+  CompileOptions inner = options;
+  inner.threads = 1;
+  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);
+  if (loop.rest != nullptr) state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena);
+  state.inner_bytes = state.body->inner_bytes();
+  if (state.rest != nullptr) state.inner_bytes = std::max(state.inner_bytes, state.rest->inner_bytes());
+  state.extent = loop.extent;
+  state.block = loop.block;
+  state.blocks = (loop.extent + loop.block - 1) / loop.block;
+
+  const auto position = [](const std::vector<ValueId>& list, ValueId id) {
+    return static_cast<std::uint32_t>(std::find(list.begin(), list.end(), id) - list.begin());
+  };
+  const auto pack = [&](Part& part) {
+    if (part.kind != Part::Kind::packed) return;
+    part.offset = state.packed_bytes;
+    state.packed_bytes += aligned(part.outer * part.row * static_cast<std::size_t>(loop.block));
+  };
+  for (const BlockedLoop::Value& operand : loop.operands) {
+    state.in.push_back(
+        make_part(graph.type(operand.id), operand, position(values.operands, program.roots()[operand.id])));
+    pack(state.in.back());
+  }
+  for (const BlockedLoop::Value& result : loop.results) {
+    const Type type = graph.type(result.id);
+    Part part = make_part(type, result, position(values.results, result.id));
+    pack(part);
+    if (result.axis == BlockedLoop::none) {
+      part.kind = Part::Kind::sum;
+      part.offset = state.sum_bytes;
+      part.bytes = type.bytes();
+      state.sum_bytes += aligned(part.bytes);
+      state.sums.push_back(static_cast<std::uint32_t>(state.out.size()));
+      state.in.push_back(part);
+      const Op add = Op::make(*graph.primitives().add());
+      const std::array<Type, 2> in{type, type};
+      Adding adding{kernels.plan({add,
+                                  in,
+                                  {&type, 1},
+                                  options.threads,
+                                  options.check_indices,
+                                  options.depth,
+                                  options.lanes,
+                                  true}),
+                    part.index, part.offset};
+      if (!adding.plan) {
+        throw Error(ErrorKind::execution,
+                    detail::str("blocked loop: expected a CPU kernel for [", add.name(), "] of ", type));
+      }
+      state.add_scratch = std::max(state.add_scratch, adding.plan.scratch);
+      state.adding.push_back(std::move(adding));
+    }
+    state.out.push_back(part);
+  }
+  state.chunks = state.blocks;
+  if (state.sum_bytes > 0) {
+    const auto fitting = static_cast<std::int64_t>(chunk_memory / state.sum_bytes);
+    state.chunks = std::min({state.blocks, most_chunks, std::max<std::int64_t>(2, fitting)});
+  }
+  state.threads = std::min(options.threads, most_threads);
+  const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(state.threads, state.chunks));
+  const std::size_t memory = std::max(workers * (state.packed_bytes + state.inner_bytes), state.add_scratch);
+  const std::size_t scratch = static_cast<std::size_t>(state.chunks - 1) * state.sum_bytes + memory;
+  return make_plan<LoopState, run_loop>(std::move(state), scratch);
+}
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,18 @@
+// loop.hpp - a blocked loop as one step: the program of a block, run on one block of an axis after another.
+#pragma once
+
+#include <memory>
+
+#include "cpu/compiled.hpp"
+#include "cpu/kernel_table.hpp"
+#include "tidu/program/passes.hpp"
+#include "tidu/program/program.hpp"
+
+namespace tidu::cpu_detail {
+
+/// The plan of a loop of `program`, which reads values.operands and makes values.results, in this order.
+/// Throws Error (execution, out_of_memory).
+Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
+               const CompileOptions& options, const KernelTable& kernels, std::shared_ptr<Arena> arena);
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,260 @@
+// loop_body.cpp - the program of a blocked loop: its operations again, on one block of the axis.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "program/loops.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/factors.hpp"
+
+namespace tidu::passes {
+namespace {
+
+constexpr int none = BlockedLoop::none;
+
+// What is cut, by bytes for each point of the axis, and what is not.
+struct Traffic {
+  std::size_t within = 0;    // made and read in the loop, of all points
+  std::size_t boundary = 0;  // read from memory or left there, of all points
+  std::size_t sums = 0;      // read and written for each block
+  bool products = false;
+  bool structure = false;  // something that a fused group cannot do
+};
+
+class BodyBuilder {
+ public:
+  BodyBuilder(const LoopContext& context, const std::vector<std::uint32_t>& operations, std::int64_t block)
+      : c_(context),
+        g_(context.graph.data()),
+        operations_(operations),
+        block_(block),
+        builder_(context.graph.name().empty() ? "block" : context.graph.name(), context.graph.primitives()) {}
+
+  Graph build(const std::vector<BlockedLoop::Value>& results) {
+    for (const std::uint32_t index : operations_) {
+      const Role& role = c_.roles.of[index];
+      made_[key(g_.operations[index].first_output, role.kind == Role::Kind::sum ? none : role.axis)] =
+          emit(index, c_.classes.factor(index, role.factor));
+    }
+    std::vector<Value> outputs;
+    for (const BlockedLoop::Value& result : results) {
+      Value made = made_.at(key(result.id, result.axis));
+      if (result.axis == none) {
+        const Value so_far = input(c_.graph.type(result.id));
+        made = builder_.emit_one(Op::make(*c_.graph.primitives().add()), std::array{so_far, made});
+      }
+      outputs.push_back(made);
+    }
+    return builder_.build(outputs);
+  }
+  const std::vector<BlockedLoop::Value>& operands() const { return read_; }
+
+ private:
+  static std::uint64_t key(ValueId id, int axis) {
+    return (std::uint64_t{id} << 8) | static_cast<std::uint64_t>(axis + 1);
+  }
+  Type of_block(Type type, int axis) const {
+    Shape shape = type.shape();
+    shape[static_cast<std::size_t>(axis)] = block_;
+    return type.with_shape(shape);
+  }
+  Value input(Type type) { return builder_.input(detail::str('x', inputs_++), type); }
+
+  Value emit(std::uint32_t index, const AxisClasses::Factor& factor) {
+    const OperationRecord& record = g_.operations[index];
+    std::vector<Value> operands;
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+      operands.push_back(read(g_.operands[record.first_input + k], factor.of_operand(k)));
+    Op op = Op::of(record.op);
+    const int axis = factor.of_result();
+    if (axis != none && op.primitive().resize != nullptr)
+      op = op.primitive().resize(op, static_cast<std::size_t>(axis), block_);
+    const Value made = builder_.emit_one(op, operands);
+    const Type type = c_.graph.type(record.first_output);
+    const Type expected = axis == none ? type : of_block(type, axis);
+    if (made.type() != expected) {
+      throw Error(ErrorKind::internal,
+                  detail::str("blocked loop: expected ", expected, " for a block of ", block_, ", got ",
+                              made.type(), "\n  ", describe_operation(c_.graph, index)));
+    }
+    return made;
+  }
+  Value read(ValueId id, int axis) {
+    const auto [at, fresh] = made_.try_emplace(key(id, axis));
+    if (!fresh) return at->second;
+    const Value value = axis == none ? whole(id) : cut(id, axis);
+    return made_[key(id, axis)] = value;
+  }
+  // What floats is made anew; its chains are short.
+  Value cut(ValueId id, int axis) {
+    const std::uint32_t producer = g_.producers[id];
+    if (producer < g_.operations.size() && c_.roles.of[producer].kind == Role::Kind::floating) {
+      for (std::uint32_t f = 0; f < c_.classes.num_factors(producer); ++f) {
+        const AxisClasses::Factor factor = c_.classes.factor(producer, f);
+        if (factor.of_result() == axis && floats(producer, factor)) return emit(producer, factor);
+      }
+    }
+    read_.push_back({id, axis});
+    return input(of_block(c_.graph.type(id), axis));
+  }
+  bool floats(std::uint32_t operation, const AxisClasses::Factor& factor) const {
+    const OperationRecord& record = g_.operations[operation];
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+      if (factor.of_operand(k) == none) continue;
+      const std::uint32_t producer = g_.producers[g_.operands[record.first_input + k]];
+      if (producer >= g_.operations.size() || c_.roles.of[producer].kind != Role::Kind::floating)
+        return false;
+    }
+    return true;
+  }
+  // Repeated elements are repeated anew, so that groups see that they are.
+  Value whole(ValueId id) {
+    std::vector<std::uint32_t> chain;
+    ValueId at = id;
+    while (c_.splats[id] != no_index) {
+      const std::uint32_t producer = g_.producers[at];
+      if (producer >= g_.operations.size()) break;
+      const OperationRecord& record = g_.operations[producer];
+      const Primitive& primitive = *record.op->primitive;
+      const bool repeats = primitive.has_trait(Trait::view) || primitive.has_trait(Trait::repeats);
+      if (record.num_outputs != 1 || record.num_inputs > 1 ||
+          (record.num_inputs == 1 ? !repeats : !primitive.has_trait(Trait::constant)))
+        break;
+      chain.push_back(producer);
+      if (record.num_inputs == 0) break;
+      at = g_.operands[record.first_input];
+    }
+    std::vector<Value> value;
+    if (chain.empty() || g_.operations[chain.back()].num_inputs == 1) {
+      read_.push_back({at, none});
+      value = {input(c_.graph.type(at))};
+    }
+    for (std::size_t i = chain.size(); i-- > 0;)
+      value = {builder_.emit_one(Op::of(g_.operations[chain[i]].op), value)};
+    return value[0];
+  }
+
+  const LoopContext& c_;
+  const GraphData& g_;
+  const std::vector<std::uint32_t>& operations_;
+  const std::int64_t block_;
+  GraphBuilder builder_;
+  std::unordered_map<std::uint64_t, Value> made_;
+  std::vector<BlockedLoop::Value> read_;
+  std::size_t inputs_ = 0;
+};
+
+class LoopMaker {
+ public:
+  LoopMaker(const LoopContext& context, const std::vector<std::uint32_t>& operations)
+      : c_(context), g_(context.graph.data()), operations_(operations) {}
+
+  BlockedLoop make() {
+    BlockedLoop loop;
+    loop.extent = c_.roles.extent;
+    loop.num_operations = static_cast<std::uint32_t>(operations_.size());
+    find_results(loop);
+    if (!traffic_.structure || traffic_.within == 0 || traffic_.within < c_.options.loop_bytes ||
+        loop.results.empty())
+      return {};
+    loop.block = choose_block();
+    if (loop.block == 0) return {};
+    loop.body = program(loop, loop.block);
+    // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
+    const std::int64_t better = fitted(loop.block, loop.body->workspace_bytes());
+    if (better * 4 < loop.block * 3 || better * 3 > loop.block * 4) {
+      loop.block = better;
+      loop.body = program(loop, loop.block);
+    }
+    if (loop.extent % loop.block != 0) loop.rest = program(loop, loop.extent % loop.block);
+    return loop;
+  }
+
+ private:
+  void find_results(BlockedLoop& loop) {
+    for (const std::uint32_t index : operations_) {
+      const OperationRecord& record = g_.operations[index];
+      const Primitive& primitive = *record.op->primitive;
+      const Role& role = c_.roles.of[index];
+      traffic_.products = traffic_.products || primitive.has_trait(Trait::product);
+      const bool folds = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
+      traffic_.structure = traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
+                                                   primitive.has_trait(Trait::view) || folds);
+      const ValueId id = record.first_output;
+      const std::size_t bytes = c_.graph.type(id).bytes();
+      if (c_.roots[id] != id) continue;  // a view
+      if (role.kind == Role::Kind::sum) {
+        traffic_.sums += bytes;
+        if (c_.escapes[id]) loop.results.push_back({id, none});
+      } else if (c_.escapes[id]) {
+        traffic_.boundary += bytes;
+        loop.results.push_back({id, role.axis});
+      } else {
+        traffic_.within += bytes;
+      }
+    }
+  }
+
+  // Points of a block so that `bytes` of values are alive: some of what is made at once, and the ends.
+  std::int64_t points_in(std::size_t bytes) const {
+    const std::size_t alive = traffic_.within / 2 + traffic_.boundary;
+    const double each = static_cast<double>(alive) / static_cast<double>(c_.roles.extent);
+    return std::max<std::int64_t>(least(), static_cast<std::int64_t>(static_cast<double>(bytes) / each));
+  }
+  std::int64_t least() const { return traffic_.products ? 16 : 1; }
+  // Blocks of about one length.
+  std::int64_t even(std::int64_t block) const {
+    const std::int64_t extent = c_.roles.extent;
+    block = std::clamp<std::int64_t>(block, std::min(least(), extent), extent);
+    const std::int64_t blocks = (extent + block - 1) / block;
+    block = (extent + blocks - 1) / blocks;
+    return block > 32 ? std::min(extent, (block + 7) / 8 * 8) : block;
+  }
+  std::int64_t fitted(std::int64_t block, std::size_t bytes) const {
+    const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));
+    return even(static_cast<std::int64_t>(static_cast<double>(block) * ratio));
+  }
+  // 0 where whole arrays are as good: see Note [Worth a loop].
+  std::int64_t choose_block() {
+    constexpr std::array<double, 4> worth{1.0, 0.9, 0.7, 0.4};  // of what is spared, by how near the cache is
+    constexpr double each_block = 1 << 14;
+    double best = 0;
+    std::int64_t chosen = 0;
+    for (std::size_t i = 0; i < worth.size(); ++i) {
+      const std::size_t bytes = c_.options.block_bytes << i;
+      const std::int64_t block = even(points_in(bytes));
+      const auto blocks = static_cast<double>((c_.roles.extent + block - 1) / block);
+      if (blocks < 2) break;
+      const double gain = 2 * worth[i] * static_cast<double>(traffic_.within) -
+                          blocks * (3 * static_cast<double>(traffic_.sums) + each_block);
+      if (gain <= best && (c_.options.loop_bytes > 0 || chosen != 0)) continue;
+      best = gain;
+      chosen = block;
+      target_ = bytes;
+    }
+    return chosen;
+  }
+
+  std::shared_ptr<const Program> program(BlockedLoop& loop, std::int64_t block) {
+    BodyBuilder builder(c_, operations_, block);
+    ProgramOptions options = c_.options;
+    options.block = false;
+    const Graph graph = builder.build(loop.results);
+    loop.operands = builder.operands();
+    return std::make_shared<const Program>(Program::make(graph, options));
+  }
+
+  const LoopContext& c_;
+  const GraphData& g_;
+  const std::vector<std::uint32_t>& operations_;
+  Traffic traffic_;
+  std::size_t target_ = 0;
+};
+
+}  // namespace
+
+BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
+  return LoopMaker(context, operations).make();
+}
+
+}  // namespace tidu::passes
