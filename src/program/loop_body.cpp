@@ -149,16 +149,21 @@ class LoopMaker {
   LoopMaker(const LoopContext& context, const std::vector<std::uint32_t>& operations)
       : c_(context), g_(context.graph.data()), operations_(operations) {}
 
+  /// Bytes spared, estimated; 0 where there is no gain.
+  double estimate() {
+    find_results(loop_);
+    if (!traffic_.structure || traffic_.within == 0 || traffic_.within < c_.options.loop_bytes ||
+        loop_.results.empty())
+      return 0;
+    loop_.block = choose_block();
+    if (loop_.block == 0) return 0;
+    return c_.options.loop_bytes == 0 ? std::max(gain_, 1.0) : gain_;
+  }
   BlockedLoop make() {
-    BlockedLoop loop;
+    if (estimate() == 0) return {};
+    BlockedLoop loop = std::move(loop_);
     loop.extent = c_.roles.extent;
     loop.num_operations = static_cast<std::uint32_t>(operations_.size());
-    find_results(loop);
-    if (!traffic_.structure || traffic_.within == 0 || traffic_.within < c_.options.loop_bytes ||
-        loop.results.empty())
-      return {};
-    loop.block = choose_block();
-    if (loop.block == 0) return {};
     loop.body = program(loop, loop.block);
     // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
     const std::int64_t better = fitted(loop.block, loop.body->workspace_bytes());
@@ -195,11 +200,13 @@ class LoopMaker {
     }
   }
 
-  // Points of a block so that `bytes` of values are alive: some of what is made at once, and the ends.
-  std::int64_t points_in(std::size_t bytes) const {
+  // Bytes alive at once in a block: some of what is made, and the ends.
+  double bytes_of(std::int64_t block) const {
     const std::size_t alive = traffic_.within / 2 + traffic_.boundary;
-    const double each = static_cast<double>(alive) / static_cast<double>(c_.roles.extent);
-    return std::max<std::int64_t>(least(), static_cast<std::int64_t>(static_cast<double>(bytes) / each));
+    return static_cast<double>(alive) / static_cast<double>(c_.roles.extent) * static_cast<double>(block);
+  }
+  std::int64_t points_in(std::size_t bytes) const {
+    return std::max(least(), static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_of(1)));
   }
   std::int64_t least() const { return traffic_.products ? 16 : 1; }
   // Blocks of about one length.
@@ -214,23 +221,28 @@ class LoopMaker {
     const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));
     return even(static_cast<std::int64_t>(static_cast<double>(block) * ratio));
   }
-  // 0 where whole arrays are as good: see Note [Worth a loop].
-  std::int64_t choose_block() {
-    constexpr std::array<double, 4> worth{1.0, 0.9, 0.7, 0.4};  // of what is spared, by how near the cache is
+  // What is spared, less what it costs, in bytes moved: see Note [Worth a loop].
+  double gain(std::int64_t block) const {
     constexpr double each_block = 1 << 14;
-    double best = 0;
+    const auto blocks = static_cast<double>((c_.roles.extent + block - 1) / block);
+    const double alive = bytes_of(block) / static_cast<double>(c_.options.block_bytes);
+    // By how near to the core what is alive stays.
+    const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;
+    return 2 * worth * static_cast<double>(traffic_.within) -
+           blocks * (3 * static_cast<double>(traffic_.sums) + each_block);
+  }
+  // 0 where whole arrays are as good.
+  std::int64_t choose_block() {
+    const bool always = c_.options.loop_bytes == 0;
     std::int64_t chosen = 0;
-    for (std::size_t i = 0; i < worth.size(); ++i) {
-      const std::size_t bytes = c_.options.block_bytes << i;
-      const std::int64_t block = even(points_in(bytes));
-      const auto blocks = static_cast<double>((c_.roles.extent + block - 1) / block);
-      if (blocks < 2) break;
-      const double gain = 2 * worth[i] * static_cast<double>(traffic_.within) -
-                          blocks * (3 * static_cast<double>(traffic_.sums) + each_block);
-      if (gain <= best && (c_.options.loop_bytes > 0 || chosen != 0)) continue;
-      best = gain;
+    for (int doubled = 0; doubled < 5; ++doubled) {
+      const std::int64_t block = even(points_in(c_.options.block_bytes << doubled));
+      if (block >= c_.roles.extent) break;
+      const double spared = gain(block);
+      if (chosen == 0 ? !always && spared <= 0 : spared <= gain_) continue;
+      gain_ = spared;
       chosen = block;
-      target_ = bytes;
+      target_ = c_.options.block_bytes << doubled;
     }
     return chosen;
   }
@@ -247,11 +259,17 @@ class LoopMaker {
   const LoopContext& c_;
   const GraphData& g_;
   const std::vector<std::uint32_t>& operations_;
+  BlockedLoop loop_;
   Traffic traffic_;
   std::size_t target_ = 0;
+  double gain_ = 0;
 };
 
 }  // namespace
+
+double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
+  return LoopMaker(context, operations).estimate();
+}
 
 BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
   return LoopMaker(context, operations).make();

@@ -204,15 +204,10 @@ std::vector<bool> find_escapes(const Graph& graph, const Roles& roles, const std
   return escapes;
 }
 
-// Bytes that are never in memory as a whole if all these loops are made.
-std::size_t bytes_within(const Graph& graph, const Roles& roles, const std::vector<bool>& escapes) {
-  std::size_t bytes = 0;
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const OperationRecord& record = graph.data().operations[i];
-    if (roles.of[i].kind != Role::Kind::cut || record.op->primitive->has_trait(Trait::view)) continue;
-    if (!escapes[record.first_output]) bytes += graph.type(record.first_output).bytes();
-  }
-  return bytes;
+std::vector<std::vector<std::uint32_t>> operations_by_phase(const Roles& roles) {
+  std::vector<std::vector<std::uint32_t>> by_phase(roles.num_phases + 1);
+  for (std::uint32_t i = 0; i < roles.of.size(); ++i) by_phase[roles.of[i].phase].push_back(i);
+  return by_phase;
 }
 
 }  // namespace
@@ -231,20 +226,23 @@ LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const
 
   AxisClasses classes(graph);
   Roles best;
-  std::size_t most = 0;
-  constexpr std::size_t candidates = 3;
+  double most = 0;
+  constexpr std::size_t candidates = 4;
   for (const std::uint32_t axis_class : classes.largest(candidates)) {
     Roles roles = assign_roles(graph, classes, axis_class);
-    const std::size_t within = bytes_within(graph, roles, find_escapes(graph, roles, roots));
-    if (within <= most) continue;
-    most = within;
+    const std::vector<bool> escapes = find_escapes(graph, roles, roots);
+    const auto by_phase = operations_by_phase(roles);
+    double gain = 0;
+    for (std::uint32_t phase = 1; phase < by_phase.size(); phase += 2)
+      gain += loop_gain({graph, classes, roles, roots, splats, escapes, options, phase}, by_phase[phase]);
+    if (gain <= most) continue;
+    most = gain;
     best = std::move(roles);
   }
-  if (most == 0 || most < options.loop_bytes) return plan;
+  if (most == 0) return plan;
 
   const std::vector<bool> escapes = find_escapes(graph, best, roots);
-  std::vector<std::vector<std::uint32_t>> by_phase(best.num_phases + 1);
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) by_phase[best.of[i].phase].push_back(i);
+  const auto by_phase = operations_by_phase(best);
   std::vector<bool> needed(graph.num_values(), false);
   for (const ValueId id : graph.outputs()) needed[id] = true;
   std::vector<ValueId> unwanted;

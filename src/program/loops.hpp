@@ -82,6 +82,8 @@ struct LoopContext {
   const ProgramOptions& options;
   std::uint32_t phase;
 };
+/// Bytes that the loop over these operations spares, less what it costs in bytes; 0 where there is no gain.
+double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations);
 /// The loop over these operations, its blocks chosen; one without a body when there is nothing to gain.
 BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations);
 

@@ -30,7 +30,7 @@ struct ProgramOptions {
   /// over the axis are then added up in another order: that of blocks, whatever the number of threads.
   bool block = true;
   /// Bytes that a block's values may take, so that they stay in a core's cache.
-  std::size_t block_bytes = std::size_t{1} << 18;
+  std::size_t block_bytes = std::size_t{1} << 20;
   /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.
   std::size_t loop_bytes = std::size_t{1} << 19;
   /// Let primitives put less work in the place of their operations, by rules that change no bit of a result
