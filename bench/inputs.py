@@ -55,7 +55,7 @@ TENSORS = {
 
 def base(workload):
     """The name under which a workload's inputs stand: those of objective and derivative are the same."""
-    if workload.startswith("compile/"):
+    if workload.startswith(("compile/", "cache_hit")):
         return "compile"
     for ending in ("/objective", "/derivative"):
         workload = workload.removesuffix(ending)

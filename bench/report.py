@@ -94,23 +94,24 @@ def picture(rows, versions):
     ratios = [t / row["tidu"] for row in rows if row["tidu"] for t in [*row["peers"].values(), row["bound"] or row["tidu"]]]
     low = min(-1, math.floor(math.log10(max(1e-3, min(ratios, default=1)))))
     high = max(1, math.ceil(math.log10(min(1e4, max(ratios, default=1)))))
-    label, width, step, top = 230, 430, 19, 84
+    label, gap, width, step, top = 270, 70, 430, 19, 84
     height = top + step * len(names) + 34
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{label + (width + 30) * len(threads) + 10}" height="{height}" '
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{label + (width + gap) * len(threads)}" height="{height}" '
            'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>',
-           '<text x="10" y="22" font-size="16">Time of others, tidu being 1: further right is slower than tidu</text>']
+           '<text x="10" y="22" font-size="16">Time of the others, that of tidu being 1: further right is slower than tidu</text>']
     at = 10
     entries = [(n, NAMES[n] + (f" {versions[n]}" if n in versions else "")) for n in NAMES if any(n in r["peers"] for r in rows)]
-    for name, text in [*entries, ("bound", "bound by hand"), ("goal", "tidu's goal reached / not yet")]:
+    for name, text in [*entries, ("bound", "bound by hand"), ("goal", "goals of tidu reached / not yet")]:
         if name == "goal":
-            out.append(f'<path d="M{at} 42 l5 6 l8 -11" stroke="#3a7d44" stroke-width="2" fill="none"/>')
-            at += 10
+            out.append(f'<path d="M{at} 42 l5 6 l8 -11" stroke="#3a7d44" stroke-width="2" fill="none"/>'
+                       f'<path d="M{at + 20} 38 l8 8 m0 -8 l-8 8" stroke="#c1121f" stroke-width="2" fill="none"/>')
+            at += 24
         else:
             out.append(mark(name, at + 5, 42))
         out.append(f'<text x="{at + 16}" y="46">{text}</text>')
         at += 40 + 7 * len(text)
     for column, count in enumerate(threads):
-        x0 = label + column * (width + 30)
+        x0 = label + column * (width + gap)
         place = lambda ratio: x0 + width * (min(max(math.log10(ratio), low), high) - low) / (high - low)
         out.append(f'<text x="{x0}" y="{top - 20}" font-weight="bold">{count} thread{"s" if count > 1 else ""}</text>')
         for power in range(low, high + 1):

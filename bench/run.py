@@ -2,11 +2,12 @@
 """Measures tidu beside PyTorch, JAX and a bound written by hand, each workload by all of them in turns, so that whatever else
 the machine does hits all alike. Everyone gets the same inputs, and results are compared: the time of something else is refused.
 
-usage: run.py --program TIDU_WORKLOADS [--peers PYTHON] [--quick] [--only TEXT...] [--threads N...] [--rounds N] [--seconds S]
-              [--least] [--json OUT] [--details OUT] [--picture OUT] [--inputs DIR] [--cache DIR]
+usage: run.py --program TIDU_WORKLOADS [--peers PYTHON] [--libraries NAME...] [--quick] [--only TEXT...] [--threads N...]
+              [--rounds N] [--seconds S] [--least] [--json OUT] [--details OUT] [--picture OUT] [--inputs DIR] [--cache DIR]
 
 --program   the program tidu_workloads
 --peers     the Python that has JAX or PyTorch; without it tidu is held against the bounds alone
+--libraries those of them that are measured: jax, torch, torch_compile
 --quick     fewer sizes, forms and repetitions
 --only      workloads whose name contains one of these
 --least     times are those of the fastest run instead, for machines that are busy
@@ -28,14 +29,14 @@ ADBENCH = ["gmm_1k_d2_K5", "gmm_1k_d10_K25", "gmm_1k_d20_K50", "gmm_1k_d32_K25",
            "gmm_10k_d32_K25", "gmm_10k_d32_K200", "ba1", "ba3", "hand_simple_small_c100", "hand_complicated_small_c100",
            "hand_simple_small_c800", "hand_complicated_small_c800", "lstm_l2_c1024", "lstm_l4_c1024"]
 OTHERS = ["elementwise10", "mlp_784/64", "mlp_784/256", "mlp_2_16", "transformer/large", "transformer/small", "softmax",
-          "layer_norm", "convnet", "call", "compile/100", "compile/1000", "compile/10000", "compile/100000"]
+          "layer_norm", "convnet", "call", "cache_hit", "compile/100", "compile/1000", "compile/10000", "compile/100000"]
 QUICK = ["gmm_1k_d10_K25", "ba1", "hand_simple_small_c100", "lstm_l2_c1024", "elementwise10", "mlp_784/64", "mlp_2_16",
-         "transformer/small", "softmax", "layer_norm", "convnet", "call", "compile/1000"]
+         "transformer/small", "softmax", "layer_norm", "convnet", "call", "cache_hit", "compile/1000"]
 # Nothing to gain from a second thread.
-ONE_THREAD = ("lstm", "call", "compile")
+ONE_THREAD = ("lstm", "call", "cache_hit", "compile")
 # Parameters after a step differ from those before it by little; a wrong gradient must show.
 STEPS = ("mlp", "convnet")
-F32 = (*STEPS, "elementwise10", "transformer", "softmax", "layer_norm", "call", "compile")
+F32 = (*STEPS, "elementwise10", "transformer", "softmax", "layer_norm", "call", "cache_hit", "compile")
 
 
 def selected(quick, only):
@@ -93,9 +94,10 @@ class Run:
         if "tidu" not in ready:
             return []
         for name in ready[1:]:
-            wrong = disagreement(workload, detail["prepared"]["tidu"]["checks"], detail["prepared"][name]["checks"])
-            if wrong:
-                detail["disagrees"][name] = wrong
+            for form, found in detail["prepared"][name]["checks"].items():
+                wrong = disagreement(workload, detail["prepared"]["tidu"]["checks"], found)
+                if wrong:
+                    detail["disagrees"][name] = f"{form}: {wrong}"
         return [name for name in ready if name not in detail["disagrees"]]
 
     def measure(self, team, workload, threads):
@@ -137,6 +139,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--peers")
+    parser.add_argument("--libraries", nargs="*", default=list(workers.PEERS), choices=list(workers.PEERS))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
@@ -156,7 +159,7 @@ def main():
     names = selected(options.quick, options.only)
     if not names:
         sys.exit(f"run.py: expected names of workloads, got --only {' '.join(options.only)}")
-    peers = workers.peers_that_run(options.peers) if options.peers else []
+    peers = workers.peers_that_run(options.peers, options.libraries) if options.peers else []
     run, details, rows = Run(options), [], []
     for threads in options.threads:
         if threads > len(workers.PROCESSORS):

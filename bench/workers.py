@@ -89,10 +89,11 @@ class Worker:
             self.process = None
 
 
-def peers_that_run(python):
-    """Of the libraries those that this Python has."""
+def peers_that_run(python, names):
+    """Of these libraries those that this Python has."""
     found = []
-    for name, module in PEERS.items():
+    for name in names:
+        module = PEERS[name]
         code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
         if subprocess.run([python, "-c", code], capture_output=True).returncode == 0:
             found.append(name)

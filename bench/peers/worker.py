@@ -64,18 +64,18 @@ class Worker:
 
     def prepare(self, workload):
         start, self.forms, self.run = time.perf_counter(), {}, None
-        failed, first = {}, None
+        failed, found = {}, {}
         made = self.library.forms(workload, inputs.read(self.directory, workload))
         for name, make in list(made.items())[:self.most_forms]:
             try:
                 self.forms[name], results = make()
-                first = first or checks(results)
+                found[name] = checks(results)
             except Exception as error:  # one form less
                 traceback.print_exc()
                 failed[name] = describe(error)
         if not self.forms:
             return {"error": "; ".join(f"{k}: {v}" for k, v in failed.items()) or "no form of it here"}
-        return {"failed": failed, "checks": first, "prepare_s": time.perf_counter() - start}
+        return {"failed": failed, "checks": found, "prepare_s": time.perf_counter() - start}
 
     def choose(self, seconds):
         times = {name: measure(run, seconds, fewest=1)["min"] for name, run in self.forms.items()}

@@ -57,14 +57,31 @@ Workload compile_chain(const Setting& setting, std::int64_t operations) {
   CpuOptions options;
   options.threads = setting.threads;
   const CpuExecutor executor = cpu().with_options(options);
-  return {.results = [=] { return executor.compile(graph).run({x}); },
-          .run = [=] { static_cast<void>(executor.compile(graph)); }};
+  // A graph would come from the cache the second time, a Program is always compiled.
+  const auto compiled = [=] { return executor.compile(Program::make(graph)); };
+  return {.results = [=] { return compiled().run({x}); }, .run = [=] { static_cast<void>(compiled()); }};
+}
+
+// A graph of 100 operations whose like was compiled before, of which this one shares nothing.
+Workload cache_hit(const Setting& setting) {
+  InputFile file(setting, "compile");
+  const Tensor x = file.next({f32, {16}});
+  file.end();
+  const auto graph = [&x] { return trace([](const Array& a) { return chain(a, 99); }, x.type()); };
+  const Graph first = graph(), second = graph();
+  CpuOptions options;
+  options.threads = setting.threads;
+  const CpuExecutor executor = cpu().with_options(options);
+  const Executable kept = executor.compile(first);
+  return {.results = [=] { return executor.compile(second).run({x}); },
+          .run = [=] { static_cast<void>(executor.compile(second)); }};
 }
 
 }  // namespace
 
 void add_calls(Registry& registry) {
   registry["call"] = call;
+  registry["cache_hit"] = cache_hit;
   for (const std::int64_t operations : {100, 1'000, 10'000, 100'000}) {
     registry["compile/" + std::to_string(operations)] = [operations](const Setting& setting) {
       return compile_chain(setting, operations);

@@ -34,6 +34,7 @@ constexpr const char* usage =
   --threads N     threads that tidu and the bound may use; default 1
   --seconds S     how long to measure each; default 1
   --json          print the times as JSON
+  --program       print the program that runs, and measure nothing
 )";
 
 double seconds_since(Clock::time_point start) {
@@ -123,7 +124,7 @@ json answer(const Registry& registry, const Setting& setting, Workload& workload
     return {{"prepare_s", prepared},
             {"checks", checks(workload.results())},
             {"has_bound", !workload.bounds.empty()},
-            {"peak_bytes", workload.peak_bytes}};
+            {"peak_bytes", workload.program.peak_bytes()}};
   }
   if (!workload.run) throw std::runtime_error("expected a request to prepare a workload first, got " + line);
   if (request == "tidu") return measure(workload.run, std::stod(argument));
@@ -166,6 +167,10 @@ int run(const examples::Arguments& arguments) {
   const std::string& name = arguments.words()[0];
   const double seconds = std::stod(arguments.text("--seconds", "1"));
   const Workload workload = make(registry, name, setting);
+  if (arguments.has("--program")) {
+    std::cout << workload.program;
+    return examples::exit_good;
+  }
   const json tidu = measure(workload.run, seconds), bound = measure_bound(workload, seconds);
   if (arguments.has("--json")) {
     std::cout
@@ -179,7 +184,7 @@ int run(const examples::Arguments& arguments) {
                 times.at("min").get<double>(), times.at("runs").get<long>());
   };
   std::printf("%s, threads: %d, predicted peak: %.2f MiB\n", name.c_str(), setting.threads,
-              static_cast<double>(workload.peak_bytes) / 1048576);
+              static_cast<double>(workload.program.peak_bytes()) / 1048576);
   print("tidu", tidu);
   print("bound", bound);
   return examples::exit_good;
@@ -190,6 +195,6 @@ int run(const examples::Arguments& arguments) {
 int main(int argc, char** argv) {
   return examples::run_program("tidu_workloads", usage, argc, argv, [&] {
     return run(examples::Arguments(argc, argv, {"--inputs", "--threads", "--seconds"},
-                                   {"--list", "--serve", "--json"}));
+                                   {"--list", "--serve", "--json", "--program"}));
   });
 }

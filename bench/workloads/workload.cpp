@@ -33,7 +33,7 @@ Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Se
   };
   return {.results = [executable, inputs = std::move(inputs)] { return executable.run(inputs); },
           .run = run,
-          .peak_bytes = executable.program().peak_bytes()};
+          .program = executable.program()};
 }
 
 InputFile::InputFile(const Setting& setting, const std::string& name)

@@ -22,7 +22,7 @@ struct Workload {
   /// The same work, or the part of it that cannot be saved, by hand, in each of these ways; the fastest
   /// counts.
   std::vector<std::function<void()>> bounds{};
-  std::size_t peak_bytes = 0;  ///< of the program, predicted; 0: not known
+  tidu::Program program{};  ///< what runs, where it is one
 };
 
 /// Where and how.
