@@ -67,6 +67,7 @@ eager::Gradients<Tensor> run_backward(std::span<const eager::Root<Tensor>> roots
   Context& c = context();
   options.anomaly = options.anomaly || c.recorder.options().anomaly;
   if (options.profile == nullptr) options.profile = c.recorder.options().profile;
+  if (c.lazy != 0) options.workers = 1;  // there is nothing to do but to record
   const GradMode mode(options.create_graph);
   return eager::backward<Tensor>(roots, c.host, options, requested, &c.recorder);
 }
@@ -121,6 +122,7 @@ std::int64_t Array::shape(std::int64_t axis) const {
 const Tensor& Array::tensor(Where where) const {
   const Body& body = required();
   frontend_detail::require_data(body, "Array::tensor", where);
+  (void)body.tensor.bytes();  // a promise is kept here
   return body.tensor;
 }
 
@@ -146,6 +148,11 @@ Array& Array::assign(const Array& value, Where where) {
   if (body.requires_grad && (body.extra == nullptr || !body.extra->leaf)) {
     refuse(ErrorKind::invalid_argument, "Array::assign",
            "expected a leaf or an Array without a gradient, got the result of a recorded operation", where);
+  }
+  if (context().lazy != 0) {
+    // Nothing is written: what was computed from this Array keeps what it was computed from.
+    body.tensor = value.detach().copy(where).required().tensor;
+    return *this;
   }
   if (!body.tensor.writable()) body.tensor = body.tensor.clone();
   std::memmove(body.tensor.mutable_bytes(), from.tensor.bytes(), from.tensor.num_bytes());

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "frontend/lazy.hpp"
 #include "tidu/frontend/modes.hpp"
 
 namespace tidu {
@@ -57,6 +58,45 @@ std::shared_ptr<const eager::ThreadState> Host::thread_state() const {
   return std::make_shared<Modes>(context());
 }
 
+// Threads that work for another one have a context of their own, which is not lazy.
+bool Host::records() const {
+  const Context& c = context();
+  return c.lazy != 0 && &c.host == this;
+}
+
+bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs,
+                       Tensor* out) const {
+  if (!records()) return false;
+  const std::size_t count = call.graph.outputs().size();
+  std::uninitialized_default_construct_n(out, count);
+  bool recorded = false;
+  try {
+    recorded = record_lazily(context(), call.graph, call.placement, inputs, std::span<Tensor>(out, count));
+  } catch (...) {
+    std::destroy_n(out, count);
+    throw;
+  }
+  if (!recorded) std::destroy_n(out, count);
+  return recorded;
+}
+
+Result<Tensor> Host::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
+  if (intercepts_ && call.graph != nullptr && records()) [[unlikely]] {
+    return tidu::detail::capture([&] {
+      const Tensor* inputs[] = {&a, &b};
+      Tensor sum;
+      if (!record_lazily(context(), call.graph->graph(), call.placement, inputs, std::span(&sum, 1)))
+        return executor_->add_operands(call, std::move(a), b).value();
+      return sum;
+    });
+  }
+  return executor_->add_operands(call, std::move(a), b);
+}
+
+Context::~Context() {
+  if (trace != nullptr) trace->end();
+}
+
 Context::Context()
     : host(initial_executor()),
       cpu(dynamic_cast<const CpuExecutor*>(host.executor())),
@@ -65,6 +105,10 @@ Context::Context()
 
 void Context::set_executor(const HostExecutor* executor) {
   if (executor == host.executor()) return;
+  // What was recorded for the one that goes is run by it.
+  if (trace != nullptr)
+    trace->change_runner(
+        {executor, dynamic_cast<const CpuExecutor*>(executor), executor->current_placement()});
   host.set_executor(executor);
   cpu = dynamic_cast<const CpuExecutor*>(executor);
   cache = std::make_unique<CacheEntry[]>(cache_size);

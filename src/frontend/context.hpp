@@ -49,7 +49,7 @@ struct Extra {
 };
 
 /// The executor that recorders and backward calls see: the one that the thread has chosen, which carries the
-/// thread's modes to workers.
+/// thread's modes to workers. In lazy mode what it is to run is recorded instead.
 class Host final : public TensorOperands<HostExecutor> {
  public:
   explicit Host(const HostExecutor* executor) : executor_(executor) {}
@@ -63,11 +63,11 @@ class Host final : public TensorOperands<HostExecutor> {
   }
   void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
               Tensor* out) const override {
+    if (intercepts_ && intercepted(call, inputs, out)) [[unlikely]]
+      return;
     executor_->run_at(call, linear, inputs, out);
   }
-  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
-    return executor_->add_operands(call, std::move(a), b);
-  }
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
   std::optional<std::uint32_t> device_of(const Tensor& tensor) const override {
     return executor_->device_of(tensor);
   }
@@ -80,9 +80,13 @@ class Host final : public TensorOperands<HostExecutor> {
 
   const HostExecutor* executor() const { return executor_; }
   void set_executor(const HostExecutor* executor) { executor_ = executor; }
+  void set_intercepts(bool intercepts) { intercepts_ = intercepts; }
 
  private:
+  bool intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs, Tensor* out) const;
+  bool records() const;
   const HostExecutor* executor_;
+  bool intercepts_ = false;
 };
 
 /// Emits what a function means on values of these types. It borrows the function.
@@ -126,14 +130,21 @@ struct CacheEntry {
   const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
 };
 
+class LazyTrace;
+
 struct Context {
   Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
   static constexpr std::size_t cache_size = 512;
 
   Host host;
   const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
   eager::Recorder<Tensor> recorder;
   bool grad_mode = true;
+  int lazy = 0;                      ///< lazy scopes around; 0 also while a lazy program runs
+  std::shared_ptr<LazyTrace> trace;  ///< from the first such scope on
   bool watches = false;  ///< anomaly or keep_blocked or profile: every operation goes to the recorder
   /// The least key (0 for those of other recorders) that was recorded as an input; what transforms ask to
   /// see whether a function used anything from outside.
@@ -154,6 +165,11 @@ inline Context& context() {
   Context* const found = current_context;
   return found != nullptr ? *found : make_context();
 }
+
+/// In lazy mode: records the graph on `inputs`, and puts promises in `out`; false, and nothing done, where it
+/// must run at once.
+bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
+                   std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
 /// An operand of invoke: `body` is null for a number.
 struct Input {

@@ -72,12 +72,14 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   return c.graphs.emplace(std::move(key), std::move(graph)).first->second;
 }
 
+const Executable& compiled(const CpuExecutor& executor, const eager::RecordedGraph& graph) {
+  return graph.slot().get<Executable>(executor.id(), [&] { return executor.compile(graph.graph()); });
+}
+
 // Changes the entry only when nothing throws.
 void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph) {
   const Executable* executable = nullptr;
-  if (c.cpu != nullptr) {
-    executable = &graph.slot().get<Executable>(c.cpu->id(), [&] { return c.cpu->compile(graph.graph()); });
-  }
+  if (c.cpu != nullptr && c.lazy == 0) executable = &compiled(*c.cpu, graph);
   entry.graph = std::move(graph);
   entry.executable = executable;
 }
@@ -92,17 +94,25 @@ void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const
   std::copy(call.words.begin(), call.words.end(), entry.words.begin());
 }
 
-void run(const Context& c, const CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out) {
-  if (entry.executable != nullptr) [[likely]] {
+void run(Context& c, CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out) {
+  if (entry.executable != nullptr && c.lazy == 0) [[likely]] {
     entry.executable->run_into(inputs, std::span(&out, 1));
     return;
+  }
+  if (c.lazy != 0) {
+    const eager::Placement placement = c.cpu != nullptr ? eager::Placement() : c.host.current_placement();
+    if (record_lazily(c, entry.graph->graph(), placement, inputs, std::span(&out, 1))) return;
+  }
+  if (c.cpu != nullptr) {
+    entry.executable = &compiled(*c.cpu, *entry.graph);
+    return entry.executable->run_into(inputs, std::span(&out, 1));
   }
   const eager::GraphCall call{entry.graph->graph(), entry.graph->slot()};
   out = std::move(c.host.execute_forward(call, inputs).value()[0]);
 }
 
 // The same, entered in the profile.
-void run_profiled(Context& c, const CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out,
+void run_profiled(Context& c, CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out,
                   std::string_view name, Where where) {
   eager::Profile& profile = *c.recorder.options().profile;
   eager::ProfileEvent event;
@@ -293,6 +303,20 @@ Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded) {
   return array;
 }
 
+namespace {
+
+eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
+                                  std::span<const Tensor* const> inputs) {
+  if (c.lazy != 0) {
+    std::vector<Tensor> promises(graph.output_types().size());
+    if (record_lazily(c, graph.graph(), c.host.current_placement(), inputs, promises))
+      return eager::Operands<Tensor>(std::move(promises));
+  }
+  return c.host.execute_forward({graph.graph(), graph.slot()}, inputs).value();
+}
+
+}  // namespace
+
 std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
                                   Where where) {
   Context& c = context();
@@ -308,7 +332,7 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
     if (body.requires_grad && c.grad_mode)
       c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
   }
-  eager::Operands<Tensor> results = c.host.execute_forward({graph.graph(), graph.slot()}, tensors).value();
+  eager::Operands<Tensor> results = run_graph(c, graph, tensors);
   std::vector<Array> arrays;
   if ((grad || c.watches) && c.grad_mode) {
     const eager::EagerOutputs outputs = c.recorder.record_graph(

@@ -37,7 +37,7 @@ Array own_argument(const Array& argument, bool records) {
     const Input operands[] = {argument};
     return invoke({"argument"}, operands, [](Emitter&, std::span<const Value> v) { return v[0]; }, {});
   }
-  Array leaf(argument.tensor());
+  Array leaf(argument.required().tensor);
   leaf.set_requires_grad();
   return leaf;
 }

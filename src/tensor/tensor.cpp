@@ -85,6 +85,7 @@ void detail::destroy(TensorStorage* storage) noexcept {
     case Home::heap: return ::operator delete(reinterpret_cast<std::byte*>(storage) - storage->place);
     case Home::foreign:
     case Home::borrowed: delete static_cast<ForeignStorage*>(storage); return;
+    case Home::promised: return static_cast<PromisedStorage*>(storage)->discard();
   }
 }
 
@@ -189,8 +190,28 @@ Tensor Tensor::view(Type type, std::size_t byte_offset) const {
 Tensor Tensor::part(Type type, std::size_t byte_offset) const {
   Tensor result(*this);
   result.type_ = type;
-  result.data_ += byte_offset;
+  if (byte_offset != 0 || type != type_) result.data_ = const_cast<std::byte*>(bytes()) + byte_offset;
   return result;
+}
+
+// Without elements there is no memory either; otherwise it is a promise.
+std::byte* Tensor::promised_bytes() const {
+  if (storage_ == nullptr || storage_->home != Home::promised) return data_;
+  auto* const promised = static_cast<detail::PromisedStorage*>(storage_);
+  std::byte* made = promised->made.load(std::memory_order_acquire);
+  if (made == nullptr) {
+    promised->fulfil();
+    made = promised->made.load(std::memory_order_acquire);
+  }
+  if (made == nullptr)
+    throw Error(ErrorKind::internal, detail::str("Tensor: expected the elements of a promised ", type_));
+  return made;
+}
+
+void Tensor::tell_watchers() {
+  const auto told = detail::before_write.load();
+  if (told != nullptr) told();
+  unwatch();
 }
 
 Tensor Tensor::clone() const { return copy_of(type_, {bytes(), num_bytes()}); }

@@ -3,6 +3,9 @@
 // storage's version up, so that a reader can tell that what it saw has changed. A storage may be read-only
 // (that of a literal, or foreign).
 //
+// A tensor may be a promise: its elements are made when somebody first asks for them (bytes() and all that
+// reads), by whoever promised them. What that throws comes from the reader.
+//
 // A tensor is three words, and copying one counts a reference. The elements lie behind the storage's header;
 // header and elements of a tensor of few elements are one block of the pool (pool.hpp).
 #pragma once
@@ -30,7 +33,9 @@ inline constexpr bool always_false = false;
 
 /// What tensors over the same memory share. Where it comes from and how it is freed, tensor.cpp knows.
 struct TensorStorage {
-  enum class Home : std::uint8_t { pool, heap, foreign, borrowed };
+  enum class Home : std::uint8_t { pool, heap, foreign, borrowed, promised };
+  /// In `version`: somebody who is to read it later must hear of it before it is written to.
+  static constexpr std::uint64_t watched = std::uint64_t{1} << 63;
   std::atomic<std::uint32_t> references{1};
   Home home = Home::pool;
   bool read_only = false;
@@ -41,6 +46,25 @@ struct TensorStorage {
 alignas(64) inline constinit std::byte no_elements[64]{};
 
 void destroy(TensorStorage* storage) noexcept;
+
+/// The storage of a promise.
+class PromisedStorage : public TensorStorage {
+ public:
+  PromisedStorage() { home = Home::promised; }
+  PromisedStorage(const PromisedStorage&) = delete;
+  PromisedStorage& operator=(const PromisedStorage&) = delete;
+  /// Sets `made`, or throws. On any thread.
+  virtual void fulfil() = 0;
+  /// Nobody refers to it any more: frees it.
+  virtual void discard() noexcept = 0;
+  std::atomic<std::byte*> made{nullptr};  ///< the elements, which live as long as this
+  const void* maker = nullptr;            ///< tells promises of different makers apart
+
+ protected:
+  ~PromisedStorage() = default;
+};
+/// Called before a watched storage is written to.
+inline constinit std::atomic<void (*)()> before_write{nullptr};
 }  // namespace detail
 
 /// The dtype whose elements are Ts. There is none for the 16-bit floating types, whose elements are read as
@@ -169,14 +193,15 @@ class Tensor {
   std::int64_t size() const { return type_.size(); }
   std::size_t num_bytes() const { return type_.bytes(); }
 
-  const std::byte* bytes() const { return data_; }
+  const std::byte* bytes() const { return data_ != nullptr ? data_ : promised_bytes(); }
   /// Throws Error (invalid_argument) when the storage is read-only. Counts the version up.
   std::byte* mutable_bytes() {
+    std::byte* const at = data_ != nullptr ? data_ : promised_bytes();
     if (storage_ != nullptr) {
       if (storage_->read_only) refuse_writing();
       count_version();
     }
-    return data_;
+    return at;
   }
   /// Elements in row-major order. Throws Error (type) when T is not what the dtype holds.
   template <class T>
@@ -223,13 +248,42 @@ class Tensor {
   /// what is written to it, and what other threads wrote and read through tensors that are gone is done.
   bool exclusive() const {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
-           !storage_->read_only && storage_->home != detail::TensorStorage::Home::borrowed;
+           !storage_->read_only && storage_->home < detail::TensorStorage::Home::borrowed;
+  }
+  /// Made by borrow(), or a part of such a tensor?
+  bool borrowed() const {
+    return storage_ != nullptr && storage_->home == detail::TensorStorage::Home::borrowed;
   }
   /// Are both parts of one storage?
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
   /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
   std::uint64_t version() const {
-    return storage_ == nullptr ? 0 : storage_->version.load(std::memory_order_relaxed);
+    return storage_ == nullptr
+               ? 0
+               : storage_->version.load(std::memory_order_relaxed) & ~detail::TensorStorage::watched;
+  }
+
+  // --- for those who make promises
+
+  /// A tensor whose elements `storage` makes when they are asked for; takes over a reference to it.
+  static Tensor promise(Type type, detail::PromisedStorage* storage) {
+    return Tensor(type, storage, nullptr);
+  }
+  /// Who is to make the elements, or null when they are there.
+  detail::PromisedStorage* pending() const {
+    if (data_ != nullptr || storage_ == nullptr || storage_->home != detail::TensorStorage::Home::promised)
+      return nullptr;
+    auto* const promised = static_cast<detail::PromisedStorage*>(storage_);
+    return promised->made.load(std::memory_order_acquire) == nullptr ? promised : nullptr;
+  }
+  /// Asks for detail::before_write() before anybody writes to the storage; until unwatch().
+  void watch() const {
+    if (storage_ != nullptr)
+      storage_->version.fetch_or(detail::TensorStorage::watched, std::memory_order_relaxed);
+  }
+  void unwatch() const {
+    if (storage_ != nullptr)
+      storage_->version.fetch_and(~detail::TensorStorage::watched, std::memory_order_relaxed);
   }
 
  private:
@@ -240,19 +294,23 @@ class Tensor {
   Tensor part(Type type, std::size_t byte_offset) const;
   void count_version() {
     std::atomic<std::uint64_t>& version = storage_->version;
+    if ((version.load(std::memory_order_relaxed) & detail::TensorStorage::watched) != 0) [[unlikely]]
+      tell_watchers();
     if (storage_->references.load(std::memory_order_acquire) == 1) {
       version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     } else {
       detail::count_up(version);
     }
   }
+  std::byte* promised_bytes() const;
+  void tell_watchers();
   [[noreturn]] void wrong_element_type(std::size_t size) const;
   [[noreturn]] void refuse_writing() const;
   [[noreturn]] void refuse_item() const;
 
   Type type_;
   detail::TensorStorage* storage_ = nullptr;  // null: Tensor(), or moved from
-  std::byte* data_ = detail::no_elements;     // the first element
+  std::byte* data_ = detail::no_elements;     // the first element; null: see promised_bytes
 };
 
 }  // namespace tidu

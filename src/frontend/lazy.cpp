@@ -1,0 +1,338 @@
+// lazy.cpp - recording lazy operations and forgetting them; and the Lazy scope. Evaluating is in
+// lazy_evaluate.cpp.
+#include "frontend/lazy.hpp"
+
+#include <algorithm>
+
+#include "frontend/context.hpp"
+#include "tidu/graph/pool.hpp"
+
+namespace tidu::frontend_detail {
+namespace {
+
+constexpr std::size_t least_limit = 1024;
+constexpr std::size_t most_pending = std::size_t{1} << 16;  // operations; more are evaluated unasked
+
+// Operations with effects run when they are called. Graphs in attributes count.
+bool has_effects(const Graph& graph) {
+  std::vector<Graph> graphs{graph};
+  while (!graphs.empty()) {
+    const Graph at = std::move(graphs.back());
+    graphs.pop_back();
+    for (std::size_t i = 0; i < at.num_operations(); ++i) {
+      const Operation operation = at.operation(i);
+      if (operation.primitive().has_trait(Trait::impure)) return true;
+      if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
+      for (const auto& [name, value] : operation.record().op->attributes) {
+        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);
+      }
+    }
+  }
+  return false;
+}
+
+// Somebody writes to a tensor that pending operations read.
+void before_write() {
+  const Context* const c = current_context;
+  if (c != nullptr && c->trace != nullptr) c->trace->evaluate_all();
+}
+
+}  // namespace
+
+void Promise::fulfil() {
+  const std::shared_ptr<LazyTrace> trace = trace_;
+  Promise* const target = this;
+  trace->run_targets(std::span(&target, 1), false);
+}
+
+void Promise::discard() noexcept {
+  this->~Promise();
+  tidu::detail::pool_deallocate(this, sizeof(Promise));
+}
+
+LazyTrace::LazyTrace() : limit_(least_limit) { tidu::detail::before_write.store(before_write); }
+LazyTrace::~LazyTrace() = default;
+
+bool LazyTrace::takes(const Graph& graph) {
+  const auto address = reinterpret_cast<std::uintptr_t>(&graph.data());
+  auto& known = known_[(address >> 4) * 0x9e3779b97f4a7c15ULL >> 56];
+  for (const Known& entry : known)
+    if (entry.graph && entry.graph->share() == graph.share()) return entry.takes;
+  std::move_backward(known.begin(), known.end() - 1, known.end());
+  known[0].graph = graph;
+  known[0].takes = graph.primitives() == standard_primitives() && graph.externals().empty() &&
+                   !graph.outputs().empty() && !has_effects(graph);
+  return known[0].takes;
+}
+
+// --- values
+
+std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
+  if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
+  const std::byte* const bytes = tensor.bytes();
+  const auto mixed = (reinterpret_cast<std::uintptr_t>(bytes) >> 4) * 0x9e3779b97f4a7c15ULL;
+  std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
+  for (; leaves_[at] != no_index; at = (at + 1) & (leaves_.size() - 1)) {
+    const Value& value = values_[leaves_[at]];
+    if (value.tensor.bytes() != bytes || value.tensor.type() != tensor.type()) continue;
+    if (value.version == tensor.version()) return leaves_[at];
+    --num_leaves_;
+    break;
+  }
+  const auto id = static_cast<std::uint32_t>(values_.size());
+  values_.push_back({tensor, tensor.version(), no_index, 0, 0, 0});
+  leaves_[at] = id;
+  ++num_leaves_;
+  tensor.watch();
+  return id;
+}
+
+void LazyTrace::grow_leaves() {
+  std::vector<std::uint32_t> larger(std::max<std::size_t>(64, 2 * leaves_.size()), no_index);
+  for (const std::uint32_t id : leaves_) {
+    if (id == no_index) continue;
+    const auto mixed =
+        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.bytes()) >> 4) * 0x9e3779b97f4a7c15ULL;
+    std::size_t at = (mixed >> 32) & (larger.size() - 1);
+    while (larger[at] != no_index) at = (at + 1) & (larger.size() - 1);
+    larger[at] = id;
+  }
+  leaves_.swap(larger);
+}
+
+std::uint32_t LazyTrace::value_of(const Tensor& tensor) {
+  if (const auto* const pending = tensor.pending(); pending != nullptr)
+    return static_cast<const Promise*>(pending)->value_;
+  return leaf(tensor);
+}
+
+bool LazyTrace::record(const LazyRunner& runner, const Graph& graph, std::span<const Tensor* const> inputs,
+                       std::span<Tensor> out) {
+  if (!takes(graph)) return false;
+  for (const Tensor* input : inputs) {
+    if (input->borrowed()) return false;
+    const auto* const pending = input->pending();
+    if (pending != nullptr && pending->maker != this) (void)input->bytes();  // of another thread
+  }
+  std::vector<Value> dropped;
+  std::vector<Op> dropped_ops;
+  std::unique_lock lock(mutex_);
+  if (runner != runner_) {
+    lock.unlock();
+    change_runner(runner);
+    lock.lock();
+  }
+  if (due_ || ops_.size() >= limit_) {
+    compact(dropped, dropped_ops);
+    if (ops_.size() >= most_pending) bound(lock);
+    limit_ = std::max(least_limit, 2 * ops_.size());
+  }
+  // Room first, so that nothing that follows leaves half an operation.
+  const std::size_t num_operands = inputs.size(), num_results = out.size();
+  const auto room = [](auto& list, std::size_t more) {
+    if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.capacity(), list.size() + more));
+  };
+  room(ops_, 1);
+  room(operands_, num_operands);
+  room(values_, num_operands + num_results);
+  const std::size_t first_operand = operands_.size();
+  const std::shared_ptr<LazyTrace> self = shared_from_this();
+  try {
+    for (const Tensor* input : inputs) operands_.push_back(value_of(*input));
+  } catch (...) {
+    operands_.resize(first_operand);
+    throw;
+  }
+  const std::size_t first_value = values_.size();
+  const auto op = static_cast<std::uint32_t>(ops_.size());
+  try {
+    for (std::size_t i = 0; i < num_results; ++i) {
+      auto* const promise = ::new (tidu::detail::pool_allocate(sizeof(Promise)))
+          Promise(self, static_cast<std::uint32_t>(values_.size()));
+      promise->maker = this;
+      values_.push_back({Tensor::promise(graph.type(graph.outputs()[i]), promise), 0, op, 0, 0, 0});
+    }
+  } catch (...) {
+    values_.resize(first_value, Value{});
+    operands_.resize(first_operand);
+    throw;
+  }
+  for (std::size_t i = 0; i < num_results; ++i) out[i] = values_[first_value + i].tensor;
+  ops_.push_back({graph, static_cast<std::uint32_t>(first_operand), static_cast<std::uint32_t>(first_value),
+                  static_cast<std::uint32_t>(num_operands), static_cast<std::uint32_t>(num_results), 0});
+  ++counters_.recorded;
+  return true;
+}
+
+// Evaluates what is referred to, so that no chain of pending operations grows for ever. What fails stays, and
+// says so when it is read.
+void LazyTrace::bound(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  try {
+    evaluate_all();
+  } catch (const Error&) {
+  }
+  lock.lock();
+}
+
+// --- forgetting
+
+// Keeps the operations that something still refers to, or that those need. What goes is handed to the caller,
+// who destroys it without the lock.
+void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops) {
+  ++sweep_;
+  due_ = false;
+  std::size_t live = 0;
+  for (std::size_t i = ops_.size(); i-- > 0;) {
+    Op& op = ops_[i];
+    bool needed = false;
+    for (std::uint32_t slot = 0; slot < op.num_values && !needed; ++slot) {
+      const Value& value = values_[op.first_value + slot];
+      needed = waits(value) && (value.numbered == sweep_ || referred(value));
+    }
+    if (!needed) continue;
+    op.marked = sweep_;
+    ++live;
+    for (std::uint32_t k = 0; k < op.num_operands; ++k)
+      values_[operands_[op.first_operand + k]].numbered = sweep_;
+  }
+  if (live == ops_.size()) return;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<std::uint32_t> operands;
+  if (live != 0) {
+    values.reserve(values_.size());
+    ops.reserve(ops_.size());
+    operands.reserve(operands_.size());
+  }
+  std::fill(leaves_.begin(), leaves_.end(), no_index);
+  num_leaves_ = 0;
+  for (std::size_t i = 0; live != 0 && i < values_.size(); ++i) {
+    Value& value = values_[i];
+    const bool pending = waits(value);
+    const bool of_live = value.op != no_index && ops_[value.op].marked == sweep_;
+    if (!of_live && value.numbered != sweep_) continue;
+    value.number = static_cast<std::uint32_t>(values.size());
+    if (pending) {
+      static_cast<Promise*>(value.tensor.pending())->value_ = value.number;
+    } else if (!of_live) {
+      value.op = no_index;
+    }
+    values.push_back(value);
+  }
+  for (Op& op : ops_) {
+    if (live == 0) break;
+    if (op.marked != sweep_) continue;
+    const auto number = static_cast<std::uint32_t>(ops.size());
+    const auto first_operand = static_cast<std::uint32_t>(operands.size());
+    for (std::uint32_t k = 0; k < op.num_operands; ++k)
+      operands.push_back(values_[operands_[op.first_operand + k]].number);
+    const std::uint32_t first_value = values_[op.first_value].number;
+    for (std::uint32_t slot = 0; slot < op.num_values; ++slot) values[first_value + slot].op = number;
+    ops.push_back({op.graph, first_operand, first_value, op.num_operands, op.num_values, 0});
+  }
+  for (Value& value : values_) {
+    if (live != 0 && value.numbered == sweep_) continue;
+    if (value.op == no_index || value.tensor.pending() == nullptr) value.tensor.unwatch();
+  }
+  values_.swap(values);
+  ops_.swap(ops);
+  operands_.swap(operands);
+  // Leaves are found again by the operations that come.
+  for (std::uint32_t id = 0; id < values_.size(); ++id) {
+    if (values_[id].tensor.pending() == nullptr) values_[id].tensor.watch();
+    if (values_[id].op != no_index) continue;
+    if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
+    const auto mixed =
+        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.bytes()) >> 4) * 0x9e3779b97f4a7c15ULL;
+    std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
+    while (leaves_[at] != no_index) at = (at + 1) & (leaves_.size() - 1);
+    leaves_[at] = id;
+    ++num_leaves_;
+  }
+  dropped = std::move(values);
+  dropped_ops = std::move(ops);
+}
+
+void LazyTrace::end() noexcept {
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  const std::lock_guard lock(mutex_);
+  for (const Value& value : values_)
+    if (waits(value)) static_cast<Promise*>(value.tensor.pending())->value_ = no_index;
+  values_.swap(values);
+  ops_.swap(ops);
+  operands_.clear();
+  leaves_.clear();
+  num_leaves_ = 0;
+}
+
+LazyStatistics LazyTrace::statistics() {
+  const std::lock_guard lock(mutex_);
+  LazyStatistics result = counters_;
+  for (const Op& op : ops_) {
+    bool pending = false;
+    for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
+      pending = pending || waits(values_[op.first_value + slot]);
+    result.pending += pending ? 1U : 0U;
+  }
+  return result;
+}
+
+bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
+                   std::span<const Tensor* const> inputs, std::span<Tensor> out) {
+  return c.trace->record({c.host.executor(), c.cpu, placement}, graph, inputs, out);
+}
+
+void eval_all(std::span<const Array> arrays, Where where) {
+  std::vector<Tensor> tensors;
+  for (const Array& array : arrays) {
+    const Body& body = array.required();
+    if (is_traced(body)) {
+      refuse(ErrorKind::invalid_argument, "eval",
+             detail::str("expected Arrays to compute, got one that is being traced (", array.type(), ")"),
+             where);
+    }
+    tensors.push_back(body.tensor);
+  }
+  const Context& c = context();
+  if (c.trace != nullptr) c.trace->evaluate(tensors);
+  for (const Tensor& tensor : tensors) (void)tensor.bytes();  // of other threads
+}
+
+}  // namespace tidu::frontend_detail
+
+namespace tidu {
+
+using frontend_detail::context;
+
+Lazy::Lazy() {
+  frontend_detail::Context& c = context();
+  if (c.trace == nullptr) c.trace = std::make_shared<frontend_detail::LazyTrace>();
+  ++c.lazy;
+  c.host.set_intercepts(true);
+}
+
+Lazy::~Lazy() {
+  frontend_detail::Context& c = context();
+  if (--c.lazy != 0) return;
+  c.host.set_intercepts(false);
+  try {
+    c.trace->evaluate_all();
+  } catch (...) {  // who reads what failed gets the error
+  }
+}
+
+bool lazy_enabled() { return context().lazy != 0; }
+
+bool is_promise(const Array& array) {
+  const frontend_detail::Body& body = array.required();
+  return !frontend_detail::is_traced(body) && body.tensor.pending() != nullptr;
+}
+
+LazyStatistics lazy_statistics() {
+  const frontend_detail::Context& c = context();
+  return c.trace != nullptr ? c.trace->statistics() : LazyStatistics{};
+}
+
+}  // namespace tidu

@@ -1,0 +1,154 @@
+// lazy.hpp - LazyTrace: what a thread's lazy operations were, flat: operations in the order in which they
+// came, values that are leaves (tensors) or results (promises). Nothing points from value to value, so that
+// nothing recurses; the trace holds a reference to every promise, and a promise that nobody else refers to is
+// dead.
+//
+// Note [One lookup]: to evaluate values, the operations that they need are found by one sweep backward,
+// numbered by one sweep forward, and written down as words: the graph of each operation (its address: the
+// cache holds it), and its operands by number, in order. The words are the key of the compile cache, compared
+// one by one on a hit; a graph is built on a miss alone. Nothing in the key is sorted: results are handed out
+// by the place of their operation.
+//
+// Note [Who may be where]: the lock guards the arrays and is never held while a program runs. Another thread
+// may read a promise (it then evaluates), or drop it (which touches no trace).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "tidu/cpu/executor.hpp"
+#include "tidu/eager/executor.hpp"
+#include "tidu/frontend/lazy.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::frontend_detail {
+
+class LazyTrace;
+
+/// The storage of a tensor that is to be computed.
+class Promise final : public tidu::detail::PromisedStorage {
+ public:
+  Promise(std::shared_ptr<LazyTrace> trace, std::uint32_t number)
+      : trace_(std::move(trace)), value_(number) {}
+  void fulfil() override;
+  void discard() noexcept override;
+
+ private:
+  friend class LazyTrace;
+  std::shared_ptr<LazyTrace> trace_;
+  std::uint32_t value_;  // in the trace, under its lock; no_index: the trace has ended
+  Tensor tensor_;        // once it was made
+};
+
+/// Who runs what was recorded.
+struct LazyRunner {
+  const eager::BackwardExecutor<Tensor>* executor = nullptr;
+  const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
+  eager::Placement placement{};
+  friend bool operator==(const LazyRunner&, const LazyRunner&) = default;
+};
+
+class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
+ public:
+  LazyTrace();
+  ~LazyTrace();
+  LazyTrace(const LazyTrace&) = delete;
+  LazyTrace& operator=(const LazyTrace&) = delete;
+
+  /// Records the graph on `inputs`, and puts promises in `out`. False, and nothing done, for what must run at
+  /// once: operations with effects, other primitives than the standard ones, memory that others write to.
+  bool record(const LazyRunner& runner, const Graph& graph, std::span<const Tensor* const> inputs,
+              std::span<Tensor> out);
+  /// Evaluates those of `targets` that are promises of this trace.
+  void evaluate(std::span<const Tensor> targets);
+  /// Evaluates all that is referred to from outside.
+  void evaluate_all();
+  /// The same before the runner is another one; what fails is run by that one later.
+  void change_runner(const LazyRunner& runner) noexcept;
+  /// Its thread ends: promises that are left cannot be kept.
+  void end() noexcept;
+  LazyStatistics statistics();
+
+ private:
+  friend class Promise;
+  struct Op {
+    Graph graph;
+    std::uint32_t first_operand;
+    std::uint32_t first_value;
+    std::uint32_t num_operands;
+    std::uint32_t num_values;
+    std::uint32_t marked;  // the sweep that needs it
+  };
+  struct Value {
+    Tensor tensor;          // a leaf, or a promise
+    std::uint64_t version;  // of a leaf, as it was when it was recorded
+    std::uint32_t op;       // of a result; no_index: a leaf
+    std::uint32_t number;   // in sweep `numbered`
+    std::uint32_t numbered;
+    std::uint32_t wanted;  // by the sweep that was asked for it
+  };
+  // One evaluation.
+  struct Run {
+    std::vector<std::uint32_t> order;  // needed operations, the last one first
+    std::vector<std::uint64_t> words;
+    std::vector<std::uint32_t> input_values, output_values;
+    std::vector<Tensor> inputs;
+    std::vector<const Tensor*> pointers;
+    std::vector<Tensor> promised;  // aligned with output_values
+    std::vector<Tensor> made;
+    void clear() {
+      order.clear();
+      words.clear();
+      input_values.clear();
+      output_values.clear();
+      inputs.clear();
+      pointers.clear();
+      promised.clear();
+      made.clear();
+    }
+  };
+  struct Program;
+
+  static bool waits(const Value& value) { return value.op != no_index && value.tensor.pending() != nullptr; }
+  // The trace itself has one reference.
+  static bool referred(const Value& value) {
+    return value.tensor.pending()->references.load(std::memory_order_acquire) > 1;
+  }
+  bool takes(const Graph& graph);
+  std::uint32_t value_of(const Tensor& tensor);
+  std::uint32_t leaf(const Tensor& tensor);
+  void grow_leaves();
+  void sweep(Run& run, std::uint32_t last, std::size_t count);
+  void write_words(Run& run);
+  std::shared_ptr<const Program> find_program(const Run& run);
+  void run_targets(std::span<Promise* const> targets, bool all);
+  void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
+  void bound(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  std::vector<Op> ops_;
+  std::vector<std::uint32_t> operands_;
+  std::vector<Value> values_;
+  std::vector<std::uint32_t> leaves_;  // open addressing: value, or no_index; a power of two
+  std::size_t num_leaves_ = 0;
+  LazyRunner runner_;
+  std::uint32_t sweep_ = 0;
+  std::size_t limit_;  // of operations before those that nobody refers to are looked for
+  bool due_ = false;   // it is time to: much of what is recorded was evaluated
+  std::unique_ptr<Run> spare_;
+  LazyStatistics counters_;
+  struct Known {
+    std::optional<Graph> graph;
+    bool takes = false;
+  };
+  std::array<std::array<Known, 4>, 256> known_;  // graphs met lately, by address
+};
+
+}  // namespace tidu::frontend_detail

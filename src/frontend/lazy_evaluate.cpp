@@ -1,0 +1,237 @@
+// lazy_evaluate.cpp - from promises to a program, by one look-up, and from its results to tensors.
+#include <algorithm>
+
+#include "frontend/context.hpp"
+#include "frontend/lazy.hpp"
+#include "tidu/program/cache.hpp"
+
+namespace tidu::frontend_detail {
+namespace {
+
+// What a program does beside running its steps (kernels of other projects) is not recorded.
+class EagerHere {
+ public:
+  EagerHere() : before_(std::exchange(context().lazy, 0)) {}
+  EagerHere(const EagerHere&) = delete;
+  EagerHere& operator=(const EagerHere&) = delete;
+  ~EagerHere() { context().lazy = before_; }
+
+ private:
+  int before_;
+};
+
+}  // namespace
+
+// What a program of the cache is. The graphs keep the addresses in its words from being used again.
+struct LazyTrace::Program {
+  std::vector<Graph> parts;
+  Graph graph;
+  std::optional<Executable> executable;
+  eager::ExecutorSlot slot;
+
+  void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
+    const EagerHere guard;
+    made.resize(graph.outputs().size());
+    if (executable) return executable->run_into(inputs, made);
+    eager::Operands<Tensor> results =
+        runner.executor->execute_forward({graph, slot, runner.placement}, inputs).value();
+    for (std::size_t i = 0; i < made.size(); ++i)
+      made[i] = results[i].exclusive() ? std::move(results[i]) : results[i].clone();
+  }
+};
+
+// The needed operations, the last one first. `count` of them are marked so far, none behind `last`.
+void LazyTrace::sweep(Run& run, std::uint32_t last, std::size_t count) {
+  for (std::uint32_t i = last; count != 0; --i) {
+    const Op& op = ops_[i];
+    if (op.marked != sweep_) continue;
+    --count;
+    run.order.push_back(i);
+    for (std::uint32_t k = 0; k < op.num_operands; ++k) {
+      const Value& value = values_[operands_[op.first_operand + k]];
+      if (value.op == no_index || ops_[value.op].marked == sweep_ || !waits(value)) continue;
+      ops_[value.op].marked = sweep_;
+      ++count;
+    }
+  }
+}
+
+// See Note [One lookup].
+void LazyTrace::write_words(Run& run) {
+  std::uint32_t next = 0;
+  std::vector<std::uint64_t>& words = run.words;
+  for (std::size_t i = run.order.size(); i-- > 0;) {
+    const Op& op = ops_[run.order[i]];
+    words.push_back(reinterpret_cast<std::uintptr_t>(&op.graph.data()));
+    std::uint64_t word = 0;
+    for (std::uint32_t k = 0; k < op.num_operands; ++k) {
+      const std::uint32_t id = operands_[op.first_operand + k];
+      Value& value = values_[id];
+      if (value.numbered != sweep_) {
+        if (value.tensor.version() != value.version) {
+          throw Error(ErrorKind::invalid_argument,
+                      detail::str("[lazy] expected operands as they were when they were used, got ",
+                                  value.tensor.type(),
+                                  " that was written to since: evaluate what reads it before that"));
+        }
+        value.numbered = sweep_;
+        value.number = next++;
+        run.input_values.push_back(id);
+        run.inputs.push_back(value.tensor);
+      }
+      word = k % 2 == 0 ? value.number : word | std::uint64_t{value.number} << 32;
+      if (k % 2 == 1 || k + 1 == op.num_operands) words.push_back(word);
+    }
+    for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
+      Value& value = values_[op.first_value + slot];
+      const std::uint32_t number = next++;
+      if (value.tensor.pending() == nullptr) continue;  // has elements already: a leaf
+      value.numbered = sweep_;
+      value.number = number;
+      if (value.wanted == sweep_ || referred(value)) {
+        run.output_values.push_back(op.first_value + slot);
+        run.promised.push_back(value.tensor);
+      }
+    }
+  }
+  const std::size_t ends = words.size();
+  for (const std::uint32_t id : run.output_values) words.push_back(values_[id].number);
+  words.push_back(ends);
+  words.push_back(runner_.executor->id());
+  words.push_back(runner_.placement.device);
+  words.push_back(runner_.placement.stream);
+  for (const Tensor& input : run.inputs) run.pointers.push_back(&input);
+}
+
+std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run) {
+  Key128 address{run.words.size(), 41};
+  std::size_t i = 0;
+  for (; i + 1 < run.words.size(); i += 2)
+    address = tidu::detail::mix(address, Key128{run.words[i], run.words[i + 1]});
+  if (i < run.words.size()) address = tidu::detail::mix(address, run.words[i]);
+  return compile_cache().get<Program>({address, run.words, nullptr}, [&] {
+    GraphBuilder::Options options;
+    options.record_where = false;
+    GraphBuilder builder("lazy", standard_primitives(), options);
+    std::vector<tidu::Value> numbers;
+    const auto enter = [&](std::uint32_t id, const tidu::Value& value) {
+      if (numbers.size() <= values_[id].number) numbers.resize(values_[id].number + 1);
+      numbers[values_[id].number] = value;
+    };
+    for (std::size_t k = 0; k < run.inputs.size(); ++k)
+      enter(run.input_values[k], builder.input(detail::str('x', k), run.inputs[k].type()));
+    auto made = std::make_shared<Program>();
+    for (std::size_t k = run.order.size(); k-- > 0;) {
+      const Op& op = ops_[run.order[k]];
+      std::vector<tidu::Value> operands;
+      for (std::uint32_t o = 0; o < op.num_operands; ++o)
+        operands.push_back(numbers[values_[operands_[op.first_operand + o]].number]);
+      const std::vector<tidu::Value> results = inline_graph(builder, op.graph, operands);
+      for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
+        const std::uint32_t id = op.first_value + slot;
+        if (values_[id].numbered == sweep_ && values_[id].tensor.pending() != nullptr)
+          enter(id, results[op.graph.outputs()[slot]]);
+      }
+      made->parts.push_back(op.graph);
+    }
+    std::vector<tidu::Value> outputs;
+    for (const std::uint32_t id : run.output_values) outputs.push_back(numbers[values_[id].number]);
+    made->graph = prune(builder.build(outputs));
+    if (runner_.cpu != nullptr) made->executable.emplace(runner_.cpu->compile(made->graph));
+    const std::size_t bytes = 512 + 16 * run.words.size() + 64 * made->graph.num_operations();
+    return CacheMade<Program>{std::move(made), bytes};
+  });
+}
+
+void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
+  std::vector<Value> dropped;
+  std::vector<Op> dropped_ops;
+  std::unique_ptr<Run> run;
+  std::unique_lock lock(mutex_);
+  ++sweep_;
+  std::uint32_t last = 0;
+  std::size_t count = 0;
+  const auto want = [&](Value& value) {
+    value.wanted = sweep_;
+    Op& op = ops_[value.op];
+    last = std::max(last, value.op);
+    if (op.marked == sweep_) return;
+    op.marked = sweep_;
+    ++count;
+  };
+  for (Promise* const target : targets) {
+    if (target->made.load(std::memory_order_acquire) != nullptr) continue;
+    if (target->value_ == no_index) {
+      throw Error(
+          ErrorKind::invalid_argument,
+          "[lazy] expected a value of a thread that runs, got a promise whose thread has ended before "
+          "it could be evaluated");
+    }
+    want(values_[target->value_]);
+  }
+  if (all) {
+    for (Value& value : values_)
+      if (waits(value) && referred(value)) want(value);
+  }
+  if (count == 0) {
+    if (all) compact(dropped, dropped_ops);
+    lock.unlock();
+    return;
+  }
+  run = spare_ != nullptr ? std::move(spare_) : std::make_unique<Run>();
+  run->clear();
+  try {
+    sweep(*run, last, count);
+    write_words(*run);
+    const std::shared_ptr<const Program> program = find_program(*run);
+    const LazyRunner runner = runner_;
+    lock.unlock();
+    program->run(runner, run->pointers, run->made);
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    ++counters_.failures;
+    throw;
+  }
+  lock.lock();
+  for (std::size_t i = 0; i < run->made.size(); ++i) {
+    auto* const promise = static_cast<Promise*>(run->promised[i].pending());
+    if (promise == nullptr) continue;  // another thread was there before
+    promise->tensor_ = std::move(run->made[i]);
+    promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
+    // Operations that wait may read it.
+    run->promised[i].watch();
+    values_[promise->value_].version = run->promised[i].version();
+  }
+  ++counters_.evaluations;
+  counters_.evaluated += run->order.size();
+  const std::size_t evaluated = run->order.size();
+  run->clear();
+  if (all) {
+    compact(dropped, dropped_ops);
+  } else {
+    due_ = due_ || ops_.size() <= 4 * evaluated + 64;
+  }
+  spare_ = std::move(run);
+}
+
+void LazyTrace::evaluate(std::span<const Tensor> targets) {
+  std::vector<Promise*> mine;
+  for (const Tensor& target : targets) {
+    auto* const pending = target.pending();
+    if (pending != nullptr && pending->maker == this) mine.push_back(static_cast<Promise*>(pending));
+  }
+  if (!mine.empty()) run_targets(mine, false);
+}
+
+void LazyTrace::evaluate_all() { run_targets({}, true); }
+
+void LazyTrace::change_runner(const LazyRunner& runner) noexcept {
+  try {
+    if (runner_.executor != nullptr) evaluate_all();
+  } catch (...) {  // what failed stays
+  }
+  const std::lock_guard lock(mutex_);
+  runner_ = runner;
+}
+
+}  // namespace tidu::frontend_detail
