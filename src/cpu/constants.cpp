@@ -47,6 +47,11 @@ template <class T>
 void count_up(const IotaState& s, const Call& call) {
   T* y = call.result<T>();
   for (std::int64_t o = 0; o < s.outer; ++o) {
+    if (s.inner == 1) {
+      for (std::int64_t i = 0; i < s.extent; ++i) y[i] = convert<T>(i);
+      y += s.extent;
+      continue;
+    }
     for (std::int64_t i = 0; i < s.extent; ++i, y += s.inner) std::fill_n(y, s.inner, convert<T>(i));
   }
 }

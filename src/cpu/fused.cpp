@@ -241,7 +241,7 @@ class GroupPlanner {
   }
   bool add_to_lanes(std::uint32_t index) {
     const Operation operation = graph_.operation(index);
-    const DType result = graph_.type(operation.output()).dtype();
+    DType result = graph_.type(operation.output()).dtype();
     DType dtype = result;
     for (const ValueId id : operation.inputs()) {
       if (graph_.type(id).dtype() != bool_) dtype = graph_.type(id).dtype();
@@ -250,6 +250,10 @@ class GroupPlanner {
     if (dtype == bool_) dtype = open ? drafts_.back().code.dtype : f32;
     std::vector<DType> dtypes;
     for (const ValueId id : operation.inputs()) dtypes.push_back(graph_.type(id).dtype());
+    if (operation.primitive().name == "select_n" && dtype != f32 && dtype != f64) {
+      // Whole numbers are moved as floating ones of their size.
+      for (DType* each : {&dtype, &result, &dtypes[1], &dtypes.back()}) *each = moved_as(*each);
+    }
     if ((dtype != f32 && dtype != f64) || !has_lanes(operation.op(), dtypes, result, dtype)) return false;
     if (!open || drafts_.back().code.dtype != dtype) {
       drafts_.push_back({});
@@ -261,6 +265,7 @@ class GroupPlanner {
     draft.lane_of[operation.output()] = *add_operation(draft.code, operation.op(), lanes, result);
     return true;
   }
+  static DType moved_as(DType dtype) { return dtype == i32 ? f32 : dtype == i64 ? f64 : dtype; }
   std::uint16_t lane(Draft& draft, ValueId operand) {
     const ValueId id = read(operand);
     if (id == no_index) return immediate(draft.code, literal_of(operand));

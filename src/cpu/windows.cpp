@@ -67,24 +67,24 @@ void fold_place(std::int64_t count, std::int64_t stride, const T* x, T* y) {
   for (std::int64_t p = 0; p < count; ++p) y[p] = F()(y[p], x[p * step]);
 }
 
-// Where neighbours along the axis are neighbours in memory: one place of all windows after another, as long
-// as that takes fewer steps than one window after another.
+// Windows [first, last) where neighbours along the axis are neighbours in memory: one place of all windows
+// after another, as long as that takes fewer steps than one window after another.
 template <class F, class T>
-void fold_line(const Pass& s, const T* x, T* y) {
+void fold_line(const Pass& s, std::int64_t first, std::int64_t last, const T* x, T* y) {
   if (s.window > 64) {
-    for (std::int64_t p = 0; p < s.count; ++p) {
+    for (std::int64_t p = first; p < last; ++p) {
       T value = F::template identity<T>();
       for (std::int64_t at = s.first(p); at < s.last(p); ++at) value = F()(value, x[at]);
       y[p] = value;
     }
     return;
   }
-  std::fill_n(y, s.count, F::template identity<T>());
+  std::fill(y + first, y + last, F::template identity<T>());
   for (std::int64_t k = 0; k < s.window; ++k) {
     // Windows whose place k is in [0, extent).
-    const std::int64_t begin = s.low <= k ? 0 : (s.low - k + s.stride - 1) / s.stride;
+    const std::int64_t begin = std::max(first, s.low <= k ? 0 : (s.low - k + s.stride - 1) / s.stride);
     const std::int64_t room = s.extent + s.low - k;
-    const std::int64_t end = room <= 0 ? 0 : std::min(s.count, (room - 1) / s.stride + 1);
+    const std::int64_t end = room <= 0 ? 0 : std::min(last, (room - 1) / s.stride + 1);
     if (begin >= end) continue;
     const T* from = x + begin * s.stride + k - s.low;
     if (s.stride == 1) {
@@ -100,11 +100,20 @@ void fold_line(const Pass& s, const T* x, T* y) {
 template <class F, class T>
 void fold(const Pass& s, int threads, const T* x, T* y) {
   const std::int64_t work = std::max<std::int64_t>(1, std::min(s.window, s.extent) * s.inner);
+  if (s.inner == 1 && s.outer == 1) {
+    // Some windows at a time, so that what is read and written stays in cache.
+    const std::int64_t some = std::max<std::int64_t>(1, element_grain / 4 / work);
+    parallel_for(threads, s.count, 4 * some, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; at += some) fold_line<F>(s, at, std::min(end, at + some), x, y);
+    });
+    return;
+  }
   if (s.inner == 1) {
     const std::int64_t grain =
         std::max<std::int64_t>(1, element_grain / std::max<std::int64_t>(work * s.count, 1));
     parallel_for(threads, s.outer, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t o = begin; o < end; ++o) fold_line<F>(s, x + o * s.extent, y + o * s.count);
+      for (std::int64_t o = begin; o < end; ++o)
+        fold_line<F>(s, 0, s.count, x + o * s.extent, y + o * s.count);
     });
     return;
   }
@@ -165,6 +174,12 @@ WindowState state_of(const PlanRequest& request) {
     for (std::size_t k = 0; k < pass.axis; ++k) pass.outer *= shape[k];
     for (std::size_t k = pass.axis + 1; k < shape.size(); ++k) pass.inner *= shape[k];
     shape[pass.axis] = pass.count;
+    if (pass.low == 0 && pass.window <= pass.stride && pass.count * pass.stride == pass.extent) {
+      // Windows apart from each other: those of one line go on in the next.
+      pass.extent *= pass.outer;
+      pass.count *= pass.outer;
+      pass.outer = 1;
+    }
     if (i + 1 == state.passes.size()) continue;
     const auto bytes = static_cast<std::size_t>(pass.outer * pass.count * pass.inner) * size_of(x.dtype());
     state.bytes = std::max(state.bytes, (bytes + 63) / 64 * 64);

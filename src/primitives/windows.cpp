@@ -2,7 +2,8 @@
 //
 // Note [First maximum]: the tangent of a maximum is that of one element of x, whose row-major position is
 // found beside the maximum: axis after axis, the last one first, two neighbouring parts of a window are
-// compared and the later one wins only when it is greater. A window that lies in the padding alone has
+// compared and the later one wins only when it is greater. In windows of few elements all are compared one
+// after another. A window that lies in the padding alone has
 // position -1, which take and scatter_add in mode "drop" pass over. Positions are residuals, so the tangent
 // is linear at every order, and costs one read for each window.
 #include "windows.hpp"
@@ -157,12 +158,44 @@ Places fold_axis(Places at, std::size_t axis, std::int64_t extent, std::int64_t 
   return folded;
 }
 
+// Without padding a position is that of the window's first element and an offset within the window: all
+// places of the window, in row-major order, one after another.
+Value first_of_few(const Places& x, const Window& window, std::int64_t places) {
+  const Shape& shape = x.value.shape();
+  Shape limit(shape.size()), place(shape.size(), 0);
+  for (std::size_t k = 0; k < shape.size(); ++k)
+    limit[k] = (windows_in(shape[k], window.extents[k], window.strides[k]) - 1) * window.strides[k] + 1;
+  const Value corner = ops::slice(x.position, place, limit, window.strides);
+  Value greatest = ops::slice(x.value, place, limit, window.strides);
+  Value offset = ops::full_like(corner, 0.0);
+  for (std::int64_t i = 1; i < places; ++i) {
+    std::int64_t step = 0, row = 1;
+    for (std::size_t k = shape.size(), rest = static_cast<std::size_t>(i); k-- > 0; row *= shape[k]) {
+      const auto extent = static_cast<std::size_t>(window.extents[k]);
+      place[k] = static_cast<std::int64_t>(rest % extent);
+      rest /= extent;
+      step += place[k] * row;
+    }
+    Shape end = limit;
+    for (std::size_t k = 0; k < end.size(); ++k) end[k] += place[k];
+    const Value next = ops::slice(x.value, place, end, window.strides);
+    const Value later = ops::lt(greatest, next);
+    greatest = ops::select_n(later, greatest, next);
+    offset = ops::select_n(later, offset, ops::full_like(corner, static_cast<double>(step)));
+  }
+  return ops::add(corner, offset);
+}
+
 Value first_maxima(Value x, const Window& window) {
+  constexpr std::int64_t few = 16;
   Emitter& emitter = *x.emitter();
   const std::int64_t size = x.type().size();
   const DType index = size <= std::numeric_limits<std::int32_t>::max() ? i32 : i64;
   Places at{x, ops::reshape(ops::iota(emitter, Type(index, {size}), 0), x.shape())};
   const bool padded = window.padding != no_padding(x.rank());
+  std::int64_t places = 1;
+  for (std::size_t k = 0; k < x.rank() && places <= few; ++k) places *= window.extents[k];
+  if (!padded && places <= few) return first_of_few(at, window, places);
   if (padded) {
     IntLists config;
     for (const Ints& entry : window.padding) config.push_back({entry[0], entry[1], 0});

@@ -163,3 +163,31 @@ TEST_CASE("kernels of other projects see whole operations, in graphs that their 
   for (std::int64_t i = 0; i < got.size(); ++i)
     REQUIRE(std::abs(got.at(i).real() + std::exp(inputs[0].at(i).real())) < 1e-5);
 }
+
+TEST_CASE("selections of whole numbers keep their bits in generated code") {
+  std::mt19937_64 random(4);
+  for (const auto& [whole, real] : {std::pair{i32, f32}, std::pair{i64, f64}, std::pair{i32, f64}}) {
+    const Type numbers(whole, {5001}), reals(real, {5001});
+    GraphBuilder builder("selections");
+    const Value x = builder.input("x", reals), y = builder.input("y", reals);
+    const Value n = builder.input("n", numbers), m = builder.input("m", numbers);
+    const Value later = ops::lt(x, y);
+    const Value chosen = ops::select_n(later, n, ops::full_like(m, 7.0));
+    const Value again = ops::select_n(ops::lt(ops::max(x, y), ops::full_like(x, 1.0)), chosen, m);
+    const Graph graph = builder.build({again, ops::select_n(later, x, y), ops::add(again, chosen)});
+    std::vector<Tensor> inputs;
+    for (const ValueId id : graph.inputs())
+      inputs.push_back(random_tensor(graph.type(id), {-2, 2, is_integer(graph.type(id).dtype())}, random));
+    // Signalling NaNs, were they floating.
+    for (std::size_t k = 2; k < 4; ++k) {
+      std::byte* const bytes = inputs[k].mutable_bytes();
+      const std::int64_t odd = whole == i32 ? 0x7f800001 : 0x7ff0000000000001;
+      for (std::size_t i = 0; i < 5001; i += 3) std::memcpy(bytes + i * size_of(whole), &odd, size_of(whole));
+    }
+    for (const VectorUnits units : {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none}) {
+      CpuOptions options;
+      options.vector_units = units;
+      CHECK(differences(graph, inputs, cpu().with_options(options)).empty());
+    }
+  }
+}

@@ -130,3 +130,51 @@ TEST_CASE("the cotangent of a maximum goes to the first of equal ones") {
   for (std::size_t i = 0; i < want.size(); ++i)
     CHECK(results.back().at(static_cast<std::int64_t>(i)).real() == want[i]);
 }
+
+TEST_CASE("the cotangent of a maximum goes to the first of equal ones, in small windows and in large ones") {
+  struct Pool {
+    Shape shape;
+    Ints extents, strides;
+  };
+  const std::vector<Pool> pools{{{2, 6, 8}, {1, 2, 2}, {1, 2, 2}},
+                                {{2, 7, 8}, {1, 3, 3}, {1, 2, 1}},
+                                {{5, 7, 3}, {2, 3, 2}, {1, 3, 1}},
+                                {{3, 9, 9}, {1, 5, 4}, {2, 2, 3}},
+                                {{4, 40}, {1, 20}, {1, 7}},
+                                {{6, 5}, {1, 1}, {2, 3}},
+                                {{7}, {7}, {1}}};
+  for (const Pool& pool : pools) {
+    GraphBuilder g("pool");
+    const Value x = g.input("x", f(pool.shape));
+    const Graph graph = vjp(g.build({ops::reduce_window_max(x, pool.extents, pool.strides)}));
+    const Type out = graph.type(graph.inputs()[1]);
+    std::vector<double> elements, cts;
+    for (std::int64_t i = 0; i < f(pool.shape).size(); ++i)
+      elements.push_back(static_cast<double>(i * 7919 % 31 % 5));
+    for (std::int64_t i = 0; i < out.size(); ++i) cts.push_back(static_cast<double>(i + 1));
+    const std::vector<Tensor> inputs{Tensor::from<double>(pool.shape, elements),
+                                     Tensor::from<double>(out.shape(), cts)};
+    const Tensor got = reference().run(graph, std::span<const Tensor>(inputs)).back();
+    std::vector<double> want(elements.size());
+    const auto digits = [](std::int64_t n, const Shape& shape) {
+      Ints result(shape.size());
+      for (std::size_t k = shape.size(); k-- > 0; n /= shape[k]) result[k] = n % shape[k];
+      return result;
+    };
+    for (std::int64_t w = 0; w < out.size(); ++w) {
+      const Ints corner = digits(w, out.shape());
+      std::size_t best = elements.size();
+      for (std::int64_t p = 0; p < f(pool.extents).size(); ++p) {
+        const Ints place = digits(p, pool.extents);
+        std::int64_t at = 0;
+        for (std::size_t k = 0; k < place.size(); ++k)
+          at = at * pool.shape[k] + corner[k] * pool.strides[k] + place[k];
+        const auto index = static_cast<std::size_t>(at);
+        if (best == elements.size() || elements[index] > elements[best]) best = index;
+      }
+      want[best] += cts[static_cast<std::size_t>(w)];
+    }
+    for (std::size_t i = 0; i < want.size(); ++i)
+      CHECK(got.at(static_cast<std::int64_t>(i)).real() == want[i]);
+  }
+}
