@@ -2,6 +2,8 @@
 // into range, drop reads 0 and writes nothing; an executor that checks indices fails on one out of range,
 // whatever the mode.
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 
 #include "cpu/arithmetic.hpp"
@@ -49,6 +51,31 @@ void take(const IndexState& s, const Call& call) {
         std::memset(to, 0, row);
       } else {
         std::memcpy(to, from + static_cast<std::size_t>(index) * row, row);
+      }
+    }
+  }
+}
+
+// The same for rows of one element. Indices are resolved once, so many at a time.
+template <class Element, class I>
+void take_elements(const IndexState& s, const Call& call) {
+  constexpr std::int64_t at_once = 256;
+  const I* const indices = call.operand<I>(1);
+  std::int64_t places[at_once];
+  for (std::int64_t first = 0; first < s.count; first += at_once) {
+    const std::int64_t n = std::min(at_once, s.count - first);
+    bool all = true;
+    for (std::int64_t i = 0; i < n; ++i) {
+      places[i] = resolve(s, indices, first + i);
+      all &= places[i] >= 0;
+    }
+    for (std::int64_t o = 0; o < s.outer; ++o) {
+      const Element* const from = call.operand<Element>(0) + o * s.extent;
+      Element* const to = call.result<Element>() + o * s.count + first;
+      if (all) {
+        for (std::int64_t i = 0; i < n; ++i) to[i] = from[places[i]];
+      } else {
+        for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Element{} : from[places[i]];
       }
     }
   }
@@ -126,9 +153,33 @@ IndexState state_of(const PlanRequest& request, bool along) {
   return state;
 }
 
+// take of elements that move as Word, or as two of them.
+template <class Word>
+Plan plan_take_elements(const IndexState& state, bool wide) {
+  using Pair = std::array<Word, 2>;
+  if (state.bytes == sizeof(Word)) {
+    return wide ? make_plan<IndexState, take_elements<Word, std::int64_t>>(state)
+                : make_plan<IndexState, take_elements<Word, std::int32_t>>(state);
+  }
+  return wide ? make_plan<IndexState, take_elements<Pair, std::int64_t>>(state)
+              : make_plan<IndexState, take_elements<Pair, std::int32_t>>(state);
+}
+
 template <bool along>
 Plan plan_take(const PlanRequest& request) {
   const IndexState state = state_of(request, along);
+  if (!along && state.inner == 1) {
+    const bool wide = request.in[1].dtype() == i64;
+    switch (request.in[0].dtype()) {
+      case DType::f64:
+      case DType::i64:
+      case DType::c128: return plan_take_elements<std::uint64_t>(state, wide);
+      case DType::f32:
+      case DType::i32:
+      case DType::c64: return plan_take_elements<std::uint32_t>(state, wide);
+      default: break;
+    }
+  }
   if (request.in[1].dtype() == i64) {
     return along ? make_plan<IndexState, take_along<std::int64_t>>(state)
                  : make_plan<IndexState, take<std::int64_t>>(state);

@@ -65,6 +65,25 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
   check_all({2, 3}, random, [](Value x) {
     return ops::concatenate(std::vector{x, ops::slice(x, {1, 0}, {1, 3}), x}, 0);
   });
+  // More indices than are resolved at once, most of them out of range.
+  for (const char* mode : {"clip", "drop"}) {
+    check_all({3, 290}, random, [mode](Value x) {
+      return ops::take(x, ops::iota(*x.emitter(), Type(i32, {600}), 0), 1, mode);
+    });
+  }
+  check_all({150, 9}, random, [](Value x) {
+    std::vector<Value> columns;
+    for (std::int64_t j = 9; j-- > 0;) columns.push_back(ops::slice(x, {0, j}, {150, j + 1}));
+    return ops::concatenate(columns, 1);
+  });
+  // Short parts of more rows than are moved at once, and long ones beside short ones.
+  check_all({150, 3}, random, [](Value x) {
+    const Value one = ops::slice(x, {0, 1}, {150, 2});
+    return ops::concatenate(std::vector{one, x, ops::slice(x, {0, 2}, {150, 2}), one}, 1);
+  });
+  check_all({70, 40}, random, [](Value x) {
+    return ops::concatenate(std::vector{ops::slice(x, {0, 1}, {70, 2}), x}, 1);
+  });
 }
 
 TEST_CASE("reductions over every set of axes") {
