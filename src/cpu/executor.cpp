@@ -144,7 +144,13 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
     return *compile_cache().get<Executable>(request, [&] {
       ProgramOptions options = options_.program;
       options.fuse = options.fuse && !kernels_->has_foreign();
-      auto made = std::make_shared<const Executable>(compile(Program::make(graph, options)));
+      const auto evaluate = [&](const Graph& constants) {
+        std::vector<Literal> tensors;
+        for (const Tensor& tensor : compile(Program::make(constants, options)).run({}))
+          tensors.push_back(tensor.to_literal());
+        return tensors;
+      };
+      auto made = std::make_shared<const Executable>(compile(Program::make(graph, options, evaluate)));
       return CacheMade<Executable>{made, footprint(made->program())};
     });
   });

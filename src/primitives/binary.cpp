@@ -5,7 +5,8 @@
 namespace tidu::prim {
 namespace {
 
-constexpr Primitive binary(std::string_view name, Primitive::InferRule infer, Primitive::JvpRule jvp) {
+constexpr Primitive binary(std::string_view name, Primitive::InferRule infer, Primitive::JvpRule jvp,
+                           Primitive::SimplifyRule simplify = simplify_elementwise) {
   return {
       .name = name,
       .arity = 2,
@@ -13,16 +14,18 @@ constexpr Primitive binary(std::string_view name, Primitive::InferRule infer, Pr
       .infer = infer,
       .jvp = jvp,
       .batch = batch_elementwise,
+      .simplify = simplify,
   };
 }
 
-constexpr Primitive bitwise(std::string_view name) {
+constexpr Primitive bitwise(std::string_view name, Primitive::SimplifyRule simplify) {
   return {
       .name = name,
       .arity = 2,
       .traits = Trait::elementwise | Trait::no_tangent,
       .infer = infer_of<kinds::bits>,
       .batch = batch_elementwise,
+      .simplify = simplify,
   };
 }
 
@@ -68,6 +71,7 @@ constinit const Primitive add{
       return result;
     },
     .batch = batch_elementwise,
+    .simplify = simplify_add,
 };
 
 // z = x - y          linear: ct_x = ct, ct_y = -ct
@@ -88,6 +92,7 @@ constinit const Primitive sub{
       return result;
     },
     .batch = batch_elementwise,
+    .simplify = simplify_sub,
 };
 
 // z = x y            bilinear: ct_x = ct conj(y), ct_y = ct conj(x)
@@ -102,6 +107,7 @@ constinit const Primitive mul{
       return {std::nullopt, ops::mul(*c.cotangent(), conjugate(c.operand(0)))};
     },
     .batch = batch_elementwise,
+    .simplify = simplify_mul,
 };
 
 // z = x / y          dz = (dx - z dy) / y; linear in x: ct_x = ct / conj(y)
@@ -119,6 +125,7 @@ constinit const Primitive div{
       return {*c.cotangent() / conjugate(c.operand(1)), std::nullopt};
     },
     .batch = batch_elementwise,
+    .simplify = simplify_div,
 };
 
 // z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) in the place of ln(0)
@@ -137,13 +144,14 @@ constinit const Primitive pow{
           });
     },
     .batch = batch_elementwise,
+    .simplify = simplify_elementwise,
 };
 
 // z = max(x, y)      dz = dx where x > y, dy where x < y, (dx + dy) / 2 where x = y
-constinit const Primitive max = binary("max", infer_of<kinds::ordered>, jvp_extremum);
+constinit const Primitive max = binary("max", infer_of<kinds::ordered>, jvp_extremum, simplify_idempotent);
 
 // z = min(x, y)      dz = dx where x < y, dy where x > y, (dx + dy) / 2 where x = y
-constinit const Primitive min = binary("min", infer_of<kinds::ordered>, jvp_extremum);
+constinit const Primitive min = binary("min", infer_of<kinds::ordered>, jvp_extremum, simplify_idempotent);
 
 // z = atan2(x, y), the angle of y + x i        dz = (y dx - x dy) / (x^2 + y^2)
 constinit const Primitive atan2{
@@ -157,6 +165,7 @@ constinit const Primitive atan2{
           c, [&] { return y / norm; }, [&] { return -x / norm; });
     },
     .batch = batch_elementwise,
+    .simplify = simplify_elementwise,
 };
 
 // z = x - y trunc(x / y)       dz = dx - trunc(x / y) dy
@@ -175,10 +184,11 @@ constinit const Primitive nextafter{
     .traits = Trait::elementwise | Trait::inexact | Trait::no_tangent,
     .infer = infer_of<Kinds::floats>,
     .batch = batch_elementwise,
+    .simplify = simplify_elementwise,
 };
 
-constinit const Primitive and_ = bitwise("and");
-constinit const Primitive or_ = bitwise("or");
-constinit const Primitive xor_ = bitwise("xor");
+constinit const Primitive and_ = bitwise("and", simplify_and);
+constinit const Primitive or_ = bitwise("or", simplify_or);
+constinit const Primitive xor_ = bitwise("xor", simplify_xor);
 
 }  // namespace tidu::prim

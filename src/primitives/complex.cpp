@@ -32,6 +32,7 @@ constinit const Primitive real{
       return ops::complex(*c.cotangent(), zeros_like(c, *c.cotangent()));
     },
     .batch = batch_elementwise,
+    .simplify = simplify_real,
 };
 
 // z = Im x           linear: ct_x = 0 + ct i
@@ -44,6 +45,7 @@ constinit const Primitive imag{
       return ops::complex(zeros_like(c, *c.cotangent()), *c.cotangent());
     },
     .batch = batch_elementwise,
+    .simplify = simplify_imag,
 };
 
 // z = x + y i        linear: ct_x = Re ct, ct_y = Im ct
@@ -60,6 +62,7 @@ constinit const Primitive complex{
       return result;
     },
     .batch = batch_elementwise,
+    .simplify = simplify_complex,
 };
 
 // z = conj x         linear: ct_x = conj ct
@@ -70,6 +73,7 @@ constinit const Primitive conj{
     .infer = infer_of<Kinds::complexes>,
     .transpose = [](TransposeContext& c) -> Derivatives { return ops::conj(*c.cotangent()); },
     .batch = batch_elementwise,
+    .simplify = simplify_conj,
 };
 
 }  // namespace tidu::prim

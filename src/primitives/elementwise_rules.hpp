@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "primitives/rules.hpp"
+#include "primitives/simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
 namespace tidu::prim {

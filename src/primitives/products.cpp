@@ -7,6 +7,7 @@
 #include "axes.hpp"
 #include "factor_rules.hpp"
 #include "rules.hpp"
+#include "simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -123,6 +124,7 @@ constinit const Primitive dot_general{.name = "dot_general",
                                       .infer = infer_dot,
                                       .transpose = transpose_dot,
                                       .batch = batch_dot,
+                                      .simplify = simplify_dot,
                                       .factors = factors_of_dot};
 
 }  // namespace tidu::prim

@@ -7,6 +7,7 @@
 #include "factor_rules.hpp"
 #include "reductions.hpp"
 #include "rules.hpp"
+#include "simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -80,6 +81,7 @@ constinit const Primitive reduce_sum{.name = "reduce_sum",
                                                      c.op().ints("axes"));
                                      },
                                      .batch = batch_reduction,
+                                     .simplify = simplify_sum,
                                      .factors = factors_of_sum};
 
 // y = max x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
@@ -89,6 +91,7 @@ constinit const Primitive reduce_max{.name = "reduce_max",
                                      .infer = infer_extremum,
                                      .jvp = jvp_extremum,
                                      .batch = batch_reduction,
+                                     .simplify = simplify_idempotent_reduction,
                                      .factors = factors_of_reduction};
 
 // y = min x over `axes`          dy = Σ w dx, w = (x = y) / count of x = y
@@ -98,6 +101,7 @@ constinit const Primitive reduce_min{.name = "reduce_min",
                                      .infer = infer_extremum,
                                      .jvp = jvp_extremum,
                                      .batch = batch_reduction,
+                                     .simplify = simplify_idempotent_reduction,
                                      .factors = factors_of_reduction};
 
 // y = is every x true along `axes`?
@@ -106,6 +110,7 @@ constinit const Primitive reduce_and{.name = "reduce_and",
                                      .traits = Trait::reduction | Trait::folds | Trait::no_tangent,
                                      .infer = infer_logical,
                                      .batch = batch_reduction,
+                                     .simplify = simplify_idempotent_reduction,
                                      .factors = factors_of_reduction};
 
 // y = is any x true along `axes`?
@@ -114,6 +119,7 @@ constinit const Primitive reduce_or{.name = "reduce_or",
                                     .traits = Trait::reduction | Trait::folds | Trait::no_tangent,
                                     .infer = infer_logical,
                                     .batch = batch_reduction,
+                                    .simplify = simplify_idempotent_reduction,
                                     .factors = factors_of_reduction};
 
 // y = index of the first maximum along `axis`; a NaN counts as the maximum

@@ -6,6 +6,7 @@
 #include "axes.hpp"
 #include "factor_rules.hpp"
 #include "rules.hpp"
+#include "simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -76,6 +77,7 @@ constinit const Primitive reshape{
     .batch = [](BatchContext& c) -> Values {
       return emit_same(c, {{"new_sizes", prepended(c.size(), c.op().ints("new_sizes"))}}, {c.operand(0)});
     },
+    .simplify = simplify_view,
     .factors = factors_of_view,
     .resize = resize_new_sizes};
 
@@ -101,6 +103,7 @@ constinit const Primitive transpose{
       return emit_same(c, {{"permutation", prepended(0, shifted(c.op().ints("permutation")))}},
                        {c.operand(0)});
     },
+    .simplify = simplify_transpose,
     .factors = factors_of_transpose};
 
 // axis i of x is axis broadcast_dimensions[i] of y          ct_x = sum of ct over the axes that x lacks or
@@ -136,6 +139,7 @@ constinit const Primitive broadcast_in_dim{
                         {"broadcast_dimensions", prepended(0, shifted(c.op().ints("broadcast_dimensions")))}},
                        {c.operand(0)});
     },
+    .simplify = simplify_broadcast,
     .factors = factors_of_broadcast,
     .resize = resize_shape};
 
@@ -159,6 +163,7 @@ constinit const Primitive squeeze{.name = "squeeze",
                                     return ops::expand_dims(*c.cotangent(), c.op().ints("dimensions"));
                                   },
                                   .batch = batch_dimensions,
+                                  .simplify = simplify_view,
                                   .factors = factors_of_view};
 
 // y has further axes of extent 1, which are `dimensions` of y          ct_x = squeeze(ct, dimensions)
@@ -181,6 +186,7 @@ constinit const Primitive expand_dims{.name = "expand_dims",
                                         return ops::squeeze(*c.cotangent(), c.op().ints("dimensions"));
                                       },
                                       .batch = batch_dimensions,
+                                      .simplify = simplify_view,
                                       .factors = factors_of_view};
 
 // y runs through x backward along `dimensions`          ct_x = rev(ct, dimensions)
@@ -198,6 +204,7 @@ constinit const Primitive rev{.name = "rev",
                                 return ops::rev(*c.cotangent(), c.op().ints("dimensions"));
                               },
                               .batch = batch_dimensions,
+                              .simplify = simplify_rev,
                               .factors = factors_of_rev};
 
 // y = x in another dtype          ct_x = ct in x's dtype, its real part where x is real. To and from
@@ -224,13 +231,15 @@ constinit const Primitive convert_element_type{
       const bool drop_imaginary = is_complex(c.cotangent()->dtype()) && !is_complex(from);
       return ops::convert_element_type(drop_imaginary ? ops::real(*c.cotangent()) : *c.cotangent(), from);
     },
-    .batch = batch_elementwise};
+    .batch = batch_elementwise,
+    .simplify = simplify_convert};
 
 // y = x, without a derivative
 constinit const Primitive stop_gradient{.name = "stop_gradient",
                                         .traits = Trait::elementwise | Trait::view | Trait::no_tangent,
                                         .infer = infer_same_type,
-                                        .batch = batch_elementwise};
+                                        .batch = batch_elementwise,
+                                        .simplify = simplify_pass};
 
 // y_i = x_i          dy, ct_x: what is there of them, behind a barrier of their own; batched operands stay
 // batched and the others what they are

@@ -4,6 +4,7 @@
 #include "axes.hpp"
 #include "factor_rules.hpp"
 #include "rules.hpp"
+#include "simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -224,6 +225,7 @@ constinit const Primitive slice{.name = "slice",
                                 .infer = infer_slice,
                                 .transpose = transpose_slice,
                                 .batch = batch_slice,
+                                .simplify = simplify_slice,
                                 .factors = factors_of_slice,
                                 .resize = resize_limits};
 
@@ -244,6 +246,7 @@ constinit const Primitive pad{.name = "pad",
                               },
                               .transpose = transpose_pad,
                               .batch = batch_pad,
+                              .simplify = simplify_pad,
                               .factors = factors_of_pad};
 
 // y = the operands one after another along `dimension`          ct_i = slice of ct
@@ -256,6 +259,7 @@ constinit const Primitive concatenate{.name = "concatenate",
                                       .jvp = jvp_concatenate,
                                       .transpose = transpose_concatenate,
                                       .batch = batch_concatenate,
+                                      .simplify = simplify_concatenate,
                                       .factors = factors_of_concatenate};
 
 }  // namespace tidu::prim

@@ -14,16 +14,19 @@ constexpr Primitive of_floating(std::string_view name, Primitive::JvpRule jvp) {
       .infer = infer_of<Kinds::floats>,
       .jvp = jvp,
       .batch = batch_elementwise,
+      .simplify = simplify_elementwise,
   };
 }
 
 // Constant between its steps.
-constexpr Primitive flat(std::string_view name, Primitive::InferRule infer) {
+constexpr Primitive flat(std::string_view name, Primitive::InferRule infer,
+                         Primitive::SimplifyRule simplify = simplify_elementwise) {
   return {
       .name = name,
       .traits = Trait::elementwise | Trait::no_tangent,
       .infer = infer,
       .batch = batch_elementwise,
+      .simplify = simplify,
   };
 }
 
@@ -61,9 +64,10 @@ constinit const Primitive round{
     .traits = Trait::elementwise | Trait::no_tangent,
     .infer = infer_round,
     .batch = batch_elementwise,
+    .simplify = simplify_elementwise,
 };
 constinit const Primitive is_finite = flat("is_finite", infer_predicate<Kinds::floats>);
-constinit const Primitive not_ = flat("not", infer_of<kinds::bits>);
+constinit const Primitive not_ = flat("not", infer_of<kinds::bits>, simplify_not);
 
 // z = erf x          dz = 2 / sqrt(pi) e^(-x^2) dx
 constinit const Primitive erf =
@@ -97,6 +101,7 @@ constinit const Primitive polygamma{
       return t_of(c) * ops::polygamma(x_of(c), c.op().integer("m") + 1);
     },
     .batch = batch_elementwise,
+    .simplify = simplify_elementwise,
 };
 
 }  // namespace tidu::prim

@@ -56,6 +56,7 @@ constinit const Primitive select_n{
       return result;
     },
     .batch = batch_elementwise,
+    .simplify = simplify_select_n,
 };
 
 // z = min(max(x, lo), hi)      dz = dx where lo < x < hi, dlo where x < lo < hi, dhi where hi < max(x, lo)
@@ -83,6 +84,7 @@ constinit const Primitive clamp{
       return result;
     },
     .batch = batch_elementwise,
+    .simplify = simplify_elementwise,
 };
 
 }  // namespace tidu::prim

@@ -13,13 +13,14 @@ namespace tidu::prim {
 namespace {
 
 constexpr Primitive unary(std::string_view name, Trait traits, Primitive::InferRule infer,
-                          Primitive::JvpRule jvp) {
+                          Primitive::JvpRule jvp, Primitive::SimplifyRule simplify = simplify_elementwise) {
   return {
       .name = name,
       .traits = Trait::elementwise | traits,
       .infer = infer,
       .jvp = jvp,
       .batch = batch_elementwise,
+      .simplify = simplify,
   };
 }
 
@@ -53,13 +54,17 @@ constinit const Primitive neg{
     .infer = infer_of<kinds::number>,
     .transpose = [](TransposeContext& c) -> Derivatives { return ops::neg(*c.cotangent()); },
     .batch = batch_elementwise,
+    .simplify = simplify_neg,
 };
 
 // z = |x|            real: dz = sign(x) dx, complex: dz = Re(conj(sign(x)) dx); 0 at 0
-constinit const Primitive abs = unary("abs", Trait::none, infer_abs, [](JvpContext& c) -> Derivatives {
-  const Value slope = ops::sign(x_of(c));
-  return is_complex(slope.dtype()) ? ops::real(t_of(c) * ops::conj(slope)) : t_of(c) * slope;
-});
+constinit const Primitive abs = unary(
+    "abs", Trait::none, infer_abs,
+    [](JvpContext& c) -> Derivatives {
+      const Value slope = ops::sign(x_of(c));
+      return is_complex(slope.dtype()) ? ops::real(t_of(c) * ops::conj(slope)) : t_of(c) * slope;
+    },
+    simplify_even);
 
 // z = x / |x|, 0 at 0          real: dz = 0, complex: dz = i z Im(dx / x), 0 at 0
 constinit const Primitive sign =
@@ -73,9 +78,9 @@ constinit const Primitive sign =
     });
 
 // z = x^2            dz = 2 x dx
-constinit const Primitive square =
-    unary("square", Trait::none, infer_of<kinds::number>,
-          [](JvpContext& c) -> Derivatives { return t_of(c) * (x_of(c) + x_of(c)); });
+constinit const Primitive square = unary(
+    "square", Trait::none, infer_of<kinds::number>,
+    [](JvpContext& c) -> Derivatives { return t_of(c) * (x_of(c) + x_of(c)); }, simplify_even);
 
 // z = 1 / x          dz = -z^2 dx
 constinit const Primitive reciprocal =
@@ -96,6 +101,7 @@ constinit const Primitive integer_pow{
       return t_of(c) * (like(x, static_cast<double>(y)) * power);
     },
     .batch = batch_elementwise,
+    .simplify = simplify_integer_pow,
 };
 
 // z = x^(1/2)        dz = dx / (2 z)

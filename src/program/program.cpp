@@ -14,7 +14,7 @@ Program::Program() {
   data_ = empty;
 }
 
-Program Program::make(const Graph& graph, const Options& options) {
+Program Program::make(const Graph& graph, const Options& options, const ConstantEvaluator& evaluate) {
   if (!graph.externals().empty()) {
     const ValueId first = graph.externals()[0];
     throw Error(
@@ -25,7 +25,9 @@ Program Program::make(const Graph& graph, const Options& options) {
   }
   auto data = std::make_shared<Data>();
   data->options = options;
-  data->graph = prune(passes::write_out_graphs(graph, options.max_operations));
+  const Graph written_out = passes::write_out_graphs(graph, options.max_operations);
+  data->graph = options.simplify ? passes::simplify(written_out, options.fast_math) : prune(written_out);
+  data->graph = passes::fold_constants(data->graph, evaluate, options);
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
   data->roots = passes::storage_roots(data->graph);
   data->splats = passes::find_splats(data->graph);
@@ -41,8 +43,9 @@ Program Program::make(const Graph& graph, const Options& options) {
   return Program(std::move(data));
 }
 
-Result<Program> Program::try_make(const Graph& graph, const Options& options) {
-  return detail::capture([&] { return make(graph, options); });
+Result<Program> Program::try_make(const Graph& graph, const Options& options,
+                                  const ConstantEvaluator& evaluate) {
+  return detail::capture([&] { return make(graph, options, evaluate); });
 }
 
 std::ostream& operator<<(std::ostream& out, const Program& program) { return out << to_text(program); }

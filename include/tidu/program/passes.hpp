@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tidu/graph/graph.hpp"
+#include "tidu/program/program.hpp"
 #include "tidu/program/schedule.hpp"
 
 namespace tidu {
@@ -20,6 +21,19 @@ namespace tidu::passes {
 /// written in its place, at any depth. The graph itself when there is no such operation. Iterative; throws
 /// Error (invalid_argument) beyond `max_operations`.
 Graph write_out_graphs(const Graph& graph, std::size_t max_operations);
+
+/// The same function as prune gives it, with what the simplify rules of its primitives put in the place of
+/// operations (docs/optimizer.md). One sweep, linear in the size of the graph. Inputs, outputs and impure
+/// operations stay what they are, and nothing is moved across a barrier. Throws Error (internal) for a rule
+/// that gives other types than the operation.
+Graph simplify(const Graph& graph, bool fast_math);
+
+/// The same function with tensors in the place of values that depend on constants alone and have, like all
+/// that they are computed from, at most `options.constant_bytes` bytes (or are carried by an operation), and
+/// with what simplify then does, where `options` say so. The evaluator is called once, for all values
+/// together, and not at all where there are none; where it throws Error, nothing is done, as in a set of
+/// primitives without a vocabulary for constants. Throws Error (execution) when it gives other types.
+Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const ProgramOptions& options);
 
 /// By value: is it made once, when the program is compiled? Results of operations without operands, of trait
 /// constant, that have at most `constant_bytes` bytes or that the operation carries as a tensor.

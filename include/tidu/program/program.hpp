@@ -60,10 +60,12 @@ class Program {
   /// The program without inputs, operations or outputs.
   Program();
   /// Linear in the size of the graph. Inputs and outputs keep their order; an input that nothing reads stays
-  /// an input. Throws Error (invalid_argument) for a graph with externals, and for inner graphs that go
-  /// beyond `max_operations`.
-  static Program make(const Graph& graph, const Options& options = Options());
-  static Result<Program> try_make(const Graph& graph, const Options& options = Options());
+  /// an input. Without an evaluator nothing is computed while the program is made. Throws Error
+  /// (invalid_argument) for a graph with externals, and for inner graphs that go beyond `max_operations`.
+  static Program make(const Graph& graph, const Options& options = Options(),
+                      const ConstantEvaluator& evaluate = nullptr);
+  static Result<Program> try_make(const Graph& graph, const Options& options = Options(),
+                                  const ConstantEvaluator& evaluate = nullptr);
 
   /// The operations that the schedule refers to, simplified.
   const Graph& graph() const { return data_->graph; }

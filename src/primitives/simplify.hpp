@@ -1,0 +1,71 @@
+// simplify.hpp - the simplify rules of the standard set, by family, and the words that they are written in.
+// docs/optimizer.md lists them. Each is exact, bit for bit, for every operand; what is not asks fast_math()
+// first.
+#pragma once
+
+#include <optional>
+
+#include "tidu/graph/rules.hpp"
+#include "tidu/graph/simplify.hpp"
+
+namespace tidu::prim {
+
+// --- arithmetic
+Values simplify_neg(SimplifyContext& c);
+Values simplify_add(SimplifyContext& c);
+Values simplify_sub(SimplifyContext& c);
+Values simplify_mul(SimplifyContext& c);
+Values simplify_div(SimplifyContext& c);
+/// abs, square: the sign of the operand does not count.
+Values simplify_even(SimplifyContext& c);
+Values simplify_integer_pow(SimplifyContext& c);
+/// max and min: of a value and itself.
+Values simplify_idempotent(SimplifyContext& c);
+Values simplify_and(SimplifyContext& c);
+Values simplify_or(SimplifyContext& c);
+Values simplify_xor(SimplifyContext& c);
+Values simplify_not(SimplifyContext& c);
+Values simplify_select_n(SimplifyContext& c);
+Values simplify_convert(SimplifyContext& c);
+/// real, imag, complex and conj.
+Values simplify_real(SimplifyContext& c);
+Values simplify_imag(SimplifyContext& c);
+Values simplify_complex(SimplifyContext& c);
+Values simplify_conj(SimplifyContext& c);
+/// Of every element-wise operation: on broadcast operands it is done before they are broadcast, on transposed
+/// ones before they are transposed.
+Values simplify_elementwise(SimplifyContext& c);
+
+// --- shapes
+/// What passes its operand through: stop_gradient.
+Values simplify_pass(SimplifyContext& c);
+/// reshape, squeeze and expand_dims.
+Values simplify_view(SimplifyContext& c);
+Values simplify_transpose(SimplifyContext& c);
+Values simplify_broadcast(SimplifyContext& c);
+Values simplify_rev(SimplifyContext& c);
+Values simplify_slice(SimplifyContext& c);
+Values simplify_pad(SimplifyContext& c);
+Values simplify_concatenate(SimplifyContext& c);
+
+// --- reductions and products
+/// reduce_sum, and those of which a fold of equal elements is that element.
+Values simplify_sum(SimplifyContext& c);
+Values simplify_idempotent_reduction(SimplifyContext& c);
+Values simplify_dot(SimplifyContext& c);
+
+// --- words
+/// No rule applies.
+inline Values unchanged() { return Values(); }
+/// Is every element of `value` that number? Zeros are told apart by their sign.
+bool is_number(const SimplifyContext& c, Value value, double number);
+/// The number that all elements of a value of a real dtype are, unless it is an integer beyond 2^53.
+std::optional<double> number_of(const SimplifyContext& c, Value value);
+/// `type` filled with the element.
+Value filled(const SimplifyContext& c, Type type, const Literal& element);
+/// The results, when all operands are the same literal, for an operation that moves elements.
+Values filled_like_operands(const SimplifyContext& c);
+/// Integers, and floating numbers: complex products have cross terms.
+inline bool is_real(Type type) { return !is_complex(type.dtype()) && !is_bool(type.dtype()); }
+
+}  // namespace tidu::prim

@@ -1,0 +1,138 @@
+// simplify_products.cpp - the rules of reductions and of dot_general.
+//
+// Note [Absorbed transposes]: a product reads a transposed operand by other dimension numbers. The axes that
+// it keeps must stay in their order, since they are the result's, and so must several contracted ones, since
+// they say in which order is summed. Products of matrices so cost nothing more; axes that do not lie one
+// behind the other the executor brings into order itself, as the transpose would have done.
+#include "primitives/simplify_products.hpp"
+
+#include <algorithm>
+
+#include "primitives/axes.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
+
+bool has_ones_only(const Shape& shape, const Ints& axes) {
+  return std::all_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return shape[at(axis)] == 1; });
+}
+
+// Axes that are longer than 1, in the order given, ascend.
+bool ascends(const Shape& shape, const Ints& axes) {
+  std::int64_t last = -1;
+  for (const std::int64_t axis : axes) {
+    if (shape[at(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+// One operand of a product: what is transposed, and the lists of dimension numbers that speak of it.
+struct Operand {
+  Value value;
+  Ints contracting, batch;
+};
+
+// The operand before it was transposed, if the product can read that.
+bool absorb_transpose(const SimplifyContext& c, Operand& operand, bool shared) {
+  const auto made = c.maker(operand.value, transpose);
+  if (!made) return false;
+  const Value source = c.input(*made);
+  const Op op = made->op();
+  const Ints& order = op.ints("permutation");
+  const Ints free = extents_at(order, remaining(order.size(), operand.contracting, operand.batch));
+  const Ints contracting = extents_at(order, operand.contracting), batch = extents_at(order, operand.batch);
+  if (!std::is_sorted(free.begin(), free.end())) return false;
+  // What something else reads is there in its order; another order must then be free.
+  if (shared && source.rank() > 2) return false;
+  operand = {source, contracting, batch};
+  return true;
+}
+
+// Is there one order only in which to sum: one contracted axis, or all in the order in which they lie?
+bool has_one_order(const Operand& lhs, const Operand& rhs) {
+  const Shape& shape = lhs.value.shape();
+  const auto more = [&](std::int64_t axis) { return shape[at(axis)] != 1; };
+  if (std::count_if(lhs.contracting.begin(), lhs.contracting.end(), more) < 2) return true;
+  return ascends(shape, lhs.contracting) && ascends(rhs.value.shape(), rhs.contracting);
+}
+
+Values product(const Operand& lhs, const Operand& rhs) {
+  return ops::dot_general(lhs.value, rhs.value, {lhs.contracting, rhs.contracting, lhs.batch, rhs.batch});
+}
+
+// Folds of one element each.
+Values reduce_units(SimplifyContext& c, const Ints& axes) {
+  if (!has_ones_only(c.operand().shape(), axes)) return unchanged();
+  return ops::reshape(c.operand(), c.result_type().shape());
+}
+
+}  // namespace
+
+// Over axes of extent 1: x + 0, of integers x
+Values simplify_sum(SimplifyContext& c) {
+  const Value x = c.operand();
+  if (!has_ones_only(x.shape(), c.op().ints("axes")) || x.type().size() == 0) return unchanged();
+  const Value flat = ops::reshape(x, c.result_type().shape());
+  if (is_integer(x.dtype()) || c.fast_math()) return flat;
+  if (x.type().size() == 1) return unchanged();
+  return ops::add(flat, ops::full_like(flat, 0.0));
+}
+
+// Over axes of extent 1: x; over axes that x was broadcast to and no others: x before that
+Values simplify_idempotent_reduction(SimplifyContext& c) {
+  const Ints& axes = c.op().ints("axes");
+  if (c.operand().type().size() == 0) return unchanged();
+  if (Values result = reduce_units(c, axes); !result.empty()) return result;
+  if (const auto element = c.splat(c.operand())) return filled(c, c.result_type(), *element);
+  const auto made = c.maker(c.operand(), broadcast_in_dim);
+  if (!made) return unchanged();
+  const Value x = c.input(*made);
+  const Op op = made->op();
+  const Ints& placed = op.ints("broadcast_dimensions");
+  const Ints kept = remaining(c.operand().rank(), axes);
+  Ints dimensions;
+  Shape own;
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (x.shape()[i] == 1) continue;
+    const auto place = std::find(kept.begin(), kept.end(), placed[i]);
+    if (place == kept.end()) return unchanged();
+    dimensions.push_back(place - kept.begin());
+    own.push_back(x.shape()[i]);
+  }
+  return ops::broadcast_in_dim(ops::reshape(x, own), c.result_type().shape(), dimensions);
+}
+
+Values simplify_dot(SimplifyContext& c) {
+  const IntLists& numbers = c.op().lists("dimension_numbers");
+  Operand lhs{c.operand(0), numbers[0], numbers[2]}, rhs{c.operand(1), numbers[1], numbers[3]};
+  if (!has_one_order(lhs, rhs)) return unchanged();
+  const bool left = absorb_transpose(c, lhs, c.shared(0)), right = absorb_transpose(c, rhs, c.shared(1));
+  return (left || right) && has_one_order(lhs, rhs) ? product(lhs, rhs) : unchanged();
+}
+
+// Axes of the result: batch, those of lhs, those of rhs.
+Values transposed_product(const SimplifyContext& c, const Operation& made, const Ints& permutation) {
+  const Op op = made.op();
+  const IntLists& numbers = op.lists("dimension_numbers");
+  Operand lhs{c.input(made, 0), numbers[0], numbers[2]}, rhs{c.input(made, 1), numbers[1], numbers[3]};
+  if (!has_one_order(lhs, rhs)) return unchanged();
+  const auto batch = static_cast<std::int64_t>(lhs.batch.size());
+  const auto left = static_cast<std::int64_t>(lhs.value.rank() - lhs.contracting.size());
+  const auto all = static_cast<std::int64_t>(permutation.size());
+  const Ints first(permutation.begin(), permutation.begin() + batch);
+  const Ints rest(permutation.begin() + batch, permutation.end());
+  if (std::any_of(first.begin(), first.end(), [&](std::int64_t axis) { return axis >= batch; }))
+    return unchanged();
+  lhs.batch = extents_at(lhs.batch, first);
+  rhs.batch = extents_at(rhs.batch, first);
+  if (rest == range(batch, all)) return product(lhs, rhs);
+  return rest == joined({range(left, all), range(batch, left)}) ? product(rhs, lhs) : unchanged();
+}
+
+}  // namespace tidu::prim

@@ -1,0 +1,12 @@
+// simplify_products.hpp - what the rules of shapes say of products.
+#pragma once
+
+#include "primitives/simplify.hpp"
+
+namespace tidu::prim {
+
+/// The transpose of what dot_general gives, as one dot_general with its operands in the other order or its
+/// batch axes in another; nothing where that is not enough.
+Values transposed_product(const SimplifyContext& c, const Operation& made, const Ints& permutation);
+
+}  // namespace tidu::prim

@@ -1,0 +1,226 @@
+// simplify_shapes.cpp - the rules of operations that move elements: chains collapse, what moves nothing goes
+// away, and broadcasts and transposes go outward.
+#include <algorithm>
+
+#include "primitives/axes.hpp"
+#include "primitives/simplify.hpp"
+#include "primitives/simplify_products.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
+
+Shape without_ones(const Shape& shape) {
+  Shape rest;
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(rest), [](std::int64_t e) { return e != 1; });
+  return rest;
+}
+
+// The operation that makes the value, if its result has the elements of its only operand in their order.
+std::optional<Operation> view_maker(const SimplifyContext& c, Value value) {
+  const auto made = c.maker(value);
+  const bool view = made && made->primitive().has_trait(Trait::view) &&
+                    !made->primitive().has_trait(Trait::barrier) && made->num_inputs() == 1 &&
+                    made->output() == value.id();
+  return view ? made : std::nullopt;
+}
+
+// reshape(broadcast x) as one broadcast of x: every axis of the result comes from one of the broadcast, or
+// from such as x has not.
+Values reshape_of_broadcast(const SimplifyContext& c, const Operation& made) {
+  const Value x = c.input(made);
+  const Op op = made.op();
+  const Shape& from = op.ints("shape");
+  const Shape& to = c.result_type().shape();
+  const Ints& placed = op.ints("broadcast_dimensions");
+  if (c.result_type().size() == 0) return unchanged();
+  Ints new_place(from.size(), -1);
+  std::vector<bool> varies(from.size(), false);
+  for (std::size_t i = 0; i < placed.size(); ++i) varies[at(placed[i])] = x.shape()[i] != 1;
+  // Groups of neighbouring axes with one product of extents.
+  for (std::size_t i = 0, j = 0; i < from.size() || j < to.size();) {
+    const std::size_t first_i = i, first_j = j;
+    std::int64_t left = i < from.size() ? from[i++] : 1, right = j < to.size() ? to[j++] : 1;
+    while (left != right) {
+      if (left < right) {
+        if (i == from.size()) return unchanged();
+        left *= from[i++];
+      } else {
+        if (j == to.size()) return unchanged();
+        right *= to[j++];
+      }
+    }
+    std::size_t varying = 0;
+    for (std::size_t k = first_i; k < i; ++k) {
+      if (!varies[k]) continue;
+      ++varying;
+      std::size_t place = first_j;
+      while (place < j && to[place] != left) ++place;
+      if (from[k] != left || place == j) return unchanged();
+      new_place[k] = static_cast<std::int64_t>(place);
+    }
+    if (varying > 1) return unchanged();
+  }
+  Ints dimensions;
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (varies[at(placed[i])]) dimensions.push_back(new_place[at(placed[i])]);
+  }
+  return ops::broadcast_in_dim(ops::reshape(x, without_ones(x.shape())), to, dimensions);
+}
+
+// A transpose of what was broadcast: broadcast to other places, of x or of x transposed.
+Values transpose_of_broadcast(const SimplifyContext& c, const Operation& made, const Ints& permutation) {
+  const Value x = c.input(made);
+  const Ints place = inverse_permutation(permutation);
+  const Op op = made.op();
+  Ints dimensions;
+  for (const std::int64_t axis : op.ints("broadcast_dimensions")) dimensions.push_back(place[at(axis)]);
+  Ints order = range(0, static_cast<std::int64_t>(dimensions.size()));
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return dimensions[at(a)] < dimensions[at(b)]; });
+  std::sort(dimensions.begin(), dimensions.end());
+  return ops::broadcast_in_dim(ops::transpose(x, order), c.result_type().shape(), dimensions);
+}
+
+bool keeps_order_of_elements(const Shape& shape, const Ints& permutation) {
+  std::int64_t last = -1;
+  for (const std::int64_t axis : permutation) {
+    if (shape[at(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+bool all_are(const Ints& list, std::int64_t value) {
+  return std::all_of(list.begin(), list.end(), [=](std::int64_t entry) { return entry == value; });
+}
+
+// A slice that takes whole axes of x where x was not repeated: what was repeated, repeated less often.
+Values slice_of_broadcast(const SimplifyContext& c, const Operation& made) {
+  const Value x = c.input(made);
+  const Op op = made.op();
+  const Ints& placed = op.ints("broadcast_dimensions");
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (x.shape()[i] != 1 && c.result_type().dim(at(placed[i])) != x.shape()[i]) return unchanged();
+    if (x.shape()[i] != 1 && c.op().ints("strides")[at(placed[i])] != 1) return unchanged();
+  }
+  return ops::broadcast_in_dim(x, c.result_type().shape(), placed);
+}
+
+// A slice that lies in one operand of a concatenate.
+Values slice_of_concatenate(const SimplifyContext& c, const Operation& made) {
+  const Op op = made.op();
+  const std::size_t axis = at(op.integer("dimension"));
+  Ints start = c.op().ints("start_indices"), limit = c.op().ints("limit_indices");
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < made.num_inputs(); ++i) {
+    const Value x = c.input(made, i);
+    const std::int64_t after = before + x.shape()[axis];
+    if (start[axis] >= before && limit[axis] <= after && start[axis] < limit[axis]) {
+      start[axis] -= before;
+      limit[axis] -= before;
+      return ops::slice(x, start, limit, c.op().ints("strides"));
+    }
+    before = after;
+  }
+  return unchanged();
+}
+
+}  // namespace
+
+Values simplify_pass(SimplifyContext& c) { return c.operand(); }
+
+Values simplify_view(SimplifyContext& c) {
+  const Value x = c.operand();
+  if (x.type() == c.result_type()) return x;
+  if (Values result = filled_like_operands(c); !result.empty()) return result;
+  if (const auto made = view_maker(c, x)) return ops::reshape(c.input(*made), c.result_type().shape());
+  if (const auto made = c.maker(x, broadcast_in_dim)) return reshape_of_broadcast(c, *made);
+  return unchanged();
+}
+
+Values simplify_transpose(SimplifyContext& c) {
+  const Value x = c.operand();
+  const Ints& permutation = c.op().ints("permutation");
+  if (Values result = filled_like_operands(c); !result.empty()) return result;
+  if (keeps_order_of_elements(x.shape(), permutation)) return ops::reshape(x, c.result_type().shape());
+  if (const auto made = c.maker(x, transpose)) {
+    const Op op = made->op();
+    return ops::transpose(c.input(*made), extents_at(op.ints("permutation"), permutation));
+  }
+  if (const auto made = c.maker(x, broadcast_in_dim)) return transpose_of_broadcast(c, *made, permutation);
+  if (const auto made = c.maker(x, dot_general); made && !c.shared())
+    return transposed_product(c, *made, permutation);
+  return unchanged();
+}
+
+Values simplify_broadcast(SimplifyContext& c) {
+  const Value x = c.operand();
+  const Type type = c.result_type();
+  const Ints& placed = c.op().ints("broadcast_dimensions");
+  if (Values result = filled_like_operands(c); !result.empty()) return result;
+  if (x.type().size() == type.size() && type.size() != 0) return ops::reshape(x, type.shape());
+  if (const auto made = c.maker(x, broadcast_in_dim)) {
+    const Op op = made->op();
+    return ops::broadcast_in_dim(c.input(*made), type.shape(),
+                                 extents_at(placed, op.ints("broadcast_dimensions")));
+  }
+  if (const auto made = view_maker(c, x)) {  // axes of extent 1 that come and go
+    const Value source = c.input(*made);
+    const Shape real = without_ones(source.shape());
+    if (real == source.shape() && real == without_ones(x.shape())) {
+      Ints dimensions;
+      for (std::size_t i = 0; i < placed.size(); ++i) {
+        if (x.shape()[i] != 1) dimensions.push_back(placed[i]);
+      }
+      return ops::broadcast_in_dim(source, type.shape(), dimensions);
+    }
+  }
+  return unchanged();
+}
+
+Values simplify_rev(SimplifyContext& c) {
+  const Value x = c.operand();
+  const Ints& dimensions = c.op().ints("dimensions");
+  if (all_are(extents_at(x.shape(), dimensions), 1)) return x;
+  if (Values result = filled_like_operands(c); !result.empty()) return result;
+  if (const auto made = c.maker(x, rev); made && made->op() == c.op()) return c.input(*made);
+  return unchanged();
+}
+
+Values simplify_slice(SimplifyContext& c) {
+  const Value x = c.operand();
+  if (x.type() == c.result_type()) return x;
+  if (Values result = filled_like_operands(c); !result.empty()) return result;
+  if (c.result_type().size() == 0) return unchanged();
+  if (const auto made = c.maker(x, slice)) {
+    const Op op = made->op();
+    Ints start = op.ints("start_indices"), limit = start, strides = op.ints("strides");
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      start[i] += c.op().ints("start_indices")[i] * strides[i];
+      strides[i] = c.result_type().dim(i) == 1 ? 1 : strides[i] * c.op().ints("strides")[i];
+      limit[i] = start[i] + (c.result_type().dim(i) - 1) * strides[i] + 1;
+    }
+    return ops::slice(c.input(*made), start, limit, strides);
+  }
+  if (const auto made = c.maker(x, broadcast_in_dim)) return slice_of_broadcast(c, *made);
+  if (const auto made = c.maker(x, concatenate)) return slice_of_concatenate(c, *made);
+  return unchanged();
+}
+
+Values simplify_pad(SimplifyContext& c) {
+  const IntLists& config = c.op().lists("padding_config");
+  const auto pads_nothing = [](const Ints& entry) { return all_are(entry, 0); };
+  if (std::all_of(config.begin(), config.end(), pads_nothing)) return c.operand(0);
+  return filled_like_operands(c);
+}
+
+Values simplify_concatenate(SimplifyContext& c) {
+  if (c.num_operands() == 1) return c.operand(0);
+  return filled_like_operands(c);
+}
+
+}  // namespace tidu::prim

@@ -1,0 +1,379 @@
+// The simplify rules of the standard set, each on numbers on which an inexact one would show: the graph that
+// it leaves, and the same bits as before on both executors.
+#include "simplify_support.hpp"
+
+namespace tidu::test {
+namespace {
+
+using Build = std::function<Value(Value x, Value y)>;
+const std::vector<DType> floats{f64, f32, f16, bf16}, integers{i32, i64}, complexes{c64, c128},
+    booleans{bool_};
+std::vector<DType> operator|(std::vector<DType> a, const std::vector<DType>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+constexpr std::int64_t n = 20;
+
+Tensor along(Type type, std::size_t axis) {
+  return special_tensor(type, [=](std::size_t i) { return axis == 0 ? i / n : i % n; });
+}
+
+// The operations that are left, "mul sub"; x and y are of n x n elements, every number beside every other.
+void rule(const std::vector<DType>& dtypes, const std::string& left, const Build& build,
+          bool fast_math = false) {
+  for (const DType dtype : dtypes) {
+    GraphBuilder builder("f");
+    const Type type(dtype, {n, n});
+    const Value x = builder.input("x", type), y = builder.input("y", type);
+    const Graph graph = builder.build({build(x, y)});
+    const Graph simplified = passes::simplify(graph, fast_math);
+    std::string names;
+    for (std::size_t i = 0; i < simplified.num_operations(); ++i)
+      names += (i == 0 ? "" : " ") + std::string(simplified.operation(i).name());
+    CHECK_MESSAGE(names == left, to_text(graph), to_text(simplified));
+    verify(simplified);
+    if (!fast_math) CHECK(differences(graph, simplified, {along(type, 0), along(type, 1)}) == "");
+  }
+}
+// The rule is not exact: the graph stays as it is.
+void no_rule(const std::vector<DType>& dtypes, const Build& build) {
+  for (const DType dtype : dtypes) {
+    GraphBuilder builder("f");
+    const Type type(dtype, {n, n});
+    const Value x = builder.input("x", type), y = builder.input("y", type);
+    const Graph graph = builder.build({build(x, y)});
+    CHECK_MESSAGE(structurally_equal(passes::simplify(graph, false), graph), to_text(graph));
+  }
+}
+
+Value number(Value x, double value) { return ops::full_like(x, value); }
+
+}  // namespace
+
+TEST_CASE("simplify: neutral elements") {
+  rule(floats | integers, "", [](Value x, Value) { return x * number(x, 1); });
+  rule(floats | integers, "", [](Value x, Value) { return number(x, 1) * x; });
+  rule(floats | integers, "", [](Value x, Value) { return x / number(x, 1); });
+  rule(floats | integers | complexes, "", [](Value x, Value) { return x - number(x, 0); });
+  rule(floats | integers, "", [](Value x, Value) { return x + number(x, -0.0); });
+  rule(floats | integers, "", [](Value x, Value) { return number(x, -0.0) + x; });
+  rule(integers, "", [](Value x, Value) { return x + number(x, 0); });
+  rule(integers, "full", [](Value x, Value) { return x * number(x, 0); });
+  rule(integers, "full", [](Value x, Value) { return x - x; });
+  no_rule(floats | complexes, [](Value x, Value) { return x + number(x, 0); });
+  no_rule(floats, [](Value x, Value) { return x - number(x, -0.0); });
+  no_rule(floats, [](Value x, Value) { return x * number(x, 0); });
+  no_rule(floats, [](Value x, Value) { return x - x; });
+  no_rule(floats, [](Value x, Value) { return x / x; });
+  no_rule(complexes, [](Value x, Value) { return x * number(x, 1); });
+  no_rule(complexes, [](Value x, Value) { return x / number(x, 1); });
+}
+
+TEST_CASE("simplify: signs") {
+  rule(floats | integers | complexes, "", [](Value x, Value) { return -(-x); });
+  rule(floats | integers, "neg", [](Value x, Value) { return x * number(x, -1); });
+  rule(floats | integers, "neg", [](Value x, Value) { return x / number(x, -1); });
+  rule(floats | integers, "neg", [](Value x, Value) { return number(x, -0.0) - x; });
+  rule(floats | integers | complexes, "sub", [](Value x, Value y) { return x + -y; });
+  rule(floats | integers | complexes, "sub", [](Value x, Value y) { return -x + y; });
+  rule(floats | integers | complexes, "add", [](Value x, Value y) { return x - -y; });
+  rule(floats | integers, "mul", [](Value x, Value y) { return -x * -y; });
+  rule(floats, "div", [](Value x, Value y) { return -x / -y; });
+  rule(floats | integers, "mul sub", [](Value x, Value y) { return x + -x * y; });
+  rule(floats | integers, "mul sub", [](Value x, Value y) { return y + x * -y; });
+  rule(floats, "div sub", [](Value x, Value y) { return x + -x / y; });
+  rule(floats | integers, "full mul", [](Value x, Value) { return -x * number(x, 3); });
+  rule(floats | integers, "full mul", [](Value x, Value) { return -(x * number(x, 3)); });
+  rule(floats | integers | complexes, "square", [](Value x, Value) { return ops::square(-x); });
+  rule(floats | integers, "square", [](Value x, Value) { return ops::square(ops::abs(x)); });
+  rule(floats | integers | complexes, "abs", [](Value x, Value) { return ops::abs(-x); });
+  rule(floats | integers, "abs", [](Value x, Value) { return ops::abs(ops::abs(x)); });
+  no_rule(floats | complexes, [](Value x, Value y) { return -(x - y); });
+  no_rule(floats, [](Value x, Value y) { return -(x + y); });
+  no_rule(integers, [](Value x, Value y) { return -x / y; });
+  no_rule(complexes, [](Value x, Value y) { return -x / y; });
+  no_rule(floats, [](Value x, Value) { return ops::reduce_sum(-x, {0}); });
+}
+
+TEST_CASE("simplify: quotients and powers") {
+  rule(floats, "full mul", [](Value x, Value) { return x / number(x, 2); });
+  rule(floats, "full mul", [](Value x, Value) { return x / number(x, -0.125); });
+  no_rule(floats, [](Value x, Value) { return x / number(x, 3); });
+  no_rule(floats, [](Value x, Value) { return x / number(x, 0); });
+  no_rule(integers, [](Value x, Value) { return x / number(x, 2); });
+  rule(floats, "full div",
+       [](Value x, Value) { return x / ops::full(*x.emitter(), x.type(), special_number(x.dtype(), 12)); });
+  rule(floats | integers, "", [](Value x, Value) { return ops::integer_pow(x, 1); });
+  rule(floats | integers, "full", [](Value x, Value) { return ops::integer_pow(x, 0); });
+  no_rule(floats, [](Value x, Value) { return ops::integer_pow(x, 2); });
+}
+
+TEST_CASE("simplify: conditions and bits") {
+  rule(booleans | floats | integers, "", [](Value x, Value) { return ops::max(x, x); });
+  rule(booleans | floats | integers, "", [](Value x, Value) { return ops::min(x, x); });
+  rule(booleans | integers, "", [](Value x, Value) { return ops::logical_and(x, x); });
+  rule(booleans, "", [](Value x, Value) { return ops::logical_and(x, number(x, 1)); });
+  rule(integers, "", [](Value x, Value) { return ops::logical_and(x, number(x, -1)); });
+  rule(booleans | integers, "full", [](Value x, Value) { return ops::logical_and(number(x, 0), x); });
+  rule(booleans | integers, "", [](Value x, Value) { return ops::logical_or(x, number(x, 0)); });
+  rule(booleans, "full", [](Value x, Value) { return ops::logical_or(x, number(x, 1)); });
+  rule(integers, "full", [](Value x, Value) { return ops::logical_or(x, number(x, -1)); });
+  rule(booleans | integers, "", [](Value x, Value) { return ops::logical_xor(x, number(x, 0)); });
+  rule(booleans | integers, "full", [](Value x, Value) { return ops::logical_xor(x, x); });
+  rule(booleans, "not", [](Value x, Value) { return ops::logical_xor(x, number(x, 1)); });
+  rule(booleans | integers, "", [](Value x, Value) { return ops::logical_not(ops::logical_not(x)); });
+  rule(floats | integers | complexes, "ne", [](Value x, Value y) { return ops::logical_not(ops::eq(x, y)); });
+  rule(floats | integers | complexes, "eq", [](Value x, Value y) { return ops::logical_not(ops::ne(x, y)); });
+  rule(integers, "ge", [](Value x, Value y) { return ops::logical_not(ops::lt(x, y)); });
+  rule(integers, "gt", [](Value x, Value y) { return ops::logical_not(ops::le(x, y)); });
+  no_rule(floats, [](Value x, Value y) { return ops::logical_not(ops::lt(x, y)); });
+  no_rule(floats, [](Value x, Value) { return ops::eq(x, x); });
+  rule(floats | integers, "", [](Value x, Value y) { return ops::select_n(ops::lt(x, y), x, x); });
+  rule(floats | integers, "", [](Value x, Value y) { return ops::select_n(number(ops::eq(x, y), 1), y, x); });
+  rule(floats | integers, "", [](Value x, Value y) {
+    return ops::select_n(ops::full(*x.emitter(), {i32, {}}, 7), std::vector{y, y + y, x});
+  });
+  rule(floats, "lt select_n",
+       [](Value x, Value y) { return ops::select_n(ops::logical_not(ops::lt(x, y)), x, y); });
+  rule(floats, "lt add select_n", [](Value x, Value y) {
+    const Value p = ops::lt(x, y);
+    return ops::select_n(p, ops::select_n(p, x, y), ops::select_n(p, y, x + y));
+  });
+}
+
+TEST_CASE("simplify: conversions") {
+  const auto via = [](DType middle, DType to) {
+    return
+        [=](Value x, Value) { return ops::convert_element_type(ops::convert_element_type(x, middle), to); };
+  };
+  rule({f32}, "", via(f64, f32));
+  rule({f16, bf16}, "convert_element_type", via(f32, f64));
+  rule({f32}, "convert_element_type", via(f64, f16));
+  rule({f32}, "convert_element_type", via(f64, i32));
+  rule({i32}, "", via(f64, i32));
+  rule({i32}, "", via(i64, i32));
+  rule({i32}, "convert_element_type", via(i64, f32));
+  rule({i32}, "convert_element_type", via(f64, f16));
+  rule({bool_}, "convert_element_type", via(f16, i64));
+  rule({bool_}, "", via(i32, bool_));
+  rule(
+      {f64}, "convert_element_type",
+      [](Value x, Value) {
+        return ops::real(ops::convert_element_type(ops::convert_element_type(x, c128), c128)) +
+               -ops::convert_element_type(x, f64);
+      },
+      true);
+  no_rule({f64}, via(f32, f64));
+  no_rule({i64}, via(f64, i64));
+  no_rule({i32}, via(f32, i32));
+  no_rule({f32}, via(i32, f32));
+}
+
+TEST_CASE("simplify: complex numbers") {
+  rule(complexes, "", [](Value x, Value) { return ops::conj(ops::conj(x)); });
+  rule(complexes, "", [](Value x, Value) { return ops::complex(ops::real(x), ops::imag(x)); });
+  rule(complexes, "real", [](Value x, Value) { return ops::real(ops::conj(x)); });
+  rule(complexes, "imag neg", [](Value x, Value) { return ops::imag(ops::conj(x)); });
+  rule({f32, f64}, "", [](Value x, Value y) { return ops::real(ops::complex(x, y)); });
+  rule({f32, f64}, "", [](Value x, Value y) { return ops::imag(ops::complex(x, y)); });
+}
+
+TEST_CASE("simplify: shapes") {
+  const auto any = floats | integers | complexes | booleans;
+  rule(any, "", [](Value x, Value) { return ops::reshape(ops::reshape(x, {n * n}), {n, n}); });
+  rule(any, "reshape", [](Value x, Value) {
+    return ops::squeeze(ops::expand_dims(ops::reshape(x, {4, 5, n}), {1}), {1});
+  });
+  rule(any, "", [](Value x, Value) { return ops::squeeze(ops::expand_dims(x, {0, 2}), {0, 2}); });
+  rule(any, "", [](Value x, Value) { return ops::stop_gradient(x); });
+  rule(any, "", [](Value x, Value) { return ops::transpose(ops::transpose(x, {1, 0}), {1, 0}); });
+  rule(any, "reshape", [](Value x, Value) { return ops::transpose(ops::expand_dims(x, {0}), {1, 0, 2}); });
+  rule(any, "reshape transpose", [](Value x, Value) {
+    return ops::transpose(ops::transpose(ops::reshape(x, {4, 5, n}), {2, 0, 1}), {1, 0, 2});
+  });
+  rule(any, "slice reshape broadcast_in_dim", [](Value x, Value) {
+    const Value row = ops::reshape(ops::slice(x, {3, 0}, {4, n}), {n});
+    return ops::broadcast_in_dim(ops::broadcast_in_dim(row, {n, 3}, {0}), {2, n, 3}, {1, 2});
+  });
+  rule(any, "reshape", [](Value x, Value) { return ops::broadcast_in_dim(x, {1, n, n}, {1, 2}); });
+  rule(any, "slice broadcast_in_dim", [](Value x, Value) {
+    return ops::transpose(ops::broadcast_in_dim(ops::slice(x, {0, 0}, {1, n}), {5, n}, {0, 1}), {1, 0});
+  });
+  rule(any, "broadcast_in_dim", [](Value x, Value) {
+    return ops::reshape(ops::broadcast_in_dim(x, {3, n, 5, n}, {1, 3}), {3, n, 1, 5, n});
+  });
+  rule(any, "transpose broadcast_in_dim", [](Value x, Value) {
+    return ops::transpose(ops::broadcast_in_dim(x, {3, n, n}, {1, 2}), {2, 0, 1});
+  });
+  rule(any, "broadcast_in_dim", [](Value x, Value) {
+    return ops::slice(ops::broadcast_in_dim(x, {9, n, n}, {1, 2}), {1, 0, 0}, {8, n, n}, {3, 1, 1});
+  });
+  rule(any, "broadcast_in_dim", [](Value x, Value) {
+    return ops::broadcast_in_dim(ops::expand_dims(x, {1}), {n, 3, n}, {0, 1, 2});
+  });
+  rule(any, "", [](Value x, Value) { return ops::rev(ops::rev(x, {1}), {1}); });
+  rule(any, "", [](Value x, Value y) {
+    return ops::slice(ops::concatenate(std::vector{x, y}, 0), {n, 0}, {2 * n, n});
+  });
+  rule(any, "slice", [](Value x, Value y) {
+    return ops::slice(ops::concatenate(std::vector{x, y}, 1), {0, n + 2}, {n, n + 9}, {2, 3});
+  });
+  rule(any, "slice", [](Value x, Value) {
+    return ops::slice(ops::slice(x, {1, 2}, {n, n}, {2, 3}), {1, 0}, {9, 6}, {4, 2});
+  });
+  rule(any, "", [](Value x, Value) { return ops::concatenate(std::vector{x}, 0); });
+  rule(any, "", [](Value x, Value) {
+    return ops::pad(x, ops::full(*x.emitter(), Type(x.dtype()), 1), {{0, 0, 0}, {0, 0, 0}});
+  });
+  rule(any, "full", [](Value x, Value) {
+    return ops::transpose(ops::reshape(number(x, 1), {2, n * n / 2}), {1, 0});
+  });
+  rule(any, "full", [](Value x, Value) {
+    return ops::concatenate(std::vector{number(x, 1), ops::rev(number(x, 1), {0})}, 0);
+  });
+}
+
+TEST_CASE("simplify: element-wise operations before broadcasts and transposes") {
+  const auto any = floats | integers;
+  const auto column = [](Value x) { return ops::reshape(ops::slice(x, {0, 7}, {n, 8}), {n}); };
+  const auto wide = [](Value v) { return ops::broadcast_in_dim(v, {n, 3}, {0}); };
+  rule(any, "slice reshape slice reshape mul broadcast_in_dim",
+       [&](Value x, Value y) { return wide(column(x)) * wide(column(y)); });
+  rule(any, "slice reshape full sub broadcast_in_dim", [&](Value x, Value) {
+    const Value spread = wide(column(x));
+    return number(spread, 3) - spread;
+  });
+  rule(
+      any, "transpose",
+      [](Value x, Value y) {
+        return ops::transpose(x, {1, 0}) * number(x, 1) + ops::transpose(y, {1, 0}) * number(y, -0.0) -
+               ops::transpose(y, {1, 0}) * number(y, -0.0);
+      },
+      true);
+  rule(any, "mul transpose", [](Value x, Value y) {
+    return ops::transpose(x, {1, 0}) * ops::transpose(y, {1, 0});
+  });
+  rule(any, "mul", [](Value x, Value y) {
+    return ops::transpose(ops::transpose(x, {1, 0}) * ops::transpose(y, {1, 0}), {1, 0});
+  });
+}
+
+TEST_CASE("simplify: reductions") {
+  rule(floats | complexes, "reshape full add", [](Value x, Value) {
+    return ops::reduce_sum(ops::reshape(x, {n, 1, n}), {1});
+  });
+  rule(integers, "", [](Value x, Value) { return ops::reduce_sum(ops::reshape(x, {n, 1, n}), {1}); });
+  rule(floats | integers, "", [](Value x, Value) {
+    return ops::reduce_max(ops::reshape(x, {n, 1, n}), {1});
+  });
+  rule(floats | integers, "", [](Value x, Value) {
+    return ops::reduce_min(ops::broadcast_in_dim(x, {n, 3, n}, {0, 2}), {1});
+  });
+  rule(booleans, "", [](Value x, Value) {
+    return ops::reduce_and(ops::broadcast_in_dim(x, {n, n, 4}, {0, 1}), {2});
+  });
+  no_rule(floats, [](Value x, Value) {
+    return ops::reduce_sum(ops::broadcast_in_dim(x, {n, 3, n}, {0, 2}), {1});
+  });
+  no_rule(floats, [](Value x, Value) { return ops::reduce_sum(ops::reduce_sum(x, {0}), {0}); });
+}
+
+TEST_CASE("simplify: products") {
+  const std::vector<DType> any{f64, f32, i32, i64, c64, c128};
+  const auto t = [](Value x) { return ops::transpose(x, {1, 0}); };
+  rule(any, "dot_general", [&](Value x, Value y) { return ops::matmul(t(x), y); });
+  rule(any, "dot_general", [&](Value x, Value y) { return ops::matmul(x, t(y)); });
+  rule(any, "dot_general", [&](Value x, Value y) { return t(ops::matmul(x, y)); });
+  rule(any, "dot_general", [&](Value x, Value y) { return t(ops::matmul(t(x), t(y))); });
+  rule(any, "reshape reshape dot_general", [](Value x, Value y) {
+    const Value a = ops::transpose(ops::reshape(x, {4, 5, n}), {0, 2, 1}), b = ops::reshape(y, {4, n, 5});
+    return ops::transpose(ops::dot_general(a, b, {{2}, {2}, {0}, {0}}), {0, 2, 1});
+  });
+  // Two contracted axes whose order would change.
+  no_rule(any, [](Value x, Value y) {
+    const Value a = ops::transpose(ops::reshape(x, {4, 5, n}), {1, 0, 2}), b = ops::reshape(y, {5, 4, n});
+    return ops::dot_general(a, b, {{0, 1}, {0, 1}, {}, {}});
+  });
+}
+
+TEST_CASE("simplify: fast_math") {
+  rule(
+      floats, "", [](Value x, Value) { return x + number(x, 0); }, true);
+  rule(
+      floats, "sub", [](Value x, Value y) { return -(x - y); }, true);
+  rule(
+      floats, "full mul", [](Value x, Value) { return x / number(x, 3); }, true);
+  rule(
+      floats, "full mul", [](Value x, Value) { return x * number(x, 3) * number(x, 5); }, true);
+  rule(
+      floats, "", [](Value x, Value) { return (x + x) * number(x, 0.5); }, true);
+}
+
+TEST_CASE("simplify: barriers, impure operations, and what a graph gives out") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {3})), unused = builder.input("unused", f64);
+  const Value behind = ops::optimization_barrier(std::vector{ops::neg(x)}, 1)[0];
+  const Graph graph = builder.build({ops::neg(behind), ops::neg(ops::neg(x)), x, x * number(x, 1)});
+  const Graph simplified = passes::simplify(graph, false);
+  (void)unused;
+  CHECK(simplified.inputs().size() == 2);
+  CHECK(simplified.input_name(1) == "unused");
+  CHECK(simplified.num_operations() == 3);  // neg, barrier, neg
+  CHECK(simplified.outputs()[1] == simplified.inputs()[0]);
+  CHECK(simplified.outputs()[3] == simplified.inputs()[0]);
+  CHECK(structurally_equal(passes::simplify(simplified, false), simplified));
+}
+
+TEST_CASE("simplify: places and keys of what stays") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {3}));
+  const Value y = ops::sin(x, {"there.cpp", 7});
+  const Value z = ops::add(y, ops::neg(ops::cos(x)), {"there.cpp", 9});
+  const Graph graph = builder.build({ops::exp(z), y});
+  const Graph simplified = passes::simplify(graph, false);
+  CHECK(simplified.key(simplified.outputs()[1]) == graph.key(graph.outputs()[1]));
+  bool found = false;
+  for (std::size_t i = 0; i < simplified.num_operations(); ++i) {
+    const Operation operation = simplified.operation(i);
+    if (operation.name() == "sub") CHECK(operation.where() == "there.cpp:9");
+    found = found || operation.where() == "there.cpp:7";
+  }
+  CHECK(found);
+}
+
+TEST_CASE("constants are folded by the evaluator that is given") {
+  GraphBuilder builder("f");
+  const Value x = builder.input("x", Type(f64, {4}));
+  const Value ramp = ops::iota(builder, Type(f64, {4}), 0);
+  const Value weights = ops::exp(ramp) / ops::broadcast_scalar(ops::reduce_sum(ops::exp(ramp), {0}), {4});
+  const Value big = ops::sin(ops::iota(builder, Type(f64, {100000}), 0));
+  const Graph graph = builder.build({x * weights, ops::reduce_sum(big, {0})});
+  int calls = 0;
+  const auto counted = [&](const Graph& constants) {
+    ++calls;
+    return evaluator(reference())(constants);
+  };
+  ProgramOptions options;
+  const Program program = Program::make(graph, options, counted);
+  CHECK(calls == 1);
+  CHECK(program.graph().num_operations() == 5);  // a constant, mul; iota, sin, reduce_sum
+  const Tensor at = Tensor::from<double>({4}, std::vector<double>{1, -2, 3, NAN});
+  CHECK(same_bits(reference().run(graph, {at})[0], reference().run(program.graph(), {at})[0]));
+  CHECK(Program::make(graph, options).graph().num_operations() > 5);
+  Program::make(program.graph(), options, counted);
+  CHECK(calls == 1);  // nothing left to fold
+  options.constant_bytes = 16;
+  CHECK(Program::make(graph, options, counted).graph().num_operations() > 5);
+}
+
+TEST_CASE("constants that nobody can compute stay, and an evaluator that gives other types is reported") {
+  GraphBuilder builder("f");
+  const Graph graph = builder.build({ops::exp(ops::iota(builder, Type(f64, {4}), 0))});
+  const auto fails = [](const Graph&) -> std::vector<Literal> { throw Error(ErrorKind::execution, "no"); };
+  CHECK(Program::make(graph, {}, fails).graph().num_operations() == 2);
+  const auto other = [](const Graph&) -> std::vector<Literal> { return {Literal()}; };
+  CHECK(Program::try_make(graph, {}, other).error().kind() == ErrorKind::execution);
+}
+
+}  // namespace tidu::test

@@ -1,0 +1,117 @@
+// simplify_support.hpp - numbers on which inexact rules show, and graphs simplified against what they were.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tidu/cpu/executor.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+#include "tidu/program/passes.hpp"
+#include "tidu/reference/executor.hpp"
+
+namespace tidu::test {
+
+/// Zeros of both signs, infinities, NaN, subnormal and extreme numbers, ordinary ones: 20 of them.
+inline Literal special_number(DType dtype, std::size_t which) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  double small = 0, large = 0, normal = 0;
+  switch (dtype) {
+    case DType::f64:
+      small = 5e-324, large = std::numeric_limits<double>::max(), normal = 2.2250738585072014e-308;
+      break;
+    case DType::f16: small = 0x1p-24, large = 65504, normal = 0x1p-14; break;
+    case DType::bf16: small = 0x1p-133, large = 0x1.fep127, normal = 0x1p-126; break;
+    default: small = 0x1p-149, large = std::numeric_limits<float>::max(), normal = 0x1p-126; break;
+  }
+  const double floats[] = {0.0, -0.0, inf,   -inf,   NAN,   1,      -1,     2,       -2,        0.5,
+                           3,   -0.1, small, -small, large, -large, normal, -normal, 3 * small, 1.0009765625};
+  if (dtype == DType::boolean) return Literal::scalar(dtype, static_cast<std::int64_t>(which % 2));
+  if (is_integer(dtype)) {
+    const std::int64_t least = dtype == i32 ? INT32_MIN : INT64_MIN,
+                       most = dtype == i32 ? INT32_MAX : INT64_MAX;
+    const std::int64_t whole[] = {0,  -1, 1,  least, most, 2,    -2,    3,  -3,        7,
+                                  -7, 10, 64, -64,   100,  1000, -1000, 12, least + 1, most - 1};
+    return Literal::scalar(dtype, whole[which % 20]);
+  }
+  if (is_complex(dtype))
+    return Literal::scalar(dtype, std::complex<double>(floats[which % 20], floats[(which * 7 + 3) % 20]));
+  return Literal::scalar(dtype, floats[which % 20]);
+}
+
+/// Element i is special number pick(i).
+template <class Pick>
+Tensor special_tensor(Type type, const Pick& pick) {
+  Tensor tensor(type);
+  const std::size_t size = size_of(type.dtype());
+  std::byte* at = tensor.mutable_bytes();
+  for (std::int64_t i = 0; i < type.size(); ++i)
+    std::memcpy(at + static_cast<std::size_t>(i) * size,
+                special_number(type.dtype(), pick(static_cast<std::size_t>(i))).bytes(), size);
+  return tensor;
+}
+
+/// Equal bit for bit, but that one NaN is like another.
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.type() != b.type()) return false;
+  const Literal x = a.to_literal(), y = b.to_literal();  // NaNs are made canonical
+  const auto is_nan = [](double v) { return v != v; };
+  const auto same = [&](double v, double w) {
+    return (is_nan(v) && is_nan(w)) || (v == w && std::signbit(v) == std::signbit(w));
+  };
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const std::size_t size = size_of(a.dtype());
+    const auto offset = static_cast<std::size_t>(i) * size;
+    if (std::memcmp(x.bytes() + offset, y.bytes() + offset, size) == 0) continue;
+    if (!is_inexact(a.dtype()) || !same(x.at(i).real(), y.at(i).real()) ||
+        !same(x.at(i).imag(), y.at(i).imag()))
+      return false;
+  }
+  return true;
+}
+
+/// One loop for each operation, none of them put in the place of another.
+inline const CpuExecutor& plain_cpu() {
+  static const CpuExecutor executor = [] {
+    CpuOptions options;
+    options.program.fuse = false;
+    options.program.simplify = false;
+    options.threads = 1;
+    return CpuExecutor(options);
+  }();
+  return executor;
+}
+
+/// Folds through an executor.
+inline ConstantEvaluator evaluator(const Executor& executor) {
+  return [&executor](const Graph& graph) {
+    std::vector<Literal> tensors;
+    for (const Tensor& tensor : executor.run(graph, std::vector<Tensor>()))
+      tensors.push_back(tensor.to_literal());
+    return tensors;
+  };
+}
+
+/// Which outputs of two graphs differ on an executor; empty: none.
+inline std::string differences(const Executor& executor, const Graph& a, const Graph& b,
+                               const std::vector<Tensor>& inputs) {
+  std::string text;
+  const std::vector<Tensor> x = executor.run(a, inputs), y = executor.run(b, inputs);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!same_bits(x[i], y[i])) text += detail::str(executor.name(), ": output ", i, " differs\n");
+  }
+  return text.empty() ? text : text + to_text(a) + to_text(b);
+}
+/// On either executor.
+inline std::string differences(const Graph& a, const Graph& b, const std::vector<Tensor>& inputs) {
+  return differences(reference(), a, b, inputs) + differences(plain_cpu(), a, b, inputs);
+}
+
+}  // namespace tidu::test
