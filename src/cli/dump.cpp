@@ -15,6 +15,7 @@
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/program.hpp"
+#include "tidu/tensor/executor.hpp"
 
 namespace tidu::cli {
 
@@ -58,15 +59,22 @@ struct Stage {
   std::optional<Program> program;
 };
 
-Stage make_stage(const Arguments& arguments, const PrimitiveSet& set) {
-  const Graph graph = read_graph(arguments.graph_file, set);
+Stage make_stage(const Session& session) {
+  const Arguments& arguments = session.arguments;
+  const Graph graph = read_graph(arguments.graph_file, session.set);
   return in_file(arguments.graph_file, [&]() -> Stage {
     DerivativeOptions options;
     options.named_inputs = true;
     if (arguments.stage == "linear") return {jvp(graph, {}, options), std::nullopt};
     if (arguments.stage == "transposed") return {vjp(graph, {}, options), std::nullopt};
     if (arguments.stage == "primal") return {graph, std::nullopt};
-    Program program = Program::make(graph);
+    const auto evaluate = [&](const Graph& constants) {
+      std::vector<Literal> tensors;
+      for (const Tensor& tensor : make_executor(session)->run(constants, std::vector<Tensor>()))
+        tensors.push_back(tensor.to_literal());
+      return tensors;
+    };
+    Program program = Program::make(graph, {}, evaluate);
     return {program.graph(), program};
   });
 }
@@ -75,7 +83,7 @@ Stage make_stage(const Arguments& arguments, const PrimitiveSet& set) {
 
 int run_dump(const Session& session) {
   const Arguments& arguments = session.arguments;
-  const auto [graph, program] = make_stage(arguments, session.set);
+  const auto [graph, program] = make_stage(session);
   if (arguments.format == "json") {
     session.out << to_json(graph, {.keys = arguments.keys});
   } else if (arguments.format == "text") {

@@ -7,6 +7,7 @@
 
 #include "check/helpers.hpp"
 #include "tidu/primitives/linalg.hpp"
+#include "tidu/program/passes.hpp"
 
 namespace {
 
@@ -22,9 +23,11 @@ Value expand(Value x, const Shape& shape, const Ints& dimensions) {
 void compare(const std::string& name, const Graph& derived, const Graph& by_hand, bool definite = false) {
   const Graph ours = prune(derived), hand = prune(by_hand);
   std::cout << "operations in the vjp of " << name << ": derived " << ours.num_operations() << ", by hand "
-            << hand.num_operations() << '\n';
+            << hand.num_operations() << "; in a program " << passes::simplify(ours, false).num_operations()
+            << ", with fast_math " << passes::simplify(ours, true).num_operations() << '\n';
   INFO(name, "\n", to_text(ours), "\n", to_text(hand));
   CHECK(ours.num_operations() <= hand.num_operations());
+  CHECK(passes::simplify(ours, false).num_operations() <= ours.num_operations());
   REQUIRE(ours.inputs().size() == hand.inputs().size());
   Random random(5);
   Tensors inputs;
