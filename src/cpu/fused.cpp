@@ -178,7 +178,8 @@ class GroupPlanner {
   // Null where memory for generated code is not to be had.
   Plan plan() {
     LaneCompiler* lanes = options_.lanes;
-    if (state_.count * static_cast<std::int64_t>(operations_.size()) < worth_generating) lanes = nullptr;
+    const std::int64_t steps = state_.count * static_cast<std::int64_t>(operations_.size());
+    if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) lanes = nullptr;
     if (lanes == nullptr || !make_segments(lanes)) {
       drafts_.clear();
       segment_of_.clear();

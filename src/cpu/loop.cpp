@@ -187,6 +187,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   LoopState state;
   CompileOptions inner = options;
   inner.threads = 1;
+  inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
   state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);
   if (loop.rest != nullptr) state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena);
   state.inner_bytes = state.body->inner_bytes();

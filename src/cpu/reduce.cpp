@@ -42,6 +42,7 @@ ReductionShape ReductionShape::of(Type operand, const Ints& axes, int threads) {
 namespace {
 
 struct Sum : Add {
+  static constexpr Fold fold = Fold::sum;
   template <class T>
   static T identity() {
     return T(0);
@@ -54,12 +55,14 @@ struct Product : Multiply {
   }
 };
 struct Largest : Maximum {
+  static constexpr Fold fold = Fold::largest;
   template <class T>
   static T identity() {
     return RealNumber<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   }
 };
 struct Smallest : Minimum {
+  static constexpr Fold fold = Fold::smallest;
   template <class T>
   static T identity() {
     return RealNumber<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -114,6 +117,10 @@ template <class F, class T>
 void fold_parts(const std::byte* from, std::int64_t count, std::byte* result) {
   const T* parts = reinterpret_cast<const T*>(from);
   const std::int64_t blocks = (count + fold_block - 1) / fold_block;
+  if (blocks == 1) {
+    *reinterpret_cast<T*>(result) = parts[0];
+    return;
+  }
   const std::int64_t in_piece = count > 2 * piece ? piece / fold_block : blocks;
   Cascade<F, T> all;
   for (std::int64_t begin = 0; begin < blocks; begin += in_piece) {

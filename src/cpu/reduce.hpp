@@ -1,9 +1,9 @@
 // reduce.hpp - the loops of reductions: the axes of the operand in groups, kept or reduced, and sums in a
 // fixed order.
 //
-// Note [Order of sums]: contiguous elements are folded in 16 lanes over blocks of 1024, rows in chunks of
-// 256; what blocks and chunks give is folded pairwise. The order depends on shapes alone, never on threads,
-// and its error grows with the logarithm of the count.
+// Note [Order of sums]: contiguous elements are folded in 16 or 64 lanes over blocks of 1024, rows in chunks
+// of 256; what blocks and chunks give is folded pairwise. The order depends on shapes alone, never on
+// threads, and its error grows with the logarithm of the count.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/elementwise.hpp"
+#include "cpu/folds.hpp"
 #include "cpu/kernel.hpp"
 #include "tidu/graph/op.hpp"
 
@@ -100,6 +101,10 @@ T fold_line(const T* x, std::int64_t count) {
     for (; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
     return value;
   }
+  if constexpr (RealNumber<T> && requires { F::fold; }) {
+    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+    return kernel.line(x, count);
+  }
   for (std::int64_t k = 0; k < lanes; ++k) lane[k] = x[k];
   for (i = lanes; i + lanes <= count; i += lanes) {
     for (std::int64_t k = 0; k < lanes; ++k) lane[k] = F()(lane[k], x[i + k]);
@@ -137,8 +142,13 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
     const std::int64_t end = std::min(chunk + fold_chunk, s.folds);
     for (std::int64_t f = chunk; f < end; ++f, walk.next()) {
       const T* row = x + walk.offset();
-      TIDU_INDEPENDENT
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], row[j]);
+      if constexpr (RealNumber<T> && requires { F::fold; }) {
+        static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+        kernel.row(to, row, columns);
+      } else {
+        TIDU_INDEPENDENT
+        for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], row[j]);
+      }
     }
     if (chunk == 0) continue;
     for (std::int64_t j = 0; j < columns; ++j) y[j] = F()(y[j], part[j]);

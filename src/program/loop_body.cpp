@@ -11,12 +11,15 @@ namespace tidu::passes {
 namespace {
 
 constexpr int none = BlockedLoop::none;
+// Elements for one point from which on blocks of one point are worth the steps between them.
+constexpr std::int64_t longest_point = 256;
 
 // What is cut, by bytes for each point of the axis, and what is not.
 struct Traffic {
   std::size_t within = 0;    // made and read in the loop, of all points
   std::size_t boundary = 0;  // read from memory or left there, of all points
   std::size_t sums = 0;      // read and written for each block
+  std::int64_t longest = 0;  // elements for one point, of what is made
   bool products = false;
   bool structure = false;  // something that a fused group cannot do
 };
@@ -166,6 +169,7 @@ class LoopMaker {
     loop.num_operations = static_cast<std::uint32_t>(operations_.size());
     loop.body = program(loop, loop.block);
     // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
+    if (target_ == 0) return loop;
     const std::int64_t better = fitted(loop.block, loop.body->workspace_bytes());
     if (better * 4 < loop.block * 3 || better * 3 > loop.block * 4) {
       loop.block = better;
@@ -186,6 +190,8 @@ class LoopMaker {
       traffic_.structure = traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
                                                    primitive.has_trait(Trait::view) || folds);
       const ValueId id = record.first_output;
+      if (role.kind == Role::Kind::cut)
+        traffic_.longest = std::max(traffic_.longest, c_.graph.type(id).size() / c_.roles.extent);
       const std::size_t bytes = c_.graph.type(id).bytes();
       if (c_.roots[id] != id) continue;  // a view
       if (role.kind == Role::Kind::sum) {
@@ -223,18 +229,24 @@ class LoopMaker {
   }
   // What is spared, less what it costs, in bytes moved: see Note [Worth a loop].
   double gain(std::int64_t block) const {
-    constexpr double each_block = 1 << 14;
+    constexpr double each_block = 1 << 12;
     const auto blocks = static_cast<double>((c_.roles.extent + block - 1) / block);
     const double alive = bytes_of(block) / static_cast<double>(c_.options.block_bytes);
     // By how near to the core what is alive stays.
     const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;
-    return 2 * worth * static_cast<double>(traffic_.within) -
-           blocks * (3 * static_cast<double>(traffic_.sums) + each_block);
+    const auto sums = static_cast<double>(traffic_.sums);
+    const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
+    return 2 * worth * static_cast<double>(traffic_.within) - blocks * (cost + each_block);
   }
   // 0 where whole arrays are as good.
   std::int64_t choose_block() {
     const bool always = c_.options.loop_bytes == 0;
     std::int64_t chosen = 0;
+    // Along one point what belongs to the point is one element, and all else is one array after another.
+    if (!traffic_.products && traffic_.longest >= longest_point && gain(1) > 0) {
+      gain_ = gain(1);
+      return 1;
+    }
     for (int doubled = 0; doubled < 5; ++doubled) {
       const std::int64_t block = even(points_in(c_.options.block_bytes << doubled));
       if (block >= c_.roles.extent) break;

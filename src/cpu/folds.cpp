@@ -1,0 +1,135 @@
+// folds.cpp - the folds, once for each instruction set.
+//
+// Functions that others could share, and so run on a CPU that lacks the instructions, must not be compiled for
+// one: what is shared here is always inlined.
+#include "cpu/folds.hpp"
+
+#if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of what g++ 12's own header leaves undefined
+#endif
+#include <immintrin.h>
+#endif
+
+namespace tidu::cpu_detail {
+namespace {
+
+// Elements from which on there are many lanes, so that one addition need not wait for the last.
+constexpr std::int64_t long_line = 128;
+constexpr std::int64_t few_lanes = 16, many_lanes = 64;
+
+// As the functors Add, Maximum and Minimum.
+template <Fold fold, class T>
+inline __attribute__((always_inline)) T combined(T a, T b) {
+  if constexpr (fold == Fold::sum) return a + b;
+  if constexpr (fold == Fold::largest) return a > b || a != a ? a : b;
+  return a < b || a != a ? a : b;
+}
+
+template <Fold fold, std::int64_t lanes, class T>
+inline __attribute__((always_inline)) T finish(T* each, const T* x, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) each[k] = combined<fold>(each[k], x[k]);
+  for (std::int64_t step = lanes / 2; step > 0; step /= 2) {
+    for (std::int64_t k = 0; k < step; ++k) each[k] = combined<fold>(each[k], each[k + step]);
+  }
+  return each[0];
+}
+
+template <Fold fold, class T>
+struct Baseline {
+  static T line(const T* x, std::int64_t count) {
+    return count < long_line ? in_lanes<few_lanes>(x, count) : in_lanes<many_lanes>(x, count);
+  }
+  template <std::int64_t lanes>
+  static T in_lanes(const T* x, std::int64_t count) {
+    T each[lanes];
+    for (std::int64_t k = 0; k < lanes; ++k) each[k] = x[k];
+    std::int64_t i = lanes;
+    for (; i + lanes <= count; i += lanes) {
+      for (std::int64_t k = 0; k < lanes; ++k) each[k] = combined<fold>(each[k], x[i + k]);
+    }
+    return finish<fold, lanes>(each, x + i, count - i);
+  }
+  static void row(T* to, const T* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = combined<fold>(to[i], x[i]);
+  }
+};
+
+#if defined(__x86_64__)
+
+// max(a, b) of the hardware is b where either is NaN: a NaN in a is put back.
+// clang-format off
+#define TIDU_FOLDS(Isa, targets, T, V, width, load, store, add, max, min, keep)                             \
+  template <Fold fold>                                                                                     \
+  struct Isa<fold, T> {                                                                                    \
+    __attribute__((target(targets), always_inline)) static inline V with(V a, V b) {                       \
+      if constexpr (fold == Fold::sum) return add(a, b);                                                   \
+      if constexpr (fold == Fold::largest) return keep(a, max(a, b));                                      \
+      return keep(a, min(a, b));                                                                           \
+    }                                                                                                      \
+    __attribute__((target(targets))) static T line(const T* x, std::int64_t count) {                       \
+      return count < long_line ? in_lanes<few_lanes>(x, count) : in_lanes<many_lanes>(x, count);           \
+    }                                                                                                      \
+    template <std::int64_t lanes>                                                                          \
+    __attribute__((target(targets))) static T in_lanes(const T* x, std::int64_t count) {                   \
+      constexpr int vectors = static_cast<int>(lanes) / (width);                                           \
+      V lane[vectors];                                                                                     \
+      for (int k = 0; k < vectors; ++k) lane[k] = load(x + k * (width));                                   \
+      std::int64_t i = lanes;                                                                              \
+      for (; i + lanes <= count; i += lanes) {                                                             \
+        for (int k = 0; k < vectors; ++k) lane[k] = with(lane[k], load(x + i + k * (width)));              \
+      }                                                                                                    \
+      T each[lanes];                                                                                       \
+      for (int k = 0; k < vectors; ++k) store(each + k * (width), lane[k]);                                \
+      return finish<fold, lanes>(each, x + i, count - i);                                                         \
+    }                                                                                                      \
+    __attribute__((target(targets))) static void row(T* to, const T* x, std::int64_t count) {              \
+      std::int64_t i = 0;                                                                                  \
+      for (; i + (width) <= count; i += (width)) store(to + i, with(load(to + i), load(x + i)));           \
+      for (; i < count; ++i) to[i] = combined<fold>(to[i], x[i]);                                          \
+    }                                                                                                      \
+  };
+#define TIDU_KEEP_PS256(a, m) _mm256_blendv_ps(m, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q))
+#define TIDU_KEEP_PD256(a, m) _mm256_blendv_pd(m, a, _mm256_cmp_pd(a, a, _CMP_UNORD_Q))
+#define TIDU_KEEP_PS512(a, m) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), m, a)
+#define TIDU_KEEP_PD512(a, m) _mm512_mask_blend_pd(_mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q), m, a)
+
+template <Fold fold, class T>
+struct Avx2;
+TIDU_FOLDS(Avx2, "avx2", float, __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_max_ps,
+           _mm256_min_ps, TIDU_KEEP_PS256)
+TIDU_FOLDS(Avx2, "avx2", double, __m256d, 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd, _mm256_max_pd,
+           _mm256_min_pd, TIDU_KEEP_PD256)
+template <Fold fold, class T>
+struct Avx512;
+TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps,
+           _mm512_max_ps, _mm512_min_ps, TIDU_KEEP_PS512)
+TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
+           _mm512_max_pd, _mm512_min_pd, TIDU_KEEP_PD512)
+// clang-format on
+#endif
+
+template <template <Fold, class> class Kernels, Fold fold, class T>
+constexpr FoldKernel<T> kernel{Kernels<fold, T>::line, Kernels<fold, T>::row};
+
+template <Fold fold, class T>
+FoldKernel<T> choose() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return kernel<Avx512, fold, T>;
+  if (__builtin_cpu_supports("avx2")) return kernel<Avx2, fold, T>;
+#endif
+  return kernel<Baseline, fold, T>;
+}
+
+}  // namespace
+
+template <class T>
+const FoldKernel<T>& fold_kernel(Fold fold) {
+  static const FoldKernel<T> kernels[] = {choose<Fold::sum, T>(), choose<Fold::largest, T>(),
+                                          choose<Fold::smallest, T>()};
+  return kernels[static_cast<int>(fold)];
+}
+template const FoldKernel<float>& fold_kernel<float>(Fold fold);
+template const FoldKernel<double>& fold_kernel<double>(Fold fold);
+
+}  // namespace tidu::cpu_detail
