@@ -26,6 +26,7 @@
 #include <tidu/frontend/custom.hpp>
 #include <tidu/frontend/explain.hpp>
 #include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/hot_paths.hpp>
 #include <tidu/frontend/lazy.hpp>
 #include <tidu/frontend/linalg.hpp>
 #include <tidu/frontend/modes.hpp>

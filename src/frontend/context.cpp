@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "frontend/hot.hpp"
 #include "frontend/lazy.hpp"
 #include "tidu/frontend/modes.hpp"
 
@@ -61,7 +62,7 @@ std::shared_ptr<const eager::ThreadState> Host::thread_state() const {
 // Threads that work for another one have a context of their own, which is not lazy.
 bool Host::records() const {
   const Context& c = context();
-  return c.lazy != 0 && &c.host == this;
+  return c.intercepts && &c.host == this;
 }
 
 bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs,

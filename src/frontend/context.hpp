@@ -130,6 +130,7 @@ struct CacheEntry {
   const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
 };
 
+class HotDetector;
 class LazyTrace;
 
 struct Context {
@@ -143,8 +144,12 @@ struct Context {
   const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
   eager::Recorder<Tensor> recorder;
   bool grad_mode = true;
-  int lazy = 0;                      ///< lazy scopes around; 0 also while a lazy program runs
-  std::shared_ptr<LazyTrace> trace;  ///< from the first such scope on
+  int lazy = 0;                          ///< lazy scopes around; 0 also while a lazy program runs
+  bool hot_on = false;                   ///< hot sequences are looked for
+  bool intercepts = false;               ///< either: operations are shown to record_lazily()
+  std::shared_ptr<LazyTrace> trace;      ///< from the first scope of either kind on
+  std::unique_ptr<HotDetector> hot;      ///< likewise
+  std::uint64_t evaluations_before = 0;  ///< when the hot sequence began anew
   bool watches = false;  ///< anomaly or keep_blocked or profile: every operation goes to the recorder
   /// The least key (0 for those of other recorders) that was recorded as an input; what transforms ask to
   /// see whether a function used anything from outside.
@@ -156,6 +161,8 @@ struct Context {
   std::unordered_map<std::string, eager::RecordedGraph> graphs;
 
   void set_executor(const HostExecutor* executor);
+  void set_hot(bool on);
+  void update();  ///< when `lazy` or `hot_on` has changed
   void set_options(const eager::RecorderOptions& options);
 };
 
@@ -166,8 +173,8 @@ inline Context& context() {
   return found != nullptr ? *found : make_context();
 }
 
-/// In lazy mode: records the graph on `inputs`, and puts promises in `out`; false, and nothing done, where it
-/// must run at once.
+/// Where operations are intercepted: records the graph on `inputs`, and puts promises in `out`; false, and
+/// nothing done, where it must run at once.
 bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
                    std::span<const Tensor* const> inputs, std::span<Tensor> out);
 

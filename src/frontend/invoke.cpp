@@ -95,16 +95,16 @@ void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const
 }
 
 void run(Context& c, CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out) {
-  if (entry.executable != nullptr && c.lazy == 0) [[likely]] {
+  if (entry.executable != nullptr && !c.intercepts) [[likely]] {
     entry.executable->run_into(inputs, std::span(&out, 1));
     return;
   }
-  if (c.lazy != 0) {
+  if (c.intercepts) {
     const eager::Placement placement = c.cpu != nullptr ? eager::Placement() : c.host.current_placement();
     if (record_lazily(c, entry.graph->graph(), placement, inputs, std::span(&out, 1))) return;
   }
   if (c.cpu != nullptr) {
-    entry.executable = &compiled(*c.cpu, *entry.graph);
+    if (entry.executable == nullptr) entry.executable = &compiled(*c.cpu, *entry.graph);
     return entry.executable->run_into(inputs, std::span(&out, 1));
   }
   const eager::GraphCall call{entry.graph->graph(), entry.graph->slot()};
@@ -307,7 +307,7 @@ namespace {
 
 eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
                                   std::span<const Tensor* const> inputs) {
-  if (c.lazy != 0) {
+  if (c.intercepts) {
     std::vector<Tensor> promises(graph.output_types().size());
     if (record_lazily(c, graph.graph(), c.host.current_placement(), inputs, promises))
       return eager::Operands<Tensor>(std::move(promises));

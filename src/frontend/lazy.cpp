@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/context.hpp"
+#include "frontend/hot.hpp"
 #include "tidu/graph/pool.hpp"
 
 namespace tidu::frontend_detail {
@@ -42,7 +43,7 @@ void before_write() {
 void Promise::fulfil() {
   const std::shared_ptr<LazyTrace> trace = trace_;
   Promise* const target = this;
-  trace->run_targets(std::span(&target, 1), false);
+  trace->run_targets(std::span(&target, 1), trace->greedy_);
 }
 
 void Promise::discard() noexcept {
@@ -267,6 +268,16 @@ void LazyTrace::end() noexcept {
   num_leaves_ = 0;
 }
 
+std::uint64_t LazyTrace::evaluations() {
+  const std::lock_guard lock(mutex_);
+  return counters_.evaluations;
+}
+
+std::uint64_t LazyTrace::hot_compiled() {
+  const std::lock_guard lock(mutex_);
+  return hot_compiled_;
+}
+
 LazyStatistics LazyTrace::statistics() {
   const std::lock_guard lock(mutex_);
   LazyStatistics result = counters_;
@@ -281,6 +292,7 @@ LazyStatistics LazyTrace::statistics() {
 
 bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
                    std::span<const Tensor* const> inputs, std::span<Tensor> out) {
+  if (c.lazy == 0) return record_hot(c, graph, placement, inputs, out);
   return c.trace->record({c.host.executor(), c.cpu, placement}, graph, inputs, out);
 }
 
@@ -310,17 +322,18 @@ Lazy::Lazy() {
   frontend_detail::Context& c = context();
   if (c.trace == nullptr) c.trace = std::make_shared<frontend_detail::LazyTrace>();
   ++c.lazy;
-  c.host.set_intercepts(true);
+  c.update();
 }
 
 Lazy::~Lazy() {
   frontend_detail::Context& c = context();
-  if (--c.lazy != 0) return;
-  c.host.set_intercepts(false);
-  try {
-    c.trace->evaluate_all();
-  } catch (...) {  // who reads what failed gets the error
+  if (--c.lazy == 0) {
+    try {
+      c.trace->evaluate_all();
+    } catch (...) {  // who reads what failed gets the error
+    }
   }
+  c.update();
 }
 
 bool lazy_enabled() { return context().lazy != 0; }

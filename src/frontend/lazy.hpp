@@ -75,6 +75,12 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   /// Its thread ends: promises that are left cannot be kept.
   void end() noexcept;
   LazyStatistics statistics();
+  /// Whoever reads one value has all evaluated that are referred to; what is new runs operation by operation
+  /// until it has come a few times. What hot sequences want.
+  void set_greedy(bool greedy) { greedy_ = greedy; }
+  std::uint64_t evaluations();
+  /// Operations that ran as part of a compiled program while it was greedy.
+  std::uint64_t hot_compiled();
 
  private:
   friend class Promise;
@@ -96,7 +102,9 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   };
   // One evaluation.
   struct Run {
-    std::vector<std::uint32_t> order;  // needed operations, the last one first
+    std::vector<std::uint32_t> order;          // needed operations, the last one first
+    std::vector<std::uint32_t> first_numbers;  // of results; aligned with `order` the other way round
+    std::uint32_t numbers = 0;
     std::vector<std::uint64_t> words;
     std::vector<std::uint32_t> input_values, output_values;
     std::vector<Tensor> inputs;
@@ -105,6 +113,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::vector<Tensor> made;
     void clear() {
       order.clear();
+      first_numbers.clear();
       words.clear();
       input_values.clear();
       output_values.clear();
@@ -127,7 +136,10 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   void grow_leaves();
   void sweep(Run& run, std::uint32_t last, std::size_t count);
   void write_words(Run& run);
-  std::shared_ptr<const Program> find_program(const Run& run);
+  struct Apart;
+  bool is_new(const Key128& address);
+  std::shared_ptr<const Program> find_program(const Run& run, const Key128& address);
+  Apart take_apart(const Run& run) const;
   void run_targets(std::span<Promise* const> targets, bool all);
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
   void bound(std::unique_lock<std::mutex>& lock);
@@ -144,6 +156,13 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   bool due_ = false;   // it is time to: much of what is recorded was evaluated
   std::unique_ptr<Run> spare_;
   LazyStatistics counters_;
+  std::atomic<bool> greedy_{false};
+  std::uint64_t hot_compiled_ = 0;
+  struct Seen {
+    Key128 address;
+    int times = 0;
+  };
+  std::array<Seen, 256> seen_;  // what was evaluated greedily lately
   struct Known {
     std::optional<Graph> graph;
     bool takes = false;

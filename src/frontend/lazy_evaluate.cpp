@@ -11,13 +11,18 @@ namespace {
 // What a program does beside running its steps (kernels of other projects) is not recorded.
 class EagerHere {
  public:
-  EagerHere() : before_(std::exchange(context().lazy, 0)) {}
+  EagerHere()
+      : lazy_(std::exchange(context().lazy, 0)), intercepts_(std::exchange(context().intercepts, false)) {}
   EagerHere(const EagerHere&) = delete;
   EagerHere& operator=(const EagerHere&) = delete;
-  ~EagerHere() { context().lazy = before_; }
+  ~EagerHere() {
+    context().lazy = lazy_;
+    context().intercepts = intercepts_;
+  }
 
  private:
-  int before_;
+  int lazy_;
+  bool intercepts_;
 };
 
 }  // namespace
@@ -82,6 +87,7 @@ void LazyTrace::write_words(Run& run) {
       word = k % 2 == 0 ? value.number : word | std::uint64_t{value.number} << 32;
       if (k % 2 == 1 || k + 1 == op.num_operands) words.push_back(word);
     }
+    run.first_numbers.push_back(next);
     for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
       Value& value = values_[op.first_value + slot];
       const std::uint32_t number = next++;
@@ -94,6 +100,7 @@ void LazyTrace::write_words(Run& run) {
       }
     }
   }
+  run.numbers = next;
   const std::size_t ends = words.size();
   for (const std::uint32_t id : run.output_values) words.push_back(values_[id].number);
   words.push_back(ends);
@@ -103,12 +110,81 @@ void LazyTrace::write_words(Run& run) {
   for (const Tensor& input : run.inputs) run.pointers.push_back(&input);
 }
 
-std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run) {
-  Key128 address{run.words.size(), 41};
+// Was it seen less than a few times lately?
+bool LazyTrace::is_new(const Key128& address) {
+  constexpr int enough = 2;
+  Seen& seen = seen_[address.low % seen_.size()];
+  if (seen.address != address) seen = {address, 0};
+  return seen.times < enough && ++seen.times <= enough;
+}
+
+// The operations of a run, one after another, for those that are not worth a program.
+struct LazyTrace::Apart {
+  struct Step {
+    Graph graph;
+    std::vector<std::uint32_t> operands;
+    std::uint32_t first_result;
+  };
+  std::vector<Step> steps;
+  std::vector<std::pair<std::uint32_t, Tensor>> inputs;
+  std::vector<std::uint32_t> outputs;
+  std::uint32_t numbers;
+
+  void run(const LazyRunner& runner, std::vector<Tensor>& made) const {
+    const EagerHere guard;
+    std::vector<Tensor> values(numbers);
+    for (const auto& [number, tensor] : inputs) values[number] = tensor;
+    for (const Step& step : steps) {
+      std::vector<const Tensor*> operands;
+      for (const std::uint32_t number : step.operands) operands.push_back(&values[number]);
+      const std::span<Tensor> results(values.data() + step.first_result, step.graph.outputs().size());
+      if (runner.cpu != nullptr) {
+        std::vector<Tensor> fresh(results.size());
+        runner.cpu->compile(step.graph).run_into(operands, fresh);
+        std::move(fresh.begin(), fresh.end(), results.begin());
+      } else {
+        const eager::ExecutorSlot slot;
+        eager::Operands<Tensor> fresh =
+            runner.executor->execute_forward({step.graph, slot, runner.placement}, operands).value();
+        for (std::size_t i = 0; i < results.size(); ++i)
+          results[i] = fresh[i].exclusive() ? std::move(fresh[i]) : fresh[i].clone();
+      }
+    }
+    for (const std::uint32_t number : outputs) made.push_back(values[number]);
+  }
+};
+
+// A result that an operation of the run makes again although it has elements has no number of its own, and
+// the place that is kept for it is not read.
+LazyTrace::Apart LazyTrace::take_apart(const Run& run) const {
+  Apart apart;
+  apart.numbers = run.numbers;
+  for (std::size_t i = 0; i < run.inputs.size(); ++i)
+    apart.inputs.emplace_back(values_[run.input_values[i]].number, run.inputs[i]);
+  for (std::size_t i = run.order.size(); i-- > 0;) {
+    const Op& op = ops_[run.order[i]];
+    Apart::Step step{op.graph, {}, run.first_numbers[run.order.size() - 1 - i]};
+    for (std::uint32_t k = 0; k < op.num_operands; ++k)
+      step.operands.push_back(values_[operands_[op.first_operand + k]].number);
+    apart.steps.push_back(std::move(step));
+  }
+  for (const std::uint32_t id : run.output_values) apart.outputs.push_back(values_[id].number);
+  return apart;
+}
+
+namespace {
+
+Key128 address_of(std::span<const std::uint64_t> words) {
+  Key128 address{words.size(), 41};
   std::size_t i = 0;
-  for (; i + 1 < run.words.size(); i += 2)
-    address = tidu::detail::mix(address, Key128{run.words[i], run.words[i + 1]});
-  if (i < run.words.size()) address = tidu::detail::mix(address, run.words[i]);
+  for (; i + 1 < words.size(); i += 2) address = tidu::detail::mix(address, Key128{words[i], words[i + 1]});
+  if (i < words.size()) address = tidu::detail::mix(address, words[i]);
+  return address;
+}
+
+}  // namespace
+
+std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address) {
   return compile_cache().get<Program>({address, run.words, nullptr}, [&] {
     GraphBuilder::Options options;
     options.record_where = false;
@@ -183,10 +259,18 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   try {
     sweep(*run, last, count);
     write_words(*run);
-    const std::shared_ptr<const Program> program = find_program(*run);
+    const Key128 address = address_of(run->words);
     const LazyRunner runner = runner_;
-    lock.unlock();
-    program->run(runner, run->pointers, run->made);
+    if (greedy_ && is_new(address)) {
+      const Apart apart = take_apart(*run);
+      lock.unlock();
+      apart.run(runner, run->made);
+    } else {
+      const std::shared_ptr<const Program> program = find_program(*run, address);
+      if (greedy_) hot_compiled_ += run->order.size();
+      lock.unlock();
+      program->run(runner, run->pointers, run->made);
+    }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
     ++counters_.failures;
@@ -204,13 +288,15 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   }
   ++counters_.evaluations;
   counters_.evaluated += run->order.size();
-  const std::size_t evaluated = run->order.size();
-  run->clear();
   if (all) {
     compact(dropped, dropped_ops);
   } else {
-    due_ = due_ || ops_.size() <= 4 * evaluated + 64;
+    due_ = due_ || ops_.size() <= 4 * run->order.size() + 64;
   }
+  // What goes now may be the last of its kind, and its owner's deleter anybody's.
+  lock.unlock();
+  run->clear();
+  lock.lock();
   spare_ = std::move(run);
 }
 

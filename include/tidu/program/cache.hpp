@@ -76,9 +76,11 @@ class CompileCache {
     return std::static_pointer_cast<const T>(find_or_make(request, &kind_of<T>, untyped));
   }
 
+  /// The counters as they are now.
   CacheStatistics statistics() const;
   /// Drops everything that is not being made just now; returns the number of entries.
   std::size_t clear();
+  /// Those that are in force.
   CacheLimits limits() const;
   /// Drops what is beyond the new limits. Returns those that were in force.
   CacheLimits set_limits(const CacheLimits& limits);

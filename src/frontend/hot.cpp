@@ -1,0 +1,121 @@
+// hot.cpp - finding and leaving hot sequences; the HotPaths scope.
+#include "frontend/hot.hpp"
+
+#include <algorithm>
+
+#include "frontend/context.hpp"
+#include "frontend/lazy.hpp"
+
+namespace tidu::frontend_detail {
+
+HotDetector::HotDetector()
+    : tokens_(window, nullptr),
+      prefix_(window, 0),
+      powers_(most + 1, 1),
+      places_(4096),
+      strikes_(most + 1, 0) {
+  for (std::size_t i = 1; i < powers_.size(); ++i) powers_[i] = powers_[i - 1] * base;
+}
+
+void HotDetector::look() {
+  constexpr std::size_t fewest = 3, most_needed = 12;
+  const std::uint64_t here = hash(count_, gram);
+  Place& place = places_[here >> 52];
+  const Place before = std::exchange(place, Place{here, count_});
+  if (before.hash != here || before.last == 0) return;
+  const std::uint64_t length = count_ - before.last;
+  if (length > most) return;
+  const std::size_t needed = std::min(fewest + strikes_[length], most_needed);
+  if (needed * length + gram > std::min<std::uint64_t>(count_, window)) return;
+  const std::uint64_t last = hash(count_, length);
+  for (std::size_t i = 1; i < needed; ++i)
+    if (hash(count_ - i * length, length) != last) return;
+  follow(length);
+}
+
+void HotDetector::follow(std::size_t length) {
+  const auto token = [&](std::uint64_t number) { return tokens_[number & (window - 1)]; };
+  for (std::size_t i = 0; i < length; ++i)
+    if (token(count_ - i) != token(count_ - i - length)) return;
+  sequence_.clear();
+  do {
+    for (std::size_t i = 0; i < length; ++i) sequence_.push_back(token(count_ - length + 1 + i));
+  } while (sequence_.size() < least);
+  position_ = 0;
+  length_ = length;
+  since_ = count_;
+  following_ = true;
+  ++statistics_.sequences;
+}
+
+void HotDetector::leave() {
+  if (!following_) return;
+  following_ = false;
+  deviated_ = true;
+  ++statistics_.deviations;
+  constexpr std::uint64_t soon = 8, long_since = 64;
+  std::uint8_t& strikes = strikes_[length_];
+  const std::uint64_t repetitions = (count_ - since_) / length_;
+  if (repetitions < soon) {
+    strikes = static_cast<std::uint8_t>(std::min(2 * strikes + 2, 9));
+  } else if (repetitions > long_since) {
+    strikes = 0;
+  }
+}
+
+// An operation as it is done while hot sequences are looked for.
+bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
+                std::span<const Tensor* const> inputs, std::span<Tensor> out) {
+  HotDetector& detector = *c.hot;
+  const bool expected = detector.advance(&graph.data());
+  if (detector.deviated()) c.trace->evaluate_all();
+  if (!expected || !c.trace->record({c.host.executor(), c.cpu, placement}, graph, inputs, out)) return false;
+  if (detector.at_end()) {
+    // Whoever read in the meantime has cut the repetition where that suits the program.
+    if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();
+    c.evaluations_before = c.trace->evaluations();
+  }
+  return true;
+}
+
+void Context::set_hot(bool on) {
+  if (on && trace == nullptr) trace = std::make_shared<LazyTrace>();
+  if (on && hot == nullptr) hot = std::make_unique<HotDetector>();
+  hot_on = on;
+  if (!on && hot != nullptr) hot->leave();
+  update();
+}
+
+void Context::update() {
+  intercepts = lazy != 0 || hot_on;
+  host.set_intercepts(intercepts);
+  if (trace != nullptr) trace->set_greedy(hot_on && lazy == 0);
+}
+
+}  // namespace tidu::frontend_detail
+
+namespace tidu {
+
+using frontend_detail::context;
+
+HotPaths::HotPaths(bool enabled) : before_(context().hot_on) { context().set_hot(enabled); }
+
+HotPaths::~HotPaths() {
+  frontend_detail::Context& c = context();
+  c.set_hot(before_);
+  if (before_ || c.lazy != 0 || c.trace == nullptr) return;
+  try {
+    c.trace->evaluate_all();
+  } catch (...) {  // who reads what failed gets the error
+  }
+}
+
+HotStatistics hot_statistics() {
+  const frontend_detail::Context& c = context();
+  if (c.hot == nullptr) return {};
+  HotStatistics result = c.hot->statistics();
+  result.compiled = c.trace->hot_compiled();
+  return result;
+}
+
+}  // namespace tidu

@@ -1,0 +1,96 @@
+// hot.hpp - HotDetector: notices, in the stream of operations of a thread, that a sequence repeats, and then
+// says of each operation whether it is the one that is expected. Constant cost per operation.
+//
+// Note [Repetitions]: each operation is a token (its graph: primitives, attributes, types). The hash of any
+// stretch of the recent tokens comes from two prefix hashes. Where the last eight tokens stood before gives a
+// candidate for the length of the sequence; it is one when its last repetitions have equal hashes, and the
+// last two are then compared token by token. A candidate that soon deviated (equal layers inside a longer
+// sequence) needs more repetitions the next time, so that the longer sequence is found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/frontend/hot_paths.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::frontend_detail {
+
+class HotDetector {
+ public:
+  HotDetector();
+
+  /// The next operation: is it the one that a hot sequence expects?
+  bool advance(const void* token) {
+    if (following_) {
+      if (sequence_[position_] == token) [[likely]] {
+        enter(token);
+        ++statistics_.expected;
+        if (++position_ == sequence_.size()) position_ = 0;
+        return true;
+      }
+      leave();
+    }
+    enter(token);
+    if (count_ >= gram) look();
+    return false;
+  }
+  /// Did the last operation end a repetition?
+  bool at_end() const { return following_ && position_ == 0; }
+  /// Did the last operation end a sequence before its time? Asked once.
+  bool deviated() { return std::exchange(deviated_, false); }
+  const HotStatistics& statistics() const { return statistics_; }
+  /// What was followed is over.
+  void leave();
+
+ private:
+  static constexpr std::size_t window = std::size_t{1} << 14;
+  static constexpr std::size_t gram = 8;
+  static constexpr std::size_t most = std::size_t{1} << 12;  // operations of a sequence
+  static constexpr std::size_t least = 32;  // shorter ones are followed several times at once
+  static constexpr std::uint64_t base = 0x9e3779b97f4a7c15ULL;
+
+  void enter(const void* token) {
+    const std::uint64_t before = prefix_[count_ & (window - 1)];
+    ++count_;
+    tokens_[count_ & (window - 1)] = token;
+    const auto address = reinterpret_cast<std::uintptr_t>(token);
+    prefix_[count_ & (window - 1)] = before * base + (address ^ address >> 7) * 0xd6e8feb86659fd93ULL;
+  }
+  // Of the `length` tokens that end with number `last`.
+  std::uint64_t hash(std::uint64_t last, std::size_t length) const {
+    return prefix_[last & (window - 1)] - prefix_[(last - length) & (window - 1)] * powers_[length];
+  }
+  void look();
+  void follow(std::size_t length);
+
+  struct Place {
+    std::uint64_t hash = 0;
+    std::uint64_t last = 0;
+  };
+  std::vector<const void*> tokens_;    // a ring; number n at n modulo window
+  std::vector<std::uint64_t> prefix_;  // likewise: of all tokens up to number n
+  std::vector<std::uint64_t> powers_;  // of base
+  std::vector<Place> places_;          // by hash of gram tokens
+  std::vector<std::uint8_t> strikes_;  // by length: more repetitions that are needed
+  std::uint64_t count_ = 0;            // tokens so far
+  std::vector<const void*> sequence_;  // what is followed
+  std::size_t position_ = 0;
+  std::size_t length_ = 0;   // of one repetition
+  std::uint64_t since_ = 0;  // when following began
+  bool following_ = false;
+  bool deviated_ = false;
+  HotStatistics statistics_;
+};
+
+struct Context;
+/// As record_lazily, while hot sequences are looked for.
+bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
+                std::span<const Tensor* const> inputs, std::span<Tensor> out);
+
+}  // namespace tidu::frontend_detail

@@ -1,0 +1,41 @@
+// hot_paths_threads.cpp - hot sequences of several threads at once.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "tidu/tidu.hpp"
+
+using namespace tidu;
+
+TEST_CASE("[G5] threads with sequences of their own do not disturb each other") {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&wrong, t] {
+      const HotPaths guard(t != 3);  // one runs plain
+      for (int i = 0; i < 60; ++i) {
+        const double at = 0.01 * i + t;
+        Array x(at);
+        x.set_requires_grad();
+        Array y = x;
+        double expected = at, derivative = 1.0;
+        for (int k = 0; k < 3 + t; ++k) {  // another sequence in each
+          y = sin(y) + 1.0;
+          derivative *= std::cos(expected);
+          expected = std::sin(expected) + 1.0;
+        }
+        y.backward();
+        if (std::abs(y.item() - expected) > 1e-12) ++wrong;
+        if (std::abs(x.grad()->item() - derivative) > 1e-12) ++wrong;
+      }
+      const HotStatistics seen = hot_statistics();
+      if (t == 3 ? seen.sequences != 0 : seen.sequences == 0 || seen.deviations > 8) ++wrong;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(hot_statistics().expected == 0);
+}
