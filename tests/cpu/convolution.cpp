@@ -189,3 +189,22 @@ TEST_CASE("large convolutions have the same bits from run to run, for any number
     CHECK(same_bits(elsewhere, expected));
   }
 }
+
+TEST_CASE("a net of convolutions and pools has the same bits for any number of threads") {
+  GraphBuilder builder("net");
+  const Value x = builder.input("x", Type(f32, {48, 1, 28, 28}));
+  const Value first = builder.input("first", Type(f32, {16, 1, 5, 5}));
+  const Value second = builder.input("second", Type(f32, {32, 16, 5, 5}));
+  const auto layer = [](Value from, Value kernel) {
+    const Value out = ops::conv_general_dilated(from, kernel, {});
+    return ops::reduce_window_max(ops::max(out, ops::full_like(out, 0.0)), {1, 1, 2, 2}, {1, 1, 2, 2});
+  };
+  const Value y = layer(layer(x, first), second);
+  const Graph graph = vjp(builder.build({ops::reduce_sum(ops::square(y), {0, 1, 2, 3})}));
+  std::mt19937_64 random(35);
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
+  const std::vector<Tensor> expected = with_threads(1).run(graph, std::span<const Tensor>(inputs));
+  for (const int threads : {1, 2, 3, 8})
+    CHECK(same_bits(with_threads(threads).run(graph, std::span<const Tensor>(inputs)), expected));
+}
