@@ -1,6 +1,11 @@
 // adbench.cpp - ADBench's bundle adjustment, hand tracking and D-LSTM, as examples/adbench writes them.
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+
 #include "adbench/problem.hpp"
 #include "bounds.hpp"
+#include "lstm_bound.hpp"
 #include "workload.hpp"
 
 namespace workloads {
@@ -25,6 +30,71 @@ std::function<void()> bound_of_hand(const adbench::Problem& problem, bool deriva
   return products_alone(GemmType::f64, {{.m = rows, .n = vertices, .k = 4 * bones}}, threads);
 }
 
+using Rows = std::vector<double>;
+
+// Rows of a tensor, each filled up to lstm_width numbers.
+Rows rows_of(const tidu::Tensor& tensor, double filling) {
+  const auto bits = static_cast<std::size_t>(tensor.shape().back()),
+             width = static_cast<std::size_t>(lstm_width);
+  Rows rows(static_cast<std::size_t>(tensor.size()) / bits * width, filling);
+  const auto elements = tensor.elements<double>();
+  for (std::size_t i = 0; i < elements.size(); ++i) rows[i / bits * width + i % bits] = elements[i];
+  return rows;
+}
+
+// Held against the values in `expected` first: a gradient that is wrong is no bound.
+std::function<void()> bound_of_lstm(const adbench::Problem& problem, bool derivative,
+                                    const std::vector<tidu::Tensor>& expected) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0) return {};
+#endif
+  struct State {
+    LstmByHand p{};
+    Rows main, extra, state, sequence, kept, outputs, main_gradient, extra_gradient;
+  };
+  const auto s = std::make_shared<State>();
+  const std::int64_t layers = problem.dims[0].second, steps = problem.dims[1].second - 1,
+                     bits = problem.dims[2].second;
+  if (layers > 8 || bits > lstm_width) return {};
+  s->main = rows_of(problem.inputs[0], 0);
+  s->extra = rows_of(problem.inputs[1], 0);
+  for (std::size_t j = static_cast<std::size_t>(bits); j < lstm_width; ++j)
+    s->extra[2 * lstm_width + j] = -1000;
+  s->state = rows_of(problem.inputs[2], 0);
+  s->sequence = rows_of(problem.inputs[3], 0);
+  s->kept.resize(static_cast<std::size_t>((steps + 1) * layers * 7 * lstm_width));
+  s->outputs.resize(static_cast<std::size_t>(steps * lstm_width));
+  s->main_gradient.resize(s->main.size());
+  s->extra_gradient.resize(s->extra.size());
+  s->p = {layers,
+          steps,
+          bits,
+          s->main.data(),
+          s->extra.data(),
+          s->state.data(),
+          s->sequence.data(),
+          s->kept.data(),
+          s->outputs.data(),
+          s->main_gradient.data(),
+          s->extra_gradient.data()};
+
+  const double loss = lstm_by_hand(s->p, derivative);
+  const auto compare = [](double got, double wanted) {
+    if (!(std::abs(got - wanted) <= 1e-9))
+      throw std::runtime_error("the D-LSTM by hand computes something else");
+  };
+  if (!derivative) {
+    compare(loss, expected[0].data<double>()[0]);
+  } else {
+    for (const std::size_t which : {0, 1}) {
+      const Rows wanted = rows_of(expected[which], 0),
+                 &got = which == 0 ? s->main_gradient : s->extra_gradient;
+      for (std::size_t i = 0; i < got.size(); ++i) compare(got[i], wanted[i]);
+    }
+  }
+  return [s, derivative] { lstm_by_hand(s->p, derivative); };
+}
+
 void add(Registry& registry, const std::string& name,
          const std::function<adbench::Problem(const std::filesystem::path& file)>& read, const Bound& bound) {
   for (const bool derivative : {false, true}) {
@@ -33,6 +103,10 @@ void add(Registry& registry, const std::string& name,
       Workload workload =
           of_graph(derivative ? problem.derivative : problem.objective, problem.inputs, setting);
       if (bound) workload.bounds.push_back(bound(problem, derivative, setting.threads));
+      if (problem.name == "LSTM") {
+        const std::function<void()> by_hand = bound_of_lstm(problem, derivative, workload.results());
+        if (by_hand) workload.bounds.push_back(by_hand);
+      }
       return workload;
     };
   }
