@@ -86,7 +86,7 @@ std::function<void()> bound_of_lstm(const adbench::Problem& problem, bool deriva
   if (!derivative) {
     compare(loss, expected[0].data<double>()[0]);
   } else {
-    for (const std::size_t which : {0, 1}) {
+    for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
       const Rows wanted = rows_of(expected[which], 0),
                  &got = which == 0 ? s->main_gradient : s->extra_gradient;
       for (std::size_t i = 0; i < got.size(); ++i) compare(got[i], wanted[i]);
