@@ -57,6 +57,8 @@ def base(workload):
     """The name under which a workload's inputs stand: those of objective and derivative are the same."""
     if workload.startswith(("compile/", "cache_hit")):
         return "compile"
+    if workload.startswith("hot_loop"):
+        return "mlp_2_16" if workload.endswith("small") else "mlp_784/64"
     for ending in ("/objective", "/derivative"):
         workload = workload.removesuffix(ending)
     return workload

@@ -29,14 +29,15 @@ ADBENCH = ["gmm_1k_d2_K5", "gmm_1k_d10_K25", "gmm_1k_d20_K50", "gmm_1k_d32_K25",
            "gmm_10k_d32_K25", "gmm_10k_d32_K200", "ba1", "ba3", "hand_simple_small_c100", "hand_complicated_small_c100",
            "hand_simple_small_c800", "hand_complicated_small_c800", "lstm_l2_c1024", "lstm_l4_c1024"]
 OTHERS = ["elementwise10", "mlp_784/64", "mlp_784/256", "mlp_2_16", "transformer/large", "transformer/small", "softmax",
-          "layer_norm", "convnet", "call", "cache_hit", "compile/100", "compile/1000", "compile/10000", "compile/100000"]
+          "layer_norm", "convnet", "hot_loop", "hot_loop/small", "call", "cache_hit", "compile/100", "compile/1000", "compile/10000",
+          "compile/100000"]
 # Those first of which the compiled form of a peer counts most: a quick run may have to leave the rest of these out.
-QUICK = ["elementwise10", "softmax", "layer_norm", "convnet", "ba1", "transformer/small", "mlp_784/64", "mlp_2_16", "gmm_1k_d10_K25",
-         "hand_simple_small_c100", "lstm_l2_c1024", "call", "cache_hit", "compile/1000"]
+QUICK = ["elementwise10", "softmax", "layer_norm", "convnet", "ba1", "transformer/small", "mlp_784/64", "mlp_2_16",
+         "gmm_1k_d10_K25", "hand_simple_small_c100", "lstm_l2_c1024", "hot_loop", "call", "cache_hit", "compile/1000"]
 # Nothing to gain from a second thread.
 ONE_THREAD = ("lstm", "call", "cache_hit", "compile")
 # Parameters after a step differ from those before it by little; a wrong gradient must show.
-STEPS = ("mlp", "convnet")
+STEPS = ("mlp", "convnet", "hot_loop")
 F32 = (*STEPS, "elementwise10", "transformer", "softmax", "layer_norm", "call", "cache_hit", "compile")
 
 

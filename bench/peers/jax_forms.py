@@ -189,7 +189,8 @@ def compile_chain(tensors, operations):
     return {"jit": make}
 
 
-FORMS = {"mlp_784/64": mlp_784, "mlp_784/256": mlp_784, "mlp_2_16": mlp_2_16, "convnet": convnet,
+FORMS = {"hot_loop": mlp_784, "hot_loop/small": mlp_2_16,
+         "mlp_784/64": mlp_784, "mlp_784/256": mlp_784, "mlp_2_16": mlp_2_16, "convnet": convnet,
          "transformer/large": transformer, "transformer/small": transformer, "elementwise10": elementwise10,
          "softmax": softmax, "layer_norm": layer_norm, "call": call}
 

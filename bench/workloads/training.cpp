@@ -1,6 +1,9 @@
 // training.cpp - steps of gradient descent: loss, all gradients and the update in one graph, as a user writes
 // them.
+#include <memory>
 #include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/hot_paths.hpp>
+#include <tidu/frontend/modes.hpp>
 #include <tidu/frontend/trace.hpp>
 #include <tidu/frontend/transforms.hpp>
 #include <tidu/frontend/windows.hpp>
@@ -48,6 +51,48 @@ Workload training(const Loss& loss, const std::vector<Tensor>& parameters, const
   return workload;
 }
 
+// The same steps eagerly, as operations that repeat and so become hot; the bound is the step by compile().
+// Both have as many threads as the process has processors.
+template <class Loss>
+Workload hot_loop(const Loss& loss, const std::vector<Tensor>& parameters, const std::vector<Tensor>& data) {
+  const auto leaves = [parameters] {
+    Arrays all;
+    for (const Tensor& tensor : parameters) all.push_back(Array(tensor.clone()).set_requires_grad());
+    return all;
+  };
+  const Arrays batch(data.begin(), data.end());
+  const auto eager = [=](Arrays& p) {
+    const Array value = loss(p, batch);
+    for (const Array& parameter : p) parameter.zero_grad();
+    value.backward();
+    const NoGrad guard;
+    for (Array& parameter : p) parameter -= rate * *parameter.grad();
+    return value.template item<float>();
+  };
+  const auto results = [=] {
+    Arrays p = leaves();
+    std::vector<Tensor> all{Tensor::scalar(eager(p))};
+    for (const Array& parameter : p) all.push_back(parameter.tensor());
+    return all;
+  };
+  const auto hot = [eager, p = leaves()]() mutable {
+    const HotPaths guard;
+    eager(p);
+  };
+  const auto compiled = compile([loss](const Arrays& p, const Arrays& given) {
+    const auto [value, gradients] = value_and_grad(loss)(p, given);
+    Arrays all{value};
+    for (std::size_t i = 0; i < p.size(); ++i) all.push_back(p[i] - rate * gradients[i]);
+    return all;
+  });
+  const auto step_compiled = [compiled, batch, p = Arrays(parameters.begin(), parameters.end())]() mutable {
+    const Arrays all = compiled(p, batch);
+    static_cast<void>(all[0].item<float>());
+    p.assign(all.begin() + 1, all.end());
+  };
+  return {.results = results, .run = hot, .bounds = {step_compiled}};
+}
+
 std::vector<Tensor> dense_layers(InputFile& file, const std::vector<std::int64_t>& widths) {
   std::vector<Tensor> parameters;
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
@@ -67,7 +112,7 @@ std::vector<Product> products_of_layers(std::int64_t batch, const std::vector<st
 }
 
 // 784-512-512-10, ReLU, cross-entropy.
-Workload mlp_784(const Setting& setting, std::int64_t batch) {
+Workload mlp_784(const Setting& setting, std::int64_t batch, bool eagerly) {
   const std::vector<std::int64_t> widths{784, 512, 512, 10};
   InputFile file(setting, "mlp_784_" + std::to_string(batch));
   const std::vector<Tensor> parameters = dense_layers(file, widths);
@@ -78,11 +123,12 @@ Workload mlp_784(const Setting& setting, std::int64_t batch) {
     const Array h2 = relu(matmul(h1, p[2]) + p[3]);
     return cross_entropy(matmul(h2, p[4]) + p[5], data[1]);
   };
+  if (eagerly) return hot_loop(loss, parameters, {x, labels});
   return training(loss, parameters, {x, labels}, setting, products_of_layers(batch, widths));
 }
 
 // 2-16-16-1, tanh, mean squared error.
-Workload mlp_2_16(const Setting& setting) {
+Workload mlp_2_16(const Setting& setting, bool eagerly) {
   constexpr std::int64_t batch = 32;
   const std::vector<std::int64_t> widths{2, 16, 16, 1};
   InputFile file(setting, "mlp_2_16");
@@ -94,6 +140,7 @@ Workload mlp_2_16(const Setting& setting) {
     const Array h2 = tanh(matmul(h1, p[2]) + p[3]);
     return mean(square(matmul(h2, p[4]) + p[5] - data[1]));
   };
+  if (eagerly) return hot_loop(loss, parameters, {x, y});
   return training(loss, parameters, {x, y}, setting, products_of_layers(batch, widths));
 }
 
@@ -126,10 +173,12 @@ Workload convnet(const Setting& setting) {
 void add_training(Registry& registry) {
   for (const std::int64_t batch : {64, 256}) {
     registry["mlp_784/" + std::to_string(batch)] = [batch](const Setting& setting) {
-      return mlp_784(setting, batch);
+      return mlp_784(setting, batch, false);
     };
   }
-  registry["mlp_2_16"] = mlp_2_16;
+  registry["mlp_2_16"] = [](const Setting& setting) { return mlp_2_16(setting, false); };
+  registry["hot_loop"] = [](const Setting& setting) { return mlp_784(setting, 64, true); };
+  registry["hot_loop/small"] = [](const Setting& setting) { return mlp_2_16(setting, true); };
   registry["convnet"] = convnet;
 }
 
