@@ -32,6 +32,8 @@ Values simplify_real(SimplifyContext& c);
 Values simplify_imag(SimplifyContext& c);
 Values simplify_complex(SimplifyContext& c);
 Values simplify_conj(SimplifyContext& c);
+/// A sum of values that are zero but in stretches apart from each other.
+Values sum_of_stretches(SimplifyContext& c);
 /// Of every element-wise operation: on broadcast operands it is done before they are broadcast, on transposed
 /// ones before they are transposed.
 Values simplify_elementwise(SimplifyContext& c);

@@ -48,6 +48,39 @@ Values integer_result(const SimplifyContext& c, std::int64_t value) {
                 is_bool(type.dtype()) ? Literal::scalar(bool_, value) : Literal::scalar(type.dtype(), value));
 }
 
+// A value as a number times another, where that is seen at once or through a broadcast.
+struct Scaled {
+  double factor;
+  Value rest;
+};
+std::optional<Scaled> scaled(const SimplifyContext& c, Value value) {
+  if (const auto made = c.maker(value, mul)) {
+    const Value x = c.input(*made, 0), y = c.input(*made, 1);
+    if (const auto factor = number_of(c, y)) return Scaled{*factor, x};
+    if (const auto factor = number_of(c, x)) return Scaled{*factor, y};
+  }
+  if (const auto made = c.maker(value, add); made && c.input(*made, 0) == c.input(*made, 1))
+    return Scaled{2.0, c.input(*made)};
+  return std::nullopt;
+}
+std::optional<Scaled> scaled_before_broadcast(const SimplifyContext& c, Value value) {
+  const auto made = c.maker(value, broadcast_in_dim);
+  if (!made) return scaled(c, value);
+  std::optional<Scaled> inner = scaled(c, c.input(*made));
+  if (inner) inner->rest = c.emitter().emit_one(made->op(), {&inner->rest, 1});
+  return inner;
+}
+
+// (a x)(b y) = x y (a b), not exact where a x or b y overflows or is subnormal
+Values product_of_scaled(const SimplifyContext& c) {
+  if (!c.fast_math() || !is_floating(c.result_type().dtype())) return unchanged();
+  const std::optional<Scaled> x = scaled_before_broadcast(c, c.operand(0));
+  const std::optional<Scaled> y = x ? scaled_before_broadcast(c, c.operand(1)) : std::nullopt;
+  if (!y) return unchanged();
+  const Value product = ops::mul(x->rest, y->rest);
+  return ops::mul(product, number_like(c, product, x->factor * y->factor));
+}
+
 // a (op) b as an operation on conditions or bits: with `neutral` the other one, with `absorbing` that.
 Values simplify_lattice(SimplifyContext& c, double neutral, double absorbing) {
   if (c.operand(0) == c.operand(1)) return c.operand(0);
@@ -82,6 +115,7 @@ Values simplify_add(SimplifyContext& c) {
   if (is_neutral_zero(c, x)) return y;
   if (const auto opposite = negated(c, y)) return ops::sub(x, *opposite);
   if (const auto opposite = negated(c, x)) return ops::sub(y, *opposite);
+  if (Values joined = sum_of_stretches(c); !joined.empty()) return joined;
   return simplify_elementwise(c);
 }
 
@@ -124,6 +158,7 @@ Values simplify_mul(SimplifyContext& c) {
   if (opposite_x && opposite_y) return ops::mul(*opposite_x, *opposite_y);
   if (opposite_x && !c.shared(0)) return ops::neg(ops::mul(*opposite_x, y));
   if (opposite_y && !c.shared(1)) return ops::neg(ops::mul(x, *opposite_y));
+  if (Values product = product_of_scaled(c); !product.empty()) return product;
   return simplify_elementwise(c);
 }
 

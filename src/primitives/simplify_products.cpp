@@ -32,6 +32,29 @@ bool ascends(const Shape& shape, const Ints& axes) {
   return true;
 }
 
+// Is walking these axes in this order walking one axis?
+bool is_one_axis(const Shape& shape, const Ints& axes) {
+  std::int64_t last = -1;
+  for (const std::int64_t axis : axes) {
+    if (shape[at(axis)] == 1) continue;
+    for (std::int64_t between = last + 1; last >= 0 && between < axis; ++between) {
+      if (shape[at(between)] != 1) return false;
+    }
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+// Are these matrices, transposed or not, of which products are made where they lie?
+bool lies_as_matrices(const Shape& shape, const Ints& batch, const Ints& free, const Ints& contracting) {
+  std::int64_t inner = static_cast<std::int64_t>(shape.size()) - 1;
+  while (inner >= 0 && shape[at(inner)] == 1) --inner;
+  const auto in_batch = std::find(batch.begin(), batch.end(), inner) != batch.end();
+  return !in_batch && is_one_axis(shape, batch) && is_one_axis(shape, free) &&
+         is_one_axis(shape, contracting);
+}
+
 // One operand of a product: what is transposed, and the lists of dimension numbers that speak of it.
 struct Operand {
   Value value;
@@ -48,8 +71,8 @@ bool absorb_transpose(const SimplifyContext& c, Operand& operand, bool shared) {
   const Ints free = extents_at(order, remaining(order.size(), operand.contracting, operand.batch));
   const Ints contracting = extents_at(order, operand.contracting), batch = extents_at(order, operand.batch);
   if (!std::is_sorted(free.begin(), free.end())) return false;
-  // What something else reads is there in its order; another order must then be free.
-  if (shared && source.rank() > 2) return false;
+  // What something else reads is there in its order: then only what costs nothing is as good.
+  if (shared && !lies_as_matrices(source.shape(), batch, free, contracting)) return false;
   operand = {source, contracting, batch};
   return true;
 }

@@ -129,6 +129,20 @@ Values slice_of_concatenate(const SimplifyContext& c, const Operation& made) {
   return unchanged();
 }
 
+// A slice that lies in what was padded.
+Values slice_of_pad(const SimplifyContext& c, const Operation& made) {
+  const Op op = made.op();
+  const Value x = c.input(made);
+  Ints start = c.op().ints("start_indices"), limit = c.op().ints("limit_indices");
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const Ints& entry = op.lists("padding_config")[i];
+    start[i] -= entry[0];
+    limit[i] -= entry[0];
+    if (entry[2] != 0 || start[i] < 0 || limit[i] > x.shape()[i]) return unchanged();
+  }
+  return ops::slice(x, start, limit, c.op().ints("strides"));
+}
+
 }  // namespace
 
 Values simplify_pass(SimplifyContext& c) { return c.operand(); }
@@ -208,6 +222,7 @@ Values simplify_slice(SimplifyContext& c) {
   }
   if (const auto made = c.maker(x, broadcast_in_dim)) return slice_of_broadcast(c, *made);
   if (const auto made = c.maker(x, concatenate)) return slice_of_concatenate(c, *made);
+  if (const auto made = c.maker(x, pad)) return slice_of_pad(c, *made);
   return unchanged();
 }
 
@@ -219,8 +234,20 @@ Values simplify_pad(SimplifyContext& c) {
 }
 
 Values simplify_concatenate(SimplifyContext& c) {
+  constexpr std::size_t most_operands = 64;
   if (c.num_operands() == 1) return c.operand(0);
-  return filled_like_operands(c);
+  if (Values result = filled_like_operands(c); !result.empty()) return result;
+  std::vector<Value> operands;
+  bool nested = false;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    const auto made = c.maker(c.operand(i), concatenate);
+    const bool joins = made && made->op() == c.op() && !c.shared(i) && made->num_inputs() < most_operands;
+    for (std::size_t k = 0; joins && k < made->num_inputs(); ++k) operands.push_back(c.input(*made, k));
+    if (!joins) operands.push_back(c.operand(i));
+    nested = nested || joins;
+  }
+  if (!nested || operands.size() > most_operands) return unchanged();
+  return ops::concatenate(operands, c.op().integer("dimension"));
 }
 
 }  // namespace tidu::prim

@@ -283,10 +283,34 @@ TEST_CASE("simplify: products") {
     const Value a = ops::transpose(ops::reshape(x, {4, 5, n}), {0, 2, 1}), b = ops::reshape(y, {4, n, 5});
     return ops::transpose(ops::dot_general(a, b, {{2}, {2}, {0}, {0}}), {0, 2, 1});
   });
+  // A transpose that something else reads: matrices are read where they lie.
+  rule(any, "reshape transpose dot_general reshape reshape concatenate", [](Value x, Value) {
+    const Value a = ops::reshape(x, {4, 5, n}), b = ops::transpose(a, {0, 2, 1});
+    const Value product = ops::dot_general(a, b, {{2}, {1}, {0}, {0}});
+    return ops::concatenate(std::vector{ops::reshape(product, {4 * 25}), ops::reshape(b, {n * n})}, 0);
+  });
   // Two contracted axes whose order would change.
   no_rule(any, [](Value x, Value y) {
     const Value a = ops::transpose(ops::reshape(x, {4, 5, n}), {1, 0, 2}), b = ops::reshape(y, {5, 4, n});
     return ops::dot_general(a, b, {{0, 1}, {0, 1}, {}, {}});
+  });
+}
+
+TEST_CASE("simplify: a sum of padded values is a concatenate") {
+  const auto rows = [](Value x, std::int64_t from, std::int64_t to) {
+    return ops::pad(ops::slice(x, {from, 0}, {to, n}), ops::full(*x.emitter(), Type(x.dtype()), 0.0),
+                    {{from, n - to, 0}, {0, 0, 0}});
+  };
+  rule(floats | complexes, "slice slice slice full add full add add concatenate",
+       [&](Value x, Value y) { return rows(x, 0, 5) + rows(y, 12, n) + rows(x, 5, 12); });
+  rule(integers, "slice slice concatenate", [&](Value x, Value y) { return rows(x, 7, n) + rows(y, 0, 7); });
+  rule(integers, "full slice slice full concatenate pad",
+       [&](Value x, Value y) { return rows(x, 2, 4) + rows(y, 9, 10); });
+  no_rule(floats, [&](Value x, Value y) { return rows(x, 0, 5) + rows(y, 4, n); });
+  rule(floats, "slice", [&](Value x, Value) { return ops::slice(rows(x, 2, 9), {3, 1}, {5, n}); });
+  rule(floats, "slice add concatenate", [&](Value x, Value y) {
+    const Value part = ops::slice(x, {0, 0}, {3, n});
+    return ops::concatenate(std::vector{ops::concatenate(std::vector{part, x + y}, 0), y}, 0);
   });
 }
 
@@ -301,6 +325,10 @@ TEST_CASE("simplify: fast_math") {
       floats, "full mul", [](Value x, Value) { return x * number(x, 3) * number(x, 5); }, true);
   rule(
       floats, "", [](Value x, Value) { return (x + x) * number(x, 0.5); }, true);
+  rule(
+      floats, "mul", [](Value x, Value y) { return (x * number(x, 0.5)) * (y + y); }, true);
+  rule(
+      floats, "mul", [](Value x, Value y) { return (x * number(x, 0.5)) * (y + y); }, true);
 }
 
 TEST_CASE("simplify: barriers, impure operations, and what a graph gives out") {

@@ -247,10 +247,12 @@ TEST_CASE("simplify: random graphs give the same bits") {
     after += simplified.num_operations();
     if (!structurally_equal(graph, simplified)) ++changed;
     const std::vector<Tensor> inputs = generator.inputs(graph);
-    std::string text = differences(graph, simplified, inputs);
+    std::string text;
     for (const Executor* executor : std::initializer_list<const Executor*>{&reference(), &plain_cpu()}) {
+      if (executor == &plain_cpu() && has_products(graph)) continue;
       const Graph folded = passes::fold_constants(simplified, evaluator(*executor), ProgramOptions());
       verify(folded);
+      text += differences(*executor, graph, simplified, inputs);
       text += differences(*executor, graph, folded, inputs);
     }
     if (text.empty()) continue;

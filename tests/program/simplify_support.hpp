@@ -109,6 +109,14 @@ inline std::string differences(const Executor& executor, const Graph& a, const G
   }
   return text.empty() ? text : text + to_text(a) + to_text(b);
 }
+/// Does it multiply matrices? On the CPU the order in which their sums are added depends on how operands
+/// lie.
+inline bool has_products(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    if (graph.operation(i).primitive().has_trait(Trait::product)) return true;
+  }
+  return false;
+}
 /// On either executor.
 inline std::string differences(const Graph& a, const Graph& b, const std::vector<Tensor>& inputs) {
   return differences(reference(), a, b, inputs) + differences(plain_cpu(), a, b, inputs);

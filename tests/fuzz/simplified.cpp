@@ -1,0 +1,55 @@
+// Random graphs and their derivatives, simplified and with constants folded: the same bits on the reference
+// executor and on the CPU without fused groups.
+#include "fuzz/generator.hpp"
+#include "program/simplify_support.hpp"
+#include "support/support.hpp"
+
+namespace tidu::test {
+namespace {
+
+// What differs between a graph and what is left of it; counts operations.
+std::string compare(const Graph& graph, const std::vector<Tensor>& inputs, std::size_t& before,
+                    std::size_t& after) {
+  const Graph written_out = prune(passes::write_out_graphs(graph, 1 << 20));
+  const Graph simplified = passes::simplify(written_out, false);
+  verify(simplified);
+  before += written_out.num_operations();
+  after += simplified.num_operations();
+  std::string text;
+  for (const Executor* executor : std::initializer_list<const Executor*>{&reference(), &plain_cpu()}) {
+    if (executor == &plain_cpu() && has_products(written_out)) continue;
+    const Graph folded = passes::fold_constants(simplified, evaluator(*executor), ProgramOptions());
+    text += differences(*executor, written_out, folded, inputs);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("random graphs and their derivatives are the same to the last bit when they are simplified") {
+  const std::size_t count = scaled(2000);
+  std::size_t before = 0, after = 0, wrong = 0;
+  for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
+    SeededChoices choices(seed + 77000);
+    const RandomCase c = random_case(choices);
+    std::string text = compare(c.graph, c.inputs, before, after);
+    if (!c.wrt.empty()) {
+      const Graph backward = vjp(c.graph, c.wrt);
+      check::Random random(seed);
+      std::vector<Type> types;
+      for (const ValueId id : backward.inputs()) types.push_back(backward.type(id));
+      std::vector<Tensor> inputs = c.inputs;
+      const std::span<const Type> seeds = std::span(types).subspan(inputs.size());
+      const check::Tensors cotangents = random_numbers(random, seeds, c.exact);
+      inputs.insert(inputs.end(), cotangents.begin(), cotangents.end());
+      text += compare(backward, inputs, before, after);
+    }
+    if (text.empty()) continue;
+    ++wrong;
+    FAIL_CHECK(detail::str("seed ", seed, ":\n", text));
+  }
+  MESSAGE("operations: ", before, ", simplified ", after);
+  CHECK(after < before);
+}
+
+}  // namespace tidu::test
