@@ -86,7 +86,10 @@ class BlockRun {
     for (const Filling& filling : s_.fillings) {
       std::byte* to = memory_ + filling.to;
       const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
-      for (std::int64_t i = 0; i < s_.block; ++i, to += filling.size) std::memcpy(to, from, filling.size);
+      const std::size_t bytes = static_cast<std::size_t>(s_.block) * filling.size;
+      std::memcpy(to, from, filling.size);
+      for (std::size_t done = filling.size; done < bytes; done *= 2)
+        std::memcpy(to + done, to, std::min(done, bytes - done));
     }
   }
   void run(std::int64_t begin, std::int64_t end) {

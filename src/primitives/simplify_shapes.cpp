@@ -98,6 +98,13 @@ bool all_are(const Ints& list, std::int64_t value) {
   return std::all_of(list.begin(), list.end(), [=](std::int64_t entry) { return entry == value; });
 }
 
+// Do the last elements of the result, and so stretches of it, lie behind each other in what is broadcast?
+bool ends_with(const Shape& shape, const Ints& placed, const Shape& result) {
+  auto last = static_cast<std::int64_t>(result.size()) - 1;
+  while (last > 0 && result[at(last)] == 1) --last;
+  return !placed.empty() && placed.back() == last && shape.back() != 1;
+}
+
 // A slice that takes whole axes of x where x was not repeated: what was repeated, repeated less often.
 Values slice_of_broadcast(const SimplifyContext& c, const Operation& made) {
   const Value x = c.input(made);
@@ -179,8 +186,12 @@ Values simplify_broadcast(SimplifyContext& c) {
   if (x.type().size() == type.size() && type.size() != 0) return ops::reshape(x, type.shape());
   if (const auto made = c.maker(x, broadcast_in_dim)) {
     const Op op = made->op();
-    return ops::broadcast_in_dim(c.input(*made), type.shape(),
-                                 extents_at(placed, op.ints("broadcast_dimensions")));
+    const Value source = c.input(*made);
+    const Ints places = extents_at(placed, op.ints("broadcast_dimensions"));
+    const bool two_steps = source.type().size() > 1 && 2 * x.type().size() <= type.size() &&
+                           ends_with(x.shape(), placed, type.shape()) &&
+                           !ends_with(source.shape(), places, type.shape());
+    if (!two_steps) return ops::broadcast_in_dim(source, type.shape(), places);
   }
   if (const auto made = view_maker(c, x)) {  // axes of extent 1 that come and go
     const Value source = c.input(*made);
