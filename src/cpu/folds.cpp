@@ -59,6 +59,7 @@ struct Baseline {
 
 // max(a, b) of the hardware is b where either is NaN: a NaN in a is put back.
 // clang-format off
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define TIDU_FOLDS(Isa, targets, T, V, width, load, store, add, max, min, keep)                             \
   template <Fold fold>                                                                                     \
   struct Isa<fold, T> {                                                                                    \
@@ -106,6 +107,7 @@ TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, _mm512_storeu_
            _mm512_max_ps, _mm512_min_ps, TIDU_KEEP_PS512)
 TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
            _mm512_max_pd, _mm512_min_pd, TIDU_KEEP_PD512)
+// NOLINTEND(bugprone-macro-parentheses)
 // clang-format on
 #endif
 

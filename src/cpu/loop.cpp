@@ -182,7 +182,8 @@ Part make_part(Type type, const BlockedLoop::Value& value, std::uint32_t index) 
 }  // namespace
 
 Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels, std::shared_ptr<Arena> arena) {
+               const CompileOptions& options, const KernelTable& kernels,
+               const std::shared_ptr<Arena>& arena) {
   const Graph& graph = program.graph();
   LoopState state;
   CompileOptions inner = options;

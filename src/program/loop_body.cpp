@@ -298,7 +298,8 @@ class LoopMaker {
   // What is spared, less what it costs, in bytes moved: see Note [Worth a loop].
   double gain(std::int64_t block) const {
     constexpr double each_block = 1 << 12;
-    const auto blocks = static_cast<double>((c_.roles.extent + block - 1) / block);
+    const std::int64_t count = (c_.roles.extent + block - 1) / block;
+    const auto blocks = static_cast<double>(count);
     const double alive = bytes_of(block) / static_cast<double>(c_.options.block_bytes);
     // By how near to the core what is alive stays.
     const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;

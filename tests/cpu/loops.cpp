@@ -275,7 +275,7 @@ TEST_CASE("random graphs give the same in loops") {
     INFO("repeat ", repeat);
     const Graph graph = random_graph(20 + static_cast<std::int64_t>(random() % 40),
                                      2 + static_cast<std::int64_t>(random() % 5), 40, random);
-    const Program program = Program::make(graph, forced(512 << random() % 4));
+    const Program program = Program::make(graph, forced(std::size_t{512} << random() % 4));
     loops += num_loops(program);
     INFO(to_text(program));
     passes::verify_plan(program.graph(), program.schedule(), program.plan());
