@@ -9,23 +9,18 @@
 namespace tidu::frontend_detail {
 
 HotDetector::HotDetector()
-    : tokens_(window, nullptr),
-      prefix_(window, 0),
-      powers_(most + 1, 1),
-      places_(4096),
-      strikes_(most + 1, 0) {
+    : tokens_(window, nullptr), prefix_(window, 0), powers_(most + 1, 1), places_(4096) {
   for (std::size_t i = 1; i < powers_.size(); ++i) powers_[i] = powers_[i - 1] * base;
 }
 
 void HotDetector::look() {
-  constexpr std::size_t fewest = 3, most_needed = 12;
+  constexpr std::size_t needed = 3;
   const std::uint64_t here = hash(count_, gram);
   Place& place = places_[here >> 52];
   const Place before = std::exchange(place, Place{here, count_});
   if (before.hash != here || before.last == 0) return;
   const std::uint64_t length = count_ - before.last;
   if (length > most) return;
-  const std::size_t needed = std::min(fewest + strikes_[length], most_needed);
   if (needed * length + gram > std::min<std::uint64_t>(count_, window)) return;
   const std::uint64_t last = hash(count_, length);
   for (std::size_t i = 1; i < needed; ++i)
@@ -42,8 +37,6 @@ void HotDetector::follow(std::size_t length) {
     for (std::size_t i = 0; i < length; ++i) sequence_.push_back(token(count_ - length + 1 + i));
   } while (sequence_.size() < least);
   position_ = 0;
-  length_ = length;
-  since_ = count_;
   following_ = true;
   ++statistics_.sequences;
 }
@@ -53,14 +46,6 @@ void HotDetector::leave() {
   following_ = false;
   deviated_ = true;
   ++statistics_.deviations;
-  constexpr std::uint64_t soon = 8, long_since = 64;
-  std::uint8_t& strikes = strikes_[length_];
-  const std::uint64_t repetitions = (count_ - since_) / length_;
-  if (repetitions < soon) {
-    strikes = static_cast<std::uint8_t>(std::min(2 * strikes + 2, 9));
-  } else if (repetitions > long_since) {
-    strikes = 0;
-  }
 }
 
 // An operation as it is done while hot sequences are looked for.

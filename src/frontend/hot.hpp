@@ -3,9 +3,9 @@
 //
 // Note [Repetitions]: each operation is a token (its graph: primitives, attributes, types). The hash of any
 // stretch of the recent tokens comes from two prefix hashes. Where the last eight tokens stood before gives a
-// candidate for the length of the sequence; it is one when its last repetitions have equal hashes, and the
-// last two are then compared token by token. A candidate that soon deviated (equal layers inside a longer
-// sequence) needs more repetitions the next time, so that the longer sequence is found.
+// candidate for the length of the sequence; it is one when its last three repetitions have equal hashes, and
+// the last two are then compared token by token. Equal layers inside a longer sequence are followed first;
+// the longer one is found where they end, and followed from then on.
 #pragma once
 
 #include <cstddef>
@@ -77,12 +77,9 @@ class HotDetector {
   std::vector<std::uint64_t> prefix_;  // likewise: of all tokens up to number n
   std::vector<std::uint64_t> powers_;  // of base
   std::vector<Place> places_;          // by hash of gram tokens
-  std::vector<std::uint8_t> strikes_;  // by length: more repetitions that are needed
   std::uint64_t count_ = 0;            // tokens so far
   std::vector<const void*> sequence_;  // what is followed
   std::size_t position_ = 0;
-  std::size_t length_ = 0;   // of one repetition
-  std::uint64_t since_ = 0;  // when following began
   bool following_ = false;
   bool deviated_ = false;
   HotStatistics statistics_;

@@ -49,10 +49,13 @@ TEST_CASE("[G1] a repeated sequence is noticed, compiled and run compiled; it ca
   std::vector<Array> plain = parameters(), hot = parameters();
   const std::vector<double> expected = train(plain, x, t, 40);
   const HotStatistics before = hot_statistics();
+  const LazyStatistics lazy = lazy_statistics();
   {
     const HotPaths guard;
     check_close(train(hot, x, t, 40), expected);
   }
+  // Nothing ran twice, though each update of a parameter reads one gradient of many.
+  CHECK(lazy_statistics().evaluated - lazy.evaluated <= lazy_statistics().recorded - lazy.recorded);
   const HotStatistics after = hot_statistics();
   CHECK(after.sequences - before.sequences >= 1);
   CHECK(after.deviations - before.deviations <= 2);
@@ -169,6 +172,22 @@ TEST_CASE("[G4] what deviates in the middle runs to the right result, once, and 
     check_close(hot, plain);
     CHECK(expected_since(before) > 100);
   }
+}
+
+TEST_CASE("[G4] what is pending when a sequence ends before its time runs then") {
+  const HotPaths guard;
+  const Array x = random_array({6}, 1);
+  Array y, z;
+  for (int i = 0; i < 40; ++i) {
+    y = sin(x) + 1.0;
+    z = y * y;
+    if (i < 39) (void)sum(z).item();
+  }
+  CHECK(is_promise(z));
+  const Array other = cos(x);
+  CHECK_FALSE(is_promise(y));
+  CHECK_FALSE(is_promise(z));
+  CHECK_FALSE(is_promise(other));
 }
 
 TEST_CASE("[G4] a failure in a batch is reported, and what failed can be had later") {

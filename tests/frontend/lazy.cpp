@@ -316,6 +316,10 @@ TEST_CASE("[N6] what is written to after it was used is read as it was") {
   made.mutable_data<double>()[1] = 0.0;
   CHECK(elements(b) == std::vector<double>{12.0, 6.0});
   CHECK(elements(a) == std::vector<double>{6.0, 0.0});
+  const Array c = x + 2.0, d = c * 2.0;  // c is evaluated while d waits
+  Tensor between = c.tensor();
+  between.mutable_data<double>()[1] = 0.0;
+  CHECK(elements(d) == std::vector<double>{14.0, 8.0});
   // assign() gives the Array other elements; what was computed from it keeps the old ones.
   Array w = array({1.0, 1.0});
   const Array before = w * 3.0;
@@ -456,7 +460,19 @@ TEST_CASE("[N9] values keep their placement, and it is part of the key") {
   (void)b.tensor();
   (void)c.tensor();
   CHECK(placed.runs == std::vector<std::uint64_t>{0, 2, 2});
-  CHECK(since.misses() >= 2);  // the program that ran on stream 0 is not that of stream 2
+  CHECK(since.misses() >= 2);
+  // The program of one stream is not that of another.
+  const auto misses_on = [&](std::uint64_t stream) {
+    placed.stream = stream;
+    const Since here;
+    (void)(cos(x) * 0.7).tensor();
+    return here.misses();
+  };
+  CHECK(misses_on(0) > 0);
+  CHECK(misses_on(0) == 0);
+  CHECK(misses_on(3) > 0);
+  CHECK(misses_on(3) == 0);
+  CHECK(misses_on(0) == 0);
   CHECK(distance(b, sin(x) * 0.3 + 1.0) <= 1e-15);
 }
 
