@@ -20,7 +20,7 @@ install_peers() {
   fi
   for package in jax torch; do
     "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$package') is None)" && continue
-    "$python" -m pip install --quiet "$package" >>"$out/pip.log" 2>&1 || missing+=("$package")
+    "$python" -m pip install --quiet --retries 1 "$package" >>"$out/pip.log" 2>&1 || missing+=("$package")
   done
   [ "${#missing[@]}" -eq 0 ] || echo "bench.sh: without ${missing[*]}, which pip could not install (build/bench/pip.log)" >&2
 }
