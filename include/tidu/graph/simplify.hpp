@@ -41,6 +41,7 @@ class SimplifyContext {
 
   const Op& op() const { return op_; }
   std::size_t num_operands() const { return operands_.size(); }
+  /// An operand, as a value of the graph that is being made.
   Value operand(std::size_t i = 0) const { return operands_[i]; }
   std::span<const Value> operands() const { return operands_; }
   std::size_t num_results() const { return results_.size(); }
