@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "tidu/graph/factors.hpp"
 
@@ -143,7 +144,9 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
     const Primitive& primitive = *record.op->primitive;
     Role best;
     for (const ValueId id : operands) best.phase = std::max(best.phase, whole_at(id));
-    bool found = false;
+    const std::uint32_t whole_phase = best.phase;
+    bool found = false, follows = false;  // does it take what its loop makes?
+    std::optional<std::uint32_t> float_at;
     for (std::uint32_t f = 0; f < classes.num_factors(i); ++f) {
       if (classes.class_of(i, f) != axis_class) continue;
       const AxisClasses::Factor factor = classes.factor(i, f);
@@ -167,17 +170,20 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
         }
       }
       if (floats && depth < deepest_float) {
-        best.kind = Role::Kind::floating;
-        float_depth[i] = static_cast<std::uint8_t>(depth + 1);
-        found = true;
-        break;
+        float_at = std::max(float_at.value_or(0), depth);
+        continue;
       }
       // A view of what is there as a whole is there as well.
       if (outside && primitive.has_trait(Trait::view)) break;
       if (found && phase >= best.phase) continue;
       found = true;
+      follows = !outside;
       best = {factor.of_result() == Factors::none ? Role::Kind::sum : Role::Kind::cut, factor.of_result(), f,
               phase};
+    }
+    if (float_at && !follows) {
+      best = {.kind = Role::Kind::floating, .phase = whole_phase};
+      float_depth[i] = static_cast<std::uint8_t>(*float_at + 1);
     }
     roles.of[i] = best;
     roles.num_phases = std::max(roles.num_phases, best.phase + 2);

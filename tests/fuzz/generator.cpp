@@ -165,4 +165,20 @@ Graph Generator::inner(std::span<const Value> operands) {
   return builder.build(generator.outputs());
 }
 
+std::set<std::string_view> primitives_in(const Graph& graph) {
+  std::set<std::string_view> names;
+  std::vector<Graph> left{graph};
+  while (!left.empty()) {
+    const Graph one = left.back();
+    left.pop_back();
+    for (std::size_t i = 0; i < one.num_operations(); ++i) {
+      const Operation operation = one.operation(i);
+      names.insert(operation.name());
+      if (operation.op().primitive().has_trait(Trait::holds_graph))
+        left.push_back(operation.op().graph("graph"));
+    }
+  }
+  return names;
+}
+
 }  // namespace tidu::test

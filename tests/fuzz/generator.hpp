@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct RandomCase {
 
 /// Inputs of the graph are "x0", "x1", … and the boolean "which".
 RandomCase random_case(Choices& choices);
+
+/// The names of the primitives in a graph and in the graphs that its operations hold.
+std::set<std::string_view> primitives_in(const Graph& graph);
 
 /// Numbers of a case: whole ones of -2 .. 2 where it is exact, else uniform in [-1, 1).
 check::Tensors random_numbers(check::Random& random, std::span<const Type> types, bool exact);

@@ -9,24 +9,6 @@
 #include "support/support.hpp"
 
 namespace tidu::test {
-namespace {
-
-// The primitives in `graph` and in the graphs that its operations hold.
-void collect(const Graph& graph, std::set<std::string_view>& names) {
-  std::vector<Graph> left{graph};
-  while (!left.empty()) {
-    const Graph one = left.back();
-    left.pop_back();
-    for (std::size_t i = 0; i < one.num_operations(); ++i) {
-      const Operation operation = one.operation(i);
-      names.insert(operation.name());
-      if (operation.op().primitive().has_trait(Trait::holds_graph))
-        left.push_back(operation.op().graph("graph"));
-    }
-  }
-}
-
-}  // namespace
 
 TEST_CASE("random graphs: every way to a derivative agrees, orders 1 to 3") {
   const std::size_t count = scaled(20000);
@@ -55,7 +37,7 @@ TEST_CASE("random graphs are made of every primitive that has derivatives") {
   std::set<std::string_view> names;
   for (std::size_t seed = 0; seed < 4000; ++seed) {
     SeededChoices choices(seed);
-    collect(random_case(choices).graph, names);
+    names.merge(primitives_in(random_case(choices).graph));
   }
   for (const Primitive* primitive : standard_primitives().primitives()) {
     INFO(primitive->name);
