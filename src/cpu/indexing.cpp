@@ -56,9 +56,9 @@ void take(const IndexState& s, const Call& call) {
   }
 }
 
-// The same for rows of one element. Indices are resolved once, so many at a time.
-template <class Element, class I>
-void take_elements(const IndexState& s, const Call& call) {
+// The same for short rows, which move as one. Indices are resolved once, so many at a time.
+template <class Row, class I>
+void take_rows(const IndexState& s, const Call& call) {
   constexpr std::int64_t at_once = 256;
   const I* const indices = call.operand<I>(1);
   std::int64_t places[at_once];
@@ -70,12 +70,12 @@ void take_elements(const IndexState& s, const Call& call) {
       all &= places[i] >= 0;
     }
     for (std::int64_t o = 0; o < s.outer; ++o) {
-      const Element* const from = call.operand<Element>(0) + o * s.extent;
-      Element* const to = call.result<Element>() + o * s.count + first;
+      const Row* const from = call.operand<Row>(0) + o * s.extent;
+      Row* const to = call.result<Row>() + o * s.count + first;
       if (all) {
         for (std::int64_t i = 0; i < n; ++i) to[i] = from[places[i]];
       } else {
-        for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Element{} : from[places[i]];
+        for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
       }
     }
   }
@@ -153,30 +153,36 @@ IndexState state_of(const PlanRequest& request, bool along) {
   return state;
 }
 
-// take of elements that move as Word, or as two of them.
+// take of rows of a few words.
 template <class Word>
-Plan plan_take_elements(const IndexState& state, bool wide) {
-  using Pair = std::array<Word, 2>;
-  if (state.bytes == sizeof(Word)) {
-    return wide ? make_plan<IndexState, take_elements<Word, std::int64_t>>(state)
-                : make_plan<IndexState, take_elements<Word, std::int32_t>>(state);
+Plan plan_take_rows(const IndexState& state, bool wide) {
+  const auto plan = [&]<class Row>(std::type_identity<Row>) {
+    return wide ? make_plan<IndexState, take_rows<Row, std::int64_t>>(state)
+                : make_plan<IndexState, take_rows<Row, std::int32_t>>(state);
+  };
+  switch (static_cast<std::size_t>(state.inner) * state.bytes / sizeof(Word)) {
+    case 1: return plan(std::type_identity<Word>());
+    case 2: return plan(std::type_identity<std::array<Word, 2>>());
+    case 3: return plan(std::type_identity<std::array<Word, 3>>());
+    case 4: return plan(std::type_identity<std::array<Word, 4>>());
+    default:
+      return wide ? make_plan<IndexState, take<std::int64_t>>(state)
+                  : make_plan<IndexState, take<std::int32_t>>(state);
   }
-  return wide ? make_plan<IndexState, take_elements<Pair, std::int64_t>>(state)
-              : make_plan<IndexState, take_elements<Pair, std::int32_t>>(state);
 }
 
 template <bool along>
 Plan plan_take(const PlanRequest& request) {
   const IndexState state = state_of(request, along);
-  if (!along && state.inner == 1) {
+  if (!along) {
     const bool wide = request.in[1].dtype() == i64;
     switch (request.in[0].dtype()) {
       case DType::f64:
       case DType::i64:
-      case DType::c128: return plan_take_elements<std::uint64_t>(state, wide);
+      case DType::c128: return plan_take_rows<std::uint64_t>(state, wide);
       case DType::f32:
       case DType::i32:
-      case DType::c64: return plan_take_elements<std::uint32_t>(state, wide);
+      case DType::c64: return plan_take_rows<std::uint32_t>(state, wide);
       default: break;
     }
   }

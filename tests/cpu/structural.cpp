@@ -70,6 +70,11 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
     check_all({3, 290}, random, [mode](Value x) {
       return ops::take(x, ops::iota(*x.emitter(), Type(i32, {600}), 0), 1, mode);
     });
+    for (const std::int64_t inner : {2, 3, 4, 5}) {
+      check_all({2, 290, inner}, random, [mode](Value x) {
+        return ops::take(x, ops::iota(*x.emitter(), Type(i64, {300}), 0), 1, mode);
+      });
+    }
   }
   check_all({150, 9}, random, [](Value x) {
     std::vector<Value> columns;
