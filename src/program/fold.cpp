@@ -1,5 +1,5 @@
 // fold.cpp - what depends on constants alone is computed once, by an evaluator that program is given.
-#include <memory>
+#include <limits>
 
 #include "program/rewrite.hpp"
 #include "tidu/graph/builder.hpp"
@@ -8,6 +8,9 @@
 
 namespace tidu::passes {
 namespace {
+
+// What is folded takes at most that many times the bytes that one value may have.
+constexpr std::size_t most_values = 256;
 
 bool carries_tensor(const OperationRecord& record) {
   for (const auto& [name, value] : record.op->attributes) {
@@ -46,13 +49,19 @@ std::vector<char> find_known(const Graph& graph, std::size_t constant_bytes) {
 }
 
 // Those of kind 2 that something unknown reads, or the graph gives out, and what is computed with them.
-std::vector<ValueId> find_wanted(const Graph& graph, const std::vector<char>& known) {
+std::vector<ValueId> find_wanted(const Graph& graph, const std::vector<char>& known, std::size_t most_bytes) {
   const GraphData& g = graph.data();
   std::vector<bool> wanted(graph.num_values(), false);
   std::vector<ValueId> list;
+  std::size_t bytes = 0;
   const auto want = [&](ValueId id) {
     if (known[id] != 2 || wanted[id]) return;
     const OperationRecord& record = g.operations[g.producers[id]];
+    std::size_t more = 0;
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+      more += graph.type(record.first_output + slot).bytes();
+    if (more > most_bytes - bytes) return;
+    bytes += more;
     for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
       wanted[record.first_output + slot] = true;
       list.push_back(record.first_output + slot);
@@ -93,7 +102,10 @@ Graph graph_of(const Graph& graph, std::span<const ValueId> wanted) {
 Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const ProgramOptions& options) {
   const auto make_constant = graph.primitives().vocabulary().constant;
   if (evaluate == nullptr || make_constant == nullptr) return graph;
-  const std::vector<ValueId> wanted = find_wanted(graph, find_known(graph, options.constant_bytes));
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  const std::size_t bytes =
+      options.constant_bytes > most / most_values ? most : most_values * options.constant_bytes;
+  const std::vector<ValueId> wanted = find_wanted(graph, find_known(graph, options.constant_bytes), bytes);
   if (wanted.empty()) return graph;
   std::vector<Literal> tensors;
   try {

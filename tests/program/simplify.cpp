@@ -395,6 +395,19 @@ TEST_CASE("constants are folded by the evaluator that is given") {
   CHECK(Program::make(graph, options, counted).graph().num_operations() > 5);
 }
 
+TEST_CASE("constants are folded only as far as they take little memory together") {
+  GraphBuilder builder("f");
+  std::vector<Value> outputs;
+  for (int i = 0; i < 300; ++i)
+    outputs.push_back(ops::exp(ops::constant(builder, Literal::scalar(f64, static_cast<double>(i)))));
+  ProgramOptions options;
+  options.constant_bytes = 8;
+  const Graph graph = builder.build(outputs);
+  const Graph folded = Program::make(graph, options, evaluator(reference())).graph();
+  CHECK(folded.num_operations() == 256 + 2 * 44);
+  CHECK(differences(reference(), graph, folded, {}) == "");
+}
+
 TEST_CASE("constants that nobody can compute stay, and an evaluator that gives other types is reported") {
   GraphBuilder builder("f");
   const Graph graph = builder.build({ops::exp(ops::iota(builder, Type(f64, {4}), 0))});
