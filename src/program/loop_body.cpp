@@ -264,7 +264,7 @@ class LoopMaker {
         traffic_.boundary += bytes;
         traffic_.packed += packed_bytes(id, role.axis);
         loop.results.push_back({id, role.axis});
-      } else {
+      } else if (bytes >= large_value || c_.options.loop_bytes == 0) {
         traffic_.within += bytes;
       }
     }

@@ -222,13 +222,14 @@ LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const
                     const ProgramOptions& options, std::vector<bool>& is_constant) {
   LoopPlan plan;
   const GraphData& g = graph.data();
-  std::size_t bytes = 0;
+  std::size_t largest = 0;
   for (const OperationRecord& record : g.operations) {
     const Primitive& primitive = *record.op->primitive;
     if (primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier)) return plan;
-    if (record.num_outputs > 0 && record.num_inputs > 0) bytes += graph.type(record.first_output).bytes();
+    if (record.num_outputs > 0 && record.num_inputs > 0)
+      largest = std::max(largest, graph.type(record.first_output).bytes());
   }
-  if (bytes < options.loop_bytes) return plan;
+  if (largest < large_value && options.loop_bytes > 0) return plan;
 
   AxisClasses classes(graph);
   Roles best;

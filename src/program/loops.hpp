@@ -71,6 +71,9 @@ struct Roles {
 };
 Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class);
 
+/// Bytes from which on a value is not in the nearest caches anyway, however many there are one after another.
+inline constexpr std::size_t large_value = std::size_t{1} << 15;
+
 /// What loops are made of.
 struct LoopContext {
   const Graph& graph;

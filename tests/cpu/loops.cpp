@@ -137,6 +137,11 @@ TEST_CASE("what is small, has barriers or nothing to spare has no loops") {
   GraphBuilder g("chain");
   const Value x = g.input("x", {f32, {1 << 20}});
   CHECK(num_loops(Program::make(g.build({ops::reduce_sum(ops::sin(ops::exp(x)), {0})}))) == 0);
+  GraphBuilder many("many");  // small values, but thousands of them
+  const Value w = many.input("w", {f64, {14, 14}});
+  Value state = many.input("state", {f64, {14}});
+  for (int i = 0; i < 5000; ++i) state = ops::tanh(ops::matmul(w, state));
+  CHECK(num_loops(Program::make(many.build({ops::reduce_sum(state, {0})}))) == 0);
 }
 
 TEST_CASE("what depends on sums over the axis runs in a second loop") {
