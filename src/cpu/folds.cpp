@@ -1,7 +1,7 @@
 // folds.cpp - the folds, once for each instruction set.
 //
-// Functions that others could share, and so run on a CPU that lacks the instructions, must not be compiled for
-// one: what is shared here is always inlined.
+// Functions that others could share, and so run on a CPU that lacks the instructions, must not be compiled
+// for one: what is shared here is always inlined.
 #include "cpu/folds.hpp"
 
 #if defined(__x86_64__)
