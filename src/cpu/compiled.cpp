@@ -204,7 +204,8 @@ void Compiled::run_at(const Places& places, const Inputs& input, const Outputs& 
                             : copy.from.storage == Storage::constant ? constant_at_[copy.from.index]
                             : copy.from.storage == Storage::output   ? output(copy.from.index)
                                                                      : places.large + copy.from.offset;
-    std::memcpy(output(copy.output), from, output_types_[copy.output].bytes());
+    std::byte* const to = output(copy.output);
+    if (to != from) std::memcpy(to, from, output_types_[copy.output].bytes());
   }
 }
 

@@ -27,7 +27,7 @@ class NestedRunner final : public GraphRunner {
     CompileOptions options = options_;
     options.depth = depth;
     ProgramOptions whole_operations;
-    whole_operations.fuse = !table_->has_foreign();
+    whole_operations.fuse = whole_operations.block = !table_->has_foreign();
     return Compiled(Program::make(graph, whole_operations), options, *table_, std::make_shared<Arena>(0))
         .run(inputs);
   }

@@ -3,7 +3,7 @@
 // Note [Chunks]: where a loop leaves sums, its blocks are dealt in chunks, whose number depends on the sizes
 // alone. Each chunk has sums of its own, to which its blocks add in order; in the end the chunks' sums are
 // added in order. So the bits are the same for any number of threads. The first chunk's sums are the results
-// themselves. Without sums every block is a chunk.
+// themselves. Sums begin as zeros. Without sums every block is a chunk.
 //
 // Note [Parts]: the part of an array that a block has is contiguous where the cut axis is the first of those
 // longer than 1. Otherwise it is copied to memory of its own before the block runs, or from there behind it.
@@ -15,6 +15,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <unordered_map>
 
 #include "cpu/parallel.hpp"
 #include "tidu/graph/error.hpp"
@@ -197,9 +198,12 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   state.block = loop.block;
   state.blocks = (loop.extent + loop.block - 1) / loop.block;
 
-  const auto position = [](const std::vector<ValueId>& list, ValueId id) {
-    return static_cast<std::uint32_t>(std::find(list.begin(), list.end(), id) - list.begin());
+  const auto positions = [](const std::vector<ValueId>& list) {
+    std::unordered_map<ValueId, std::uint32_t> at;
+    for (const ValueId id : list) at.emplace(id, static_cast<std::uint32_t>(at.size()));
+    return at;
   };
+  const auto operand_at = positions(values.operands), result_at = positions(values.results);
   const auto pack = [&](Part& part) {
     if (part.kind != Part::Kind::packed) return;
     part.offset = state.packed_bytes;
@@ -207,12 +211,12 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   };
   for (const BlockedLoop::Value& operand : loop.operands) {
     state.in.push_back(
-        make_part(graph.type(operand.id), operand, position(values.operands, program.roots()[operand.id])));
+        make_part(graph.type(operand.id), operand, operand_at.at(program.roots()[operand.id])));
     pack(state.in.back());
   }
   for (const BlockedLoop::Value& result : loop.results) {
     const Type type = graph.type(result.id);
-    Part part = make_part(type, result, position(values.results, result.id));
+    Part part = make_part(type, result, result_at.at(result.id));
     pack(part);
     if (result.axis == BlockedLoop::none) {
       part.kind = Part::Kind::sum;

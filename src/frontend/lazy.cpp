@@ -75,7 +75,9 @@ std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
   std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
   for (; leaves_[at] != no_index; at = (at + 1) & (leaves_.size() - 1)) {
     const Value& value = values_[leaves_[at]];
-    if (value.tensor.bytes() != bytes || value.tensor.type() != tensor.type()) continue;
+    if (value.tensor.bytes() != bytes || value.tensor.type() != tensor.type() ||
+        !value.tensor.shares_storage_with(tensor))
+      continue;
     if (value.version == tensor.version()) return leaves_[at];
     --num_leaves_;
     break;
@@ -85,6 +87,8 @@ std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
   leaves_[at] = id;
   ++num_leaves_;
   tensor.watch();
+  fresh_bytes_ += tensor.num_bytes();
+  due_ = due_ || fresh_bytes_ > byte_limit_;
   return id;
 }
 
@@ -126,7 +130,7 @@ bool LazyTrace::record(const LazyRunner& runner, const Graph& graph, std::span<c
   if (due_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
     if (ops_.size() >= most_pending) bound(lock);
-    limit_ = std::max(least_limit, 2 * ops_.size());
+    limit_ = std::max(ops_.size() + least_limit, std::min(2 * ops_.size(), most_pending));
   }
   // Room first, so that nothing that follows leaves half an operation.
   const std::size_t num_operands = inputs.size(), num_results = out.size();
@@ -197,7 +201,10 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     for (std::uint32_t k = 0; k < op.num_operands; ++k)
       values_[operands_[op.first_operand + k]].numbered = sweep_;
   }
-  if (live == ops_.size()) return;
+  if (live == ops_.size()) {
+    byte_limit_ = std::max(byte_limit_, 2 * fresh_bytes_);
+    return;
+  }
   std::vector<Value> values;
   std::vector<Op> ops;
   std::vector<std::uint32_t> operands;
@@ -232,17 +239,17 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     for (std::uint32_t slot = 0; slot < op.num_values; ++slot) values[first_value + slot].op = number;
     ops.push_back({op.graph, first_operand, first_value, op.num_operands, op.num_values, 0});
   }
-  for (Value& value : values_) {
-    if (live != 0 && value.numbered == sweep_) continue;
-    if (value.op == no_index || value.tensor.pending() == nullptr) value.tensor.unwatch();
-  }
+  // What is read no longer stays watched, since another trace may read it: to be asked once more costs
+  // little.
   values_.swap(values);
   ops_.swap(ops);
   operands_.swap(operands);
   // Leaves are found again by the operations that come.
+  std::size_t bytes = 0;
   for (std::uint32_t id = 0; id < values_.size(); ++id) {
     if (values_[id].tensor.pending() == nullptr) values_[id].tensor.watch();
     if (values_[id].op != no_index) continue;
+    bytes += values_[id].tensor.num_bytes();
     if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
     const auto mixed =
         (reinterpret_cast<std::uintptr_t>(values_[id].tensor.bytes()) >> 4) * 0x9e3779b97f4a7c15ULL;
@@ -251,6 +258,8 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     leaves_[at] = id;
     ++num_leaves_;
   }
+  byte_limit_ = std::max(least_bytes, bytes);
+  fresh_bytes_ = 0;
   dropped = std::move(values);
   dropped_ops = std::move(ops);
 }

@@ -153,7 +153,10 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   LazyRunner runner_;
   std::uint32_t sweep_ = 0;
   std::size_t limit_;  // of operations before those that nobody refers to are looked for
-  bool due_ = false;   // it is time to: much of what is recorded was evaluated
+  bool due_ = false;   // it is time to: much of what is recorded was evaluated, or much memory is held
+  static constexpr std::size_t least_bytes = std::size_t{1} << 26;
+  std::size_t fresh_bytes_ = 0;           // of leaves that came since they were looked for
+  std::size_t byte_limit_ = least_bytes;  // of them
   std::unique_ptr<Run> spare_;
   LazyStatistics counters_;
   std::atomic<bool> greedy_{false};

@@ -284,7 +284,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
     // Operations that wait may read it.
     run->promised[i].watch();
-    values_[promise->value_].version = run->promised[i].version();
+    if (promise->value_ != no_index) values_[promise->value_].version = run->promised[i].version();
   }
   ++counters_.evaluations;
   counters_.evaluated += run->order.size();

@@ -173,8 +173,13 @@ class LoopMaker {
     loop.body = program(loop, loop.block);
     // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
     if (target_ == 0) return loop;
-    const std::int64_t better = fitted(loop.block, loop.body->workspace_bytes());
-    if (better * 4 < loop.block * 3 || better * 3 > loop.block * 4) {
+    const double ends = static_cast<double>(traffic_.boundary) * static_cast<double>(loop.block) /
+                        static_cast<double>(loop.extent);
+    const std::int64_t better =
+        fitted(loop.block, loop.body->workspace_bytes() + static_cast<std::size_t>(ends));
+    if (better >= loop.extent) {
+      if (c_.options.loop_bytes > 0) return {};  // there is little to spare
+    } else if (better * 4 < loop.block * 3 || better * 3 > loop.block * 4) {
       loop.block = better;
       loop.body = program(loop, loop.block);
     }
@@ -237,7 +242,8 @@ class LoopMaker {
       const Role& role = c_.roles.of[index];
       if (primitive.has_trait(Trait::product)) {
         traffic_.products = true;
-        traffic_.thinnest = std::min(traffic_.thinnest, rows_of_point(index, role.factor));
+        traffic_.thinnest =
+            std::min(traffic_.thinnest, std::max<std::int64_t>(1, rows_of_point(index, role.factor)));
         traffic_.work += work_of(index);
       }
       const bool folds = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;

@@ -36,6 +36,17 @@ void elementwise_factors(Factors& f) {
   }
 }
 
+bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
+
+// Axes are kept in a byte.
+bool has_few_axes(const Graph& graph, const OperationRecord& record) {
+  constexpr std::size_t most = 100;
+  bool few = graph.type(record.first_output).rank() <= most;
+  for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+    few = few && graph.type(graph.data().operands[record.first_input + k]).rank() <= most;
+  return few;
+}
+
 // Made of nothing, or of one element after another of what is not cut.
 bool is_cheap(const Primitive& primitive) {
   return !primitive.has_trait(Trait::product) && !primitive.has_trait(Trait::reduction);
@@ -58,7 +69,7 @@ AxisClasses::AxisClasses(const Graph& graph) : graph_(graph) {
   std::vector<Type> types;
   for (const OperationRecord& record : g.operations) {
     first_.push_back(static_cast<std::uint32_t>(node_.size()));
-    if (!can_loop(record) || record.num_inputs > 64) continue;
+    if (!can_loop(record) || record.num_inputs > 64 || !has_few_axes(graph, record)) continue;
     const ValueId* operands = g.operands.data() + record.first_input;
     types.clear();
     for (std::uint32_t i = 0; i < record.num_inputs; ++i) types.push_back(graph.type(operands[i]));
@@ -81,6 +92,11 @@ AxisClasses::AxisClasses(const Graph& graph) : graph_(graph) {
       };
       for (std::uint32_t i = 0; i < record.num_inputs; ++i) meet(operands[i], factors.axis_of(f, i));
       meet(record.first_output, factors.result_axis(f));
+      if (node == no_index) {  // a factor of nothing
+        axes_.resize(first_axis_.back());
+        first_axis_.pop_back();
+        continue;
+      }
       node_.push_back(node);
     }
   }
@@ -150,7 +166,9 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
     for (std::uint32_t f = 0; f < classes.num_factors(i); ++f) {
       if (classes.class_of(i, f) != axis_class) continue;
       const AxisClasses::Factor factor = classes.factor(i, f);
-      if (factor.of_result() == Factors::none && !can_add) continue;
+      if (factor.of_result() == Factors::none &&
+          (!can_add || is_half(graph.type(record.first_output).dtype())))
+        continue;  // 16-bit sums are rounded once, not after each block
       std::uint32_t phase = 1, depth = 0;
       bool floats = is_cheap(primitive) && factor.of_result() != Factors::none;
       bool outside = true;

@@ -144,6 +144,43 @@ TEST_CASE("what is small, has barriers or nothing to spare has no loops") {
   CHECK(num_loops(Program::make(many.build({ops::reduce_sum(state, {0})}))) == 0);
 }
 
+TEST_CASE("16-bit sums are not carried from block to block, and empty products are no reason to stop") {
+  GraphBuilder g("half");
+  const Value x = g.input("x", {bf16, {4096, 512}});
+  const Value s = ops::reduce_sum(ops::exp(x) * ops::cos(x), {0});
+  const Graph sums = g.build({s, ops::reduce_max(ops::exp(ops::sin(x)) * x, {1})});
+  std::mt19937_64 random(12);
+  check_loops(sums, forced(1 << 14), random, 1e-2, 0);
+  GraphBuilder e("empty");
+  const Value y = e.input("y", {f64, {4096, 8, 64}}), w = e.input("w", {f64, {64, 4}});
+  const Value h = ops::sin(ops::exp(y));
+  const Value none = ops::slice(h, {0, 0, 0}, {4096, 0, 64});
+  const Value product = ops::dot_general(none, w, {.lhs_contracting = {2}, .rhs_contracting = {0}});
+  check_loops(e.build({ops::reduce_max(ops::cos(h) * h, {2}), product}), ProgramOptions(), random, 1e-12, 0);
+}
+
+TEST_CASE("what is fused anyway and fits no cache is not run as one block") {
+  GraphBuilder g("chain");
+  const Value x = g.input("x", {f32, {100000, 100}});
+  Value y = x;
+  for (int i = 0; i < 10; ++i) y = ops::sin(y) * x;
+  for (const BlockedLoop& loop : Program::make(g.build({y, ops::reduce_sum(y, {1})})).schedule().loops)
+    CHECK(loop.block < loop.extent / 4);
+}
+
+TEST_CASE("kernels of other projects see whole operations") {
+  GraphBuilder g("foreign");
+  const Value x = g.input("x", {f64, {1000, 50}});
+  const Graph graph = g.build({ops::reduce_max(ops::exp(x) * ops::sin(x), {1})});
+  CpuOptions options{.threads = 2};
+  options.program = forced(4096);
+  const CpuExecutor executor = CpuExecutor(options).with_kernel(
+      "exp", [](const KernelCall&) {}, dtypes::all);
+  CHECK(num_loops(CpuExecutor(options).compile(graph).program()) > 0);
+  CHECK(num_loops(executor.compile(graph).program()) == 0);
+  CHECK(num_loops(executor.compile(Program::make(graph, forced(4096))).program()) == 0);
+}
+
 TEST_CASE("what depends on sums over the axis runs in a second loop") {
   GraphBuilder g("standardize");
   const Value x = g.input("x", {f64, {300, 40}});
