@@ -64,7 +64,7 @@ bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
 }
 
 void Context::set_hot(bool on) {
-  if (on && trace == nullptr) trace = std::make_shared<LazyTrace>();
+  if (on && trace == nullptr) trace = LazyTrace::make();
   if (on && hot == nullptr) hot = std::make_unique<HotDetector>();
   hot_on = on;
   if (!on && hot != nullptr) hot->leave();

@@ -256,6 +256,10 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
       entry = &uncached.emplace();
       fill_graph(*entry, c, kept_graph(c, call, operands, one));
     }
+    if (c.intercepts || c.cpu == nullptr) [[unlikely]] {
+      // What runs may compute with Arrays itself, and so put another operation in this place.
+      if (!uncached) entry = &uncached.emplace(*entry);
+    }
     eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
     if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {

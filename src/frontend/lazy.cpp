@@ -32,10 +32,26 @@ bool has_effects(const Graph& graph) {
   return false;
 }
 
-// Somebody writes to a tensor that pending operations read.
+// The traces of all threads. Never destroyed: threads may end after main.
+struct Traces {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<LazyTrace>> all;
+};
+Traces& traces() {
+  static Traces* const known = new Traces;
+  return *known;
+}
+
+// Somebody writes to a tensor that pending operations read, of this thread or of another.
 void before_write() {
-  const Context* const c = current_context;
-  if (c != nullptr && c->trace != nullptr) c->trace->evaluate_all();
+  std::vector<std::shared_ptr<LazyTrace>> live;
+  {
+    const std::lock_guard lock(traces().mutex);
+    for (const std::weak_ptr<LazyTrace>& trace : traces().all) {
+      if (std::shared_ptr<LazyTrace> one = trace.lock(); one != nullptr) live.push_back(std::move(one));
+    }
+  }
+  for (const std::shared_ptr<LazyTrace>& trace : live) trace->evaluate_all();
 }
 
 }  // namespace
@@ -43,12 +59,26 @@ void before_write() {
 void Promise::fulfil() {
   const std::shared_ptr<LazyTrace> trace = trace_;
   Promise* const target = this;
-  trace->run_targets(std::span(&target, 1), trace->greedy_);
+  const bool all = trace->greedy_;
+  try {
+    trace->run_targets(std::span(&target, 1), all);
+  } catch (const Error&) {
+    if (!all) throw;
+    trace->run_targets(std::span(&target, 1), false);  // it may be another that fails
+  }
 }
 
 void Promise::discard() noexcept {
   this->~Promise();
   tidu::detail::pool_deallocate(this, sizeof(Promise));
+}
+
+std::shared_ptr<LazyTrace> LazyTrace::make() {
+  auto trace = std::make_shared<LazyTrace>();
+  const std::lock_guard lock(traces().mutex);
+  std::erase_if(traces().all, [](const std::weak_ptr<LazyTrace>& other) { return other.expired(); });
+  traces().all.push_back(trace);
+  return trace;
 }
 
 LazyTrace::LazyTrace() : limit_(least_limit) { tidu::detail::before_write.store(before_write); }

@@ -57,6 +57,8 @@ struct LazyRunner {
 
 class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
  public:
+  /// One that is told of writes to what its operations read.
+  static std::shared_ptr<LazyTrace> make();
   LazyTrace();
   ~LazyTrace();
   LazyTrace(const LazyTrace&) = delete;

@@ -1,5 +1,6 @@
 // lazy_evaluate.cpp - from promises to a program, by one look-up, and from its results to tensors.
 #include <algorithm>
+#include <exception>
 
 #include "frontend/context.hpp"
 #include "frontend/lazy.hpp"
@@ -309,7 +310,29 @@ void LazyTrace::evaluate(std::span<const Tensor> targets) {
   if (!mine.empty()) run_targets(mine, false);
 }
 
-void LazyTrace::evaluate_all() { run_targets({}, true); }
+// Where they fail together, each is tried for itself, lest one keep the others from their values.
+void LazyTrace::evaluate_all() {
+  try {
+    return run_targets({}, true);
+  } catch (const Error&) {
+    std::vector<Tensor> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Value& value : values_)
+        if (waits(value) && referred(value)) waiting.push_back(value.tensor);
+    }
+    if (waiting.size() < 2) throw;
+    std::exception_ptr first;
+    for (const Tensor& tensor : waiting) {
+      try {
+        evaluate(std::span(&tensor, 1));
+      } catch (const Error&) {
+        if (first == nullptr) first = std::current_exception();
+      }
+    }
+    if (first != nullptr) std::rethrow_exception(first);
+  }
+}
 
 void LazyTrace::change_runner(const LazyRunner& runner) noexcept {
   try {

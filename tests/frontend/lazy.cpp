@@ -2,6 +2,8 @@
 // promises.
 #include "tidu/frontend/lazy.hpp"
 
+#include <thread>
+
 #include "support.hpp"
 #include "tidu/program/cache.hpp"
 
@@ -247,6 +249,50 @@ TEST_CASE("[N5] a failure leaves every promise as it was, and a later read tries
   CHECK(distance(y, sin(x * 2.0)) <= 1e-15);
   CHECK(z.item() == doctest::Approx(sum(y * y).item()));
   CHECK(distance(gradient, 4.0 * sin(x * 2.0) * cos(x * 2.0)) <= 1e-14);
+}
+
+TEST_CASE("[N5] one promise that fails does not keep others from their values") {
+  const ExecutorGuard guard(fragile());
+  const Array x = leaf(random_array({5}, 1));
+  Array bad, good, ended, lost;
+  {
+    const Lazy lazy;
+    bad = sin(x * 2.0);
+    good = cos(x + 1.0);
+    broken = true;
+  }
+  broken = false;
+  CHECK(is_promise(bad));
+  CHECK_FALSE(is_promise(good));
+  broken = true;
+  std::thread([&] {
+    const ExecutorGuard other(fragile());
+    const Lazy lazy;
+    ended = x * 3.0;
+    lost = sin(x);
+  }).join();
+  broken = false;
+  CHECK(distance(good, cos(x + 1.0)) <= 1e-15);
+  CHECK(distance(ended, x * 3.0) <= 1e-15);
+  CHECK(distance(bad, sin(x * 2.0)) <= 1e-15);
+}
+
+TEST_CASE("[N6] what another thread's scope read, or another thread writes, is not stale") {
+  const Array w = random_array({3}, 1);
+  const Array before = w.copy();
+  Tensor storage = w.tensor();
+  const Lazy lazy;
+  const Array y = w * 2.0;
+  std::thread([&] {
+    const Lazy other;
+    (void)(w + 1.0).tensor();
+  }).join();
+  std::thread([&] { storage.mutable_data<double>()[0] = 5; }).join();
+  CHECK(distance(y, before * 2.0) <= 1e-15);
+  const Array z = w * 3.0;
+  storage.mutable_data<double>()[1] = 7;
+  CHECK(z.tensor().at(0).real() == 15);
+  CHECK(z.tensor().at(1).real() == doctest::Approx(3 * before.tensor().at(1).real()));
 }
 
 TEST_CASE("[N6] no value is ever stale: evaluations, partial ones, and backward after them, interleaved") {
