@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "cpu/arithmetic.hpp"
+#include "cpu/lanes.hpp"
+#include "cpu/parallel.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -198,11 +200,75 @@ void logsumexp(const ReductionShape& s, const Call& call) {
         for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
       });
 }
+// The same of contiguous lines, with exponentials by generated code: as many short lines at once as fill a
+// block.
+struct LinesState {
+  std::shared_ptr<const LaneKernel> exp;
+  std::int64_t lines, length;
+  int threads;
+};
+template <class T>
+void logsumexp_lines(const LinesState& s, const Call& call) {
+  const T* const x = call.operand<T>(0);
+  T* const y = call.result<T>();
+  const std::int64_t at_once = std::max<std::int64_t>(1, fold_block / std::max<std::int64_t>(1, s.length));
+  const auto largest_of = [&](const T* line) {
+    T largest = -std::numeric_limits<T>::infinity();
+    for (std::int64_t i = 0; i < s.length; i += fold_block)
+      largest = Maximum()(largest, fold_line<Largest>(line + i, std::min(fold_block, s.length - i)));
+    return std::isfinite(largest) ? largest : T(0);
+  };
+  parallel_for(s.threads, s.lines, std::max<std::int64_t>(at_once, element_grain / (s.length + 1)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 T powers[fold_block];
+                 T largest[fold_block];
+                 const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
+                 std::byte* const out = reinterpret_cast<std::byte*>(powers);
+                 for (std::int64_t line = begin; line < end; line += at_once) {
+                   const std::int64_t lines = std::min(at_once, end - line);
+                   const T* const from = x + line * s.length;
+                   for (std::int64_t k = 0; k < lines; ++k) largest[k] = largest_of(from + k * s.length);
+                   if (s.length > fold_block) {
+                     Cascade<Sum, T> sum;
+                     for (std::int64_t i = 0; i < s.length; i += fold_block) {
+                       const std::int64_t count = std::min(fold_block, s.length - i);
+                       for (std::int64_t j = 0; j < count; ++j) powers[j] = from[i + j] - largest[0];
+                       s.exp->run(&in, &out, count);
+                       sum.add(fold_line<Sum>(powers, count));
+                     }
+                     y[line] = std::log(sum.result()) + largest[0];
+                     continue;
+                   }
+                   for (std::int64_t k = 0; k < lines; ++k) {
+                     for (std::int64_t j = 0; j < s.length; ++j)
+                       powers[k * s.length + j] = from[k * s.length + j] - largest[k];
+                   }
+                   s.exp->run(&in, &out, lines * s.length);
+                   for (std::int64_t k = 0; k < lines; ++k)
+                     y[line + k] = std::log(fold_line<Sum>(powers + k * s.length, s.length)) + largest[k];
+                 }
+               });
+}
+
 Plan plan_logsumexp(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (RealNumber<T>) {
-      return make_plan<ReductionShape, logsumexp<T>>(
-          ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads));
+      ReductionShape shape = ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads);
+      const bool lines =
+          shape.inner_reduced && shape.folds == 1 && shape.inner >= 8 &&
+          (shape.kept.empty() || (shape.kept.size() == 1 && shape.kept[0].stride == shape.inner));
+      if (lines && request.lanes != nullptr) {
+        LaneCode code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};
+        const std::uint16_t value = code.add({.op = LaneOp::load, .index = 0});
+        const std::uint16_t power = code.add(
+            {.op = LaneOp::call, .a = value, .index = static_cast<std::uint32_t>(LaneFunction::exp)});
+        code.add({.op = LaneOp::store, .a = power});
+        if (auto kernel = request.lanes->compile(code); kernel != nullptr) {
+          return make_plan<LinesState, logsumexp_lines<T>>(
+              {std::move(kernel), shape.outputs, shape.inner, request.threads});
+        }
+      }
+      return make_plan<ReductionShape, logsumexp<T>>(std::move(shape));
     } else {
       return Plan();
     }

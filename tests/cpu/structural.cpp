@@ -122,6 +122,24 @@ TEST_CASE("reductions over every set of axes") {
   }
 }
 
+TEST_CASE("logsumexp of short and long lines, with infinities and NaN") {
+  std::mt19937_64 random(14);
+  for (const Shape& shape : {Shape{70, 25}, Shape{300, 8}, Shape{5, 1500}, Shape{4, 1024}}) {
+    for (const bool special : {false, true}) {
+      check_all(shape, random, [](Value x) { return ops::logsumexp(x, {1}); }, floating_dtypes,
+                {-30, 30, special});
+    }
+  }
+  Tensor x(Type(f64, {3, 20}));
+  for (std::int64_t i = 0; i < 60; ++i) x.mutable_data<double>()[i] = i < 40 ? -INFINITY : 1000.0;
+  x.mutable_data<double>()[25] = INFINITY;
+  GraphBuilder builder("f");
+  const auto y = cpu().run(builder.build({ops::logsumexp(builder.input("x", x.type()), {1})}), {x})[0];
+  CHECK(y.at(0).real() == -INFINITY);
+  CHECK(y.at(1).real() == INFINITY);
+  CHECK(y.at(2).real() == doctest::Approx(1000 + std::log(20.0)));
+}
+
 TEST_CASE("a long sum is cut into pieces and stays accurate") {
   std::mt19937_64 random(13);
   const Type type(f32, {1000003});
