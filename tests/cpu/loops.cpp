@@ -164,8 +164,8 @@ TEST_CASE("what is fused anyway and fits no cache is not run as one block") {
   const Value x = g.input("x", {f32, {100000, 100}});
   Value y = x;
   for (int i = 0; i < 10; ++i) y = ops::sin(y) * x;
-  for (const BlockedLoop& loop : Program::make(g.build({y, ops::reduce_sum(y, {1})})).schedule().loops)
-    CHECK(loop.block < loop.extent / 4);
+  const Program program = Program::make(g.build({y, ops::reduce_sum(y, {1})}));
+  for (const BlockedLoop& loop : program.schedule().loops) CHECK(loop.block < loop.extent / 4);
 }
 
 TEST_CASE("kernels of other projects see whole operations") {
