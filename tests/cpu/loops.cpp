@@ -2,6 +2,7 @@
 // gradients, and random graphs in which loops are forced; the same bits for one thread and for two, and from
 // run to run.
 #include "cpu/compare.hpp"
+#include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -313,7 +314,8 @@ TEST_CASE("random graphs give the same in loops") {
   ProgramOptions whole;
   whole.block = false;
   std::size_t loops = 0;
-  for (int repeat = 0; repeat < 400; ++repeat) {
+  const std::size_t count = scaled(400);
+  for (std::size_t repeat = 0; repeat < count; ++repeat) {
     INFO("repeat ", repeat);
     const Graph graph = random_graph(20 + static_cast<std::int64_t>(random() % 40),
                                      2 + static_cast<std::int64_t>(random() % 5), 40, random);
@@ -327,5 +329,5 @@ TEST_CASE("random graphs give the same in loops") {
     for (std::size_t k = 0; k < got.size(); ++k) CHECK(distance(expected[k], got[k]) < 1e-11);
     CHECK(same_bits(got, one.compile(program).run(inputs)));
   }
-  CHECK(loops > 100);
+  CHECK(4 * loops > count);
 }
