@@ -17,6 +17,9 @@ constexpr std::size_t arena_output = std::size_t{1} << 16;
 // Bytes that a constant of one element takes in Compiled::literal_bytes_.
 constexpr std::size_t literal_unit = 16;
 
+// Rounded up to cache lines.
+constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // The calls of memcpy for what is known to be one element would take most of a scalar step's time.
 template <std::size_t bytes>
 void copy_bytes(std::byte* to, const std::byte* from) {
@@ -163,9 +166,8 @@ void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
 void Compiled::run_light(const Tensor* const* inputs, Tensor* outputs) const {
   alignas(64) std::byte memory[light_stack];
   std::byte* pointers[light_pointers];
-  constexpr auto round = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
-  std::byte* const large = memory + round(small_bytes_);
-  std::byte* const scratch = large + round(program_.plan().large_bytes);
+  std::byte* const large = memory + in_lines(small_bytes_);
+  std::byte* const scratch = large + in_lines(program_.plan().large_bytes);
   make_outputs(outputs);
   fill_small(memory);
   point_to_constants(memory, pointers);
@@ -214,10 +216,6 @@ void Compiled::run_in(const Places& places, const Tensor* const* inputs, Tensor*
       places, [inputs](std::uint32_t i) { return inputs[i]->bytes(); },
       [outputs](std::uint32_t i) { return outputs[i].mutable_bytes(); });
 }
-
-namespace {
-std::size_t in_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-}  // namespace
 
 Compiled::Places Compiled::inner_places(std::byte* memory) const {
   std::byte* const large = memory + in_lines(small_bytes_);

@@ -148,4 +148,7 @@ class Compiled {
 
 void run_general(const Instruction& i, std::byte* base, const Frame& frame);
 
+/// Throws Error (execution) that names the operation and the types it has no kernel for.
+[[noreturn]] void no_kernel(const Graph& graph, std::uint32_t operation);
+
 }  // namespace tidu::cpu_detail

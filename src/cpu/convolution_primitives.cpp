@@ -41,13 +41,7 @@ Memory queried(const dnnl_primitive_desc_t desc, dnnl_query_t what) {
   return *found;
 }
 
-Step step_of(const dnnl_primitive_desc_t desc) {
-  const char* name = "";
-  require(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, static_cast<void*>(&name)));
-  const std::string_view code = name;
-  // Plain loops, and an im2col of its own: ours is faster.
-  if (code.starts_with("ref") || code.find("gemm:") != std::string_view::npos)
-    throw Refused{dnnl_unimplemented};
+Step made_of(const dnnl_primitive_desc_t desc) {
   dnnl_primitive_t primitive = nullptr;
   require(dnnl_primitive_create(&primitive, desc));
   Step step{Owned<dnnl_primitive>(primitive), {}};
@@ -56,18 +50,23 @@ Step step_of(const dnnl_primitive_desc_t desc) {
   return step;
 }
 
+Step step_of(const dnnl_primitive_desc_t desc) {
+  const char* name = "";
+  require(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, static_cast<void*>(&name)));
+  const std::string_view code = name;
+  // Plain loops, and an im2col of its own: ours is faster.
+  if (code.starts_with("ref") || code.find("gemm:") != std::string_view::npos)
+    throw Refused{dnnl_unimplemented};
+  return made_of(desc);
+}
+
 // Null where the two are the same.
 Step reorder(const Memory& from, const Memory& to) {
   if (dnnl_memory_desc_equal(&from, &to) != 0) return {};
   dnnl_primitive_desc_t desc = nullptr;
   require(dnnl_reorder_primitive_desc_create(&desc, &from, engine(), &to, engine(), attributes().get()));
   const Owned<dnnl_primitive_desc> owned(desc);
-  dnnl_primitive_t primitive = nullptr;
-  require(dnnl_primitive_create(&primitive, desc));
-  Step step{Owned<dnnl_primitive>(primitive), {}};
-  const Memory* const scratchpad = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-  if (scratchpad != nullptr) step.scratchpad = *scratchpad;
-  return step;
+  return made_of(desc);
 }
 
 Index product_of(const std::vector<ConvAxis>& axes, Index ConvAxis::*extent) {

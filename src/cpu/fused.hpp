@@ -17,7 +17,4 @@ namespace tidu::cpu_detail {
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
                 const CompileOptions& options, const KernelTable& kernels);
 
-/// Throws Error (execution) that names the operation and the types it has no kernel for.
-[[noreturn]] void no_kernel(const Graph& graph, std::uint32_t operation);
-
 }  // namespace tidu::cpu_detail

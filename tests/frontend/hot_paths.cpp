@@ -9,12 +9,6 @@
 namespace tidu::test {
 namespace {
 
-Array leaf(const Array& data) {
-  Array x = data.detach().copy();
-  x.set_requires_grad();
-  return x;
-}
-
 std::uint64_t expected_since(const HotStatistics& before) {
   return hot_statistics().expected - before.expected;
 }

@@ -10,12 +10,6 @@
 namespace tidu::test {
 namespace {
 
-Array leaf(const Array& data) {
-  Array x = data.detach().copy();
-  x.set_requires_grad();
-  return x;
-}
-
 // What was evaluated on this thread, and made in the cache, since it was made.
 struct Since {
   LazyStatistics lazy = lazy_statistics();
@@ -277,24 +271,6 @@ TEST_CASE("[N5] one promise that fails does not keep others from their values") 
   CHECK(distance(bad, sin(x * 2.0)) <= 1e-15);
 }
 
-TEST_CASE("[N6] what another thread's scope read, or another thread writes, is not stale") {
-  const Array w = random_array({3}, 1);
-  const Array before = w.copy();
-  Tensor storage = w.tensor();
-  const Lazy lazy;
-  const Array y = w * 2.0;
-  std::thread([&] {
-    const Lazy other;
-    (void)(w + 1.0).tensor();
-  }).join();
-  std::thread([&] { storage.mutable_data<double>()[0] = 5; }).join();
-  CHECK(distance(y, before * 2.0) <= 1e-15);
-  const Array z = w * 3.0;
-  storage.mutable_data<double>()[1] = 7;
-  CHECK(z.tensor().at(0).real() == 15);
-  CHECK(z.tensor().at(1).real() == doctest::Approx(3 * before.tensor().at(1).real()));
-}
-
 TEST_CASE("[N6] no value is ever stale: evaluations, partial ones, and backward after them, interleaved") {
   std::mt19937_64 random(5);
   for (int round = 0; round < 60; ++round) {
@@ -344,40 +320,6 @@ TEST_CASE("[N6] no value is ever stale: evaluations, partial ones, and backward 
       CHECK(distance(plain[i], lazy[i]) <= 1e-12 * scale);
     }
   }
-}
-
-TEST_CASE("[N6] what is written to after it was used is read as it was") {
-  Array x = array({1.0, 2.0});
-  Tensor data = x.tensor();
-  const Lazy lazy;
-  const Array y = x * 10.0;
-  data.mutable_data<double>()[0] = 5.0;
-  const Array z = x * 10.0;
-  CHECK(elements(y) == std::vector<double>{10.0, 20.0});
-  CHECK(elements(z) == std::vector<double>{50.0, 20.0});
-  // Also a value that was evaluated in between.
-  const Array a = x + 1.0;
-  Tensor made = a.tensor();
-  const Array b = a * 2.0;
-  made.mutable_data<double>()[1] = 0.0;
-  CHECK(elements(b) == std::vector<double>{12.0, 6.0});
-  CHECK(elements(a) == std::vector<double>{6.0, 0.0});
-  const Array c = x + 2.0, d = c * 2.0;  // c is evaluated while d waits
-  Tensor between = c.tensor();
-  between.mutable_data<double>()[1] = 0.0;
-  CHECK(elements(d) == std::vector<double>{14.0, 8.0});
-  // assign() gives the Array other elements; what was computed from it keeps the old ones.
-  Array w = array({1.0, 1.0});
-  const Array before = w * 3.0;
-  w.assign(w + 1.0);
-  CHECK(elements(w * 3.0) == std::vector<double>{6.0, 6.0});
-  CHECK(elements(before) == std::vector<double>{3.0, 3.0});
-  // Memory that others write to is read at once.
-  double outside[] = {1.0, 2.0};
-  const Array borrowed(Tensor::borrow(Type(f64, {2}), outside, nullptr));
-  const Array read = borrowed + 0.0;
-  outside[0] = 9.0;
-  CHECK(elements(read) == std::vector<double>{1.0, 2.0});
 }
 
 TEST_CASE("[N6] forward and backward of a step are one run of one program") {

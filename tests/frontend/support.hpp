@@ -30,6 +30,13 @@ inline Array random_array(const Shape& shape, unsigned seed, double scale = 1.0)
   return array(numbers, shape);
 }
 
+/// A leaf of its own with these elements, that requires a gradient.
+inline Array leaf(const Array& data) {
+  Array x = data.detach().copy();
+  x.set_requires_grad();
+  return x;
+}
+
 /// Largest difference of elements; infinite for different types.
 inline double distance(const Array& a, const Array& b) {
   if (a.type() != b.type()) return INFINITY;
