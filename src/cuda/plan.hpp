@@ -1,0 +1,164 @@
+// plan.hpp - what runs on a device: kernels as text, their launches, calls of libraries, copies. Names no
+// type of CUDA's, so that everything up to here is made, read and tested without a toolkit and without a
+// device.
+//
+// An operation or a fused group is planned once, when a program is compiled: a Plan is a list of steps over
+// the operands, the results and scratch memory, all of them addresses that are known when it runs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tidu/graph/op.hpp"
+#include "tidu/graph/type.hpp"
+
+namespace tidu::cuda_detail {
+
+/// A kernel as CUDA C++, without the prelude (prelude.hpp), which is put before it when it is compiled. Equal
+/// texts are one kernel. Threads of a block speak to each other through the prelude's functions alone, so
+/// that the same text also runs on a host.
+struct KernelSource {
+  std::string entry;  ///< name of its one `extern "C" __global__` function
+  std::string text;   ///< all of it
+  friend bool operator==(const KernelSource&, const KernelSource&) = default;
+};
+
+/// Memory that a step touches: an operand or a result by position, or scratch memory of the plan.
+struct Place {
+  enum class Kind : std::uint8_t { operand, result, scratch };
+  Kind kind = Kind::operand;
+  std::uint32_t index = 0;  ///< of an operand or result
+  std::size_t offset = 0;   ///< bytes from its start
+  friend bool operator==(const Place&, const Place&) = default;
+};
+inline Place operand(std::size_t index, std::size_t offset = 0) {
+  return {Place::Kind::operand, static_cast<std::uint32_t>(index), offset};
+}
+inline Place result(std::size_t index = 0, std::size_t offset = 0) {
+  return {Place::Kind::result, static_cast<std::uint32_t>(index), offset};
+}
+inline Place scratch(std::size_t offset) { return {Place::Kind::scratch, 0, offset}; }
+
+/// What a kernel is called with: an address, or up to eight bytes as they are.
+struct Argument {
+  bool is_place = true;
+  Place place;
+  std::uint8_t bytes = 0;            ///< of a value
+  std::array<std::byte, 8> value{};  ///< its bits
+  friend bool operator==(const Argument&, const Argument&) = default;
+};
+
+/// A kernel over a grid. Blocks have one dimension, at most 1024 threads.
+struct Launch {
+  std::shared_ptr<const KernelSource> kernel;
+  std::array<std::uint32_t, 3> grid{1, 1, 1};  ///< blocks, each of them at most 2^31 - 1, 65535, 65535
+  std::uint32_t block = 1;                     ///< threads
+  std::uint32_t shared_bytes = 0;              ///< of dynamic shared memory
+  std::vector<Argument> arguments;
+};
+
+/// `bytes` from one place to another of the same device, which do not overlap.
+struct CopyStep {
+  Place from, to;
+  std::size_t bytes = 0;
+};
+/// Zeroes.
+struct ClearStep {
+  Place at;
+  std::size_t bytes = 0;
+};
+
+/// out[b] = alpha · A[b] · B[b] + beta · out[b] for `batch` matrices, all row-major: A is m × k (k × m where
+/// `a_transposed`), B k × n (n × k), out m × n. Strides and leading dimensions count elements.
+struct GemmStep {
+  enum class Epilogue : std::uint8_t { none, bias, relu, bias_relu };
+  DType dtype = DType::f32;       ///< of A, B and out
+  DType accumulate = DType::f32;  ///< in which products are summed
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  ///< between matrices of the batch
+  double alpha = 1, beta = 0;
+  Epilogue epilogue = Epilogue::none;
+  Place a, b, out;
+  Place bias;       ///< n elements, for each row of out, where the epilogue has one
+  Place workspace;  ///< scratch memory
+  std::size_t workspace_bytes = 0;
+};
+
+/// Sorts `keys` within `segments` runs of `length` in ascending order as unsigned integers of `key_bytes`
+/// (1, 2, 4 or 8), stably, and moves the u32 `values` with them. The sorted ones are in keys_out, values_out.
+struct SortStep {
+  std::uint32_t key_bytes = 4;
+  std::int64_t segments = 1, length = 0;
+  Place keys, values, keys_out, values_out, workspace;
+  std::size_t workspace_bytes = 0;
+};
+
+/// A step of dense linear algebra on `batch` column-major matrices of rows × columns, in place where LAPACK's
+/// routine is. `info` are batch i32, zero where the routine succeeded.
+struct SolverStep {
+  enum class Routine : std::uint8_t { potrf, trsm, getrf, geqrf, orgqr, syevd, gesvd };
+  Routine routine = Routine::potrf;
+  DType dtype = DType::f32;
+  std::int64_t batch = 1, rows = 0, columns = 0;
+  std::int64_t right_hand_sides = 0;  ///< trsm: columns of b (rows where `on_the_right`)
+  bool lower = true, transposed = false, conjugated = false, unit_diagonal = false, on_the_right = false;
+  bool vectors = false;                       ///< syevd, gesvd: also eigenvectors, or U and Vh
+  bool full_matrices = false;                 ///< gesvd: square U and Vh
+  Place a, b, values, u, v, info, workspace;  ///< b: right-hand sides, pivots (getrf) or tau (geqrf, orgqr)
+  std::size_t workspace_bytes = 0;
+};
+
+/// A convolution by a library, all of it in NCHW order as cuDNN takes it: y = x ∗ w, or one of its two
+/// gradients.
+struct ConvolutionStep {
+  enum class Direction : std::uint8_t { forward, by_operand, by_kernel };
+  Direction direction = Direction::forward;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> x, w, y;  ///< shapes
+  std::vector<std::int64_t> strides, padding,
+      dilation;  ///< by spatial axis; padding is the same on both sides
+  std::int64_t groups = 1;
+  Place in0, in1, out, workspace;
+  std::size_t workspace_bytes = 0;
+};
+
+/// A collective over the ranks of a communicator.
+struct CollectiveStep {
+  enum class Kind : std::uint8_t { sum, gather, scatter_sum, permute };
+  Kind kind = Kind::sum;
+  DType dtype = DType::f32;
+  std::string axis_name;                                     ///< who compiles binds it to a communicator
+  std::int64_t count = 0;                                    ///< elements of the operand on each rank
+  std::vector<std::pair<std::int32_t, std::int32_t>> pairs;  ///< permute: (source, destination)
+  Place in, out;
+};
+
+using Step = std::variant<Launch, CopyStep, ClearStep, GemmStep, SortStep, SolverStep, ConvolutionStep,
+                          CollectiveStep>;
+
+/// How an operation or a group runs; empty and `supported` where there is nothing to do.
+struct Plan {
+  bool supported = false;
+  std::vector<Step> steps;        ///< one after another on one stream
+  std::size_t scratch_bytes = 0;  ///< aligned to 256
+};
+
+/// What is to be planned.
+struct PlanRequest {
+  const Op& op;
+  std::span<const Type> in;
+  std::span<const Type> out;
+  int multiprocessors = 132;  ///< of the device, to choose how many blocks share one reduction
+  bool tf32 = false;          ///< f32 products may round their operands to tf32
+};
+using PlanRule = Plan (*)(const PlanRequest&);
+
+}  // namespace tidu::cuda_detail
