@@ -1,0 +1,37 @@
+// dynamic_library.cpp - loading by the system's loader.
+#include "cuda/dynamic_library.hpp"
+
+#include <dlfcn.h>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cuda_detail {
+
+DynamicLibrary::DynamicLibrary(std::string_view what, std::initializer_list<const char*> names)
+    : what_(what) {
+  std::string failures;
+  for (const char* const folder : {"", TIDU_CUDA_LIBRARY_DIR "/"}) {
+    for (const char* const name : names) {
+      name_ = std::string(folder) + name;
+      handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr) return;
+      if (failures.empty()) {
+        const char* const said = ::dlerror();
+        failures = said != nullptr ? said : name;
+      }
+    }
+  }
+  throw Error(ErrorKind::execution,
+              detail::str("[cuda] expected ", what, " to be installed, got: ", failures));
+}
+
+void* DynamicLibrary::symbol(const char* name) const {
+  void* const found = ::dlsym(handle_, name);
+  if (found == nullptr) {
+    throw Error(ErrorKind::execution, detail::str("[cuda] expected ", what_, " to have ", name,
+                                                  ", got a library without it (", name_, ")"));
+  }
+  return found;
+}
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,32 @@
+// dynamic_library.hpp - libraries of the toolkit that are loaded when they are first needed: a program that
+// links tidu::cuda starts where none of them is, and pays for none that it does not use.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace tidu::cuda_detail {
+
+/// A shared library, kept for as long as the process lives.
+class DynamicLibrary {
+ public:
+  /// The first of `names` that can be loaded, as they are and then in the toolkit's folder of when tidu was
+  /// built. `what` is for messages. Throws Error (execution) when none can be.
+  DynamicLibrary(std::string_view what, std::initializer_list<const char*> names);
+
+  /// The function of that name, which has the type F. Throws Error (execution) when there is none.
+  template <class F>
+  F* function(const char* name) const {
+    return reinterpret_cast<F*>(symbol(name));
+  }
+  /// The path or name by which it was loaded.
+  const std::string& name() const { return name_; }
+
+ private:
+  void* symbol(const char* name) const;
+  std::string what_, name_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace tidu::cuda_detail

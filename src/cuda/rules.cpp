@@ -1,0 +1,36 @@
+// rules.cpp - the list of all tables of rules, and finding in it.
+#include "cuda/rules.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace tidu::cuda_detail {
+
+namespace {
+
+// Sorted by name.
+std::vector<RuleEntry> all_rules() {
+  std::vector<RuleEntry> all;
+  const RuleTable tables[] = {RuleTable{}};
+  for (const RuleTable& table : tables) all.insert(all.end(), table.begin(), table.end());
+  std::sort(all.begin(), all.end(),
+            [](const RuleEntry& a, const RuleEntry& b) { return a.primitive < b.primitive; });
+  return all;
+}
+
+}  // namespace
+
+const RuleEntry* find_rule(std::string_view primitive) {
+  static const std::vector<RuleEntry> rules = all_rules();
+  const auto at =
+      std::lower_bound(rules.begin(), rules.end(), primitive,
+                       [](const RuleEntry& entry, std::string_view name) { return entry.primitive < name; });
+  return at != rules.end() && at->primitive == primitive ? &*at : nullptr;
+}
+
+Plan plan_operation(const PlanRequest& request) {
+  const RuleEntry* const entry = find_rule(request.op.name());
+  return entry != nullptr ? entry->rule(request) : Plan{};
+}
+
+}  // namespace tidu::cuda_detail
