@@ -1,0 +1,139 @@
+// body.hpp - what a kernel computes: values that follow from each other, read from memory or made by
+// operations, and Writer, which says them as code at one index after another.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tidu/graph/op.hpp"
+#include "tidu/graph/type.hpp"
+
+namespace tidu::cuda_detail {
+
+/// A value of a body: operand `operand` of the kernel in memory, or the only result of `op`.
+struct Piece {
+  std::optional<Op> op;
+  std::vector<std::uint32_t> in;  ///< pieces before it
+  Type type;
+  std::uint32_t operand = 0;
+};
+
+/// Values in topological order, and which of them the kernel leaves.
+struct Body {
+  std::vector<Piece> pieces;
+  std::vector<std::uint32_t> results;
+  std::vector<Type> operands;  ///< in memory
+  /// Adds an operand in memory.
+  std::uint32_t add_operand(Type type);
+  /// Adds a value that an operation makes.
+  std::uint32_t add(const Op& op, std::vector<std::uint32_t> in, Type type);
+};
+
+/// Type of an element in memory, and of what it is computed in, as the prelude names them.
+std::string_view memory_name(DType dtype);
+std::string_view value_name(DType dtype);
+/// An element as a constant expression of the value type.
+std::string constant_text(const Literal& literal, std::int64_t element);
+
+/// Writes code that computes pieces of a body at indices. Every value is written once for each index at which
+/// it is asked for. Names: operand k in memory is `pk`; at the index that stands for the loop itself its
+/// element is `xk`.
+class Writer {
+ public:
+  /// An index into a value of some shape: known by its place in row-major order, by its coordinates, or both.
+  using Index = std::uint32_t;
+
+  explicit Writer(const Body& body) : body_(body) {}
+
+  /// The index whose place is the expression; "i" alone stands for the loop's own.
+  Index by_place(const Shape& shape, const std::string& place);
+  Index by_axes(const Shape& shape, std::vector<std::string> axes);
+  /// The same place in a value of another shape with as many elements.
+  Index reshaped(Index index, const Shape& shape);
+  const Shape& shape(Index index) const { return records_[index].shape; }
+  const std::string& place(Index index);
+  const std::vector<std::string>& axes(Index index);
+
+  /// Name (or constant) of the value at that index, written if it is not yet.
+  std::string value(std::uint32_t piece, Index index);
+  /// Says beforehand what the value is at that index.
+  void set_value(std::uint32_t piece, Index index, std::string name);
+  /// A variable with that value.
+  std::string define(std::string_view type, const std::string& expression);
+  /// A coordinate; constants stay what they are.
+  std::string define_index(const std::string& expression);
+  /// A name that nothing else has.
+  std::string fresh(std::string_view prefix) { return std::string(prefix) + std::to_string(next_++); }
+  void line(const std::string& text);
+  /// What is written in between is known only there.
+  void open_scope();
+  void close_scope();
+  /// A variable that is `yes` where the condition holds and `no` elsewhere; each is written in a branch of its
+  /// own.
+  std::string choose(std::string_view type, const std::string& condition,
+                     const std::function<std::string()>& yes, const std::function<std::string()>& no);
+
+  const Body& body() const { return body_; }
+  const std::string& text() const { return text_; }
+  /// Takes what was written so far.
+  std::string take_text() { return std::exchange(text_, std::string()); }
+  /// By operand: was it read at the loop's index? Otherwise?
+  const std::vector<bool>& streamed() const { return streamed_; }
+  const std::vector<bool>& indexed() const { return indexed_; }
+  /// Do shapes stand in the code?
+  bool uses_shapes() const { return uses_shapes_; }
+  /// Stand for the loop's elements already.
+  bool stream = true;
+
+ private:
+  struct Record {
+    Shape shape;
+    std::optional<std::string> place;
+    std::optional<std::vector<std::string>> axes;
+    std::optional<Index> origin;  // another shape's index with the same place
+  };
+  Index intern(const std::string& key, Record record);
+  std::string read(const Piece& piece, Index index);
+  void split(Index index);
+  void split_from_origin(Index index);
+
+  const Body& body_;
+  std::deque<Record> records_;
+  std::map<std::string, Index> known_;
+  std::map<std::pair<std::uint32_t, Index>, std::string> values_;
+  std::vector<std::function<void()>> undo_;
+  std::vector<std::size_t> scopes_;
+  std::vector<bool> streamed_, indexed_;
+  std::string text_;
+  std::size_t next_ = 0;
+  bool uses_shapes_ = false;
+};
+
+/// Writes the value of an operation's result at an index.
+using ExpressionRule = std::string (*)(Writer& writer, const Piece& piece, Writer::Index index);
+/// The rule of a primitive, or null: its results are not computed element by element.
+ExpressionRule find_expression(std::string_view primitive);
+/// Is there one for these types?
+bool has_expression(const Op& op, Type result, const std::vector<Type>& operands);
+
+struct ExpressionEntry {
+  std::string_view name;
+  ExpressionRule rule;
+};
+// The rules, by family.
+std::vector<ExpressionEntry> elementwise_expressions();
+std::vector<ExpressionEntry> layout_expressions();
+std::vector<ExpressionEntry> indexing_expressions();
+
+// Sums and products of indices as text.
+std::string times(const std::string& index, std::int64_t factor);
+std::string plus(const std::string& a, const std::string& b);
+
+}  // namespace tidu::cuda_detail
