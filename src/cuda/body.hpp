@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -75,8 +75,8 @@ class Writer {
   /// What is written in between is known only there.
   void open_scope();
   void close_scope();
-  /// A variable that is `yes` where the condition holds and `no` elsewhere; each is written in a branch of its
-  /// own.
+  /// A variable that is `yes` where the condition holds and `no` elsewhere; each is written in a branch of
+  /// its own.
   std::string choose(std::string_view type, const std::string& condition,
                      const std::function<std::string()>& yes, const std::function<std::string()>& no);
 
@@ -120,9 +120,10 @@ class Writer {
 using ExpressionRule = std::string (*)(Writer& writer, const Piece& piece, Writer::Index index);
 /// The rule of a primitive, or null: its results are not computed element by element.
 ExpressionRule find_expression(std::string_view primitive);
-/// Is there one for these types?
-bool has_expression(const Op& op, Type result, const std::vector<Type>& operands);
+/// Has the operation one? Not a constant of many elements.
+bool is_expression(const Op& op);
 
+/// A row of the rules.
 struct ExpressionEntry {
   std::string_view name;
   ExpressionRule rule;

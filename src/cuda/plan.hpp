@@ -74,6 +74,12 @@ struct ClearStep {
   std::size_t bytes = 0;
 };
 
+/// All elements of a tensor of the host's.
+struct LiteralStep {
+  Literal literal;
+  Place to;
+};
+
 /// out[b] = alpha · A[b] · B[b] + beta · out[b] for `batch` matrices, all row-major: A is m × k (k × m where
 /// `a_transposed`), B k × n (n × k), out m × n. Strides and leading dimensions count elements.
 struct GemmStep {
@@ -141,8 +147,8 @@ struct CollectiveStep {
   Place in, out;
 };
 
-using Step = std::variant<Launch, CopyStep, ClearStep, GemmStep, SortStep, SolverStep, ConvolutionStep,
-                          CollectiveStep>;
+using Step = std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, SortStep, SolverStep,
+                          ConvolutionStep, CollectiveStep>;
 
 /// How an operation or a group runs; empty and `supported` where there is nothing to do.
 struct Plan {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "cuda/kernels.hpp"
+
 namespace tidu::cuda_detail {
 
 namespace {
@@ -11,7 +13,7 @@ namespace {
 // Sorted by name.
 std::vector<RuleEntry> all_rules() {
   std::vector<RuleEntry> all;
-  const RuleTable tables[] = {RuleTable{}};
+  const RuleTable tables[] = {expression_rules(), layout_rules()};
   for (const RuleTable& table : tables) all.insert(all.end(), table.begin(), table.end());
   std::sort(all.begin(), all.end(),
             [](const RuleEntry& a, const RuleEntry& b) { return a.primitive < b.primitive; });
@@ -30,7 +32,13 @@ const RuleEntry* find_rule(std::string_view primitive) {
 
 Plan plan_operation(const PlanRequest& request) {
   const RuleEntry* const entry = find_rule(request.op.name());
-  return entry != nullptr ? entry->rule(request) : Plan{};
+  if (entry == nullptr) return {};
+  const bool nothing =
+      std::all_of(request.out.begin(), request.out.end(), [](Type type) { return type.size() == 0; });
+  if (!nothing) return entry->rule(request);
+  Plan plan;
+  plan.supported = true;
+  return plan;
 }
 
 }  // namespace tidu::cuda_detail

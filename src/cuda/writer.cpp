@@ -75,7 +75,8 @@ std::string constant_text(const Literal& literal, std::int64_t element) {
   switch (literal.type().dtype()) {
     case DType::boolean: return literal.data<std::uint8_t>()[element] != 0 ? "true" : "false";
     case DType::i32:
-      return "(i32)" + hexadecimal(static_cast<std::uint32_t>(literal.data<std::int32_t>()[element]), 8) + "u";
+      return "(i32)" + hexadecimal(static_cast<std::uint32_t>(literal.data<std::int32_t>()[element]), 8) +
+             "u";
     case DType::i64:
       return "(i64)" + hexadecimal(static_cast<std::uint64_t>(literal.data<std::int64_t>()[element]), 16) +
              "ull";
@@ -198,7 +199,8 @@ void Writer::split_from_origin(Index index) {
     std::string merged = "0";
     std::int64_t stride = 1;
     for (std::size_t k = i_end; k-- > i; stride *= from[k]) merged = plus(times(at[k], stride), merged);
-    const Shape run(to.begin() + static_cast<std::ptrdiff_t>(j), to.begin() + static_cast<std::ptrdiff_t>(j_end));
+    const Shape run(to.begin() + static_cast<std::ptrdiff_t>(j),
+                    to.begin() + static_cast<std::ptrdiff_t>(j_end));
     if (std::count_if(run.begin(), run.end(), [](std::int64_t extent) { return extent != 1; }) > 0) {
       const Index part = by_place(run, define_index(merged));
       const std::vector<std::string> of_run = this->axes(part);
