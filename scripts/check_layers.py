@@ -21,14 +21,15 @@ MAY_INCLUDE = {
     "tensor": ["graph"],
     "eager": ["linearize"],
     **{name: ["program", "eager", "tensor", "primitives"] for name in BACKENDS},
+    "mpi": ["reference", "cpu"],
     "frontend": BACKENDS,
     "check": BACKENDS,
     "cli": ["frontend", "check"],
 }
 # Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing).
-OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda"}
+OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda", "mpi": "mpi"}
 ROOT_HEADERS = {"version": None, **OPT_IN}
-THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|xbyak|cblas|openblas|lapacke)")
+THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|xbyak|mpi|nccl|cudnn|cblas|openblas|lapacke)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

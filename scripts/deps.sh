@@ -3,7 +3,8 @@
 # usage: scripts/deps.sh [build|test|ci]...    build: library, command and examples; test: that and the tests; ci: all
 set -euo pipefail
 
-build=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev libxbyak-dev)
+build=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev libxbyak-dev
+       libopenmpi-dev openmpi-bin)
 tests=(doctest-dev libbenchmark-dev python3 python3-numpy graphviz dpkg-dev file pkgconf)
 ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev doxygen git)
 

@@ -1,5 +1,5 @@
 // All of tidu but the headers that name someone else's types:
-// eigen.hpp, dlpack.hpp, boost_graph.hpp, cuda.hpp.
+// eigen.hpp, dlpack.hpp, boost_graph.hpp, cuda.hpp, mpi.hpp.
 // Written by scripts/umbrella.py; a test compares.
 #pragma once
 
@@ -63,6 +63,7 @@
 #include <tidu/linearize/linearize.hpp>
 #include <tidu/linearize/transforms.hpp>
 #include <tidu/linearize/transpose.hpp>
+#include <tidu/primitives/collectives.hpp>
 #include <tidu/primitives/convolution.hpp>
 #include <tidu/primitives/custom.hpp>
 #include <tidu/primitives/elementwise.hpp>

@@ -152,5 +152,6 @@ std::span<const KernelEntry> window_kernels();
 std::span<const KernelEntry> convolution_kernels();
 std::span<const KernelEntry> factorization_kernels();
 std::span<const KernelEntry> spectral_kernels();
+std::span<const KernelEntry> collective_kernels();
 
 }  // namespace tidu::cpu_detail

@@ -1,6 +1,7 @@
 // standard.cpp - the standard set: every record of this room, and what transforms need in its words.
 #include <numeric>
 
+#include "tidu/primitives/collectives.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/linalg.hpp"
@@ -72,6 +73,8 @@ PrimitiveSet make_standard() {
   all.insert(all.end(), custom.begin(), custom.end());
   const std::vector<const Primitive*> linalg = prim::linalg_primitives();
   all.insert(all.end(), linalg.begin(), linalg.end());
+  const std::vector<const Primitive*> collectives = prim::collective_primitives();
+  all.insert(all.end(), collectives.begin(), collectives.end());
   PrimitiveSet::Vocabulary words;
   words.add = &prim::add;
   words.neg = &prim::neg;

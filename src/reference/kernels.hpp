@@ -27,5 +27,6 @@ std::vector<NamedKernel> product_kernels();  // and those that hold graphs
 std::vector<NamedKernel> random_kernels();
 std::vector<NamedKernel> window_kernels();  // and convolution
 std::vector<NamedKernel> linalg_kernels();
+std::vector<NamedKernel> collective_kernels();
 
 }  // namespace tidu::ref

@@ -388,6 +388,7 @@ std::vector<Row> make_table() {
   add_windows(t);
   add_random(t);
   add_linalg(t);
+  add_collectives(t);
   return t;
 }
 

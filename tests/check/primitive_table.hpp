@@ -54,6 +54,9 @@ struct Row {
 const std::vector<Row>& primitive_table();
 /// Adds the rows of linear algebra.
 void add_linalg(std::vector<Row>& table);
+/// Adds the rows of collectives, over an axis of one rank: what more ranks give is tested where there are
+/// some.
+void add_collectives(std::vector<Row>& table);
 /// "sin f64" or "take (drop) f32".
 std::string describe(const Row& row, DType dtype);
 /// The row's primitive as a graph of one operation, and operands from their domains; wrt is empty.

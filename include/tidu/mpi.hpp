@@ -1,0 +1,65 @@
+// mpi.hpp - collectives (psum, all_gather, reduce_scatter, ppermute) between processes through MPI: binds
+// names of axes to communicators. Opt-in, as it names MPI's types; it needs the target tidu::mpi, which is
+// built where MPI is found.
+//
+// Every rank of a communicator has to run the same collectives in the same order, one thread at a time.
+// Programs that are compiled from equal graphs do. Sums are taken in ascending order of ranks, so that they
+// are equal to the last bit on every rank and from run to run.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "tidu/cpu/executor.hpp"
+#include "tidu/reference/executor.hpp"
+
+namespace tidu {
+
+/// The name of an axis, and the ranks along it.
+struct MpiAxis {
+  std::string name;
+  MPI_Comm communicator = MPI_COMM_NULL;
+};
+
+/// How collectives run.
+struct MpiOptions {
+  /// Before each collective compare operation and types among the ranks (some bytes more to send): ranks
+  /// that run different operations get an error, all of them, and not each other's data.
+  bool verify = true;
+};
+
+/// `executor` with kernels of collectives over these axes, and over no others. Each communicator is
+/// duplicated, which is itself collective: all of its ranks bind it, in one order. MPI has to be initialised,
+/// with MPI_THREAD_SERIALIZED at least where several threads run graphs, and to be finalised after the
+/// executor's last run. Throws Error (invalid_argument) for a name that is empty or bound twice, a null
+/// communicator, and MPI that is not running. Running throws Error (execution) on every rank of the axis
+/// where an op's axis_name is not bound, its axis_size is not the communicator's, or, with `verify`, ranks
+/// differ in what they run; and where MPI reports a failure.
+CpuExecutor with_axes(const CpuExecutor& executor, const std::vector<MpiAxis>& axes,
+                      const MpiOptions& options = {});
+/// The same for the reference executor.
+ReferenceExecutor with_axes(const ReferenceExecutor& executor, const std::vector<MpiAxis>& axes,
+                            const MpiOptions& options = {});
+
+/// Initialises MPI, unless it is, and finalises what it initialised. One that is left by an exception ends
+/// the processes of all ranks (MPI_Abort with status 1): the others would wait for this one for ever.
+class MpiSession {
+ public:
+  /// Asks for MPI_THREAD_SERIALIZED. Throws Error (execution) when MPI fails or offers less.
+  MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  ~MpiSession();
+
+  /// This process among all, and how many there are.
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+ private:
+  bool owner_ = false;
+  int rank_ = 0, size_ = 1, exceptions_ = 0;
+};
+
+}  // namespace tidu

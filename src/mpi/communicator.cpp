@@ -1,0 +1,137 @@
+// communicator.cpp - calls of MPI: the only file that makes them, but for the start and the end of MPI.
+#include "mpi/communicator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::mpi_detail {
+namespace {
+
+// MPI counts in int: blocks are sent in pieces, of which a call sends one to each rank.
+constexpr std::size_t most_bytes = std::size_t{1} << 30;
+
+bool running() {
+  int started = 0, ended = 0;
+  MPI_Initialized(&started);
+  MPI_Finalized(&ended);
+  return started != 0 && ended == 0;
+}
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorKind::invalid_argument, "with_axes: " + message);
+}
+
+}  // namespace
+
+Communicator::Communicator(MPI_Comm original) {
+  check(MPI_Comm_dup(original, &comm_), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+}
+
+Communicator::~Communicator() {
+  if (comm_ != MPI_COMM_NULL && running()) MPI_Comm_free(&comm_);
+}
+
+void Communicator::check(int status, const char* routine) const {
+  if (status == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(status, text.data(), &length);
+  throw Error(ErrorKind::execution,
+              detail::str(routine, ": expected success, got status ", status, ", ",
+                          std::string(text.data(), static_cast<std::size_t>(length)), ", on rank ", rank_));
+}
+
+void Communicator::exchange(const std::byte* in, std::byte* out, std::size_t bytes) const {
+  // Blocks of a size that all pieces together fit into int, each at its place in whole blocks.
+  const std::size_t piece = std::max<std::size_t>(1, most_bytes / static_cast<std::size_t>(size_));
+  if (bytes <= piece) {
+    const auto count = static_cast<int>(bytes);
+    check(MPI_Alltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, comm_), "MPI_Alltoall");
+    return;
+  }
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::byte> from(ranks * piece), to(ranks * piece);
+  for (std::size_t at = 0; at < bytes; at += piece) {
+    const std::size_t part = std::min(piece, bytes - at);
+    for (std::size_t r = 0; r < ranks; ++r) std::memcpy(&from[r * part], in + r * bytes + at, part);
+    const auto count = static_cast<int>(part);
+    check(MPI_Alltoall(from.data(), count, MPI_BYTE, to.data(), count, MPI_BYTE, comm_), "MPI_Alltoall");
+    for (std::size_t r = 0; r < ranks; ++r) std::memcpy(out + r * bytes + at, &to[r * part], part);
+  }
+}
+
+void Communicator::gather(const std::byte* in, std::byte* out, std::size_t bytes) const {
+  const std::size_t piece = std::max<std::size_t>(1, most_bytes / static_cast<std::size_t>(size_));
+  if (bytes <= piece) {
+    const auto count = static_cast<int>(bytes);
+    check(MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm_), "MPI_Allgather");
+    return;
+  }
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::byte> to(ranks * piece);
+  for (std::size_t at = 0; at < bytes; at += piece) {
+    const std::size_t part = std::min(piece, bytes - at);
+    const auto count = static_cast<int>(part);
+    check(MPI_Allgather(in + at, count, MPI_BYTE, to.data(), count, MPI_BYTE, comm_), "MPI_Allgather");
+    for (std::size_t r = 0; r < ranks; ++r) std::memcpy(out + r * bytes + at, &to[r * part], part);
+  }
+}
+
+void Communicator::shift(const std::byte* in, int destination, std::byte* out, int source,
+                         std::size_t bytes) const {
+  constexpr int tag = 0;
+  for (std::size_t at = 0; at < bytes; at += most_bytes) {
+    const auto count = static_cast<int>(std::min(most_bytes, bytes - at));
+    check(MPI_Sendrecv(in + at, count, MPI_BYTE, destination, tag, out + at, count, MPI_BYTE, source, tag,
+                       comm_, MPI_STATUS_IGNORE),
+          "MPI_Sendrecv");
+  }
+}
+
+bool Communicator::agrees(std::uint64_t number) const {
+  // The least of the number and of its complement: the same number on all where they are complements.
+  const std::array<std::uint64_t, 2> mine{number, ~number};
+  std::array<std::uint64_t, 2> least{};
+  check(MPI_Allreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, comm_), "MPI_Allreduce");
+  return least[0] == ~least[1];
+}
+
+Axes::Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options) : options_(options) {
+  if (!running()) refuse("expected MPI to be initialised and not finalised");
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const MpiAxis& axis = axes[i];
+    if (axis.name.empty()) refuse("expected names of axes, got an empty one");
+    if (axis.communicator == MPI_COMM_NULL)
+      refuse(detail::str("expected a communicator for axis \"", axis.name, "\", got MPI_COMM_NULL"));
+    for (std::size_t k = 0; k < i; ++k) {
+      if (axes[k].name == axis.name)
+        refuse(detail::str("expected one communicator for axis \"", axis.name, "\", got two"));
+    }
+  }
+  for (const MpiAxis& axis : axes)
+    bound_.emplace(axis.name, std::make_unique<const Communicator>(axis.communicator));
+}
+
+const Communicator& Axes::of(const Op& op) const {
+  const std::string& name = op.string("axis_name");
+  const std::int64_t size = op.integer("axis_size");
+  const auto found = bound_.find(name);
+  if (found == bound_.end()) {
+    throw Error(ErrorKind::execution, detail::str('[', op.name(), "] expected the axis \"", name, "\" of ",
+                                                  size, " ranks to be bound to a communicator, got none"));
+  }
+  if (found->second->size() != size) {
+    throw Error(ErrorKind::execution,
+                detail::str('[', op.name(), "] expected a communicator of ", size, " ranks for axis \"", name,
+                            "\", got one of ", found->second->size()));
+  }
+  return *found->second;
+}
+
+}  // namespace tidu::mpi_detail

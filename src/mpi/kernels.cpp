@@ -1,0 +1,152 @@
+// kernels.cpp - the collectives over a communicator. Arrays are seen as [outer, ranks, inner] around the axis
+// that is gathered or scattered.
+//
+// A sum is taken in ascending order of ranks: each rank gets everybody's share of a part of the elements,
+// adds it up, and, for psum, hands the sums round. Nothing of it depends on how MPI orders a reduction, and
+// each rank sends twice the array at most.
+#include <complex>
+#include <cstring>
+#include <type_traits>
+
+#include "mpi/communicator.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/literal.hpp"
+
+namespace tidu::mpi_detail {
+namespace {
+
+// Ranks that differ in it do not run the same operation on the same types. Keys are the same in every
+// process.
+void require_agreement(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
+  if (!axes.verify()) return;
+  const Key128 mixed = detail::mix(call.op().key(), call.input(0).type().key());
+  if (ranks.agrees(mixed.high ^ mixed.low)) return;
+  throw Error(
+      ErrorKind::execution,
+      detail::str('[', call.op().name(), "] expected all ranks of axis \"", call.op().string("axis_name"),
+                  "\" to run one operation on operands of one type, got others than ", call.input(0).type(),
+                  " of rank ", ranks.rank()));
+}
+
+// out[i] = Σ_r in[r * count + i], r ascending.
+template <class T, class Wide, class Load, class Store>
+void add_up(const std::byte* in, std::byte* out, std::size_t ranks, std::size_t count, const Load& load,
+            const Store& store) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Wide sum{};
+    for (std::size_t r = 0; r < ranks; ++r) {
+      T share;
+      std::memcpy(&share, in + (r * count + i) * sizeof(T), sizeof(T));
+      sum = r == 0 ? load(share) : static_cast<Wide>(sum + load(share));
+    }
+    const T rounded = store(sum);
+    std::memcpy(out + i * sizeof(T), &rounded, sizeof(T));
+  }
+}
+void add_up(DType dtype, const std::byte* in, std::byte* out, std::size_t ranks, std::size_t count) {
+  const auto plain = [&]<class T>(std::type_identity<T>) {
+    add_up<T, T>(
+        in, out, ranks, count, [](T x) { return x; }, [](T x) { return x; });
+  };
+  switch (dtype) {
+    case DType::boolean: return;                                         // refused by the type rule
+    case DType::i32: return plain(std::type_identity<std::uint32_t>());  // wraps around
+    case DType::i64: return plain(std::type_identity<std::uint64_t>());
+    case DType::f16: return add_up<std::uint16_t, float>(in, out, ranks, count, half_to_float, float_to_half);
+    case DType::bf16:
+      return add_up<std::uint16_t, float>(in, out, ranks, count, bfloat16_to_float, float_to_bfloat16);
+    case DType::f32: return plain(std::type_identity<float>());
+    case DType::f64: return plain(std::type_identity<double>());
+    case DType::c64: return plain(std::type_identity<std::complex<float>>());
+    case DType::c128: return plain(std::type_identity<std::complex<double>>());
+  }
+}
+
+void psum(const Axes& axes, const KernelCall& call) {
+  const Communicator& ranks = axes.of(call.op());
+  require_agreement(axes, ranks, call);
+  const Type type = call.input(0).type();
+  const auto size = static_cast<std::size_t>(type.size()), n = static_cast<std::size_t>(ranks.size());
+  if (size == 0) return;
+  const std::size_t element = size_of(type.dtype()), part = (size + n - 1) / n;
+  std::vector<std::byte> padded(part * n * element), shares(part * n * element), sums(part * element);
+  std::memcpy(padded.data(), call.input(0).bytes(), size * element);
+  ranks.exchange(padded.data(), shares.data(), part * element);
+  add_up(type.dtype(), shares.data(), sums.data(), n, part);
+  ranks.gather(sums.data(), padded.data(), part * element);
+  std::memcpy(call.output().mutable_bytes(), padded.data(), size * element);
+}
+
+// Bytes of what lies behind `dimension` of the shape that has one row for each rank there, rank by rank.
+struct Rows {
+  std::size_t outer = 1, inner;
+};
+Rows rows_of(const Shape& shape, std::int64_t dimension, DType dtype) {
+  Rows rows{1, size_of(dtype)};
+  for (std::size_t k = 0; k < shape.size(); ++k)
+    (k < static_cast<std::size_t>(dimension) ? rows.outer : rows.inner) *= static_cast<std::size_t>(shape[k]);
+  return rows;
+}
+
+void all_gather(const Axes& axes, const KernelCall& call) {
+  const Communicator& ranks = axes.of(call.op());
+  require_agreement(axes, ranks, call);
+  const Type x = call.input(0).type();
+  if (x.size() == 0) return;
+  const Rows rows = rows_of(x.shape(), call.op().integer("all_gather_dimension"), x.dtype());
+  const auto n = static_cast<std::size_t>(ranks.size());
+  std::byte* out = call.output().mutable_bytes();
+  if (rows.outer == 1) return ranks.gather(call.input(0).bytes(), out, rows.inner);
+  std::vector<std::byte> all(n * x.bytes());
+  ranks.gather(call.input(0).bytes(), all.data(), x.bytes());
+  for (std::size_t r = 0; r < n; ++r) {
+    for (std::size_t o = 0; o < rows.outer; ++o)
+      std::memcpy(out + (o * n + r) * rows.inner, &all[(r * rows.outer + o) * rows.inner], rows.inner);
+  }
+}
+
+void reduce_scatter(const Axes& axes, const KernelCall& call) {
+  const Communicator& ranks = axes.of(call.op());
+  require_agreement(axes, ranks, call);
+  const Type y = call.output().type();
+  if (y.size() == 0) return;
+  const Rows rows = rows_of(y.shape(), call.op().integer("scatter_dimension"), y.dtype());
+  const auto n = static_cast<std::size_t>(ranks.size());
+  const std::byte* in = call.input(0).bytes();
+  std::vector<std::byte> by_rank(n * y.bytes()), shares(n * y.bytes());
+  for (std::size_t r = 0; r < n; ++r) {
+    for (std::size_t o = 0; o < rows.outer; ++o)
+      std::memcpy(&by_rank[(r * rows.outer + o) * rows.inner], in + (o * n + r) * rows.inner, rows.inner);
+  }
+  ranks.exchange(by_rank.data(), shares.data(), y.bytes());
+  add_up(y.dtype(), shares.data(), call.output().mutable_bytes(), n, static_cast<std::size_t>(y.size()));
+}
+
+void ppermute(const Axes& axes, const KernelCall& call) {
+  const Communicator& ranks = axes.of(call.op());
+  require_agreement(axes, ranks, call);
+  const Type x = call.input(0).type();
+  if (x.size() == 0) return;
+  int source = MPI_PROC_NULL, destination = MPI_PROC_NULL;
+  for (const Ints& pair : call.op().lists("perm")) {
+    if (pair[0] == ranks.rank()) destination = static_cast<int>(pair[1]);
+    if (pair[1] == ranks.rank()) source = static_cast<int>(pair[0]);
+  }
+  std::byte* out = call.output().mutable_bytes();
+  if (source == MPI_PROC_NULL) std::memset(out, 0, x.bytes());
+  ranks.shift(call.input(0).bytes(), destination, out, source, x.bytes());
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string_view, Kernel>> kernels(std::shared_ptr<const Axes> axes) {
+  const auto bind = [&](void (*kernel)(const Axes&, const KernelCall&)) -> Kernel {
+    return [axes, kernel](const KernelCall& call) { kernel(*axes, call); };
+  };
+  return {{"psum", bind(psum)},
+          {"all_gather", bind(all_gather)},
+          {"reduce_scatter", bind(reduce_scatter)},
+          {"ppermute", bind(ppermute)}};
+}
+
+}  // namespace tidu::mpi_detail
