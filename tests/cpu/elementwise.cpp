@@ -106,6 +106,7 @@ TEST_CASE("every element-wise kernel agrees with the reference") {
     }
     CHECK_MESSAGE(dtypes > 0, row.primitive->name);
   }
+  finish_checks();
 }
 
 TEST_CASE("NaN, infinities, zeros of either sign and extreme integers") {
@@ -136,6 +137,7 @@ TEST_CASE("NaN, infinities, zeros of either sign and extreme integers") {
       }
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("conversions between all dtypes, saturating") {
@@ -149,6 +151,7 @@ TEST_CASE("conversions between all dtypes, saturating") {
       if (is_floating(from)) check_operation(op, {Type(from, {200})}, {{-1e20, 1e20, true}}, random);
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("select_n and clamp") {
@@ -168,6 +171,7 @@ TEST_CASE("select_n and clamp") {
       }
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("constants") {
@@ -188,4 +192,5 @@ TEST_CASE("constants") {
       }
     }
   }
+  finish_checks();
 }

@@ -89,6 +89,7 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
   check_all({70, 40}, random, [](Value x) {
     return ops::concatenate(std::vector{ops::slice(x, {0, 1}, {70, 2}), x}, 1);
   });
+  finish_checks();
 }
 
 TEST_CASE("reductions over every set of axes") {
@@ -120,6 +121,7 @@ TEST_CASE("reductions over every set of axes") {
           shape, random, [&](Value x) { return ops::logsumexp(x, axes); }, floating_dtypes);
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("logsumexp of short and long lines, with infinities and NaN") {
@@ -138,6 +140,7 @@ TEST_CASE("logsumexp of short and long lines, with infinities and NaN") {
   CHECK(y.at(0).real() == -INFINITY);
   CHECK(y.at(1).real() == INFINITY);
   CHECK(y.at(2).real() == doctest::Approx(1000 + std::log(20.0)));
+  finish_checks();
 }
 
 TEST_CASE("a long sum is cut into pieces and stays accurate") {
@@ -149,6 +152,7 @@ TEST_CASE("a long sum is cut into pieces and stays accurate") {
   double expected = 0;
   for (const float v : x.elements<float>()) expected += static_cast<double>(v);
   CHECK(std::fabs(static_cast<double>(cpu().run(graph, {x})[0].item<float>()) - expected) < 1e-6 * expected);
+  finish_checks();
 }
 
 TEST_CASE("argmax, argmin and what is cumulative") {
@@ -184,6 +188,7 @@ TEST_CASE("argmax, argmin and what is cumulative") {
       {1, 150}, random, [](Value x) { return ops::cumlogsumexp(x, 0); }, floating_dtypes);
   check_all(
       {3, 150}, random, [](Value x) { return ops::cumlogsumexp(x, 0); }, floating_dtypes);
+  finish_checks();
 }
 
 TEST_CASE("an empty extent beside large ones") {
@@ -196,6 +201,7 @@ TEST_CASE("an empty extent beside large ones") {
   check_operation(Op::make(prim::top_k, {{"k", 0}}), {x}, {{}}, random);
   check_operation(Op::make(prim::dynamic_slice, {{"slice_sizes", Ints{large, 0, 1, large}}}),
                   {x, Type(i64), Type(i64), Type(i64), Type(i64)}, {{}}, random);
+  finish_checks();
 }
 
 TEST_CASE("sort and top_k, with ties and special values") {
@@ -220,6 +226,7 @@ TEST_CASE("sort and top_k, with ties and special values") {
       }
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("dynamic slices, with starts out of range") {
@@ -245,6 +252,7 @@ TEST_CASE("dynamic slices, with starts out of range") {
       }
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("indexing, with indices out of range") {
@@ -271,6 +279,7 @@ TEST_CASE("indexing, with indices out of range") {
       }
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("dot_general in every arrangement of axes") {
@@ -307,4 +316,5 @@ TEST_CASE("dot_general in every arrangement of axes") {
       check_operation(op, {Type(dtype, row.lhs), Type(dtype, row.rhs)}, {domain}, random);
     }
   }
+  finish_checks();
 }

@@ -90,6 +90,7 @@ TEST_CASE("convolutions in every dtype, features first and last") {
       check_convolution(row, last(row.lhs.size()), dtype, random);
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("convolutions that take many blocks, parts of sums, or neither") {
@@ -106,6 +107,7 @@ TEST_CASE("convolutions that take many blocks, parts of sums, or neither") {
     check_convolution(row, first(row.lhs.size()), f32, random);
     check_convolution(row, last(row.lhs.size()), f64, random);
   }
+  finish_checks();
 }
 
 TEST_CASE("convolutions drawn at random") {
@@ -132,6 +134,7 @@ TEST_CASE("convolutions drawn at random") {
     for (Ints& spec : specs) std::shuffle(spec.begin(), spec.end(), random);
     check_convolution(conv, specs, f64, random);
   }
+  finish_checks();
 }
 
 TEST_CASE("sliding windows in every dtype") {
@@ -170,6 +173,7 @@ TEST_CASE("sliding windows in every dtype") {
                       {{-2, 2, true}}, random);
     }
   }
+  finish_checks();
 }
 
 TEST_CASE("random bits of many sizes, under one key and several") {
@@ -182,4 +186,5 @@ TEST_CASE("random bits of many sizes, under one key and several") {
       }
     }
   }
+  finish_checks();
 }

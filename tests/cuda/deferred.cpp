@@ -1,0 +1,67 @@
+// deferred.cpp - the tests of the CPU executor's kernels, for the kernels of a device: what they compare is
+// kept, compiled together at the end of each test case and run on the host.
+#include <set>
+
+#include "cpu/compare.hpp"
+#include "cuda/emulator.hpp"
+#include "cuda/groups.hpp"
+#include "cuda/rules.hpp"
+
+namespace tidu::test {
+namespace {
+
+struct Case {
+  Graph graph;
+  std::vector<Tensor> inputs;
+};
+std::vector<Case>& kept() {
+  static std::vector<Case> cases;
+  return cases;
+}
+
+// Does a library do the work?
+bool is_of_library(const Graph& graph) {
+  static const std::set<std::string_view> names{"dot_general", "conv_general_dilated",
+                                                "sort",        "top_k",
+                                                "cholesky",    "triangular_solve",
+                                                "lu",          "qr",
+                                                "eigh",        "svd"};
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    if (names.count(graph.operation(i).name()) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> differences(const Graph& graph, const std::vector<Tensor>& inputs,
+                                     const CpuExecutor&) {
+  if (!is_of_library(graph)) kept().push_back({graph, inputs});
+  return {};
+}
+
+void finish_checks() {
+  const std::vector<Case> cases = std::exchange(kept(), {});
+  Emulator& emulator = Emulator::shared();
+  for (const bool fuse : {false, true}) {
+    cuda_detail::NodeOptions options;
+    options.fuse = fuse;
+    std::vector<std::vector<cuda_detail::Node>> plans;
+    for (const Case& each : cases) {
+      plans.push_back(cuda_detail::plan_nodes(each.graph, options));
+      for (const cuda_detail::Node& node : plans.back()) emulator.add(node.plan);
+    }
+    emulator.compile();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const auto text = [&] { return to_text(cases[i].graph); };
+      const std::vector<Tensor> expected = reference().run(cases[i].graph, cases[i].inputs);
+      const std::vector<Tensor> got = emulator.run(cases[i].graph, plans[i], cases[i].inputs);
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        const std::string found = difference(got[k], expected[k]);
+        CHECK_MESSAGE(found.empty(), found, " fused ", fuse, "\n", text());
+      }
+    }
+  }
+}
+
+}  // namespace tidu::test

@@ -1,0 +1,6 @@
+# The tests of the CPU executor's kernels once more, for the kernels of a device, run on the host (deferred.cpp).
+foreach(source IN ITEMS elementwise structural windows)
+  target_sources(test_cuda PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/cpu/${source}.cpp")
+endforeach()
+target_compile_definitions(test_cuda PRIVATE TIDU_TEST_EMULATED)
+target_link_libraries(test_cuda PRIVATE ${CMAKE_DL_LIBS})
