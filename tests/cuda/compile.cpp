@@ -1,0 +1,106 @@
+// Every kernel of the conformance programs and their gradients compiles for sm_90.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cuda/groups.hpp"
+#include "cuda/nvrtc.hpp"
+#include "support/support.hpp"
+#include "tidu/graph/json.hpp"
+#include "tidu/linearize/transforms.hpp"
+#include "tidu/program/program.hpp"
+
+namespace tidu::test {
+namespace {
+
+using cuda_detail::KernelSource;
+using Kernels = std::map<std::string, std::shared_ptr<const KernelSource>>;
+
+// Nodes of the program of a graph, or of as many operations as have a plan.
+void add_kernels(const Graph& graph, Kernels& to, int& refused) {
+  ProgramOptions options;
+  options.fuse = options.block = false;
+  const Program program = Program::make(graph, options);
+  try {
+    for (const cuda_detail::Node& node : cuda_detail::plan_nodes(program.graph())) {
+      for (const cuda_detail::Step& step : node.plan.steps) {
+        if (const auto* launch = std::get_if<cuda_detail::Launch>(&step))
+          to.emplace(launch->kernel->entry, launch->kernel);
+      }
+    }
+  } catch (const Error&) {
+    ++refused;  // a library's operation
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels of the conformance programs and of their gradients compile for sm_90") {
+  if (!has_nvrtc()) {
+    std::cout << "SKIPPED: no NVRTC here, so no kernel is compiled for a device\n";
+    return;
+  }
+  Kernels kernels;
+  int refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests/data/conformance")) {
+    if (entry.path().extension() != ".json") continue;
+    std::ifstream file(entry.path());
+    const auto content = nlohmann::json::parse(file);
+    if (!content.contains("graph")) continue;
+    const Graph graph = graph_from_json(content["graph"].dump());
+    add_kernels(graph, kernels, refused);
+    try {
+      add_kernels(vjp(graph), kernels, refused);
+    } catch (const Error&) {
+      continue;  // no derivative
+    }
+  }
+  CHECK(kernels.size() > 100);
+  std::vector<std::shared_ptr<const KernelSource>> all;
+  for (const auto& [name, kernel] : kernels) all.push_back(kernel);
+  // In an order that mixes them, until the time is over.
+  std::vector<std::size_t> order;
+  const std::size_t stride = 37;
+  for (std::size_t first = 0; first < stride; ++first) {
+    for (std::size_t i = first; i < all.size(); i += stride) order.push_back(i);
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(45);
+  std::mutex mutex;
+  std::size_t next = 0, compiled = 0, spilling = 0;
+  int most_registers = 0, most_shared = 0, most_stack = 0;
+  std::vector<std::string> failures;
+  const auto work = [&] {
+    for (;;) {
+      std::size_t i = 0;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == order.size() || std::chrono::steady_clock::now() > end) return;
+        i = order[next++];
+      }
+      const Compiled result = compile_for_device(*all[i]);
+      const std::lock_guard lock(mutex);
+      ++compiled;
+      if (!result.ok) failures.push_back(all[i]->entry + "\n" + result.log + "\n" + all[i]->text);
+      spilling += result.spilled_bytes > 0 ? 1 : 0;
+      most_registers = std::max(most_registers, result.registers);
+      most_shared = std::max(most_shared, result.shared_bytes);
+      most_stack = std::max(most_stack, result.stack_bytes);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  for (const std::string& failure : failures) CHECK_MESSAGE(false, failure);
+  std::cout << "sm_90: " << compiled << " of " << all.size() << " kernels compiled"
+            << (compiled < all.size() ? " (a sample: the time was over)" : "") << ", at most "
+            << most_registers << " registers, " << most_shared << " bytes of shared memory, " << most_stack
+            << " bytes of stack; " << spilling << " spill; " << refused << " programs wait for a library\n";
+}
+
+}  // namespace tidu::test

@@ -1,0 +1,73 @@
+// nvrtc.cpp - NVRTC, loaded when it is first needed.
+#include "cuda/nvrtc.hpp"
+
+#include <regex>
+#include <vector>
+
+#include "cuda/dynamic_library.hpp"
+#include "cuda/prelude.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::test {
+namespace {
+
+struct Nvrtc {
+  cuda_detail::DynamicLibrary library{"NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}};
+  using Program = void*;
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) =
+      library.function<int(Program*, const char*, const char*, int, const char* const*, const char* const*)>(
+          "nvrtcCreateProgram");
+  int (*compile)(Program, int, const char* const*) =
+      library.function<int(Program, int, const char* const*)>("nvrtcCompileProgram");
+  int (*log_size)(Program,
+                  std::size_t*) = library.function<int(Program, std::size_t*)>("nvrtcGetProgramLogSize");
+  int (*log)(Program, char*) = library.function<int(Program, char*)>("nvrtcGetProgramLog");
+  int (*cubin_size)(Program,
+                    std::size_t*) = library.function<int(Program, std::size_t*)>("nvrtcGetCUBINSize");
+  int (*destroy)(Program*) = library.function<int(Program*)>("nvrtcDestroyProgram");
+};
+const Nvrtc* nvrtc() {
+  static const std::unique_ptr<const Nvrtc> one = []() -> std::unique_ptr<const Nvrtc> {
+    try {
+      return std::make_unique<const Nvrtc>();
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
+  return one.get();
+}
+
+int number_before(const std::string& log, const std::string& words) {
+  std::smatch found;
+  return std::regex_search(log, found, std::regex("(\\d+) " + words)) ? std::stoi(found[1]) : 0;
+}
+
+}  // namespace
+
+bool has_nvrtc() { return nvrtc() != nullptr; }
+
+Compiled compile_for_device(const cuda_detail::KernelSource& kernel) {
+  const Nvrtc& n = *nvrtc();
+  const std::string text = cuda_detail::with_prelude(kernel);
+  Nvrtc::Program program = nullptr;
+  n.create(&program, text.c_str(), (kernel.entry + ".cu").c_str(), 0, nullptr, nullptr);
+  const char* const options[] = {"--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"};
+  Compiled result;
+  result.ok = n.compile(program, 3, options) == 0;
+  std::size_t size = 0;
+  n.log_size(program, &size);
+  result.log.resize(size);
+  if (size > 0) n.log(program, result.log.data());
+  if (result.ok) {
+    n.cubin_size(program, &result.cubin_bytes);
+    result.registers = number_before(result.log, "registers");
+    result.spilled_bytes =
+        number_before(result.log, "bytes spill stores") + number_before(result.log, "bytes spill loads");
+    result.stack_bytes = number_before(result.log, "bytes stack frame");
+    result.shared_bytes = number_before(result.log, "bytes smem");
+  }
+  n.destroy(&program);
+  return result;
+}
+
+}  // namespace tidu::test
