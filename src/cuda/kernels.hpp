@@ -33,6 +33,9 @@ std::string operand_names(const Body& body);
 /// memory.
 Plan plan_loop(const Body& body, int multiprocessors);
 
+/// Results that fold the same axes of values of one shape, and perhaps values of that shape.
+Plan plan_reduction(const Body& body, int multiprocessors);
+
 /// How many blocks of so many threads for that much work: at least 1.
 std::uint32_t blocks_for(std::int64_t work, std::int64_t per_block, int multiprocessors);
 /// Bytes rounded up to the alignment of scratch memory.

@@ -177,6 +177,20 @@ FN T block_fold(T x, F f, T identity) {
   const u32 lane = thread_index() % 32;
   return lanes_fold(lane < block_threads() / 32 ? of_warp[lane] : identity, f, 32);
 }
+// f over the values of threads whose indices are equal modulo `width`, in their order, for the first `width`
+// threads of at most 256.
+template <class T, class F>
+FN T columns_fold(T x, F f, u32 width) {
+  alignas(16) SHARED u8 memory[256 * sizeof(T)];
+  T* const of_thread = reinterpret_cast<T*>(memory);
+  barrier();
+  of_thread[thread_index()] = x;
+  barrier();
+  if (thread_index() < width) {
+    for (u32 other = thread_index() + width; other < block_threads(); other += width) x = f(x, of_thread[other]);
+  }
+  return x;
+}
 // f over the values of threads 0 to this one, in order, and over all of them in `total`.
 template <class T, class F>
 FN T block_scan(T x, F f, T identity, T& total) {
