@@ -13,7 +13,8 @@ namespace {
 // Sorted by name.
 std::vector<RuleEntry> all_rules() {
   std::vector<RuleEntry> all;
-  const RuleTable tables[] = {expression_rules(), layout_rules(), reduction_rules()};
+  const RuleTable tables[] = {expression_rules(), layout_rules(), reduction_rules(), scan_rules(),
+                              scatter_rules()};
   for (const RuleTable& table : tables) all.insert(all.end(), table.begin(), table.end());
   std::sort(all.begin(), all.end(),
             [](const RuleEntry& a, const RuleEntry& b) { return a.primitive < b.primitive; });

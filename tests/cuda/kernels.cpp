@@ -1,0 +1,117 @@
+// Kernels in the ways that only large or odd shapes take, against the reference interpreter; and which
+// primitives have kernels at all.
+#include <set>
+
+#include "cpu/compare.hpp"
+#include "cuda/rules.hpp"
+#include "tidu/primitives/random.hpp"
+
+namespace tidu::test {
+namespace {
+
+constexpr DType some_dtypes[] = {i32, i64, bf16, f32, f64, c64};
+
+}  // namespace
+
+TEST_CASE("folds in parts, along rows and columns") {
+  std::mt19937_64 random(31);
+  for (const DType dtype : some_dtypes) {
+    for (const auto& [shape, axes] :
+         {std::pair(Shape{70001}, Ints{0}), std::pair(Shape{3, 20000}, Ints{1}),
+          std::pair(Shape{20000, 3}, Ints{0}), std::pair(Shape{9000, 40}, Ints{0}),
+          std::pair(Shape{40, 3, 300, 2}, Ints{0, 2}), std::pair(Shape{5, 1, 2000, 1}, Ints{1, 2})}) {
+      const Type type(dtype, shape);
+      check_operation(Op::make(prim::reduce_sum, {{"axes", axes}}), {type}, {{0, 0.001}}, random);
+      if (is_complex(dtype)) continue;
+      check_operation(Op::make(prim::reduce_max, {{"axes", axes}}), {type}, {{-5, 5, true}}, random);
+      if (is_floating(dtype))
+        check_operation(Op::make(prim::logsumexp, {{"axes", axes}}), {type}, {{-5, 5}}, random);
+      if (axes.size() == 1)
+        check_operation(Op::make(prim::argmin, {{"axis", axes[0]}, {"index_dtype", i32}}), {type}, {{-5, 5}},
+                        random);
+    }
+  }
+  finish_checks();
+}
+
+TEST_CASE("scans of long lines, in parts, across memory") {
+  std::mt19937_64 random(32);
+  for (const DType dtype : some_dtypes) {
+    for (const Shape& shape : {Shape{40000}, Shape{2, 700}, Shape{300, 2}, Shape{40, 9000}}) {
+      for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
+        for (const bool reverse : {false, true}) {
+          if (shape.size() == 2 && axis == 0 && shape[1] == 9000 && reverse) continue;
+          const Attributes attributes{{"axis", axis}, {"reverse", reverse}};
+          check_operation(Op::make(prim::cumsum, attributes), {Type(dtype, shape)},
+                          {is_integer(dtype) ? Domain{} : Domain{0, 0.001}}, random);
+          if (is_complex(dtype)) continue;
+          check_operation(Op::make(prim::cummax, attributes), {Type(dtype, shape)}, {{-50, 50}}, random);
+          if (is_floating(dtype))
+            check_operation(Op::make(prim::cumlogsumexp, attributes), {Type(dtype, shape)}, {{-5, 5}},
+                            random);
+        }
+      }
+    }
+  }
+  finish_checks();
+}
+
+TEST_CASE("updates of few lines are sorted") {
+  std::mt19937_64 random(33);
+  for (const DType dtype : some_dtypes) {
+    for (const char* mode : {"clip", "drop"}) {
+      for (const DType index : {i32, i64}) {
+        const Attributes attributes{{"axis", 1}, {"mode", mode}};
+        check_operation(Op::make(prim::scatter_add, attributes),
+                        {Type(dtype, {3, 20, 2}), Type(index, {30, 10}), Type(dtype, {3, 30, 10, 2})},
+                        {{-1, 1}, {-3, 24}, {-0.1, 0.1}}, random);
+        check_operation(Op::make(prim::scatter_add_along_axis, attributes),
+                        {Type(dtype, {3, 20, 2}), Type(index, {3, 100, 2}), Type(dtype, {3, 100, 2})},
+                        {{-1, 1}, {-3, 24}, {-0.1, 0.1}}, random);
+      }
+    }
+  }
+  finish_checks();
+}
+
+TEST_CASE("transpositions by tiles, concatenations of many parts") {
+  std::mt19937_64 random(34);
+  for (const DType dtype : every_dtype) {
+    for (const auto& [shape, order] :
+         {std::pair(Shape{100, 70}, Ints{1, 0}), std::pair(Shape{9, 33, 40}, Ints{2, 0, 1}),
+          std::pair(Shape{4, 10, 3, 34}, Ints{0, 3, 2, 1}), std::pair(Shape{4, 10, 1, 34}, Ints{3, 2, 0, 1}),
+          std::pair(Shape{1, 5, 1}, Ints{2, 1, 0}), std::pair(Shape{5, 6, 40}, Ints{1, 0, 2})}) {
+      check_operation(Op::make(prim::transpose, {{"permutation", order}}), {Type(dtype, shape)}, {{}},
+                      random);
+    }
+    for (const std::int64_t axis : {0, 1}) {
+      std::vector<Type> parts;
+      for (std::int64_t k = 0; k < 20; ++k)
+        parts.emplace_back(dtype, axis == 0 ? Shape{k % 3, 7} : Shape{7, k % 3});
+      check_operation(Op::make(prim::concatenate, {{"dimension", axis}}), parts, {{}}, random);
+    }
+  }
+  finish_checks();
+}
+
+TEST_CASE("every primitive that the CPU executor computes has a kernel for a device, for the same dtypes") {
+  // What runs whole graphs, which are written out before.
+  const std::set<std::string_view> not_operations{"call", "custom_jvp_call", "custom_vjp_call", "linear_call",
+                                                  "checkpoint"};
+  const std::set<std::string_view> of_libraries{"dot_general", "conv_general_dilated",
+                                                "sort",        "top_k",
+                                                "cholesky",    "triangular_solve",
+                                                "lu",          "qr",
+                                                "eigh",        "svd"};
+  for (const Primitive* primitive : standard_primitives().primitives()) {
+    if (not_operations.count(primitive->name) != 0 || of_libraries.count(primitive->name) != 0) continue;
+    const cuda_detail::RuleEntry* entry = cuda_detail::find_rule(primitive->name);
+    CHECK_MESSAGE((entry != nullptr || !cpu().supports(*primitive, f32)), primitive->name);
+    for (const DType dtype : every_dtype) {
+      if (entry != nullptr && cpu().supports(*primitive, dtype))
+        CHECK_MESSAGE(entry->dtypes.contains(dtype), primitive->name, " ", to_string(dtype));
+    }
+  }
+}
+
+}  // namespace tidu::test
