@@ -1,60 +1,368 @@
 // groups.cpp - operations gathered in nodes.
+//
+// Note [Groups]: an operation is written into every kernel that reads it where it only moves elements or
+// makes constants (it is `inlined`); it is a member of one group of operations on as many elements where its
+// elements are computed one by one; a fold joins the group that makes what it folds. Everything else is a
+// node by itself. Nodes run in the order in which they were begun, so an operation joins a group only if all
+// that it reads is made by earlier nodes or at the same element by the group itself.
 #include "cuda/groups.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 
+#include "cuda/folds.hpp"
+#include "cuda/kernels.hpp"
 #include "cuda/rules.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/primitives/structural.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
 
-// By operation: does an output depend on it, or is it impure?
-std::vector<bool> needed_operations(const Graph& graph) {
-  const std::vector<bool> values = reachable(graph, graph.outputs());
-  std::vector<bool> needed(graph.num_operations());
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    needed[i] = operation.primitive().has_trait(Trait::impure);
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
-      needed[i] = needed[i] || values[operation.output(slot)];
+// Members of a group, memory that it reads, nodes that it may be behind; operations inlined for one operand.
+constexpr std::size_t most_members = 48, most_operands = 20, farthest = 64, most_inlined = 12;
+
+enum class Role { nowhere, inlined, member, fold, alone };
+
+// What a value is read from: memory or a group's member.
+struct Source {
+  ValueId value;
+  bool same_element;
+};
+
+struct Group {
+  std::vector<std::uint32_t> operations;
+  std::vector<ValueId> operands;  // read so far
+  std::int64_t size = 0;          // elements of its members
+  std::optional<FoldShape> fold;
+  bool open = false;
+};
+
+class Grouping {
+ public:
+  Grouping(const Graph& graph, const NodeOptions& options)
+      : graph_(graph),
+        options_(options),
+        roots_(passes::storage_roots(graph)),
+        roles_(graph.num_operations(), Role::nowhere),
+        sources_(graph.num_values()),
+        inlined_(graph.num_values(), 0),
+        made_by_(graph.num_values(), 0) {
+    groups_.emplace_back();  // before all others: inputs
   }
-  return needed;
-}
+
+  std::vector<Node> run() {
+    find_roles();
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      if (roles_[i] == Role::nowhere) continue;
+      const Operation operation = graph_.operation(i);
+      if (operation.primitive().has_trait(Trait::barrier)) first_open_ = groups_.size();
+      if (roles_[i] == Role::inlined) {
+        if (!operation.primitive().has_trait(Trait::view) && in_memory_[operation.output()]) begin_alone(i);
+        continue;
+      }
+      if (roles_[i] == Role::alone) {
+        begin_alone(i);
+      } else {
+        join(i);
+      }
+    }
+    return nodes();
+  }
+
+ private:
+  Type type(ValueId id) const { return graph_.type(id); }
+
+  // --- what becomes of operations
+
+  bool moves_cheaply(const Operation& operation) const {
+    const std::string_view name = operation.name();
+    if (name == "broadcast_in_dim" || name == "iota" || name == "full" || name == "rev" || name == "slice")
+      return true;
+    if (name == "constant") return is_expression(operation.op());
+    if (name == "pad") return true;
+    if (name == "concatenate") return operation.num_inputs() <= 4;
+    if (name == "transpose") {  // what lies beside each other stays so
+      const Ints& order = operation.op().ints("permutation");
+      return order.empty() || order.back() + 1 == static_cast<std::int64_t>(order.size());
+    }
+    return false;
+  }
+  Role role_of(const Operation& operation) {
+    if (operation.primitive().has_trait(Trait::view)) return Role::inlined;
+    if (operation.num_outputs() != 1 || operation.primitive().has_trait(Trait::impure | Trait::barrier))
+      return Role::alone;
+    const Op op = operation.op();
+    const Type result = type(operation.output());
+    if (result.size() == 0 || !options_.fuse) return Role::alone;
+    if (moves_cheaply(operation) && gather_sources(operation)) return Role::inlined;
+    if (operation.num_inputs() == 0 && !is_expression(op)) return Role::alone;
+    if (is_fold(op, type(operation.inputs()[0])))
+      return type(operation.input(0)).size() > 0 ? Role::fold : Role::alone;
+    if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant")
+      return Role::alone;
+    return is_expression(op) ? Role::member : Role::alone;
+  }
+  // What an inlined operation reads; false where that is too much.
+  bool gather_sources(const Operation& operation) {
+    const ValueId result = operation.output();
+    std::vector<Source> all;
+    std::size_t count = 1;
+    for (const ValueId id : operation.inputs()) {
+      count += inlined_[id];
+      const bool same = type(id).size() == type(result).size() && operation.name() == "broadcast_in_dim";
+      for (Source source : sources_of(id)) {
+        source.same_element = source.same_element && same;
+        all.push_back(source);
+      }
+    }
+    if (count > most_inlined || all.size() > most_inlined) return false;
+    inlined_[result] = static_cast<std::uint32_t>(count);
+    sources_[result] = std::move(all);
+    return true;
+  }
+  std::vector<Source> sources_of(ValueId id) const {
+    const ValueId root = roots_[id];
+    if (inlined_[root] != 0) return sources_[root];
+    return {{root, true}};
+  }
+
+  // Which operations are needed, what becomes of them, which results others read from memory.
+  void find_roles() {
+    const std::vector<bool> reached = reachable(graph_, graph_.outputs());
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      const Operation operation = graph_.operation(i);
+      bool needed = operation.primitive().has_trait(Trait::impure);
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+        needed = needed || reached[operation.output(slot)];
+      if (needed) roles_[i] = role_of(operation);
+      if (operation.num_outputs() > 0 && operation.primitive().has_trait(Trait::view))
+        inlined_[operation.output()] = inlined_[operation.input(0)];
+    }
+    in_memory_.assign(graph_.num_values(), false);
+    for (const ValueId id : graph_.outputs()) in_memory_[roots_[id]] = true;
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      if (roles_[i] != Role::alone) continue;
+      for (const ValueId id : graph_.operation(i).inputs()) in_memory_[roots_[id]] = true;
+    }
+  }
+
+  // --- groups
+
+  std::uint32_t begin() {
+    groups_.emplace_back();
+    return static_cast<std::uint32_t>(groups_.size() - 1);
+  }
+  void begin_alone(std::uint32_t i) {
+    const std::uint32_t group = begin();
+    groups_[group].operations.push_back(i);
+    const Operation operation = graph_.operation(i);
+    if (roles_[i] == Role::inlined) return;  // read as what it is made of
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      made_by_[operation.output(slot)] = group;
+  }
+
+  // Can the group read all that in time? Adds what it would read from memory.
+  bool can_read(std::uint32_t at, const Operation& operation, std::vector<ValueId>& fresh) const {
+    const Group& group = groups_[at];
+    const bool by_element =
+        operation.primitive().has_trait(Trait::elementwise) || roles_[operation.index()] == Role::fold;
+    const std::int64_t size = roles_[operation.index()] == Role::fold ? type(operation.input(0)).size()
+                                                                        : type(operation.output()).size();
+    for (const ValueId id : operation.inputs()) {
+      const bool same = by_element && type(id).size() == size;
+      for (const Source& source : sources_of(id)) {
+        const std::uint32_t made = made_by_[source.value];
+        if (made > at) return false;
+        if (made == at) {
+          const bool is_fold_result = roles_[*graph_.producer(source.value)] == Role::fold;
+          if (!same || !source.same_element || is_fold_result) return false;
+          continue;
+        }
+        if (std::find(group.operands.begin(), group.operands.end(), source.value) == group.operands.end() &&
+            std::find(fresh.begin(), fresh.end(), source.value) == fresh.end()) {
+          fresh.push_back(source.value);
+        }
+      }
+    }
+    return group.operands.size() + fresh.size() <= most_operands;
+  }
+  bool is_open(std::uint32_t at) const {
+    return groups_[at].open && at >= first_open_ && groups_.size() - at <= farthest &&
+           groups_[at].operations.size() < most_members;
+  }
+  void join(std::uint32_t i) {
+    const Operation operation = graph_.operation(i);
+    const bool folds = roles_[i] == Role::fold;
+    const std::int64_t size = folds ? type(operation.input(0)).size() : type(operation.output()).size();
+    std::optional<FoldShape> shape;
+    if (folds) shape.emplace(type(operation.input(0)).shape(), folded_axes(operation.op()));
+    std::vector<ValueId> fresh;
+    const auto last = last_group_.find(size);
+    std::uint32_t at = 0;
+    if (last != last_group_.end() && is_open(last->second)) {
+      const Group& group = groups_[last->second];
+      const bool fits =
+          !folds || !group.fold || (group.fold->runs == shape->runs && group.fold->folded == shape->folded);
+      if (fits && can_read(last->second, operation, fresh)) at = last->second;
+    }
+    if (at == 0) {
+      at = begin();
+      groups_[at].open = true;
+      groups_[at].size = size;
+      last_group_[size] = at;
+      fresh.clear();
+      can_read(at, operation, fresh);
+    }
+    Group& group = groups_[at];
+    group.operations.push_back(i);
+    group.operands.insert(group.operands.end(), fresh.begin(), fresh.end());
+    if (folds && !group.fold) group.fold = std::move(shape);
+    made_by_[operation.output()] = at;
+  }
+
+  // --- nodes
+
+  // The body of a group's operations, with what they read inlined; `operands` are its memory.
+  struct Built {
+    Body body;
+    std::vector<ValueId> operands;
+    std::unordered_map<ValueId, std::uint32_t> pieces;
+  };
+  // Adds the value's piece and what it is inlined from, at most `most_inlined` deep.
+  std::uint32_t add_value(Built& built, std::uint32_t group, ValueId id) {
+    const auto known = built.pieces.find(id);
+    if (known != built.pieces.end()) return known->second;
+    const ValueId root = roots_[id];
+    std::uint32_t piece = 0;
+    if (root != id) {
+      const std::uint32_t from = add_value(built, group, root);
+      piece = built.body.add(view_op(), {from}, type(id));
+    } else if (inlined_[id] != 0) {
+      const Operation operation = graph_.operation(*graph_.producer(id));
+      std::vector<std::uint32_t> in;
+      for (const ValueId operand : operation.inputs()) in.push_back(add_value(built, group, operand));
+      piece = built.body.add(operation.op(), std::move(in), type(id));
+    } else {
+      piece = built.body.add_operand(type(id));
+      built.operands.push_back(id);
+      read_.at(id) = true;
+    }
+    built.pieces.emplace(id, piece);
+    return piece;
+  }
+  // Any operation that names the same elements by another shape: the shape is that of the piece.
+  static const Op& view_op() {
+    static const Op op = Op::make(prim::reshape, {{"new_sizes", Ints{}}});
+    return op;
+  }
+
+  Built build(std::uint32_t at) {
+    Built built;
+    for (const std::uint32_t i : groups_[at].operations) {
+      const Operation operation = graph_.operation(i);
+      std::vector<std::uint32_t> in;
+      for (const ValueId id : operation.inputs()) in.push_back(add_value(built, at, id));
+      const std::uint32_t piece = built.body.add(operation.op(), std::move(in), type(operation.output()));
+      built.pieces[operation.output()] = piece;
+    }
+    return built;
+  }
+
+  bool is_body(const Group& group) const {
+    return group.open || roles_[group.operations[0]] == Role::inlined;
+  }
+  Node single(std::uint32_t i) {
+    const Operation operation = graph_.operation(i);
+    Node node;
+    node.operations.push_back(i);
+    std::vector<Type> in, out;
+    for (const ValueId id : operation.inputs()) {
+      node.operands.push_back(roots_[id]);
+      in.push_back(type(id));
+    }
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      node.results.push_back(operation.output(slot));
+      out.push_back(type(operation.output(slot)));
+    }
+    const Op op = operation.op();
+    node.plan = plan_operation({op, in, out, options_.multiprocessors, options_.tf32});
+    if (!node.plan.supported) {
+      throw Error(ErrorKind::execution,
+                  detail::str("[", op.name(), "] expected a kernel for the device, got none for ",
+                              detail::list(in), "\n  ", describe_operation(graph_, i)));
+    }
+    return node;
+  }
+  std::vector<Node> nodes() {
+    read_.assign(graph_.num_values(), false);
+    for (const ValueId id : graph_.outputs()) read_[roots_[id]] = true;
+    std::vector<Built> built(groups_.size());
+    for (std::uint32_t at = 1; at < groups_.size(); ++at) {
+      const Group& group = groups_[at];
+      if (is_body(group)) {
+        built[at] = build(at);
+        continue;
+      }
+      for (const ValueId id : graph_.operation(group.operations[0]).inputs()) read_[roots_[id]] = true;
+    }
+    std::vector<Node> nodes;
+    for (std::uint32_t at = 1; at < groups_.size(); ++at) {
+      const Group& group = groups_[at];
+      const bool direct = group.operations.size() == 1 && reads_memory_alone(built[at], group.operations[0]);
+      if (!is_body(group) || direct) {
+        nodes.push_back(single(group.operations[0]));
+        continue;
+      }
+      Node node;
+      node.operations = group.operations;
+      node.operands = built[at].operands;
+      for (const std::uint32_t i : group.operations) {
+        const ValueId id = graph_.operation(i).output();
+        if (!read_[id]) continue;
+        built[at].body.results.push_back(built[at].pieces.at(id));
+        node.results.push_back(id);
+      }
+      if (node.results.empty()) continue;
+      node.plan = group.fold && folds_any(built[at].body)
+                      ? plan_reduction(built[at].body, options_.multiprocessors)
+                      : plan_loop(built[at].body, options_.multiprocessors);
+      nodes.push_back(std::move(node));
+    }
+    return nodes;
+  }
+  // The only operation's operands are all memory, so that a rule for it by itself knows better.
+  bool reads_memory_alone(const Built& built, std::uint32_t i) const {
+    return built.body.pieces.size() == built.body.operands.size() + 1 &&
+           built.operands.size() == built.body.pieces.size() - 1 &&
+           graph_.operation(i).num_inputs() == built.operands.size();
+  }
+  static bool folds_any(const Body& body) {
+    return std::any_of(body.results.begin(), body.results.end(), [&body](std::uint32_t piece) {
+      const Piece& p = body.pieces[piece];
+      return p.op && is_fold(*p.op, body.pieces[p.in[0]].type);
+    });
+  }
+
+  const Graph& graph_;
+  const NodeOptions& options_;
+  std::vector<ValueId> roots_;
+  std::vector<Role> roles_;                 // by operation
+  std::vector<std::vector<Source>> sources_;  // of inlined values
+  std::vector<std::uint32_t> inlined_;        // by value: operations that it stands for, 0 where it is none
+  std::vector<std::uint32_t> made_by_;        // by value: group
+  std::vector<bool> in_memory_, read_;
+  std::vector<Group> groups_;
+  std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by size
+  std::size_t first_open_ = 1;
+};
 
 }  // namespace
 
 std::vector<Node> plan_nodes(const Graph& graph, const NodeOptions& options) {
-  const std::vector<ValueId> roots = passes::storage_roots(graph);
-  const std::vector<bool> needed = needed_operations(graph);
-  std::vector<Node> nodes;
-  std::vector<Type> in, out;
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    if (!needed[i] || operation.primitive().has_trait(Trait::view)) continue;
-    Node node;
-    node.operations.push_back(i);
-    in.clear();
-    out.clear();
-    for (const ValueId id : operation.inputs()) {
-      node.operands.push_back(roots[id]);
-      in.push_back(graph.type(id));
-    }
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      node.results.push_back(operation.output(slot));
-      out.push_back(graph.type(operation.output(slot)));
-    }
-    const Op op = operation.op();
-    node.plan = plan_operation({op, in, out, options.multiprocessors, options.tf32});
-    if (!node.plan.supported) {
-      throw Error(ErrorKind::execution,
-                  detail::str("[", op.name(), "] expected a kernel for the device, got none for ",
-                              detail::list(in), "\n  ", describe_operation(graph, i)));
-    }
-    nodes.push_back(std::move(node));
-  }
-  return nodes;
+  return Grouping(graph, options).run();
 }
 
 }  // namespace tidu::cuda_detail

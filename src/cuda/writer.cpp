@@ -125,6 +125,7 @@ Writer::Index Writer::by_axes(const Shape& shape, std::vector<std::string> axes)
 Writer::Index Writer::reshaped(Index index, const Shape& shape) {
   if (records_[index].shape == shape) return index;
   Record record{shape, records_[index].place, std::nullopt, index};
+  if (record.place) return intern(detail::str("p", detail::list(shape), ":", *record.place), std::move(record));
   return intern(detail::str("r", index, ":", detail::list(shape)), std::move(record));
 }
 

@@ -39,7 +39,7 @@ class Emulator {
   /// Runs all steps of a plan. Throws std::runtime_error for a write out of bounds of results or scratch
   /// memory.
   void run(const cuda_detail::Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results);
-  /// Runs the nodes of a graph.
+  /// Runs the nodes of a graph. What is a library's on a device, the reference interpreter does.
   std::vector<Tensor> run(const Graph& graph, const std::vector<cuda_detail::Node>& nodes,
                           std::span<const Tensor> inputs);
   /// Kernels compiled so far.
