@@ -4,3 +4,6 @@ foreach(source IN ITEMS elementwise structural windows)
 endforeach()
 target_compile_definitions(test_cuda PRIVATE TIDU_TEST_EMULATED)
 target_link_libraries(test_cuda PRIVATE ${CMAKE_DL_LIBS})
+# Random graphs are those of the fuzz tests.
+file(GLOB kinds CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/kinds_*.cpp")
+target_sources(test_cuda PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/generator.cpp" ${kinds})

@@ -1,0 +1,144 @@
+// Whole graphs, as nodes of several operations, on the host against the reference interpreter: the
+// conformance programs with their gradients, and random graphs.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cuda/emulator.hpp"
+#include "fuzz/generator.hpp"
+#include "support/support.hpp"
+#include "tidu/graph/json.hpp"
+#include "tidu/linearize/transforms.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+#include "tidu/program/program.hpp"
+#include "tidu/reference/executor.hpp"
+#include "tidu/tensor/json.hpp"
+
+namespace tidu::test {
+namespace {
+
+// Apart by how much, beside the largest element; NaN is as good as NaN.
+double distance(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.type() == b.type());
+  double most = 0, scale = 1;
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const double size = std::abs(a.at(i));
+    if (std::isfinite(size)) scale = std::max(scale, size);
+  }
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const std::complex<double> x = a.at(i), y = b.at(i);
+    for (const auto& [p, q] : {std::pair(x.real(), y.real()), std::pair(x.imag(), y.imag())}) {
+      if (p == q || (std::isnan(p) && std::isnan(q))) continue;
+      most = std::max(most, std::isfinite(p - q) ? std::abs(p - q) / scale : 1e300);
+    }
+  }
+  return most;
+}
+
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 1e-2;
+    case DType::bf16: return 6e-2;
+    case DType::f32:
+    case DType::c64: return 2e-5;
+    default: return 1e-9;
+  }
+}
+
+// Graphs whose kernels are compiled together.
+class Batch {
+ public:
+  void add(const Graph& graph, std::vector<Tensor> inputs, std::string name) {
+    ProgramOptions options;
+    options.fuse = options.block = false;
+    Case one{Program::make(graph, options).graph(), {}, std::move(inputs), std::move(name)};
+    try {
+      one.nodes = cuda_detail::plan_nodes(one.graph);
+    } catch (const Error&) {
+      ++refused_;  // a library's operation without a rule
+      return;
+    }
+    for (const cuda_detail::Node& node : one.nodes) {
+      Emulator::shared().add(node.plan);
+      operations_ += node.operations.size();
+    }
+    nodes_ += one.nodes.size();
+    cases_.push_back(std::move(one));
+  }
+  void check() {
+    Emulator& emulator = Emulator::shared();
+    emulator.compile();
+    for (const Case& one : cases_) {
+      const std::vector<Tensor> expected = reference().run(one.graph, one.inputs);
+      const std::vector<Tensor> got = emulator.run(one.graph, one.nodes, one.inputs);
+      const std::set<std::string_view> names = primitives_in(one.graph);
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        const double apart = distance(expected[k], got[k]);
+        CHECK_MESSAGE(apart <= tolerance_of(got[k].dtype()), one.name, " output ", k, " is apart by ", apart,
+                      "\n", to_text(one.graph));
+      }
+    }
+    std::cout << cases_.size() << " graphs of " << operations_ << " operations ran as " << nodes_
+              << " nodes; " << refused_ << " wait for rules\n";
+  }
+  std::size_t size() const { return cases_.size(); }
+  std::size_t operations() const { return operations_; }
+  std::size_t nodes() const { return nodes_; }
+
+ private:
+  struct Case {
+    Graph graph;
+    std::vector<cuda_detail::Node> nodes;
+    std::vector<Tensor> inputs;
+    std::string name;
+  };
+  std::vector<Case> cases_;
+  std::size_t operations_ = 0, nodes_ = 0, refused_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("conformance programs and their gradients in groups") {
+  Batch batch;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests/data/conformance")) {
+    if (entry.path().extension() != ".json") continue;
+    std::ifstream file(entry.path());
+    const auto content = nlohmann::json::parse(file);
+    if (!content.contains("graph")) continue;
+    const Graph graph = graph_from_json(content["graph"].dump());
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i)
+      inputs.push_back(tensor_from_json(content["inputs"][graph.input_name(i)].dump()));
+    batch.add(graph, inputs, entry.path().stem().string());
+    try {
+      const Graph backward = vjp(graph);
+      for (std::size_t i = inputs.size(); i < backward.inputs().size(); ++i) {
+        const Type type = backward.type(backward.inputs()[i]);
+        GraphBuilder builder("ones");
+        inputs.push_back(
+            reference().run(builder.build({ops::full(builder, type, 1)}), std::vector<Tensor>())[0]);
+      }
+      batch.add(backward, inputs, entry.path().stem().string() + " backward");
+    } catch (const Error&) {
+      continue;  // no derivative
+    }
+  }
+  batch.check();
+  CHECK(batch.size() > 100);
+}
+
+TEST_CASE("random graphs in groups") {
+  Batch batch;
+  for (std::uint64_t seed = 0; seed < scaled(300); ++seed) {
+    SeededChoices choices(seed);
+    const RandomCase random = random_case(choices);
+    batch.add(random.graph, random.inputs, "seed " + std::to_string(seed));
+  }
+  batch.check();
+  CHECK(batch.nodes() < batch.operations());
+}
+
+}  // namespace tidu::test
