@@ -42,6 +42,10 @@ class WatchingHost final : public Host {
   }
   bool ones_like(Type type, void* out) const override { return host_.ones_like(type, out); }
   std::optional<bool> is_finite(const void* operand) const override { return host_.is_finite(operand); }
+  bool watch_finite(const void* operand, const std::function<void()>& report) const override {
+    return host_.watch_finite(operand, report);
+  }
+  void check_watched() const override { host_.check_watched(); }
   std::optional<bool> is_zero(const void* operand) const override { return host_.is_zero(operand); }
   std::string statistics(const void* operand) const override { return host_.statistics(operand); }
   std::optional<std::uint64_t> version(const void* operand) const override { return host_.version(operand); }

@@ -32,13 +32,17 @@ struct Owner {
 class Modes final : public eager::ThreadState {
  public:
   explicit Modes(const Context& from)
-      : grad_mode_(from.grad_mode), executor_(from.host.executor()), options_(from.recorder.options()) {}
+      : grad_mode_(from.grad_mode),
+        executor_(from.host.executor()),
+        options_(from.recorder.options()),
+        of_executor_(executor_->thread_state()) {}
   std::shared_ptr<const ThreadState> install() const override {
     Context& to = context();
     auto before = std::make_shared<Modes>(to);
     to.grad_mode = grad_mode_;
     to.set_executor(executor_);
     to.set_options(options_);
+    if (of_executor_ != nullptr) of_executor_->install();
     return before;
   }
 
@@ -46,6 +50,7 @@ class Modes final : public eager::ThreadState {
   bool grad_mode_;
   const HostExecutor* executor_;
   eager::RecorderOptions options_;
+  std::shared_ptr<const ThreadState> of_executor_;
 };
 
 const HostExecutor* initial_executor() {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,6 +72,10 @@ class Host final : public TensorOperands<HostExecutor> {
   std::optional<std::uint32_t> device_of(const Tensor& tensor) const override {
     return executor_->device_of(tensor);
   }
+  bool watch_finite(const Tensor& tensor, const std::function<void()>& report) const override {
+    return executor_->watch_finite(tensor, report);
+  }
+  void check_watched() const override { executor_->check_watched(); }
   eager::Placement current_placement() const override { return executor_->current_placement(); }
   eager::Event record(eager::Placement placement) const override { return executor_->record(placement); }
   void wait(eager::Placement placement, const eager::Event& event) const override {

@@ -57,6 +57,10 @@ void before_write() {
 }  // namespace
 
 void Promise::fulfil() {
+  if (resident.load(std::memory_order_acquire) != nullptr) {
+    made.store(const_cast<std::byte*>(tensor_.bytes()), std::memory_order_release);
+    return;
+  }
   const std::shared_ptr<LazyTrace> trace = trace_;
   Promise* const target = this;
   const bool all = trace->greedy_;
@@ -100,12 +104,12 @@ bool LazyTrace::takes(const Graph& graph) {
 
 std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
   if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
-  const std::byte* const bytes = tensor.bytes();
-  const auto mixed = (reinterpret_cast<std::uintptr_t>(bytes) >> 4) * 0x9e3779b97f4a7c15ULL;
+  const void* const place = tensor.place();
+  const auto mixed = (reinterpret_cast<std::uintptr_t>(place) >> 4) * 0x9e3779b97f4a7c15ULL;
   std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
   for (; leaves_[at] != no_index; at = (at + 1) & (leaves_.size() - 1)) {
     const Value& value = values_[leaves_[at]];
-    if (value.tensor.bytes() != bytes || value.tensor.type() != tensor.type() ||
+    if (value.tensor.place() != place || value.tensor.type() != tensor.type() ||
         !value.tensor.shares_storage_with(tensor))
       continue;
     if (value.version == tensor.version()) return leaves_[at];
@@ -127,7 +131,7 @@ void LazyTrace::grow_leaves() {
   for (const std::uint32_t id : leaves_) {
     if (id == no_index) continue;
     const auto mixed =
-        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.bytes()) >> 4) * 0x9e3779b97f4a7c15ULL;
+        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.place()) >> 4) * 0x9e3779b97f4a7c15ULL;
     std::size_t at = (mixed >> 32) & (larger.size() - 1);
     while (larger[at] != no_index) at = (at + 1) & (larger.size() - 1);
     larger[at] = id;
@@ -282,7 +286,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     bytes += values_[id].tensor.num_bytes();
     if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
     const auto mixed =
-        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.bytes()) >> 4) * 0x9e3779b97f4a7c15ULL;
+        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.place()) >> 4) * 0x9e3779b97f4a7c15ULL;
     std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
     while (leaves_[at] != no_index) at = (at + 1) & (leaves_.size() - 1);
     leaves_[at] = id;
@@ -348,7 +352,8 @@ void eval_all(std::span<const Array> arrays, Where where) {
   }
   const Context& c = context();
   if (c.trace != nullptr) c.trace->evaluate(tensors);
-  for (const Tensor& tensor : tensors) (void)tensor.bytes();  // of other threads
+  for (const Tensor& tensor : tensors)
+    if (tensor.pending() != nullptr) (void)tensor.bytes();  // of another thread
 }
 
 }  // namespace tidu::frontend_detail

@@ -26,6 +26,11 @@ class EagerHere {
   bool intercepts_;
 };
 
+// What nobody else writes to.
+Tensor own(Tensor&& made) {
+  return made.exclusive() || made.resident() != nullptr ? std::move(made) : made.clone();
+}
+
 }  // namespace
 
 // What a program of the cache is. The graphs keep the addresses in its words from being used again.
@@ -41,8 +46,7 @@ struct LazyTrace::Program {
     if (executable) return executable->run_into(inputs, made);
     eager::Operands<Tensor> results =
         runner.executor->execute_forward({graph, slot, runner.placement}, inputs).value();
-    for (std::size_t i = 0; i < made.size(); ++i)
-      made[i] = results[i].exclusive() ? std::move(results[i]) : results[i].clone();
+    for (std::size_t i = 0; i < made.size(); ++i) made[i] = own(std::move(results[i]));
   }
 };
 
@@ -147,8 +151,7 @@ struct LazyTrace::Apart {
         const eager::ExecutorSlot slot;
         eager::Operands<Tensor> fresh =
             runner.executor->execute_forward({step.graph, slot, runner.placement}, operands).value();
-        for (std::size_t i = 0; i < results.size(); ++i)
-          results[i] = fresh[i].exclusive() ? std::move(fresh[i]) : fresh[i].clone();
+        for (std::size_t i = 0; i < results.size(); ++i) results[i] = own(std::move(fresh[i]));
       }
     }
     for (const std::uint32_t number : outputs) made.push_back(values[number]);
@@ -237,7 +240,9 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     ++count;
   };
   for (Promise* const target : targets) {
-    if (target->made.load(std::memory_order_acquire) != nullptr) continue;
+    if (target->made.load(std::memory_order_acquire) != nullptr ||
+        target->resident.load(std::memory_order_acquire) != nullptr)
+      continue;
     if (target->value_ == no_index) {
       throw Error(
           ErrorKind::invalid_argument,
@@ -282,7 +287,11 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     auto* const promise = static_cast<Promise*>(run->promised[i].pending());
     if (promise == nullptr) continue;  // another thread was there before
     promise->tensor_ = std::move(run->made[i]);
-    promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
+    if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
+      promise->resident.store(resident, std::memory_order_release);
+    } else {
+      promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
+    }
     // Operations that wait may read it.
     run->promised[i].watch();
     if (promise->value_ != no_index) values_[promise->value_].version = run->promised[i].version();

@@ -190,7 +190,8 @@ Tensor Tensor::view(Type type, std::size_t byte_offset) const {
 Tensor Tensor::part(Type type, std::size_t byte_offset) const {
   Tensor result(*this);
   result.type_ = type;
-  if (byte_offset != 0 || type != type_) result.data_ = const_cast<std::byte*>(bytes()) + byte_offset;
+  if (byte_offset == 0 && (type == type_ || resident() != nullptr)) return result;
+  result.data_ = const_cast<std::byte*>(bytes()) + byte_offset;
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -124,6 +125,16 @@ class BackwardExecutor : public ExecutorIdentity {
   virtual Result<std::optional<Operand>> ones_like(Type) const { return std::optional<Operand>(); }
   /// Are all elements finite? Default: unknown, and anomaly mode finds nothing.
   virtual std::optional<bool> is_finite(const Operand&) const { return std::nullopt; }
+  /// The same without waiting for the work that makes the elements: `report`, which throws, is kept for when
+  /// they turn out not to be finite. False, and nothing is kept: is_finite() is to be asked at once (the
+  /// default).
+  virtual bool watch_finite(const Operand&, const std::function<void()>& report) const {
+    (void)report;
+    return false;
+  }
+  /// Waits for what is watched, and calls the first report that is due; forgets all. At the end of a backward
+  /// call in anomaly mode. Default: nothing is watched.
+  virtual void check_watched() const {}
   /// Are all elements zero? Default: unknown, and explain() cannot tell where a gradient became zero.
   virtual std::optional<bool> is_zero(const Operand&) const { return std::nullopt; }
   /// What anomaly mode says of an operand: "f64[32,10] has 3 zeros, at [0,4] [7,1] [30,9]". Default: empty.
@@ -133,6 +144,9 @@ class BackwardExecutor : public ExecutorIdentity {
   virtual std::optional<std::uint64_t> version(const Operand&) const { return std::nullopt; }
   /// Bytes of the operand's storage, for profiles. Default: 0.
   virtual std::size_t bytes(const Operand&) const { return 0; }
+
+  /// The operand in memory in which this executor computes. Default: itself, which any executor reads.
+  virtual Result<Operand> put(const Operand& operand) const { return operand; }
 
   /// Where the running thread puts work. Default: the host.
   virtual Placement current_placement() const { return {}; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,8 @@ class Host {
   /// Constructs ones at `out` and says so, or does neither.
   virtual bool ones_like(Type type, void* out) const = 0;
   virtual std::optional<bool> is_finite(const void* operand) const = 0;
+  virtual bool watch_finite(const void* operand, const std::function<void()>& report) const = 0;
+  virtual void check_watched() const = 0;
   virtual std::optional<bool> is_zero(const void* operand) const = 0;
   virtual std::string statistics(const void* operand) const = 0;
   virtual std::optional<std::uint64_t> version(const void* operand) const = 0;
@@ -79,6 +82,10 @@ class HostOf final : public Host {
   std::optional<bool> is_finite(const void* operand) const override {
     return executor_.is_finite(at(operand));
   }
+  bool watch_finite(const void* operand, const std::function<void()>& report) const override {
+    return executor_.watch_finite(at(operand), report);
+  }
+  void check_watched() const override { executor_.check_watched(); }
   std::optional<bool> is_zero(const void* operand) const override { return executor_.is_zero(at(operand)); }
   std::string statistics(const void* operand) const override { return executor_.statistics(at(operand)); }
   std::optional<std::uint64_t> version(const void* operand) const override {

@@ -4,7 +4,8 @@
 // (that of a literal, or foreign).
 //
 // A tensor may be a promise: its elements are made when somebody first asks for them (bytes() and all that
-// reads), by whoever promised them. What that throws comes from the reader.
+// reads), by whoever promised them. What that throws comes from the reader. So are the elements that lie in a
+// device's memory (resident()): who reads them on the host gets a copy.
 //
 // A tensor is three words, and copying one counts a reference. The elements lie behind the storage's header;
 // header and elements of a tensor of few elements are one block of the pool (pool.hpp).
@@ -59,6 +60,9 @@ class PromisedStorage : public TensorStorage {
   virtual void discard() noexcept = 0;
   std::atomic<std::byte*> made{nullptr};  ///< the elements, which live as long as this
   const void* maker = nullptr;            ///< tells promises of different makers apart
+  /// Who has the elements in a device's memory, for as long as this lives: itself, or another; null: nobody
+  /// (yet). What fulfil() makes then is a copy.
+  std::atomic<PromisedStorage*> resident{nullptr};
 
  protected:
   ~PromisedStorage() = default;
@@ -269,12 +273,24 @@ class Tensor {
   static Tensor promise(Type type, detail::PromisedStorage* storage) {
     return Tensor(type, storage, nullptr);
   }
-  /// Who is to make the elements, or null when they are there.
+  /// Who is to make the elements, or null when they are there, on the host or on a device.
   detail::PromisedStorage* pending() const {
-    if (data_ != nullptr || storage_ == nullptr || storage_->home != detail::TensorStorage::Home::promised)
-      return nullptr;
-    auto* const promised = static_cast<detail::PromisedStorage*>(storage_);
-    return promised->made.load(std::memory_order_acquire) == nullptr ? promised : nullptr;
+    detail::PromisedStorage* const promise = promised();
+    return promise != nullptr && promise->made.load(std::memory_order_acquire) == nullptr &&
+                   promise->resident.load(std::memory_order_acquire) == nullptr
+               ? promise
+               : nullptr;
+  }
+  /// Who has the elements in a device's memory, from the first on, or null.
+  detail::PromisedStorage* resident() const {
+    detail::PromisedStorage* const promise = promised();
+    return promise != nullptr ? promise->resident.load(std::memory_order_acquire) : nullptr;
+  }
+  /// An address by which elements that are there are told apart: the first one's, or where a device's are
+  /// known.
+  const void* place() const {
+    if (const detail::PromisedStorage* const there = resident(); there != nullptr) return there;
+    return bytes();
   }
   /// Asks for detail::before_write() before anybody writes to the storage; until unwatch().
   void watch() const {
@@ -292,6 +308,11 @@ class Tensor {
       : type_(type), storage_(storage), data_(data) {}
   static Type no_elements_type();
   Tensor part(Type type, std::size_t byte_offset) const;
+  detail::PromisedStorage* promised() const {
+    if (data_ != nullptr || storage_ == nullptr || storage_->home != detail::TensorStorage::Home::promised)
+      return nullptr;
+    return static_cast<detail::PromisedStorage*>(storage_);
+  }
   void count_version() {
     std::atomic<std::uint64_t>& version = storage_->version;
     if ((version.load(std::memory_order_relaxed) & detail::TensorStorage::watched) != 0) [[unlikely]]
