@@ -6,3 +6,4 @@ target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 # g++ 12 takes concatenated strings for copies that overlap or go too far (GCC bug 105651 and its like).
 target_compile_options(${target} PRIVATE
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>")
+target_link_libraries(${target} PRIVATE "${CUDA_cudart_static_LIBRARY}" rt)

@@ -1,0 +1,219 @@
+// cuda.hpp - CudaExecutor: compiles graphs to kernels, calls of libraries and captured programs for an NVIDIA
+// GPU, and runs them on the caller's stream. Opt-in: tidu::cuda is built where there is a CUDA toolkit.
+// Nothing here names a type of CUDA's; a stream of the caller's own is handed over as the pointer that
+// cudaStream_t is. A program that links it starts on machines without a driver. See docs/cuda.md.
+//
+// A tensor that this executor makes has its elements in the device's memory; it is a Tensor like others, and
+// who reads it on the host waits for the elements and gets a copy. Nothing else waits for the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tidu/eager/executor.hpp"
+#include "tidu/program/program.hpp"
+#include "tidu/tensor/executor.hpp"
+#include "tidu/tensor/inspect.hpp"
+
+struct DLManagedTensorVersioned;
+
+namespace tidu {
+
+namespace cuda_detail {
+class Compiled;
+class Device;
+class Runtime;
+class Opener;
+class Watched;
+}  // namespace cuda_detail
+
+/// How the CUDA executor runs.
+struct CudaOptions {
+  int device = 0;  ///< which of this machine's, as CUDA counts them
+  /// Most bytes of device memory that tensors and temporaries may hold, those kept for reuse included; 0: all
+  /// that there is. Executors of one device share its memory: the last limit that is not 0 holds.
+  std::size_t memory_limit = 0;
+  /// Let products in f32 round their operands to tf32, which has 10 bits of mantissa.
+  bool tf32 = false;
+  /// Let programs that run again on the same memory be captured, and launched as one.
+  bool replay = true;
+  /// Streams that independent operations of one program may run on at once.
+  int streams = 4;
+  /// Where compiled kernels are kept between processes. "default": $TIDU_KERNEL_CACHE, or tidu/kernels in
+  /// $XDG_CACHE_HOME or
+  /// ~/.cache; empty: nowhere.
+  std::string kernel_cache = "default";
+  /// How graphs become programs. `fuse` says whether kernels may take several operations; `block` is not for
+  /// devices.
+  ProgramOptions program{};
+};
+
+/// What an executor's device has done so far, and what it holds.
+struct CudaStatistics {
+  std::size_t memory_in_use = 0;       ///< bytes of tensors and temporaries
+  std::size_t memory_held = 0;         ///< bytes of the device's memory, those kept for reuse included
+  std::size_t memory_peak = 0;         ///< most bytes that were in use
+  std::size_t memory_limit = 0;        ///< of memory_held
+  std::uint64_t allocations = 0;       ///< asked of the device
+  std::uint64_t synchronizations = 0;  ///< how often the host has waited for the device
+  std::uint64_t kernels_compiled = 0;  ///< and not found in the cache
+  std::uint64_t launches = 0;          ///< of kernels, one by one
+  std::uint64_t captures = 0;          ///< programs captured
+  std::uint64_t replays = 0;           ///< captured programs launched
+};
+
+class CudaExecutor;
+
+/// A stream of a device: work that is put there runs in order. Copies name the same stream. One made by
+/// make() is given back with its last copy, for others to use.
+class CudaStream {
+ public:
+  /// One of its own.
+  static CudaStream make(const CudaExecutor& executor);
+  /// The caller's, a cudaStream_t, which outlives every tensor that was made or read on it. Null: the
+  /// executor's default.
+  static CudaStream of(const CudaExecutor& executor, void* stream);
+  /// A cudaStream_t.
+  void* handle() const;
+  /// Waits until all that was put there is done. Throws Error (execution) that says what failed on the
+  /// device.
+  void synchronize() const;
+  /// What is put there from now on runs after what was put on `other` so far.
+  void wait(const CudaStream& other) const;
+  struct State;  ///< its own
+
+ private:
+  friend class CudaStreamGuard;
+  explicit CudaStream(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+/// This thread's work on the stream's device goes there; backward calls carry it to the threads that work for
+/// them.
+class CudaStreamGuard {
+ public:
+  /// Until it is destroyed.
+  explicit CudaStreamGuard(CudaStream stream);
+  ~CudaStreamGuard();
+  CudaStreamGuard(const CudaStreamGuard&) = delete;
+  CudaStreamGuard& operator=(const CudaStreamGuard&) = delete;
+
+ private:
+  CudaStream stream_;
+  std::shared_ptr<const CudaStream::State> before_;
+};
+
+/// A compiled program; copies share it. Any number of threads may run it at once.
+class CudaExecutable {
+ public:
+  /// For the executor itself.
+  explicit CudaExecutable(std::shared_ptr<const cuda_detail::Compiled> compiled)
+      : compiled_(std::move(compiled)) {}
+
+  /// Puts a run on this thread's stream, and gives the outputs, whose elements it will make: what is put on
+  /// that stream later may use them, and other streams of tidu's wait for them. Inputs that are not on the
+  /// device are copied there. A failure leaves everything usable. Errors: invalid_argument for another number
+  /// of inputs, type for an input of another type, execution for what the device refused, out_of_memory. What
+  /// fails while the device works is said by whoever waits.
+  Result<std::vector<Tensor>> try_run(std::span<const Tensor> inputs) const;
+  /// As try_run, but throws.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
+  /// On that stream.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const CudaStream& stream) const;
+  /// The same with what costs time left to the caller: inputs by pointer, and each of `outputs` is assigned
+  /// its output. Throws Error.
+  void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
+
+  const Program& program() const;
+  /// Kernels, calls and copies of a run.
+  std::size_t num_steps() const;
+  /// Bytes of temporaries of a run.
+  std::size_t workspace_bytes() const;
+
+ private:
+  friend class CudaExecutor;
+  std::shared_ptr<const cuda_detail::Compiled> compiled_;
+};
+
+/// Compiles each graph once (see compile_cache()) and runs it on a device. The device is opened when it is
+/// first needed; what needs it throws Error (execution) in one line where there is none. Its results are the
+/// reference executor's up to rounding, and the same to the last bit from run to run.
+class CudaExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
+ public:
+  explicit CudaExecutor(const CudaOptions& options = CudaOptions());
+  /// On a device of tidu's tests, or another that speaks its interface.
+  CudaExecutor(std::shared_ptr<cuda_detail::Device> device, const CudaOptions& options);
+
+  std::string_view name() const override { return "cuda"; }
+  Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
+  /// Needs no device.
+  bool supports(const Primitive& primitive, DType dtype) const override;
+
+  /// Each graph is compiled the first time, and kept in its slot in front of compile_cache().
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override;
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override;
+  void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
+              Tensor* out) const override;
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
+
+  /// 1 + the device's number for tensors that are there; none for the host's, which any device takes.
+  std::optional<std::uint32_t> device_of(const Tensor& tensor) const override;
+  bool watch_finite(const Tensor& tensor, const std::function<void()>& report) const override;
+  void check_watched() const override;
+  /// The tensor on this device; itself where it is there.
+  Result<Tensor> put(const Tensor& tensor) const override;
+  /// This thread's stream (CudaStreamGuard); the number is the handle's address.
+  eager::Placement current_placement() const override;
+  eager::Event record(eager::Placement placement) const override;
+  void wait(eager::Placement placement, const eager::Event& event) const override;
+  std::shared_ptr<const eager::ThreadState> thread_state() const override;
+
+  /// A graph may come from compile_cache(), a Program is always compiled. Errors: those of Program::make;
+  /// execution where a kernel is missing, naming operation and place, or where there is no device;
+  /// out_of_memory.
+  Result<CudaExecutable> try_compile(const Graph& graph) const;
+  Result<CudaExecutable> try_compile(const Program& program) const;
+  CudaExecutable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }
+  CudaExecutable compile(const Program& program) const { return std::move(try_compile(program)).value(); }
+
+  /// Opens the device unless it is open. Throws Error (execution) in one line when there is none.
+  void open() const;
+  /// Waits until all that was put on this thread's stream is done. Throws Error (execution) that says what
+  /// failed.
+  void synchronize() const;
+  /// Gives memory that is kept for reuse back to the device; returns its bytes.
+  std::size_t trim() const;
+  CudaStatistics statistics() const;
+  /// Device memory as DLPack has it (kDLCUDA), shared with the tensor, which is put on the device if it is
+  /// not there. Work on this thread's stream is done before work that is put on `consumer`, a cudaStream_t,
+  /// later; null: before anything, which waits. Throws Error.
+  DLManagedTensorVersioned* to_dlpack(const Tensor& tensor, void* consumer) const;
+  /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
+  /// cudaStream_t (null: now). Consumes `managed` in any case. Throws Error (invalid_argument, type).
+  Tensor from_dlpack(DLManagedTensorVersioned* managed, void* producer) const;
+  const CudaOptions& options() const { return options_; }
+
+ private:
+  friend class CudaStream;
+  cuda_detail::Runtime& runtime() const;
+  CudaOptions options_;
+  std::shared_ptr<cuda_detail::Opener> opener_;
+  std::shared_ptr<cuda_detail::Watched> watched_;
+};
+
+/// The executor of that device with default options; made once, and opened: throws Error (execution) in one
+/// line when there is no such device, or no driver.
+const CudaExecutor& cuda(int device = 0);
+
+}  // namespace tidu

@@ -1,0 +1,103 @@
+// compiled.hpp - what a CudaExecutable is: the nodes of a planned program over addresses, run one after
+// another or replayed.
+//
+// Note [Replay]: the first run puts each step on the caller's stream, which loads and sets up whatever the
+// device needs. From the second on, the steps are captured, independent nodes on streams of their own, and
+// launched as one; whoever runs the program on the same addresses again launches what was captured. The
+// addresses are those of inputs, outputs and workspace, which the pool gives out in the same order to who
+// asks in the same order, so that a loop soon meets the same ones. Up to four captures are kept, and the
+// longest unused one is changed for new addresses. Where no addresses come again, the steps are put on the
+// stream one by one as in the first run. A capture is made on streams that nobody else uses: the caller's may
+// be one that cannot be captured.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda/groups.hpp"
+#include "cuda/layout.hpp"
+#include "cuda/runtime.hpp"
+#include "tidu/program/program.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::cuda_detail {
+
+struct CompileOptions {
+  bool fuse = true;
+  bool tf32 = false;
+  bool replay = true;
+  std::uint32_t lanes = 4;  ///< streams that independent nodes may run on
+};
+
+class Compiled {
+ public:
+  /// Throws Error (execution, out_of_memory).
+  Compiled(std::shared_ptr<Runtime> runtime, Program program, const CompileOptions& options);
+  ~Compiled();
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+
+  /// Puts a run on `stream`. Throws Error (invalid_argument, type, execution, out_of_memory).
+  void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs, Stream stream) const;
+  const Program& program() const { return program_; }
+  Runtime& runtime() const { return *runtime_; }
+  std::size_t num_steps() const { return num_steps_; }
+  std::size_t workspace_bytes() const { return layout_.workspace_bytes; }
+
+ private:
+  struct LoadedNode {
+    Node node;
+    std::vector<Kernel> kernels;  // by step that is a launch
+    std::uint32_t first_memory;   // of its operands, then its results
+  };
+  // What addresses are in one run.
+  struct Addresses {
+    std::vector<std::byte*> inputs, outputs;
+    std::byte* workspace = nullptr;
+    friend bool operator==(const Addresses&, const Addresses&) = default;
+  };
+  struct Replay {
+    Addresses addresses;
+    ReplayGraph graph;
+    std::uint64_t last_used = 0;
+  };
+
+  void load(std::vector<Node> nodes);
+  void make_constants(const std::vector<Node>& constants);
+  Kernel load_kernel(const Node& node, const Launch& launch);
+  std::byte* address(const Spot& spot, const Addresses& at) const;
+  void bind(const Addresses& at, std::vector<Memory>& table) const;
+  void issue_steps(const LoadedNode& node, const Bindings& at, Stream stream) const;
+  void issue(const LoadedNode& node, const Addresses& at, const std::vector<Memory>& table,
+             Stream stream) const;
+  void issue_copies(const Addresses& at, Stream stream) const;
+  void run_plainly(const Addresses& at, Stream stream) const;
+  bool replay(const Addresses& at, Stream stream) const;
+  ReplayGraph capture(const Addresses& at, ReplayGraph previous) const;
+  void issue_on_lanes(const Addresses& at, std::span<const Stream> streams) const;
+  [[noreturn]] void explain(const Error& error, const Node& node) const;
+  [[noreturn]] void refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const;
+
+  std::shared_ptr<Runtime> runtime_;
+  Program program_;
+  CompileOptions options_;
+  Layout layout_;
+  std::vector<LoadedNode> nodes_;
+  std::vector<Spot> spots_;  // by place in the table of memory
+  Lanes lanes_;
+  Tensor constants_;  // bytes, as elements of bool
+  std::size_t num_steps_ = 0;
+  bool can_replay_ = false;
+  std::vector<Type> input_types_, output_types_;
+
+  mutable std::mutex mutex_;
+  mutable std::vector<Replay> replays_;
+  mutable std::uint64_t runs_ = 0;
+  mutable std::uint64_t misses_ = 0;  // captures in a row that nobody has launched again
+  mutable bool refuses_capture_ = false;
+};
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,38 @@
+// kernel_compiler.hpp - from a kernel's text to machine code for one architecture, by NVRTC, with a folder of
+// what was compiled before. Needs no device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/plan.hpp"
+
+namespace tidu::cuda_detail {
+
+/// Compiles kernels. Any thread may call it.
+class KernelCompiler {
+ public:
+  /// For compute capability major.minor. `folder` is made when something is first kept there; empty: nothing
+  /// is kept.
+  KernelCompiler(int major, int minor, std::string folder);
+
+  /// A cubin. Throws Error (internal) with the compiler's log for a text that does not compile, (execution)
+  /// when there is no NVRTC. `compiled`, if given, says whether it was compiled now.
+  std::vector<char> compile(const KernelSource& source, bool* compiled = nullptr) const;
+  /// Where the kernel's machine code is kept, or empty.
+  std::string path_of(const KernelSource& source) const;
+  const std::string& architecture() const { return architecture_; }
+
+ private:
+  std::string key_text(const std::string& program) const;
+  std::string architecture_, folder_;
+};
+
+/// Where kernels are kept unless options say otherwise: $TIDU_KERNEL_CACHE ("" keeps none), else tidu/kernels
+/// in $XDG_CACHE_HOME or ~/.cache; empty when the environment names none of them.
+std::string default_kernel_folder();
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,33 @@
+// libraries.hpp - Libraries: who runs the steps that are calls of a library, on an opened device of the CUDA
+// runtime.
+#pragma once
+
+#include <memory>
+
+#include "cuda/device.hpp"
+
+namespace tidu::cuda_detail {
+
+/// Any thread may call anything at any time; each stream is one thread's at a time. Libraries are loaded when
+/// they are first needed. All throw Error: execution with the library's name for what it refused,
+/// out_of_memory.
+class Libraries {
+ public:
+  Libraries() = default;
+  Libraries(const Libraries&) = delete;
+  Libraries& operator=(const Libraries&) = delete;
+  virtual ~Libraries() = default;
+
+  virtual void run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
+  virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
+  virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
+  virtual void run(const ConvolutionStep& step, const Bindings& at, Stream stream) = 0;
+  virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;
+  /// Not where a call waits for the device, or allocates.
+  virtual bool can_capture(const Step& step) const = 0;
+};
+
+/// The libraries for the device of that number.
+std::unique_ptr<Libraries> make_libraries(int ordinal);
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,281 @@
+// memory.cpp - sizes of blocks, and which free one goes to whom.
+#include "cuda/memory.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cuda_detail {
+namespace {
+
+constexpr std::size_t least_block = 512;
+constexpr std::size_t small_most = std::size_t{1} << 20;  // larger blocks are the device's own
+constexpr std::size_t segment_bytes = std::size_t{2} << 20;
+constexpr std::size_t large_unit = std::size_t{2} << 20;
+constexpr std::size_t stepped_most = std::size_t{32} << 20;
+
+// Four sizes between powers of two, so that what differs little is the same block; beyond 32 MiB multiples of
+// 2 MiB.
+std::size_t block_bytes(std::size_t bytes) {
+  if (bytes <= least_block) return least_block;
+  if (bytes > stepped_most) return (bytes + large_unit - 1) / large_unit * large_unit;
+  const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 4, 256);
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+EventPool::~EventPool() {
+  for (const std::vector<Event>& events : idle_)
+    for (const Event event : events) device_.destroy_event(event);
+}
+
+Event EventPool::acquire(bool timed) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<Event>& idle = idle_[timed ? 1 : 0];
+    if (!idle.empty()) {
+      const Event event = idle.back();
+      idle.pop_back();
+      return event;
+    }
+  }
+  return device_.create_event(timed);
+}
+
+void EventPool::release(Event event, bool timed) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    idle_[timed ? 1 : 0].push_back(event);
+  } catch (...) {
+    device_.destroy_event(event);
+  }
+}
+
+void EventPool::join(Stream waiting, Stream stream) {
+  if (waiting == stream) return;
+  const Event event = acquire();
+  try {
+    device_.record(event, stream);
+    device_.wait(waiting, event);
+  } catch (...) {
+    release(event);
+    throw;
+  }
+  release(event);  // a wait holds on to the point, not to the event
+}
+
+Pool::~Pool() {
+  trim_locked();
+  for (const Large& segment : segments_) device_.deallocate(segment.at, segment.bytes);
+}
+
+Memory Pool::acquire(std::size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  if (bytes > (std::size_t{1} << 62)) refuse(bytes);
+  const std::size_t wanted = block_bytes(bytes);
+  const std::lock_guard lock(mutex_);
+  Block block;
+  std::size_t size = wanted;
+  if (take(wanted, stream, false, block, size)) {
+    ++statistics_.reuses;
+  } else if (wanted <= small_most && cut(wanted, block)) {
+    size = wanted;
+  } else if (wanted > small_most && (block.at = grow(wanted)) != nullptr) {
+    size = wanted;
+  } else if (take(wanted, stream, true, block, size)) {
+    ++statistics_.reuses;
+  } else {
+    refuse(bytes);
+  }
+  statistics_.in_use += size;
+  statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+  return {block.at, size};
+}
+
+// A free block of that size, of large ones also one that is a little larger. Without `waiting` only one that
+// is free now.
+bool Pool::take(std::size_t bytes, Stream stream, bool waiting, Block& block, std::size_t& size) {
+  const std::size_t most = bytes > small_most ? bytes + bytes / 8 : bytes;
+  for (auto at = free_.lower_bound(bytes); at != free_.end() && at->first <= most; ++at) {
+    if (!take_from(at->second, stream, waiting, block)) continue;
+    size = at->first;
+    if (at->second.empty()) free_.erase(at);
+    return true;
+  }
+  return false;
+}
+
+// See Note [Reuse in the order of streams].
+bool Pool::take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Block& block) {
+  const auto is_ours = [stream](const Block& b) {
+    return std::all_of(b.uses.begin(), b.uses.end(), [stream](Stream use) { return use == stream; });
+  };
+  auto found = std::find_if(blocks.rbegin(), blocks.rend(), is_ours);
+  if (found == blocks.rend() && !blocks.empty()) {
+    const Block& oldest = blocks.front();
+    bool is_free = true;
+    for (const Stream use : oldest.uses) {
+      if (use == stream) continue;
+      const Event event = events_.acquire();
+      device_.record(event, use);
+      if (!device_.is_done(event)) {
+        is_free = false;
+        if (waiting) device_.wait(stream, event);
+      }
+      events_.release(event);
+      if (!is_free && !waiting) break;
+    }
+    if (is_free || waiting) found = std::prev(blocks.rend());
+  }
+  if (found == blocks.rend()) return false;
+  block = std::move(*found);
+  blocks.erase(std::next(found).base());
+  return true;
+}
+
+// From the device, within the limit; what waits for reuse is given back if that helps.
+std::byte* Pool::grow(std::size_t bytes) {
+  const auto fits = [&] { return statistics_.held + bytes <= statistics_.limit; };
+  std::byte* at = fits() ? device_.allocate(bytes) : nullptr;
+  if (at == nullptr && trim_locked() != 0 && fits()) at = device_.allocate(bytes);
+  if (at == nullptr) return nullptr;
+  statistics_.held += bytes;
+  ++statistics_.allocations;
+  return at;
+}
+
+bool Pool::cut(std::size_t bytes, Block& block) {
+  if (segments_.empty() || segment_used_ + bytes > segments_.back().bytes) {
+    segments_.reserve(segments_.size() + 1);
+    std::size_t size = segment_bytes;
+    std::byte* at = grow(size);
+    if (at == nullptr) {  // perhaps there is room for this one alone
+      size = bytes;
+      at = grow(size);
+    }
+    if (at == nullptr) return false;
+    segments_.push_back({at, size});
+    segment_used_ = 0;
+  }
+  block.at = segments_.back().at + segment_used_;
+  segment_used_ += bytes;
+  return true;
+}
+
+void Pool::release(Memory memory, std::span<const Stream> uses) noexcept {
+  if (memory.at == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  statistics_.in_use -= memory.bytes;
+  try {
+    Block block;
+    block.at = memory.at;
+    block.uses.assign(uses.begin(), uses.end());
+    free_[memory.bytes].push_back(std::move(block));
+  } catch (
+      ...) {  // no memory to remember it: large blocks go back to the device, small ones with their segment
+    if (memory.bytes > small_most) {
+      device_.deallocate(memory.at, memory.bytes);
+      statistics_.held -= memory.bytes;
+    }
+  }
+}
+
+std::size_t Pool::trim() noexcept {
+  const std::lock_guard lock(mutex_);
+  return trim_locked();
+}
+
+std::size_t Pool::trim_locked() noexcept {
+  std::size_t bytes = 0;
+  for (auto at = free_.upper_bound(small_most); at != free_.end(); at = free_.erase(at)) {
+    for (const Block& block : at->second) {
+      device_.deallocate(block.at, at->first);
+      bytes += at->first;
+    }
+  }
+  statistics_.held -= bytes;
+  return bytes;
+}
+
+PoolStatistics Pool::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+void Pool::set_limit(std::size_t limit) {
+  const std::lock_guard lock(mutex_);
+  statistics_.limit = limit;
+}
+
+void Pool::refuse(std::size_t bytes) const {
+  throw Error(ErrorKind::out_of_memory,
+              detail::str("[cuda] expected ", bytes,
+                          " bytes of device memory, got none: ", statistics_.in_use, " bytes are in use, ",
+                          statistics_.held, " are held, and the limit is ", statistics_.limit));
+}
+
+PinnedPool::~PinnedPool() {
+  for (const Pending& one : pending_) {
+    events_.release(one.event);
+    device_.deallocate_pinned(one.memory.at, one.memory.bytes);
+  }
+  for (const auto& [bytes, blocks] : free_)
+    for (std::byte* const block : blocks) device_.deallocate_pinned(block, bytes);
+}
+
+// What is done, is free.
+void PinnedPool::collect() {
+  std::erase_if(pending_, [this](const Pending& one) {
+    if (!device_.is_done(one.event)) return false;
+    events_.release(one.event);
+    free_[one.memory.bytes].push_back(one.memory.at);
+    kept_ += one.memory.bytes;
+    return true;
+  });
+}
+
+Memory PinnedPool::acquire(std::size_t bytes) {
+  if (bytes == 0) return {};
+  const std::size_t wanted = block_bytes(bytes);
+  const std::lock_guard lock(mutex_);
+  collect();
+  if (const auto at = free_.find(wanted); at != free_.end()) {
+    std::byte* const block = at->second.back();
+    at->second.pop_back();
+    if (at->second.empty()) free_.erase(at);
+    kept_ -= wanted;
+    return {block, wanted};
+  }
+  std::byte* const block = device_.allocate_pinned(wanted);
+  if (block == nullptr) {
+    throw Error(ErrorKind::out_of_memory,
+                detail::str("[cuda] expected ", bytes, " bytes of pinned memory of the host, got none"));
+  }
+  return {block, wanted};
+}
+
+void PinnedPool::release(Memory memory) noexcept {
+  if (memory.at == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (kept_ + memory.bytes <= most_kept) {
+    try {
+      free_[memory.bytes].push_back(memory.at);
+      kept_ += memory.bytes;
+      return;
+    } catch (...) {  // no memory to remember it
+    }
+  }
+  device_.deallocate_pinned(memory.at, memory.bytes);
+}
+
+void PinnedPool::release_after(Memory memory, Stream stream) {
+  if (memory.at == nullptr) return;
+  const Event event = events_.acquire();
+  device_.record(event, stream);
+  const std::lock_guard lock(mutex_);
+  pending_.push_back({memory, event});
+}
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,126 @@
+// memory.hpp - device memory that is kept for reuse, in the order of streams; and pinned memory of the host.
+//
+// Note [Reuse in the order of streams]: a block that is given back may still be read or written by work that
+// was put on streams before. It goes at once to whoever wants memory on the same stream, whose work comes
+// behind that work anyway; to another stream only when the work is done, or, when there is no other memory,
+// after that stream was told to wait for it. The host waits for nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda/device.hpp"
+
+namespace tidu::cuda_detail {
+
+/// Events that are used again and again.
+class EventPool {
+ public:
+  explicit EventPool(Device& device) : device_(device) {}
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+  ~EventPool();
+  Event acquire(bool timed = false);
+  void release(Event event, bool timed = false) noexcept;
+  /// What is put on `waiting` from now on runs after what was put on `stream` so far.
+  void join(Stream waiting, Stream stream);
+
+ private:
+  Device& device_;
+  std::mutex mutex_;
+  std::vector<Event> idle_[2];  // without and with times
+};
+
+/// What a pool has and had, in bytes.
+struct PoolStatistics {
+  std::size_t in_use = 0;         ///< of blocks that are somebody's
+  std::size_t held = 0;           ///< of the device's memory, blocks that wait for reuse included
+  std::size_t peak = 0;           ///< most that were in use
+  std::size_t limit = 0;          ///< of `held`
+  std::uint64_t allocations = 0;  ///< asked of the device
+  std::uint64_t reuses = 0;       ///< blocks that were handed out again
+};
+
+/// Device memory. Any thread may call anything.
+class Pool {
+ public:
+  Pool(Device& device, EventPool& events, std::size_t limit)
+      : device_(device), events_(events), statistics_{0, 0, 0, limit, 0, 0} {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool();
+
+  /// At least so many bytes, aligned to 256, for work on `stream`. Nothing of the device for no bytes. Throws
+  /// Error (out_of_memory) that says how much was wanted, is in use, is held and is allowed; everything is
+  /// usable then.
+  Memory acquire(std::size_t bytes, Stream stream);
+  /// Gives back what acquire() gave; `uses` are the streams on which it was used.
+  void release(Memory memory, std::span<const Stream> uses) noexcept;
+  /// Gives what waits for reuse back to the device, and returns its bytes. May wait for the device.
+  std::size_t trim() noexcept;
+  PoolStatistics statistics() const;
+  /// From now on; what is held already stays.
+  void set_limit(std::size_t limit);
+
+ private:
+  struct Block {
+    std::byte* at = nullptr;
+    std::vector<Stream> uses;
+  };
+  struct Large {  // what small blocks are cut from
+    std::byte* at = nullptr;
+    std::size_t bytes = 0;
+  };
+  using Free = std::map<std::size_t, std::vector<Block>>;  // by size; the last given back goes first
+
+  bool take(std::size_t bytes, Stream stream, bool waiting, Block& block, std::size_t& size);
+  bool take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Block& block);
+  std::byte* grow(std::size_t bytes);
+  bool cut(std::size_t bytes, Block& block);
+  std::size_t trim_locked() noexcept;
+  [[noreturn]] void refuse(std::size_t bytes) const;
+
+  Device& device_;
+  EventPool& events_;
+  mutable std::mutex mutex_;
+  Free free_;
+  std::vector<Large> segments_;
+  std::size_t segment_used_ = 0;  // of the last segment
+  PoolStatistics statistics_;
+};
+
+/// Pinned memory of the host.
+class PinnedPool {
+ public:
+  PinnedPool(Device& device, EventPool& events) : device_(device), events_(events) {}
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+  ~PinnedPool();
+  /// Throws Error (out_of_memory).
+  Memory acquire(std::size_t bytes);
+  /// Nobody reads or writes it any more.
+  void release(Memory memory) noexcept;
+  /// Work that was put on `stream` reads it.
+  void release_after(Memory memory, Stream stream);
+
+ private:
+  struct Pending {
+    Memory memory;
+    Event event;
+  };
+  static constexpr std::size_t most_kept = std::size_t{256} << 20;
+  void collect();
+
+  Device& device_;
+  EventPool& events_;
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<std::byte*>> free_;
+  std::size_t kept_ = 0;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace tidu::cuda_detail

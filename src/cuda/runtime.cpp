@@ -1,0 +1,159 @@
+// runtime.cpp - device tensors: made, uploaded, read on the host, and let go of.
+#include "cuda/runtime.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/pool.hpp"
+
+namespace tidu::cuda_detail {
+namespace {
+
+// Tells storages of this room from promises of others.
+constexpr char maker_of_device_tensors = 0;
+
+}  // namespace
+
+DeviceStorage::DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, std::size_t bytes,
+                             Stream stream)
+    : runtime_(std::move(runtime)), memory_(memory), bytes_(bytes), home_(stream) {
+  maker = &maker_of_device_tensors;
+  resident.store(this, std::memory_order_release);
+}
+
+DeviceStorage::DeviceStorage(std::shared_ptr<Runtime> runtime, std::byte* at, std::size_t bytes,
+                             Stream stream, std::shared_ptr<void> owner)
+    : DeviceStorage(std::move(runtime), Memory{at, bytes}, bytes, stream) {
+  owner_ = std::move(owner);
+}
+
+DeviceStorage::~DeviceStorage() {
+  if (owner_ == nullptr) {
+    if (!users_.empty()) users_.push_back(home_);  // has room: see use_on
+    runtime_->pool().release(memory_, users_.empty() ? std::span<const Stream>(&home_, 1) : users_);
+  }
+  runtime_->pinned().release(copy_);
+}
+
+void DeviceStorage::discard() noexcept {
+  this->~DeviceStorage();
+  tidu::detail::pool_deallocate(this, sizeof(DeviceStorage));
+}
+
+void DeviceStorage::use_on(Stream stream) {
+  if (stream == home_) return;
+  const std::lock_guard lock(mutex_);
+  if (std::find(users_.begin(), users_.end(), stream) == users_.end()) {
+    users_.reserve(users_.size() + 2);
+    users_.push_back(stream);
+  }
+  runtime_->events().join(stream, home_);
+}
+
+// Any number of threads may want it at once.
+void DeviceStorage::fulfil() {
+  const std::lock_guard lock(mutex_);
+  if (made.load(std::memory_order_acquire) != nullptr) return;
+  if (bytes_ == 0) return made.store(tidu::detail::no_elements, std::memory_order_release);
+  const Memory copy = runtime_->pinned().acquire(bytes_);
+  try {
+    runtime_->device().copy_to_host(copy.at, memory_.at, bytes_, home_);
+    runtime_->device().synchronize(home_);
+  } catch (...) {
+    runtime_->pinned().release(copy);
+    throw;
+  }
+  copy_ = copy;
+  made.store(copy_.at, std::memory_order_release);
+}
+
+std::size_t memory_limit(const Device& device, std::size_t wanted) {
+  const std::size_t all = device.properties().memory_bytes;
+  return wanted == 0 ? all : std::min(wanted, all);
+}
+
+Runtime::Runtime(std::shared_ptr<Device> device, std::size_t limit)
+    : device_(std::move(device)),
+      events_(*device_),
+      pool_(*device_, events_, limit),
+      pinned_(*device_, events_),
+      default_stream_(device_->create_stream()) {}
+
+Runtime::~Runtime() {
+  for (const std::vector<Stream>& streams : idle_streams_)
+    for (const Stream stream : streams) device_->destroy_stream(stream);
+  device_->destroy_stream(default_stream_);
+}
+
+std::vector<Stream> Runtime::lease_streams(std::size_t count, StreamUse use) {
+  std::vector<Stream> streams;
+  streams.reserve(count);
+  const std::lock_guard lock(mutex_);
+  std::vector<Stream>& idle = idle_streams_[static_cast<std::size_t>(use)];
+  std::size_t& leased = leased_[static_cast<std::size_t>(use)];
+  idle.reserve(idle.size() + leased + count);
+  while (streams.size() < count && !idle.empty()) {
+    streams.push_back(idle.back());
+    idle.pop_back();
+  }
+  try {
+    while (streams.size() < count) streams.push_back(device_->create_stream());
+  } catch (...) {
+    idle.insert(idle.end(), streams.begin(), streams.end());
+    throw;
+  }
+  leased += count;
+  return streams;
+}
+
+void Runtime::return_streams(std::span<const Stream> streams, StreamUse use) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::vector<Stream>& idle = idle_streams_[static_cast<std::size_t>(use)];
+  leased_[static_cast<std::size_t>(use)] -= streams.size();
+  idle.insert(idle.end(), streams.begin(), streams.end());  // room was made when they were leased
+}
+
+Tensor Runtime::make(Type type, Stream stream) {
+  const Memory memory = pool_.acquire(type.bytes(), stream);
+  void* place = nullptr;
+  try {
+    place = tidu::detail::pool_allocate(sizeof(DeviceStorage));
+  } catch (...) {
+    pool_.release(memory, std::span(&stream, 1));
+    throw;
+  }
+  return Tensor::promise(type, ::new (place) DeviceStorage(shared_from_this(), memory, type.bytes(), stream));
+}
+
+DeviceStorage* Runtime::find(const Tensor& tensor) const {
+  tidu::detail::PromisedStorage* const resident = tensor.resident();
+  if (resident == nullptr || resident->maker != &maker_of_device_tensors || tensor.version() != 0)
+    return nullptr;
+  auto* const storage = static_cast<DeviceStorage*>(resident);
+  return &storage->runtime() == this ? storage : nullptr;
+}
+
+void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream stream) {
+  if (from.empty()) return;
+  const Memory staged = pinned_.acquire(from.size());
+  std::memcpy(staged.at, from.data(), from.size());
+  try {
+    device_->copy_to_device(to, staged.at, from.size(), stream);
+  } catch (...) {
+    pinned_.release(staged);
+    throw;
+  }
+  pinned_.release_after(staged, stream);
+}
+
+Tensor Runtime::upload(const Tensor& tensor, Stream stream) {
+  if (find(tensor) != nullptr) return tensor;
+  const std::byte* const bytes = tensor.bytes();
+  Tensor there = make(tensor.type(), stream);
+  copy_in(find(there)->address(), {bytes, tensor.num_bytes()}, stream);
+  return there;
+}
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,96 @@
+// runtime.hpp - Runtime: an opened device with its pools, and the tensors whose elements lie there.
+//
+// Note [Device tensors]: a tensor on a device is a promise (tensor.hpp) whose storage knows an address of the
+// device's, the stream whose work makes the elements, and the streams that read them since. Work on another
+// stream waits for the first by an event; memory goes back to the pool with all of them. Who reads it on the
+// host gets a copy, made once; when that copy is written to, the tensor's version says so, and the device is
+// given the elements anew.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda/device.hpp"
+#include "cuda/memory.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::cuda_detail {
+
+class Runtime;
+
+/// Elements in a device's memory. See Note [Device tensors].
+class DeviceStorage final : public tidu::detail::PromisedStorage {
+ public:
+  DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, std::size_t bytes, Stream stream);
+  /// Memory of someone else's, kept until `owner` is let go of.
+  DeviceStorage(std::shared_ptr<Runtime> runtime, std::byte* at, std::size_t bytes, Stream stream,
+                std::shared_ptr<void> owner);
+  void fulfil() override;
+  void discard() noexcept override;
+
+  Runtime& runtime() const { return *runtime_; }
+  std::byte* address() const { return memory_.at; }
+  std::size_t bytes() const { return bytes_; }
+  Stream home() const { return home_; }
+  /// Work on `stream`, from now on, reads it: the stream waits for what makes the elements.
+  void use_on(Stream stream);
+
+ private:
+  ~DeviceStorage();
+  std::shared_ptr<Runtime> runtime_;
+  Memory memory_;
+  std::size_t bytes_;
+  Stream home_;
+  std::shared_ptr<void> owner_;  // of foreign memory
+  std::mutex mutex_;
+  std::vector<Stream> users_;  // but home_
+  Memory copy_;                // for the host, pinned
+};
+
+/// An opened device. Shared by executors, executables and tensors; any thread may use it.
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  Runtime(std::shared_ptr<Device> device, std::size_t memory_limit);
+  ~Runtime();
+
+  Device& device() { return *device_; }
+  EventPool& events() { return events_; }
+  Pool& pool() { return pool_; }
+  PinnedPool& pinned() { return pinned_; }
+  /// Where work goes when nobody says where.
+  Stream default_stream() const { return default_stream_; }
+  /// Who uses streams: users, whose tensors may name one after it was given back, and captures, which none of
+  /// these may meet.
+  enum class StreamUse : std::uint8_t { work, capture };
+  /// Streams that nobody else uses until they are given back; they are never destroyed before the runtime.
+  std::vector<Stream> lease_streams(std::size_t count, StreamUse use);
+  void return_streams(std::span<const Stream> streams, StreamUse use) noexcept;
+
+  /// A tensor of that type whose elements work on `stream` is to make. Throws Error (out_of_memory).
+  Tensor make(Type type, Stream stream);
+  /// The storage of a tensor that is on this device and has not been written to on the host since; else null.
+  DeviceStorage* find(const Tensor& tensor) const;
+  /// The same elements on this device, put there by work on `stream` where they are not.
+  Tensor upload(const Tensor& tensor, Stream stream);
+  /// Copies from the host, by way of pinned memory. `to` is for work on `stream`.
+  void copy_in(std::byte* to, std::span<const std::byte> from, Stream stream);
+
+ private:
+  std::shared_ptr<Device> device_;
+  EventPool events_;
+  Pool pool_;
+  PinnedPool pinned_;
+  Stream default_stream_;
+  std::mutex mutex_;
+  std::vector<Stream> idle_streams_[2];  // by use
+  std::size_t leased_[2] = {0, 0};
+};
+
+/// What is to be allowed when options say 0: all that the device has.
+std::size_t memory_limit(const Device& device, std::size_t wanted);
+
+}  // namespace tidu::cuda_detail
