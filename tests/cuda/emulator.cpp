@@ -248,6 +248,22 @@ void Emulator::launch(const Launch& launch, const Locate& locate) {
   }
 }
 
+void Emulator::step(const Step& step, const Locate& locate) {
+  if (const auto* copy = std::get_if<CopyStep>(&step)) {
+    std::memcpy(locate(copy->to), locate(copy->from), copy->bytes);
+  } else if (const auto* clear = std::get_if<ClearStep>(&step)) {
+    std::memset(locate(clear->at), 0, clear->bytes);
+  } else if (const auto* literal = std::get_if<LiteralStep>(&step)) {
+    std::memcpy(locate(literal->to), literal->literal.bytes(), literal->literal.type().bytes());
+  } else if (const auto* sorting = std::get_if<SortStep>(&step)) {
+    sort(*sorting, locate);
+  } else if (const auto* kernel = std::get_if<Launch>(&step)) {
+    launch(*kernel, locate);
+  } else {
+    throw std::runtime_error("emulator: expected a kernel, a copy or a sort, got a step of a library");
+  }
+}
+
 void Emulator::run(const Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results) {
   if (!plan.supported) throw std::runtime_error("emulator: expected a plan, got none");
   Guarded scratch(plan.scratch_bytes);
@@ -260,21 +276,7 @@ void Emulator::run(const Plan& plan, std::span<const Tensor> operands, std::span
       default: return scratch.data() + place.offset;
     }
   };
-  for (const Step& step : plan.steps) {
-    if (const auto* copy = std::get_if<CopyStep>(&step)) {
-      std::memcpy(locate(copy->to), locate(copy->from), copy->bytes);
-    } else if (const auto* clear = std::get_if<ClearStep>(&step)) {
-      std::memset(locate(clear->at), 0, clear->bytes);
-    } else if (const auto* literal = std::get_if<LiteralStep>(&step)) {
-      std::memcpy(locate(literal->to), literal->literal.bytes(), literal->literal.type().bytes());
-    } else if (const auto* sorting = std::get_if<SortStep>(&step)) {
-      sort(*sorting, locate);
-    } else if (const auto* kernel = std::get_if<Launch>(&step)) {
-      launch(*kernel, locate);
-    } else {
-      throw std::runtime_error("emulator: expected a kernel, a copy or a sort, got a step of a library");
-    }
-  }
+  for (const Step& one : plan.steps) step(one, locate);
   scratch.check();
   for (std::size_t i = 0; i < results.size(); ++i) {
     memory[i].check();

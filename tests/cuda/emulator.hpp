@@ -36,6 +36,8 @@ class Emulator {
   /// Runs one launch; its kernel is compiled first if it is not yet. Throws std::runtime_error when threads
   /// of a block do not all wait.
   void launch(const cuda_detail::Launch& launch, const Locate& locate);
+  /// Runs one step of any kind.
+  void step(const cuda_detail::Step& step, const Locate& locate);
   /// Runs all steps of a plan. Throws std::runtime_error for a write out of bounds of results or scratch
   /// memory.
   void run(const cuda_detail::Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results);

@@ -1,0 +1,394 @@
+// fake_device.cpp - calls noted, run and checked.
+#include "cuda/fake_device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::test {
+
+using namespace cuda_detail;
+
+FakeDevice::FakeDevice(std::size_t memory_bytes, bool computes) : computes_(computes) {
+  properties_.name = "a fake device";
+  properties_.memory_bytes = memory_bytes;
+}
+
+FakeDevice::~FakeDevice() {
+  for (const auto& [at, allocation] : memory_) std::free(at);
+}
+
+std::size_t FakeDevice::count(const std::string& beginning) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(log_.begin(), log_.end(), [&](const std::string& line) {
+    return line.compare(0, beginning.size(), beginning) == 0;
+  }));
+}
+
+std::size_t FakeDevice::held() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [at, allocation] : memory_) bytes += allocation.bytes;
+  return bytes;
+}
+std::size_t FakeDevice::handles() const { return streams_.size() + events_ + graphs_; }
+
+void FakeDevice::fail(const std::string& beginning, int nth) { failures_.push_back({beginning, nth}); }
+
+// Throws where the call is to fail.
+void FakeDevice::note(const std::string& line) {
+  log_.push_back(line);
+  for (auto at = failures_.begin(); at != failures_.end(); ++at) {
+    if (line.compare(0, at->beginning.size(), at->beginning) != 0 || --at->left != 0) continue;
+    failures_.erase(at);
+    throw Error(ErrorKind::execution, "[cuda] " + line + ": cudaErrorLaunchFailure, told to fail");
+  }
+}
+
+void FakeDevice::fault(const std::string& text) { faults_.push_back(text); }
+
+// --- clocks
+
+void FakeDevice::join(Clock& into, const Clock& other) {
+  if (into.size() < other.size()) into.resize(other.size());
+  for (std::size_t i = 0; i < other.size(); ++i) into[i] = std::max(into[i], other[i]);
+}
+bool FakeDevice::is_before(const Access& access, const Clock& clock) {
+  return access.process < clock.size() && clock[access.process] >= access.tick;
+}
+void FakeDevice::tick(Clock& clock, std::size_t process) {
+  if (clock.size() <= process) clock.resize(process + 1);
+  ++clock[process];
+}
+
+void FakeDevice::touch(const Touch& touch, const std::string& what, std::size_t process, const Clock& clock) {
+  if (touch.bytes == 0) return;
+  auto at = memory_.upper_bound(touch.at);
+  if (at == memory_.begin() || std::prev(at)->first + std::prev(at)->second.bytes < touch.at + touch.bytes)
+    return fault(what + (touch.writes ? " writes" : " reads") + " memory that is nobody's");
+  Allocation& allocation = std::prev(at)->second;
+  const auto begin = static_cast<std::size_t>(touch.at - std::prev(at)->first);
+  const std::size_t end = begin + touch.bytes;
+  for (const Access& other : allocation.accesses) {
+    if (other.end <= begin || other.begin >= end || (!touch.writes && !other.writes)) continue;
+    if (!is_before(other, clock)) {
+      fault(what + (touch.writes ? " writes" : " reads") + " what " + other.what +
+            (other.writes ? " writes" : " reads") + ", and has not waited for it");
+    }
+  }
+  // What lies below a write is no longer asked about.
+  if (touch.writes) {
+    std::erase_if(allocation.accesses,
+                  [&](const Access& other) { return other.begin >= begin && other.end <= end; });
+  }
+  allocation.accesses.push_back({begin, end, process, clock[process], touch.writes, what});
+}
+
+void FakeDevice::perform(const Work& work, std::size_t process, Clock& clock) {
+  tick(clock, process);
+  for (const bool writes : {false, true})
+    for (const Touch& one : work.touches)
+      if (one.writes == writes) touch(one, work.line, process, clock);
+  if (work.act) work.act();
+}
+
+void FakeDevice::put(Stream stream, Work work) {
+  StreamState& on = state(stream);
+  work.line += " on s" + std::to_string(on.number);
+  note(work.line);
+  if (on.capture != nullptr) {
+    on.capture->steps.push_back({Captured::Kind::work, on.number, 0, std::move(work)});
+    return;
+  }
+  join(on.clock, host_);
+  perform(work, on.number, on.clock);
+}
+
+// --- memory
+
+std::byte* FakeDevice::make(std::size_t bytes, bool pinned) {
+  const std::lock_guard lock(mutex_);
+  try {
+    note((pinned ? "pin " : "allocate ") + std::to_string(bytes));
+  } catch (const Error&) {
+    return nullptr;
+  }
+  if (!pinned && in_use_ + bytes > properties_.memory_bytes) return nullptr;
+  auto* const at = static_cast<std::byte*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  std::memset(at, 0xa5, bytes);
+  memory_[at] = {bytes, pinned, {}};
+  if (!pinned) in_use_ += bytes;
+  return at;
+}
+
+void FakeDevice::drop(std::byte* at, std::size_t bytes, bool pinned) noexcept {
+  const std::lock_guard lock(mutex_);
+  log_.push_back((pinned ? "unpin " : "free ") + std::to_string(bytes));
+  const auto found = memory_.find(at);
+  if (found == memory_.end() || found->second.bytes != bytes || found->second.pinned != pinned)
+    return fault("memory is given back that is nobody's");
+  if (!pinned) in_use_ -= bytes;
+  memory_.erase(found);
+  std::free(at);
+}
+
+std::byte* FakeDevice::allocate(std::size_t bytes) { return make(bytes, false); }
+void FakeDevice::deallocate(std::byte* at, std::size_t bytes) noexcept { drop(at, bytes, false); }
+std::byte* FakeDevice::allocate_pinned(std::size_t bytes) { return make(bytes, true); }
+void FakeDevice::deallocate_pinned(std::byte* at, std::size_t bytes) noexcept { drop(at, bytes, true); }
+
+void FakeDevice::copy_to_device(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  put(stream, {"upload " + std::to_string(bytes),
+               {{const_cast<std::byte*>(from), bytes, false}, {to, bytes, true}},
+               [=] { std::memcpy(to, from, bytes); }});
+}
+void FakeDevice::copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  put(stream, {"download " + std::to_string(bytes),
+               {{const_cast<std::byte*>(from), bytes, false}, {to, bytes, true}},
+               [=] { std::memcpy(to, from, bytes); }});
+}
+void FakeDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  put(stream, {"copy " + std::to_string(bytes),
+               {{const_cast<std::byte*>(from), bytes, false}, {to, bytes, true}},
+               [=] { std::memcpy(to, from, bytes); }});
+}
+void FakeDevice::clear(std::byte* at, std::size_t bytes, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  put(stream, {"clear " + std::to_string(bytes), {{at, bytes, true}}, [=] { std::memset(at, 0, bytes); }});
+}
+
+// --- streams and events
+
+Stream FakeDevice::create_stream() {
+  const std::lock_guard lock(mutex_);
+  auto stream = std::make_unique<StreamState>();
+  stream->number = next_process_++;
+  note("create s" + std::to_string(stream->number));
+  streams_.push_back(stream.get());
+  return {stream.release()};
+}
+void FakeDevice::destroy_stream(Stream stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(streams_, static_cast<StreamState*>(stream.handle));
+  delete static_cast<StreamState*>(stream.handle);
+}
+Event FakeDevice::create_event(bool) {
+  const std::lock_guard lock(mutex_);
+  auto event = std::make_unique<EventState>();
+  event->number = next_event_++;
+  ++events_;
+  return {event.release()};
+}
+void FakeDevice::destroy_event(Event event) noexcept {
+  const std::lock_guard lock(mutex_);
+  --events_;
+  delete static_cast<EventState*>(event.handle);
+}
+
+void FakeDevice::record(Event event, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  EventState& at = state(event);
+  StreamState& on = state(stream);
+  note("record e" + std::to_string(at.number) + " on s" + std::to_string(on.number));
+  at.recorded = true;
+  at.capture = on.capture;
+  if (on.capture != nullptr) {
+    on.capture->steps.push_back({Captured::Kind::record, on.number, at.number, {}});
+    return;
+  }
+  join(on.clock, host_);
+  at.clock = on.clock;
+}
+
+void FakeDevice::wait(Stream stream, Event event) {
+  const std::lock_guard lock(mutex_);
+  const EventState& at = state(event);
+  StreamState& on = state(stream);
+  note("wait s" + std::to_string(on.number) + " for e" + std::to_string(at.number));
+  if (!at.recorded) fault("an event is waited for that was never recorded");
+  if (at.capture != nullptr && on.capture == nullptr) on.capture = at.capture;
+  if (on.capture != at.capture) return fault("a capture waits for what is outside, or the other way round");
+  if (on.capture != nullptr) {
+    on.capture->steps.push_back({Captured::Kind::wait, on.number, at.number, {}});
+    return;
+  }
+  join(on.clock, host_);
+  join(on.clock, at.clock);
+}
+
+bool FakeDevice::is_done(Event event) {
+  const std::lock_guard lock(mutex_);
+  const Clock& clock = state(event).clock;
+  for (std::size_t i = 0; i < clock.size(); ++i)
+    if (clock[i] > (i < host_.size() ? host_[i] : 0)) return false;
+  return true;
+}
+double FakeDevice::elapsed(Event, Event) { return 0.001; }
+
+void FakeDevice::synchronize(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  StreamState& on = state(stream);
+  note("synchronize s" + std::to_string(on.number));
+  if (on.capture != nullptr) fault("the host waits for a stream that is being captured");
+  ++counters_.synchronizations;
+  join(host_, on.clock);
+}
+
+// --- work
+
+Kernel FakeDevice::load(const KernelSource& source) {
+  const std::lock_guard lock(mutex_);
+  note("load " + source.entry);
+  std::unique_ptr<std::string>& kernel = kernels_[source.text];
+  if (kernel == nullptr) {
+    kernel = std::make_unique<std::string>(source.entry);
+    ++counters_.kernels_compiled;
+  }
+  return {kernel.get()};
+}
+
+namespace {
+
+bool is_written(const Place& place) { return place.kind != Place::Kind::operand; }
+
+// What is bound now, for when it is run.
+Emulator::Locate locate(const Bindings& at) {
+  const std::vector<Memory> operands(at.operands.begin(), at.operands.end());
+  const std::vector<Memory> results(at.results.begin(), at.results.end());
+  const Memory scratch = at.scratch;
+  return [=](const Place& place) { return Bindings{operands, results, scratch}.at(place); };
+}
+
+}  // namespace
+
+void FakeDevice::launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  if (kernel.handle == nullptr) fault("a kernel is launched that was not loaded");
+  std::vector<Touch> touches;
+  for (const Argument& argument : launch.arguments) {
+    if (!argument.is_place) continue;
+    const Memory memory = at.memory(argument.place);
+    touches.push_back({memory.at, memory.bytes, is_written(argument.place)});
+  }
+  if (state(stream).capture == nullptr) ++counters_.launches;
+  const auto run = [launch, where = locate(at)] { Emulator::shared().launch(launch, where); };
+  put(stream, {"launch " + launch.kernel->entry, touches, computes_ ? std::function<void()>(run) : nullptr});
+}
+
+// A library is taken to read all operands of its node and to write all results.
+void FakeDevice::run_library(const Step& step, const char* name, const Bindings& at, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Touch> touches;
+  for (const Memory& memory : at.operands) touches.push_back({memory.at, memory.bytes, false});
+  for (const Memory& memory : at.results) touches.push_back({memory.at, memory.bytes, true});
+  touches.push_back({at.scratch.at, at.scratch.bytes, true});
+  const auto run = [step, where = locate(at)] { Emulator::shared().step(step, where); };
+  put(stream,
+      {std::string("run ") + name, std::move(touches), computes_ ? std::function<void()>(run) : nullptr});
+}
+
+void FakeDevice::run(const GemmStep& step, const Bindings& at, Stream stream) {
+  run_library(step, "gemm", at, stream);
+}
+void FakeDevice::run(const SortStep& step, const Bindings& at, Stream stream) {
+  run_library(step, "sort", at, stream);
+}
+void FakeDevice::run(const SolverStep& step, const Bindings& at, Stream stream) {
+  run_library(step, "solver", at, stream);
+}
+void FakeDevice::run(const ConvolutionStep& step, const Bindings& at, Stream stream) {
+  run_library(step, "convolution", at, stream);
+}
+void FakeDevice::run(const CollectiveStep& step, const Bindings& at, Stream stream) {
+  run_library(step, "collective", at, stream);
+}
+
+bool FakeDevice::can_capture(const Step& step) const { return !std::holds_alternative<SolverStep>(step); }
+
+// --- capture
+
+void FakeDevice::begin_capture(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  StreamState& on = state(stream);
+  note("capture s" + std::to_string(on.number));
+  auto graph = std::make_unique<Graph>();
+  graph->number = next_graph_++;
+  graph->origin = on.number;
+  ++graphs_;
+  ++counters_.captures;
+  on.capture = graph.release();
+}
+
+FakeDevice::Graph* FakeDevice::end(Stream stream) {
+  Graph* const graph = state(stream).capture;
+  for (StreamState* const one : streams_)
+    if (one->capture == graph) one->capture = nullptr;
+  return graph;
+}
+
+ReplayGraph FakeDevice::end_capture(Stream stream, ReplayGraph previous) {
+  const std::lock_guard lock(mutex_);
+  if (previous.handle != nullptr) destroy_graph(previous);
+  Graph* const graph = end(stream);
+  try {
+    note("end of capture s" + std::to_string(state(stream).number));
+  } catch (...) {
+    destroy_graph({graph});
+    throw;
+  }
+  return {graph};
+}
+
+void FakeDevice::abandon_capture(Stream stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  Graph* const graph = end(stream);
+  destroy_graph({graph});
+}
+
+void FakeDevice::launch(ReplayGraph handle, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  const Graph& graph = *static_cast<Graph*>(handle.handle);
+  StreamState& on = state(stream);
+  note("replay g" + std::to_string(graph.number) + " on s" + std::to_string(on.number));
+  ++counters_.graph_launches;
+  join(on.clock, host_);
+  tick(on.clock, on.number);
+  std::map<std::size_t, Clock> lanes;
+  std::map<std::size_t, Clock> events;
+  const auto lane = [&](std::size_t number) -> Clock& {
+    return lanes.try_emplace(number, on.clock).first->second;
+  };
+  // Each lane of each graph is a process of its own.
+  const auto process = [&](std::size_t number) {
+    const auto [at, fresh] = lanes_.try_emplace({graph.number, number}, next_process_);
+    if (fresh) ++next_process_;
+    return at->second;
+  };
+  for (const Captured& step : graph.steps) {
+    Clock& clock = lane(step.lane);
+    if (step.kind == Captured::Kind::record) events[step.event] = clock;
+    if (step.kind == Captured::Kind::wait) join(clock, events[step.event]);
+    if (step.kind == Captured::Kind::work) perform(step.work, process(step.lane), clock);
+  }
+  const Clock& end = lane(graph.origin);
+  for (const auto& [number, clock] : lanes) {
+    const std::size_t of = process(number);
+    if (of < clock.size() && (end.size() <= of || end[of] < clock[of]))
+      fault("a capture ends with work on s" + std::to_string(number) + " that nothing waits for");
+  }
+  join(on.clock, end);
+}
+
+void FakeDevice::destroy_graph(ReplayGraph graph) noexcept {
+  if (graph.handle == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  --graphs_;
+  delete static_cast<Graph*>(graph.handle);
+}
+
+}  // namespace tidu::test
