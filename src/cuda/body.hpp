@@ -65,6 +65,8 @@ class Writer {
   std::string value(std::uint32_t piece, Index index);
   /// Says beforehand what the value is at that index.
   void set_value(std::uint32_t piece, Index index, std::string name);
+  /// The same at whatever index it is asked for from now on.
+  void fix(std::uint32_t piece, std::string name) { fixed_[piece] = std::move(name); }
   /// A variable with that value.
   std::string define(std::string_view type, const std::string& expression);
   /// A coordinate; constants stay what they are.
@@ -108,6 +110,7 @@ class Writer {
   std::deque<Record> records_;
   std::map<std::string, Index> known_;
   std::map<std::pair<std::uint32_t, Index>, std::string> values_;
+  std::map<std::uint32_t, std::string> fixed_;
   std::vector<std::function<void()>> undo_;
   std::vector<std::size_t> scopes_;
   std::vector<bool> streamed_, indexed_;

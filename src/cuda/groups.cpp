@@ -26,10 +26,11 @@ constexpr std::size_t most_members = 48, most_operands = 20, farthest = 64, most
 
 enum class Role { nowhere, inlined, member, fold, alone };
 
-// What a value is read from: memory or a group's member.
+// What a value is read from: memory or a group's member. Element p of the value is element p / repeat of the
+// source; `repeat` is 0 where it is another.
 struct Source {
   ValueId value;
-  bool same_element;
+  std::int64_t repeat;
 };
 
 struct Group {
@@ -38,7 +39,35 @@ struct Group {
   std::int64_t size = 0;          // elements of its members
   std::optional<FoldShape> fold;
   bool open = false;
+  bool comes_back = false;  // members that read results of its folds
+
+  // May members read results of folds? Where threads can stay with a row.
+  bool may_come_back(int multiprocessors) const {
+    constexpr std::int64_t longest = 16384;
+    return fold && fold->rows && fold->runs.size() <= 2 && fold->reduced > 1 &&
+           (fold->reduced <= longest || fold->kept >= 2 * multiprocessors);
+  }
 };
+
+// How often broadcast_in_dim repeats each element in a row, if it only does that; else 0.
+std::int64_t repeats(const Op& op, Type x, Type result) {
+  if (x.size() == result.size()) return 1;
+  const Ints& placed = op.ints("broadcast_dimensions");
+  std::int64_t repeat = 1;
+  std::size_t axis = result.rank(), next = placed.size();
+  bool behind = true;  // so far nothing of the operand
+  while (axis-- > 0) {
+    const bool is_placed = next > 0 && placed[next - 1] == static_cast<std::int64_t>(axis);
+    if (is_placed) --next;
+    if (is_placed && x.dim(next) == result.dim(axis) && x.dim(next) != 1) {
+      behind = false;
+    } else if (result.dim(axis) != 1) {
+      if (!behind) return 0;
+      repeat *= result.dim(axis);
+    }
+  }
+  return repeat;
+}
 
 class Grouping {
  public:
@@ -49,7 +78,8 @@ class Grouping {
         roles_(graph.num_operations(), Role::nowhere),
         sources_(graph.num_values()),
         inlined_(graph.num_values(), 0),
-        made_by_(graph.num_values(), 0) {
+        made_by_(graph.num_values(), 0),
+        of_row_(graph.num_values(), false) {
     groups_.emplace_back();  // before all others: inputs
   }
 
@@ -101,8 +131,7 @@ class Grouping {
     if (operation.num_inputs() == 0 && !is_expression(op)) return Role::alone;
     if (is_fold(op, type(operation.inputs()[0])))
       return type(operation.input(0)).size() > 0 ? Role::fold : Role::alone;
-    if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant")
-      return Role::alone;
+    if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant") return Role::alone;
     return is_expression(op) ? Role::member : Role::alone;
   }
   // What an inlined operation reads; false where that is too much.
@@ -112,11 +141,9 @@ class Grouping {
     std::size_t count = 1;
     for (const ValueId id : operation.inputs()) {
       count += inlined_[id];
-      const bool same = type(id).size() == type(result).size() && operation.name() == "broadcast_in_dim";
-      for (Source source : sources_of(id)) {
-        source.same_element = source.same_element && same;
-        all.push_back(source);
-      }
+      const std::int64_t repeat =
+          operation.name() == "broadcast_in_dim" ? repeats(operation.op(), type(id), type(result)) : 0;
+      for (const Source& source : sources_of(id)) all.push_back({source.value, source.repeat * repeat});
     }
     if (count > most_inlined || all.size() > most_inlined) return false;
     inlined_[result] = static_cast<std::uint32_t>(count);
@@ -126,7 +153,7 @@ class Grouping {
   std::vector<Source> sources_of(ValueId id) const {
     const ValueId root = roots_[id];
     if (inlined_[root] != 0) return sources_[root];
-    return {{root, true}};
+    return {{root, 1}};
   }
 
   // Which operations are needed, what becomes of them, which results others read from memory.
@@ -164,21 +191,28 @@ class Grouping {
       made_by_[operation.output(slot)] = group;
   }
 
-  // Can the group read all that in time? Adds what it would read from memory.
-  bool can_read(std::uint32_t at, const Operation& operation, std::vector<ValueId>& fresh) const {
+  // Can the group read all that in time? Adds what it would read from memory, and says whether results of
+  // folds come back.
+  bool can_read(std::uint32_t at, const Operation& operation, std::vector<ValueId>& fresh, bool& back) const {
     const Group& group = groups_[at];
-    const bool by_element =
-        operation.primitive().has_trait(Trait::elementwise) || roles_[operation.index()] == Role::fold;
-    const std::int64_t size = roles_[operation.index()] == Role::fold ? type(operation.input(0)).size()
-                                                                        : type(operation.output()).size();
+    const bool folds = roles_[operation.index()] == Role::fold;
+    const bool by_element = folds || operation.primitive().has_trait(Trait::elementwise);
+    const std::int64_t size = folds ? type(operation.input(0)).size() : type(operation.output()).size();
+    const bool rows = group.may_come_back(options_.multiprocessors);
+    const bool of_row = size != group.size;
+    if (of_row && !(rows && size == group.fold->kept)) return false;
     for (const ValueId id : operation.inputs()) {
       const bool same = by_element && type(id).size() == size;
       for (const Source& source : sources_of(id)) {
         const std::uint32_t made = made_by_[source.value];
         if (made > at) return false;
         if (made == at) {
-          const bool is_fold_result = roles_[*graph_.producer(source.value)] == Role::fold;
-          if (!same || !source.same_element || is_fold_result) return false;
+          if (!same) return false;
+          const bool from_row = of_row_[source.value];
+          if (from_row && !rows) return false;
+          if (of_row && !from_row) return false;
+          if (source.repeat != (from_row && !of_row ? group.fold->reduced : 1)) return false;
+          back = back || from_row;
           continue;
         }
         if (std::find(group.operands.begin(), group.operands.end(), source.value) == group.operands.end() &&
@@ -193,6 +227,19 @@ class Grouping {
     return groups_[at].open && at >= first_open_ && groups_.size() - at <= farthest &&
            groups_[at].operations.size() < most_members;
   }
+  // Open groups that may take the operation: the last one that makes what it reads, the last one of its size.
+  std::vector<std::uint32_t> candidates(const Operation& operation, std::int64_t size) const {
+    std::uint32_t maker = 0;
+    for (const ValueId id : operation.inputs()) {
+      for (const Source& source : sources_of(id)) maker = std::max(maker, made_by_[source.value]);
+    }
+    std::vector<std::uint32_t> all;
+    if (maker != 0 && is_open(maker)) all.push_back(maker);
+    const auto last = last_group_.find(size);
+    if (last != last_group_.end() && is_open(last->second) && last->second != maker)
+      all.push_back(last->second);
+    return all;
+  }
   void join(std::uint32_t i) {
     const Operation operation = graph_.operation(i);
     const bool folds = roles_[i] == Role::fold;
@@ -200,13 +247,18 @@ class Grouping {
     std::optional<FoldShape> shape;
     if (folds) shape.emplace(type(operation.input(0)).shape(), folded_axes(operation.op()));
     std::vector<ValueId> fresh;
-    const auto last = last_group_.find(size);
+    bool back = false;
     std::uint32_t at = 0;
-    if (last != last_group_.end() && is_open(last->second)) {
-      const Group& group = groups_[last->second];
+    for (const std::uint32_t candidate : candidates(operation, size)) {
+      const Group& group = groups_[candidate];
       const bool fits =
           !folds || !group.fold || (group.fold->runs == shape->runs && group.fold->folded == shape->folded);
-      if (fits && can_read(last->second, operation, fresh)) at = last->second;
+      fresh.clear();
+      back = false;
+      if (fits && can_read(candidate, operation, fresh, back)) {
+        at = candidate;
+        break;
+      }
     }
     if (at == 0) {
       at = begin();
@@ -214,13 +266,15 @@ class Grouping {
       groups_[at].size = size;
       last_group_[size] = at;
       fresh.clear();
-      can_read(at, operation, fresh);
+      can_read(at, operation, fresh, back);
     }
     Group& group = groups_[at];
     group.operations.push_back(i);
     group.operands.insert(group.operands.end(), fresh.begin(), fresh.end());
     if (folds && !group.fold) group.fold = std::move(shape);
+    group.comes_back = group.comes_back || back;
     made_by_[operation.output()] = at;
+    of_row_[operation.output()] = folds || size != group.size;
   }
 
   // --- nodes
@@ -326,6 +380,14 @@ class Grouping {
         node.results.push_back(id);
       }
       if (node.results.empty()) continue;
+      if (group.comes_back) {
+        std::vector<bool> of_rows(built[at].body.pieces.size(), false);
+        for (const auto& [id, piece] : built[at].pieces)
+          of_rows[piece] = made_by_[id] == at && roots_[id] == id && of_row_[id];
+        node.plan = plan_rows(built[at].body, of_rows, options_.multiprocessors);
+        nodes.push_back(std::move(node));
+        continue;
+      }
       node.plan = group.fold && folds_any(built[at].body)
                       ? plan_reduction(built[at].body, options_.multiprocessors)
                       : plan_loop(built[at].body, options_.multiprocessors);
@@ -349,10 +411,11 @@ class Grouping {
   const Graph& graph_;
   const NodeOptions& options_;
   std::vector<ValueId> roots_;
-  std::vector<Role> roles_;                 // by operation
+  std::vector<Role> roles_;                   // by operation
   std::vector<std::vector<Source>> sources_;  // of inlined values
   std::vector<std::uint32_t> inlined_;        // by value: operations that it stands for, 0 where it is none
   std::vector<std::uint32_t> made_by_;        // by value: group
+  std::vector<bool> of_row_;                  // by value: one for each row of its group
   std::vector<bool> in_memory_, read_;
   std::vector<Group> groups_;
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by size

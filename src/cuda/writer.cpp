@@ -125,7 +125,8 @@ Writer::Index Writer::by_axes(const Shape& shape, std::vector<std::string> axes)
 Writer::Index Writer::reshaped(Index index, const Shape& shape) {
   if (records_[index].shape == shape) return index;
   Record record{shape, records_[index].place, std::nullopt, index};
-  if (record.place) return intern(detail::str("p", detail::list(shape), ":", *record.place), std::move(record));
+  if (record.place)
+    return intern(detail::str("p", detail::list(shape), ":", *record.place), std::move(record));
   return intern(detail::str("r", index, ":", detail::list(shape)), std::move(record));
 }
 
@@ -219,6 +220,8 @@ void Writer::set_value(std::uint32_t piece, Index index, std::string name) {
 }
 
 std::string Writer::value(std::uint32_t at, Index index) {
+  const auto fixed = fixed_.find(at);
+  if (fixed != fixed_.end()) return fixed->second;
   const auto known = values_.find({at, index});
   if (known != values_.end()) return known->second;
   const Piece& piece = body_.pieces[at];

@@ -130,6 +130,75 @@ TEST_CASE("conformance programs and their gradients in groups") {
   CHECK(batch.size() > 100);
 }
 
+// exp(x - max) / sum, as frontends write it.
+Value softmax(Value x) {
+  const auto last = static_cast<std::int64_t>(x.rank()) - 1;
+  Ints kept;
+  for (std::int64_t k = 0; k < last; ++k) kept.push_back(k);
+  const Value most = ops::reduce_max(x, {last});
+  const Value shifted = ops::sub(x, ops::broadcast_in_dim(most, x.type().shape(), kept));
+  const Value e = ops::exp(shifted);
+  const Value sum = ops::reduce_sum(e, {last});
+  return ops::div(e, ops::broadcast_in_dim(sum, x.type().shape(), kept));
+}
+// (x - mean) / sqrt(variance + 1) * scale + shift
+Value layer_norm(Value x, Value scale, Value shift) {
+  const auto last = static_cast<std::int64_t>(x.rank()) - 1;
+  const Type type = x.type();
+  Ints kept;
+  for (std::int64_t k = 0; k < last; ++k) kept.push_back(k);
+  const Shape rows(type.shape().begin(), type.shape().end() - 1);
+  const Value count =
+      ops::full(*x.emitter(), type.with_shape(rows), static_cast<double>(type.shape().back()));
+  const Value sum = ops::reduce_sum(x, {last});
+  const Value mean = ops::div(sum, count);
+  const Value centred = ops::sub(x, ops::broadcast_in_dim(mean, type.shape(), kept));
+  const Value squares = ops::reduce_sum(ops::mul(centred, centred), {last});
+  const Value variance = ops::div(squares, count);
+  const Value one = ops::full(*x.emitter(), type.with_shape(rows), 1);
+  const Value scaled_by = ops::rsqrt(ops::add(variance, one));
+  const Value normal = ops::mul(centred, ops::broadcast_in_dim(scaled_by, type.shape(), kept));
+  const Value wide_scale = ops::broadcast_in_dim(scale, type.shape(), {last});
+  const Value wide_shift = ops::broadcast_in_dim(shift, type.shape(), {last});
+  const Value product = ops::mul(normal, wide_scale);
+  return ops::add(product, wide_shift);
+}
+
+TEST_CASE("softmax and normalisation of rows are one kernel") {
+  check::Random random(7);
+  Batch batch;
+  for (const DType dtype : {f32, f64, bf16}) {
+    for (const Shape& shape : {Shape{5}, Shape{40, 7}, Shape{3, 1}, Shape{2, 3, 300}, Shape{3, 2000},
+                               Shape{3, 5000}, Shape{270, 20000}, Shape{2, 20000}, Shape{2, 3, 4, 5}}) {
+      if (shape[0] == 270 && dtype != f32) continue;
+      GraphBuilder rows("softmax");
+      const Value x = rows.input("x", Type(dtype, shape));
+      const Graph graph = rows.build({softmax(x)});
+      const bool in_one = shape.back() > 1 && shape != Shape{2, 20000};
+      if (in_one) CHECK(cuda_detail::plan_nodes(graph).size() == 1);
+      const std::vector<Type> types{Type(dtype, shape)};
+      const auto numbers = random_numbers(random, types, false);
+      batch.add(graph, numbers, "softmax");
+      if (shape[0] == 270) continue;
+      const Graph backward = vjp(graph);
+      const std::vector<Type> two{types[0], types[0]};
+      batch.add(backward, random_numbers(random, two, false), "softmax backward");
+
+      GraphBuilder norm("norm");
+      const Value y = norm.input("y", Type(dtype, shape)),
+                  scale = norm.input("scale", Type(dtype, {shape.back()})),
+                  shift = norm.input("shift", Type(dtype, {shape.back()}));
+      const Graph normal = norm.build({layer_norm(y, scale, shift)});
+      if (in_one) CHECK(cuda_detail::plan_nodes(normal).size() == 1);
+      const std::vector<Type> three{types[0], Type(dtype, {shape.back()}), Type(dtype, {shape.back()})};
+      batch.add(normal, random_numbers(random, three, false), "norm");
+      const std::vector<Type> four{three[0], three[1], three[2], types[0]};
+      batch.add(vjp(normal), random_numbers(random, four, false), "norm backward");
+    }
+  }
+  batch.check();
+}
+
 TEST_CASE("random graphs in groups") {
   Batch batch;
   for (std::uint64_t seed = 0; seed < scaled(300); ++seed) {
