@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/interleave.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/strided.hpp"
@@ -136,30 +137,30 @@ struct ConcatenateState {
   std::size_t word;                // what short parts are moved by; 0: parts are copied whole
   int threads;
 };
-// Rows [begin, end) of the result of short parts, one operand after the other, each of which is read in
-// order; of operands of one word some at a time.
+// Rows [begin, end) of the result of short parts: operands of one word some at a time, then every other
+// operand, each read in order.
 template <class Word>
 void concatenate_words(const ConcatenateState& s, const Call& call, std::int64_t begin, std::int64_t end) {
-  constexpr std::size_t together = 8;
   const std::size_t row = s.row / sizeof(Word), count = s.bytes.size();
+  constexpr auto together = static_cast<std::size_t>(interleaved<Word>);
+  const auto interleave = interleave_kernel<Word>();
   const auto first = static_cast<std::size_t>(begin), last = static_cast<std::size_t>(end);
   std::size_t at = 0;
   for (std::size_t i = 0; i < count;) {
-    Word* const to = call.result<Word>() + at;
-    std::size_t singles = 0;
-    const Word* from[together];
-    while (singles < together && i + singles < count && s.bytes[i + singles] == sizeof(Word)) {
-      from[singles] = call.operand<Word>(i + singles);
-      ++singles;
-    }
-    if (singles == together) {
-      for (std::size_t o = first; o < last; ++o) {
-        for (std::size_t k = 0; k < together; ++k) to[o * row + k] = from[k][o];
+    std::size_t singles = i;
+    while (singles < count && s.bytes[singles] == sizeof(Word)) ++singles;
+    if (singles - i >= together) {
+      while (i < singles) {  // the last of them perhaps anew, beside those that are left
+        const std::size_t back = i + together > singles ? i + together - singles : 0;
+        const Word* from[together];
+        for (std::size_t k = 0; k < together; ++k) from[k] = call.operand<Word>(i - back + k);
+        interleave(from, begin, end, call.result<Word>() + at - back, static_cast<std::int64_t>(row));
+        i += together - back;
+        at += together - back;
       }
-      i += together;
-      at += together;
       continue;
     }
+    Word* const to = call.result<Word>() + at;
     const std::size_t words = s.bytes[i] / sizeof(Word);
     const Word* const part = call.operand<Word>(i);
     for (std::size_t o = first; o < last; ++o) {
@@ -170,9 +171,13 @@ void concatenate_words(const ConcatenateState& s, const Call& call, std::int64_t
   }
 }
 void concatenate_rows(const ConcatenateState& s, const Call& call, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t rows = 32;  // of the result, which stay in the cache meanwhile
+  constexpr std::int64_t rows = 64;  // of the result, which stay in the cache meanwhile
   for (; s.word != 0 && begin < end; begin += rows) {
-    const std::int64_t stop = std::min(begin + rows, end);
+    const std::int64_t stop = std::min(begin + rows, end), after = std::min(stop + rows, end);
+    // What is written next is on its way meanwhile.
+    for (std::size_t at = static_cast<std::size_t>(stop) * s.row;
+         at < static_cast<std::size_t>(after) * s.row; at += 64)
+      __builtin_prefetch(call.out[0] + at, 1);
     if (s.word == 8) {
       concatenate_words<std::uint64_t>(s, call, begin, stop);
     } else {
