@@ -4,6 +4,7 @@
 #include "axes.hpp"
 #include "factor_rules.hpp"
 #include "rules.hpp"
+#include "simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -175,6 +176,7 @@ constinit const Primitive take{.name = "take",
                                .infer = infer_read<false>,
                                .transpose = transpose_read<ops::scatter_add>,
                                .batch = batch_take,
+                               .simplify = simplify_take,
                                .factors = factors_of_take};
 
 // y = x, plus updates at x[…, indices, …] on `axis`          ct_x = ct, ct_updates = take(ct, indices)

@@ -55,6 +55,8 @@ Values simplify_concatenate(SimplifyContext& c);
 Values simplify_sum(SimplifyContext& c);
 Values simplify_idempotent_reduction(SimplifyContext& c);
 Values simplify_dot(SimplifyContext& c);
+/// take, of a few rows of what products make.
+Values simplify_take(SimplifyContext& c);
 
 // --- words
 /// No rule applies.

@@ -6,6 +6,7 @@
 // simplified in turn, to a depth that no useful rule reaches: beyond, operations are taken down as they are,
 // and rules that lead in a circle cost no more than that.
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "program/rewrite.hpp"
@@ -49,6 +50,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
   Graph run() {
     builder_.reserve(graph_.num_values(), graph_.num_operations(), g_.operands.size());
     values_.resize(graph_.num_values());
+    bound_before_.resize(graph_.num_values(), no_index);
     live_ = reachable(graph_, graph_.outputs());
     count_reads();
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
@@ -101,6 +103,17 @@ class Simplifier final : public Emitter, private SimplifyHost {
     return splats_[splat_of_[value]];
   }
   bool fast_math() const override { return options_.fast_math; }
+  std::optional<std::vector<ValueReader>> readers(ValueId value) const override {
+    if (first_reader_.empty()) find_readers();
+    std::vector<ValueReader> result;
+    for (ValueId old = value < last_bound_.size() ? last_bound_[value] : no_index; old != no_index;
+         old = bound_before_[old]) {
+      if (is_output_[old]) return std::nullopt;
+      for (std::uint32_t i = first_reader_[old]; i < first_reader_[old + 1]; ++i)
+        result.push_back(reader(readers_[i]));
+    }
+    return result;
+  }
 
   void count_reads() {
     reads_.assign(graph_.num_values(), 0);
@@ -109,6 +122,28 @@ class Simplifier final : public Emitter, private SimplifyHost {
       for (std::uint32_t i = 0; i < record.num_inputs; ++i) ++reads_[g_.operands[record.first_input + i]];
     }
     for (const ValueId id : graph_.outputs()) reads_[id] += 2;
+  }
+  ValueReader reader(std::uint32_t operation) const {
+    const OperationRecord& record = g_.operations[operation];
+    return {Op::of(record.op), record.num_outputs == 0 ? Type() : g_.types[record.first_output]};
+  }
+  void find_readers() const {
+    is_output_.assign(graph_.num_values(), false);
+    for (const ValueId id : graph_.outputs()) is_output_[id] = true;
+    std::vector<std::uint32_t>& first =
+        first_reader_;  // by old value: behind its readers, then where they begin
+    first.assign(graph_.num_values() + 1, 0);
+    const auto for_each = [&](const auto& body) {
+      for (std::uint32_t i = static_cast<std::uint32_t>(g_.operations.size()); i-- > 0;) {
+        const OperationRecord& record = g_.operations[i];
+        if (!is_live(record)) continue;
+        for (std::uint32_t k = 0; k < record.num_inputs; ++k) body(g_.operands[record.first_input + k], i);
+      }
+    };
+    for_each([&](ValueId id, std::uint32_t) { ++first[id]; });
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    readers_.resize(first.back());
+    for_each([&](ValueId id, std::uint32_t operation) { readers_[--first[id]] = operation; });
   }
   bool is_live(const OperationRecord& record) const {
     if (record.op->primitive->has_trait(Trait::impure)) return true;
@@ -122,6 +157,9 @@ class Simplifier final : public Emitter, private SimplifyHost {
     values_[value] = id;
     if (new_reads_.size() <= id) new_reads_.resize(id + 1, 0);
     new_reads_[id] += reads_[value];
+    if (last_bound_.size() <= id) last_bound_.resize(id + 1, no_index);
+    bound_before_[value] = last_bound_[id];
+    last_bound_[id] = value;
   }
 
   void operation(std::uint32_t i) {
@@ -288,9 +326,13 @@ class Simplifier final : public Emitter, private SimplifyHost {
   std::vector<ValueId> values_;           // by old value: the new one
   std::vector<std::uint32_t> reads_;      // by old value: operands that it is; an output counts twice
   std::vector<std::uint32_t> new_reads_;  // by new value: those of the old values that it stands for
-  std::vector<std::uint32_t> wheres_;     // by old place: the new one
-  std::vector<std::uint32_t> moved_;      // by old operation: the new one
-  std::vector<std::uint32_t> splat_of_;   // by new value: index into splats_, or no_index
+  std::vector<ValueId> last_bound_;       // by new value: the last of the old ones that it stands for
+  std::vector<ValueId> bound_before_;     // by old value: the one before it
+  mutable std::vector<bool> is_output_;   // by old value
+  mutable std::vector<std::uint32_t> first_reader_, readers_;  // by old value: where its readers begin
+  std::vector<std::uint32_t> wheres_;                          // by old place: the new one
+  std::vector<std::uint32_t> moved_;                           // by old operation: the new one
+  std::vector<std::uint32_t> splat_of_;  // by new value: index into splats_, or no_index
   std::vector<Literal> splats_;
   std::vector<ValueId> operands_;
   std::uint32_t where_ = no_index;  // of the operation that is being simplified

@@ -299,6 +299,51 @@ TEST_CASE("simplify: products") {
   });
 }
 
+TEST_CASE("simplify: few rows of a product") {
+  const std::vector<DType> any{f64, f32};
+  const auto rows = [](Value x, std::int64_t axis, std::vector<std::int32_t> which) {
+    const Type type(i32, {static_cast<std::int64_t>(which.size())});
+    return ops::take(x, ops::constant(*x.emitter(), Literal::of<std::int32_t>(type, which)), axis);
+  };
+  const auto wide = [](Value x) {  // of few elements, which are repeated
+    return ops::broadcast_in_dim(ops::reshape(ops::slice(x, {0, 1}, {n, 2}), {n}), {n, n}, {1});
+  };
+  rule(any, "constant take dot_general", [&](Value x, Value y) {
+    return rows(ops::matmul(x, y), 0, {7, 1, 7, 19});
+  });
+  rule(any, "constant take dot_general", [&](Value x, Value y) {
+    return rows(ops::matmul(x, y), 1, {3, -1, 40});
+  });  // moved into range
+  rule(any, "slice reshape constant take dot_general broadcast_in_dim add transpose", [&](Value x, Value y) {
+    const Value turned = ops::transpose(ops::matmul(x, y) + wide(y), {1, 0});
+    return rows(turned, 1, {0, 4, 11});
+  });
+  // Along what is repeated, and of the same product at two places.
+  rule(any, "slice reshape constant take dot_general broadcast_in_dim mul constant take dot_general mul add",
+       [&](Value x, Value y) {
+         const Value both = ops::matmul(x, y) * wide(x);
+         return rows(both, 0, {2, 3, 5}) + rows(both, 0, {1, 6, 0});
+       });
+  // What something else reads; all rows; too few columns; indices that read zeros.
+  no_rule(any, [&](Value x, Value y) {
+    const Value product = ops::matmul(x, y);
+    return rows(product, 0, {1, 2, 3}) + ops::slice(product, {0, 0}, {3, n});
+  });
+  no_rule(any, [&](Value x, Value y) {
+    std::vector<std::int32_t> all(n);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(n - 1 - i);
+    return rows(ops::matmul(x, y), 0, all);
+  });
+  no_rule(any, [&](Value x, Value y) {
+    return rows(ops::matmul(x, ops::slice(y, {0, 0}, {n, 1})), 0, {1, 2, 3});
+  });
+  no_rule(any, [&](Value x, Value y) {
+    const std::array<std::int32_t, 3> last{1, 2, 20};
+    const Value which = ops::constant(*x.emitter(), Literal::of<std::int32_t>(Type(i32, {3}), last));
+    return ops::take(ops::matmul(x, y), which, 0, "drop");
+  });
+}
+
 TEST_CASE("simplify: a sum of padded values is a concatenate") {
   const auto rows = [](Value x, std::int64_t from, std::int64_t to) {
     const Value part = ops::slice(x, {from, 0}, {to, n});

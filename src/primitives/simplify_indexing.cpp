@@ -1,0 +1,153 @@
+// simplify_indexing.cpp - the rule of take.
+//
+// Note [Rows of products]: where few rows are read of what a product makes, the product of few rows is
+// enough. Between the two may stand element-wise operations, broadcasts and transposes that nobody else
+// reads. Picking an element costs some 12 times what multiplying and adding does, so the other operand of the
+// product must have columns enough.
+#include <algorithm>
+
+#include "primitives/axes.hpp"
+#include "primitives/simplify.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr int farthest = 8;  // operations between the rows and the product
+
+std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
+
+bool has_one_reader(const SimplifyContext& c, Value value) {
+  const auto readers = c.readers(value);
+  return readers && readers->size() == 1;
+}
+
+// The operand of a product that has the axis of its result, and which axis that is there; or nothing for one
+// of the batch.
+struct Place {
+  std::size_t operand;
+  std::int64_t axis;
+  std::int64_t columns;  // of the other operand
+};
+std::optional<Place> place_in_product(const SimplifyContext& c, const Operation& product, std::int64_t axis) {
+  const Op op = product.op();
+  const IntLists& numbers = op.lists("dimension_numbers");
+  auto left = static_cast<std::size_t>(axis);
+  if (left < numbers[2].size()) return std::nullopt;
+  left -= numbers[2].size();
+  const auto columns = [&](std::size_t operand, const Ints& axes) {
+    std::int64_t count = 1;
+    for (const std::int64_t k : axes) count *= c.input(product, operand).shape()[at(k)];
+    return count;
+  };
+  const Ints rows = remaining(c.input(product, 0).rank(), numbers[0], numbers[2]),
+             others = remaining(c.input(product, 1).rank(), numbers[1], numbers[3]);
+  if (left < rows.size()) return Place{0, rows[left], columns(1, others)};
+  return Place{1, others[left - rows.size()], columns(0, rows)};
+}
+
+// The rows of an axis that indices name, `read` of them everywhere.
+class Rows {
+ public:
+  Rows(SimplifyContext& c, Value indices, std::int64_t read)
+      : c_(c), indices_(indices), count_(indices.type().size()), read_(read) {}
+
+  // Is there a product to gain by?
+  bool gain(Value x, std::int64_t axis, int far = 0) const {
+    const auto made = far < farthest ? c_.maker(x) : std::nullopt;
+    if (!made || c_.splat(x) || (far > 0 && !has_one_reader(c_, x))) return false;
+    const Primitive& primitive = made->primitive();
+    const Op op = made->op();
+    if (&primitive == &transpose) return gain(c_.input(*made), op.ints("permutation")[at(axis)], far + 1);
+    if (&primitive == &dot_general) {
+      const auto place = place_in_product(c_, *made, axis);
+      constexpr std::int64_t pick = 12;
+      return place && x.shape()[at(axis)] * place->columns > read_ * (pick + place->columns);
+    }
+    if (!is_elementwise(*made)) return false;
+    bool any = false;
+    for (std::size_t i = 0; i < made->num_inputs(); ++i) {
+      const Value operand = c_.input(*made, i);
+      any = any || (operand.rank() > 0 && gain(operand, axis, far + 1));
+    }
+    return any;
+  }
+
+  Value of(Value x, std::int64_t axis, int far = 0) {
+    const auto made = far < farthest ? c_.maker(x) : std::nullopt;
+    Shape shape = x.shape();
+    shape[at(axis)] = count_;
+    if (const auto element = c_.splat(x)) return filled(c_, x.type().with_shape(shape), *element);
+    if (!made || (far > 0 && &made->primitive() != &broadcast_in_dim && !has_one_reader(c_, x)))
+      return ops::take(x, indices_, axis);
+    const Primitive& primitive = made->primitive();
+    const Op op = made->op();
+    Values operands;
+    for (std::size_t i = 0; i < made->num_inputs(); ++i) operands.push_back(c_.input(*made, i));
+    if (&primitive == &broadcast_in_dim) {
+      const Ints& placed = op.ints("broadcast_dimensions");
+      const auto found = std::find(placed.begin(), placed.end(), axis);
+      const auto i = static_cast<std::size_t>(found - placed.begin());
+      const bool repeated = found == placed.end() || operands[0].shape()[i] == 1;
+      const Value inner = repeated ? operands[0] : of(operands[0], static_cast<std::int64_t>(i), far + 1);
+      return ops::broadcast_in_dim(inner, shape, placed);
+    }
+    if (&primitive == &transpose) {
+      const Ints& permutation = op.ints("permutation");
+      return ops::transpose(of(operands[0], permutation[at(axis)], far + 1), permutation);
+    }
+    if (&primitive == &dot_general) {
+      const auto place = place_in_product(c_, *made, axis);
+      if (!place) return ops::take(x, indices_, axis);
+      operands[place->operand] = ops::take(operands[place->operand], indices_, place->axis);
+      return c_.emitter().emit_one(op, operands);
+    }
+    if (!is_elementwise(*made)) return ops::take(x, indices_, axis);
+    for (Value& operand : operands) {
+      if (operand.rank() > 0) operand = of(operand, axis, far + 1);
+    }
+    return c_.emitter().emit_one(op, operands);
+  }
+
+ private:
+  static bool is_elementwise(const Operation& made) {
+    const Primitive& primitive = made.primitive();
+    return primitive.has_trait(Trait::elementwise) && !primitive.has_trait(Trait::impure) &&
+           !primitive.has_trait(Trait::barrier) && made.num_outputs() == 1 && made.num_inputs() > 0;
+  }
+
+  SimplifyContext& c_;
+  const Value indices_;
+  const std::int64_t count_;
+  const std::int64_t read_;
+};
+
+}  // namespace
+
+// (x y)[indices] = x[indices] y
+Values simplify_take(SimplifyContext& c) {
+  const Value x = c.operand(0), indices = c.operand(1);
+  const std::int64_t axis = c.op().integer("axis");
+  if (indices.rank() != 1 || c.result_type().size() == 0 || x.type().size() == 0 ||
+      c.op().string("mode") != "clip" || is_integer(x.dtype()) ||
+      indices.type().size() >= x.shape()[at(axis)])
+    return unchanged();
+  const auto made = c.maker(x);
+  if (!made || c.splat(x)) return unchanged();
+  if (!made->primitive().has_trait(Trait::elementwise) && &made->primitive() != &transpose &&
+      &made->primitive() != &dot_general)
+    return unchanged();
+  const auto readers = c.readers(x);
+  if (!readers || readers->empty()) return unchanged();
+  const std::int64_t row = x.type().size() / x.shape()[at(axis)];
+  std::int64_t read = 0;
+  for (const ValueReader& reader : *readers) {
+    if (!(reader.op == c.op())) return unchanged();
+    read += reader.result.size() / row;
+  }
+  Rows rows(c, indices, read);
+  if (!rows.gain(x, axis)) return unchanged();
+  return rows.of(x, axis);
+}
+
+}  // namespace tidu::prim
