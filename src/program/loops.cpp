@@ -20,6 +20,8 @@ namespace tidu::passes {
 namespace {
 
 constexpr std::uint32_t deepest_float = 8;
+constexpr std::int64_t few_points = 64;
+constexpr std::size_t small_value = std::size_t{1} << 17;
 
 bool can_loop(const OperationRecord& record) {
   const Primitive& primitive = *record.op->primitive;
@@ -137,7 +139,7 @@ std::vector<std::uint32_t> AxisClasses::largest(std::size_t count) {
   return classes;
 }
 
-Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class) {
+Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class, bool always) {
   const GraphData& g = graph.data();
   Roles roles;
   roles.extent = classes.extent_of(axis_class);
@@ -193,6 +195,10 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
       }
       // A view of what is there as a whole is there as well.
       if (outside && primitive.has_trait(Trait::view)) break;
+      // Of few points what is small is made once: in each block it would take as long again.
+      const bool small =
+          !always && roles.extent <= few_points && graph.type(record.first_output).bytes() <= small_value;
+      if (outside && small && whole_phase == 0 && factor.of_result() != Factors::none) break;
       if (found && phase >= best.phase) continue;
       found = true;
       follows = !outside;
@@ -254,7 +260,7 @@ LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const
   double most = 0;
   constexpr std::size_t candidates = 4;
   for (const std::uint32_t axis_class : classes.largest(candidates)) {
-    Roles roles = assign_roles(graph, classes, axis_class);
+    Roles roles = assign_roles(graph, classes, axis_class, options.loop_bytes == 0);
     const std::vector<bool> escapes = find_escapes(graph, roles, roots);
     const auto by_phase = operations_by_phase(roles);
     double gain = 0;

@@ -69,7 +69,8 @@ struct Roles {
   std::vector<Role> of;  ///< by operation
   std::uint32_t num_phases = 1;
 };
-Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class);
+/// `always`: small values are no reason to leave anything out of loops.
+Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class, bool always);
 
 /// Bytes from which on a value is not in the nearest caches anyway, however many there are one after another.
 inline constexpr std::size_t large_value = std::size_t{1} << 15;
