@@ -1,6 +1,7 @@
 // arena.cpp - best fit among the blocks that are free, within twice what is asked for.
 #include "cpu/arena.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -48,18 +49,28 @@ Arena::Block Arena::acquire(std::size_t bytes) {
       const Block block{fit->second, fit->first};
       cached_ -= block.bytes;
       free_.erase(fit);
+      use(block.bytes);
       return block;
     }
   }
   const std::size_t unit = bytes >= 2 * huge_page ? huge_page : page;
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
-  return {allocate(rounded), rounded};
+  const Block block{allocate(rounded), rounded};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  use(block.bytes);
+  return block;
+}
+
+void Arena::use(std::size_t bytes) {
+  used_ += bytes;
+  most_used_ = std::max(most_used_, used_);
 }
 
 void Arena::release(Block block) noexcept {
   if (block.data == nullptr) return;
   try {
     const std::lock_guard<std::mutex> lock(mutex_);
+    used_ -= block.bytes;
     if (block.bytes <= limit_ && cached_ <= limit_ - block.bytes) {
       free_.emplace(block.bytes, block.data);
       cached_ += block.bytes;
@@ -76,6 +87,11 @@ void Arena::clear() noexcept {
   for (const auto& [bytes, data] : free_) deallocate(data, bytes);
   free_.clear();
   cached_ = 0;
+}
+
+std::size_t Arena::most_used() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return most_used_;
 }
 
 }  // namespace tidu::cpu_detail

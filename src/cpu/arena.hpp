@@ -28,11 +28,14 @@ class Arena {
   void release(Block block) noexcept;
   /// Gives back to the system what nobody uses.
   void clear() noexcept;
+  /// The most bytes that were handed out at once.
+  std::size_t most_used() const;
 
  private:
-  std::mutex mutex_;
+  void use(std::size_t bytes);
+  mutable std::mutex mutex_;
   std::multimap<std::size_t, std::byte*> free_;  // by bytes
-  std::size_t cached_ = 0;
+  std::size_t cached_ = 0, used_ = 0, most_used_ = 0;
   const std::size_t limit_;
 };
 

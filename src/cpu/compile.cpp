@@ -44,6 +44,7 @@ class Compiler {
     const Schedule& schedule = to_.program_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
+    if (options_.sums) find_sums();
     std::vector<passes::NodeValues> values;  // of groups' nodes
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
@@ -126,7 +127,8 @@ class Compiler {
     }
   }
 
-  Plan plan_of(std::uint32_t index) {
+  // Of an operation that is to add to its result, none where it cannot.
+  Plan plan_of(std::uint32_t index, bool adding = false) {
     const Operation operation = graph_.operation(index);
     in_.clear();
     out_.clear();
@@ -135,9 +137,10 @@ class Compiler {
       out_.push_back(graph_.type(operation.output(slot)));
     const Op op = operation.op();
     try {
-      Plan plan = kernels_.plan(
-          {op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes});
-      if (plan) return plan;
+      const PlanRequest request{
+          op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes};
+      Plan plan = adding ? kernels_.plan_adding(request) : kernels_.plan(request);
+      if (plan || adding) return plan;
     } catch (const Error& error) {
       error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
     }
@@ -172,8 +175,42 @@ class Compiler {
     return static_cast<std::uint32_t>(to_.plans_.size() - 1);
   }
 
+  // See CompileOptions::sums: where an output is the sum of an input and of what an operation makes for it
+  // alone, the operation may add to what is there. Then the addition is none of the steps.
+  void find_sums() {
+    const GraphData& g = graph_.data();
+    sums_into_.assign(g.operations.size(), no_index);
+    std::vector<std::uint32_t> reads(graph_.num_values(), 0);
+    for (const ValueId id : g.operands) ++reads[id];
+    for (const ValueId id : graph_.outputs()) ++reads[id];
+    std::vector<bool> alone(g.operations.size(), false);  // not in a group or a loop
+    const Schedule& schedule = to_.program_.schedule();
+    for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
+      if (schedule.nodes[i].kind == NodeKind::operation) alone[schedule.nodes[i].index] = true;
+    }
+    for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) {
+      const ValueId sum = graph_.outputs()[i];
+      const std::uint32_t addition = g.producers[sum];
+      if (addition >= g.operations.size() || !alone[addition] || !to_.program_.is_written_directly(i))
+        continue;
+      const OperationRecord& record = g.operations[addition];
+      if (record.op->primitive != graph_.primitives().add() || reads[sum] != 1) continue;
+      const ValueId so_far = g.operands[record.first_input], term = g.operands[record.first_input + 1];
+      const std::uint32_t maker = g.producers[term];
+      if (g.producers[so_far] != GraphData::from_input || reads[so_far] != 1 || reads[term] != 1 ||
+          maker >= g.operations.size() || !alone[maker] || graph_.type(sum).size() == 1)
+        continue;
+      const Plan plan = plan_of(maker, true);
+      if (!plan) continue;
+      sums_into_[maker] = addition;
+      sums_into_[addition] = addition;
+    }
+  }
+
   void step(std::uint32_t index) {
-    const std::uint32_t at = cached_plan(index);
+    const std::uint32_t sum = sums_into_.empty() ? no_index : sums_into_[index];
+    if (sum == index) return;
+    const std::uint32_t at = sum == no_index ? cached_plan(index) : keep(plan_of(index, true));
     const Plan& plan = to_.plans_[at];
     const OperationRecord& record = graph_.data().operations[index];
     const ValueId* operands = graph_.data().operands.data() + record.first_input;
@@ -191,7 +228,11 @@ class Compiler {
       to_.steps_.push_back(
           {plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_), record.num_inputs});
       for (std::uint32_t i = 0; i < record.num_inputs; ++i) pointer(plan_.slot_of[operands[i]]);
-      for (std::uint32_t i = 0; i < record.num_outputs; ++i) pointer(plan_.slot_of[record.first_output + i]);
+      for (std::uint32_t i = 0; i < record.num_outputs; ++i) {
+        const ValueId result =
+            sum == no_index ? record.first_output + i : graph_.data().operations[sum].first_output;
+        pointer(plan_.slot_of[result]);
+      }
     }
     to_.instructions_.push_back(instruction);
     to_.operations_.push_back(index);
@@ -278,6 +319,7 @@ class Compiler {
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   std::vector<Type> in_, out_;
+  std::vector<std::uint32_t> sums_into_;  // by operation: the addition that it does, too; see find_sums
 };
 
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,

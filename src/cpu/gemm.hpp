@@ -1,4 +1,5 @@
-// Matrix products on the CPU: C = op(A) op(B), dense, row-major, batched, for six element types.
+// Matrix products on the CPU: C = op(A) op(B), or C += op(A) op(B), dense, row-major, batched, for six
+// element types.
 //
 // A product is planned once (sizes checked, the code for this CPU and the cut into pieces chosen) and run
 // many times. Our kernels allocate nothing but, once per thread, a packing buffer; oneDNN, which larger
@@ -33,6 +34,7 @@ struct GemmCall {
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   std::int64_t batch = 1;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+  bool add = false;  ///< the product is added to C
 };
 
 /// A product that no memory could hold, or whose strides contradict its sizes.
@@ -69,7 +71,7 @@ class GemmPlan {
   void run_piece(int index, const void* a, const void* b, void* c) const;
 
   /// Computes the whole product, on this thread and at most threads - 1 helpers (run_pieces). k == 0 writes
-  /// zeros. Throws std::bad_alloc where there is no memory for packing.
+  /// zeros, or leaves C. Throws std::bad_alloc where there is no memory for packing.
   void run(const void* a, const void* b, void* c) const;
 
  private:

@@ -137,12 +137,12 @@ TIDU_GEMM_INLINE T total(Vector<T> v) {
 
 /// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
 template <class T, bool Complex, int J>
-void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c) {
+void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool add_to_c) {
   Vector<T> sum[J][2];
 #pragma GCC unroll 8
   for (int j = 0; j < J; ++j) sum[j][0] = sum[j][1] = Vector<T>{};
   using Lanes = std::make_integer_sequence<int, kLanes<T>>;
-  const auto add = [&](Vector<T> av, int j, Vector<T> bv) __attribute__((always_inline)) {
+  const auto multiply = [&](Vector<T> av, int j, Vector<T> bv) __attribute__((always_inline)) {
     if constexpr (Complex) {  // a b* in the pairs of the first sum, its imaginary part in the second
       sum[j][0] = av * bv + sum[j][0];
       sum[j][1] = av * swap_pairs<T>(bv, Lanes{}) + sum[j][1];
@@ -154,21 +154,23 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c) {
   for (; p + kLanes<T> <= k; p += kLanes<T>) {
     const Vector<T> av = load<T>(a + p);
 #pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) add(av, j, load<T>(b + j * b_stride + p));
+    for (int j = 0; j < J; ++j) multiply(av, j, load<T>(b + j * b_stride + p));
   }
   if (p < k) {
     const int rest = static_cast<int>(k - p);
     const Vector<T> av = load_first<T>(a + p, rest);
 #pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) add(av, j, load_first<T>(b + j * b_stride + p, rest));
+    for (int j = 0; j < J; ++j) multiply(av, j, load_first<T>(b + j * b_stride + p, rest));
   }
 #pragma GCC unroll 8
   for (int j = 0; j < J; ++j) {
     if constexpr (Complex) {
-      c[2 * j] = -total<T>(sum[j][0] * alternating_signs<T>(Lanes{}));
-      c[2 * j + 1] = total<T>(sum[j][1]);
+      const T re = -total<T>(sum[j][0] * alternating_signs<T>(Lanes{})), im = total<T>(sum[j][1]);
+      c[2 * j] = add_to_c ? c[2 * j] + re : re;
+      c[2 * j + 1] = add_to_c ? c[2 * j + 1] + im : im;
     } else {
-      c[j] = total<T>(sum[j][0]);
+      const T value = total<T>(sum[j][0]);
+      c[j] = add_to_c ? c[j] + value : value;
     }
   }
 }
@@ -299,9 +301,10 @@ struct Product {
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
   /// this piece, decides the method, so that pieces sum as the whole would.
   static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
-                  const T* b, Index ldb, T* c, Index ldc) {
+                  const T* b, Index ldb, T* c, Index ldc, bool add) {
     const Index width = n * kScalars;
     if (k == 0) {
+      if (add) return;
       for (Index i = 0; i < m; ++i)
         __builtin_memset(c + i * ldc, 0, static_cast<std::size_t>(width) * sizeof(T));
       return;
@@ -311,10 +314,10 @@ struct Product {
         const T* ai = a + i * lda;
         Index j = 0;
         for (; j + 4 <= n; j += 4) {
-          inner_products<T, Complex, 4>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars);
+          inner_products<T, Complex, 4>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
         }
         for (; j < n; ++j)
-          inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars);
+          inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
       }
       return;
     }
@@ -330,10 +333,10 @@ struct Product {
         const Index terms = least(kTerms, k - p);
         if (trans_a) {
           multiply_in_place<AOrder::columns>(m, width, terms, a + p * lda, lda, b + p * ldb, ldb, c, ldc,
-                                             p > 0);
+                                             add || p > 0);
         } else {
           multiply_in_place<AOrder::rows>(m, width, terms, a + p * kScalars, lda, b + p * ldb, ldb, c, ldc,
-                                          p > 0);
+                                          add || p > 0);
         }
       }
       return;
@@ -350,9 +353,10 @@ struct Product {
         pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
                room_b);
         if (trans_a) {
-          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, room_b, c + j, ldc, p > 0, room_a);
+          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, room_b, c + j, ldc, add || p > 0,
+                                           room_a);
         } else {
-          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, room_b, c + j, ldc, p > 0,
+          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, room_b, c + j, ldc, add || p > 0,
                                         room_a);
         }
       }
@@ -369,7 +373,7 @@ struct Product {
     T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
-          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc);
+          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add);
     }
   }
 };

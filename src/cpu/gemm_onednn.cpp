@@ -73,8 +73,9 @@ void product(const GemmCall& g, const GemmRange& range, const void* a, const voi
     const float* bq =
         static_cast<const float*>(b) + q * g.stride_b + range.column_begin * (g.trans_b ? ldb : 1);
     float* cq = static_cast<float*>(c) + q * g.stride_c + range.row_begin * g.ldc + range.column_begin;
-    const dnnl_status_t status = dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', rows, columns, g.k,
-                                            1.0f, aq, lda, bq, ldb, 0.0f, cq, std::max(g.ldc, columns));
+    const dnnl_status_t status =
+        dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', rows, columns, g.k, 1.0f, aq, lda, bq, ldb,
+                   g.add ? 1.0f : 0.0f, cq, std::max(g.ldc, columns));
     if (status == dnnl_out_of_memory) throw std::bad_alloc();
     if (status != dnnl_success) {
       throw GemmError("[gemm] expected dnnl_sgemm to succeed, got its status " +

@@ -175,6 +175,14 @@ Plan KernelTable::plan(const PlanRequest& request) const {
   return half && !it->second.moves_bytes ? widen(it->second, request) : plan_entry(it->second, request);
 }
 
+Plan KernelTable::plan_adding(PlanRequest request) const {
+  const auto it = entries_.find(request.op.name());
+  if (!foreign_.empty() || it == entries_.end() || !it->second.adds || is_half(request.out[0].dtype()))
+    return Plan();
+  request.add = true;
+  return it->second.rule(request);
+}
+
 bool KernelTable::supports(std::string_view name, DType dtype) const {
   const auto foreign = foreign_.find(std::string(name));
   if (foreign != foreign_.end()) return foreign->second.supported.contains(dtype);

@@ -19,6 +19,9 @@ class KernelTable : public std::enable_shared_from_this<KernelTable> {
   /// The plan of an operation; without a function where there is no kernel for these types. Operands and
   /// results of 16-bit types are widened around kernels that do not know them.
   Plan plan(const PlanRequest& request) const;
+  /// Likewise of an operation whose result is added to what is there; without a function where no kernel does
+  /// that.
+  Plan plan_adding(PlanRequest request) const;
   /// This table and a kernel for the primitive of that name, in the place of one that was there.
   std::shared_ptr<const KernelTable> with(std::string_view primitive, Kernel kernel,
                                           tidu::DTypes supported) const;

@@ -3,7 +3,8 @@
 // Note [Chunks]: where a loop leaves sums, its blocks are dealt in chunks, whose number depends on the sizes
 // alone. Each chunk has sums of its own, to which its blocks add in order; in the end the chunks' sums are
 // added in order. So the bits are the same for any number of threads. The first chunk's sums are the results
-// themselves. Sums begin as zeros. Without sums every block is a chunk.
+// themselves; of one thread, which takes chunk after chunk, the others' lie at one place. Sums begin as
+// zeros. Without sums every block is a chunk.
 //
 // Note [Parts]: the part of an array that a block has is contiguous where the cut axis is the first of those
 // longer than 1. Otherwise it is copied to memory of its own before the block runs, or from there behind it.
@@ -55,6 +56,7 @@ struct LoopState {
   std::vector<std::uint32_t> sums;  // positions in `out`
   std::vector<Adding> adding;
   std::size_t sum_bytes = 0;     // of a chunk
+  bool one_worker = false;       // takes all chunks
   std::size_t packed_bytes = 0;  // of a thread
   std::size_t inner_bytes = 0;   // of a thread
   std::size_t add_scratch = 0;
@@ -64,25 +66,26 @@ class LoopRun {
  public:
   LoopRun(const LoopState& s, const Call& call) : s_(s), call_(call) {
     sums_ = call.scratch;
-    memory_ = sums_ + static_cast<std::size_t>(s.chunks - 1) * s.sum_bytes;
+    memory_ = sums_ + static_cast<std::size_t>(s.one_worker ? 1 : s.chunks - 1) * s.sum_bytes;
   }
   void run() {
     const std::int64_t workers = std::min<std::int64_t>(s_.threads, s_.chunks);
     run_pieces(
         s_.threads, workers, [](void* self, std::int64_t) { static_cast<LoopRun*>(self)->work(); }, this);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
-    for (std::int64_t chunk = 1; chunk < s_.chunks && !s_.adding.empty(); ++chunk) {
-      for (const Adding& adding : s_.adding) {
-        std::byte* const to = call_.out[adding.result];
-        const std::byte* in[] = {to, sums_of(chunk) + adding.offset};
-        adding.plan.run(adding.plan.state.get(), Call{in, &to, memory_});
-      }
-    }
+    for (std::int64_t chunk = 1; chunk < s_.chunks && !s_.one_worker; ++chunk) add(chunk);
   }
 
  private:
   std::byte* sums_of(std::int64_t chunk) const {
-    return sums_ + static_cast<std::size_t>(chunk - 1) * s_.sum_bytes;
+    return sums_ + static_cast<std::size_t>(s_.one_worker ? 0 : chunk - 1) * s_.sum_bytes;
+  }
+  void add(std::int64_t chunk) const {
+    for (const Adding& adding : s_.adding) {
+      std::byte* const to = call_.out[adding.result];
+      const std::byte* in[] = {to, sums_of(chunk) + adding.offset};
+      adding.plan.run(adding.plan.state.get(), Call{in, &to, memory_});
+    }
   }
   // One worker: takes chunks until none is left.
   void work() noexcept {
@@ -102,6 +105,9 @@ class LoopRun {
           prepared = &program;
           run_block(program, memory, chunk, begin, count);
         }
+        if (chunk == 0 || !s_.one_worker) continue;
+        add(chunk);
+        if (s_.add_scratch != 0) prepared = nullptr;
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -189,6 +195,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   LoopState state;
   CompileOptions inner = options;
   inner.threads = 1;
+  inner.sums = true;
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
   state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);
   if (loop.rest != nullptr) state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena);
@@ -253,7 +260,9 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   state.threads = std::min(options.threads, most_threads);
   const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(state.threads, state.chunks));
   const std::size_t memory = std::max(workers * (state.packed_bytes + state.inner_bytes), state.add_scratch);
-  const std::size_t scratch = static_cast<std::size_t>(state.chunks - 1) * state.sum_bytes + memory;
+  state.one_worker = workers == 1;
+  const std::int64_t places = state.one_worker ? 1 : state.chunks - 1;
+  const std::size_t scratch = static_cast<std::size_t>(places) * state.sum_bytes + memory;
   return make_plan<LoopState, run_loop>(std::move(state), scratch);
 }
 

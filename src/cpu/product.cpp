@@ -163,6 +163,7 @@ Plan plan_dot(const PlanRequest& request) {
   call.stride_a = state.lhs.batch_stride;
   call.stride_b = state.rhs.batch_stride;
   call.stride_c = call.m * call.n;
+  call.add = request.add;
   if (request.out[0].size() != 0) {
     try {
       state.plan.emplace(call, request.threads);
@@ -174,7 +175,7 @@ Plan plan_dot(const PlanRequest& request) {
   return make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
 }
 
-constexpr KernelEntry entries[] = {{"dot_general", plan_dot, numbers}};
+constexpr KernelEntry entries[] = {{"dot_general", plan_dot, numbers, false, true}};
 
 }  // namespace
 

@@ -69,7 +69,7 @@ void plain_product(const GemmCall& g, const T* a, const T* b, T* c) {
   for (Index q = 0; q < g.batch; ++q) {
     for (Index i = 0; i < g.m; ++i) {
       for (Index j = 0; j < g.n; ++j) {
-        T sum{};
+        T sum = g.add ? c[q * g.stride_c + i * g.ldc + j] : T{};
         for (Index p = 0; p < g.k; ++p) {
           sum += a[q * g.stride_a + (g.trans_a ? p * g.lda + i : i * g.lda + p)] *
                  b[q * g.stride_b + (g.trans_b ? j * g.ldb + p : p * g.ldb + j)];
@@ -114,6 +114,11 @@ void check_product(const GemmCall& g, int threads, std::mt19937& random, GemmIsa
   plain_product(g, a.data(), b.data(), expected.data());
   GemmPlan(g, threads, isa).run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(got == expected, describe(g, threads, isa));
+  GemmCall adding = g;
+  adding.add = true;
+  plain_product(adding, a.data(), b.data(), expected.data());
+  GemmPlan(adding, threads, isa).run(a.data(), b.data(), got.data());
+  CHECK_MESSAGE(got == expected, "added: ", describe(g, threads, isa));
 }
 
 /// The same by whatever code is chosen for these sizes, C being filled with NaN before: nothing of it is
@@ -129,6 +134,12 @@ void check_chosen_product(const GemmCall& g, int threads, std::mt19937& random) 
   plan.run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0,
                 describe(g, threads, GemmIsa::avx512));
+  GemmCall adding = g;
+  adding.add = true;
+  plain_product(adding, a.data(), b.data(), expected.data());
+  GemmPlan(adding, threads).run(a.data(), b.data(), got.data());
+  CHECK_MESSAGE(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0,
+                "added: ", describe(g, threads, GemmIsa::avx512));
 }
 
 template <class T>

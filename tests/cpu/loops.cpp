@@ -2,6 +2,7 @@
 // gradients, and random graphs in which loops are forced; the same bits for one thread and for two, and from
 // run to run.
 #include "cpu/compare.hpp"
+#include "cpu/compiled.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/passes.hpp"
@@ -131,6 +132,30 @@ TEST_CASE("what is big runs in blocks of cache size, and its memory is that of a
   CHECK(blocked.peak_bytes() < std::size_t{8} << 20);
   std::mt19937_64 random(4);
   check_loops(gradient, ProgramOptions(), random, 1e-11, 1);
+}
+
+TEST_CASE("as much memory is used as was predicted, and sums are added to where they are") {
+  std::mt19937_64 random(27);
+  const Graph graph = value_and_grad(mixture(4000, 32, 25), {"q", "m"});
+  const Program program = Program::make(graph);
+  CHECK(num_loops(program) == 1);
+  const auto kernels = std::make_shared<const cpu_detail::KernelTable>();
+  const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
+  const std::vector<Tensor> inputs = random_inputs(graph, random);
+  const cpu_detail::Compiled compiled(program, {}, *kernels, arena);
+  std::size_t outputs = 0;  // the small ones, which are not from there
+  for (const Tensor& result : compiled.run(inputs)) {
+    if (result.num_bytes() < std::size_t{1} << 16) outputs += result.num_bytes();
+  }
+  const double used = static_cast<double>(arena->most_used() + outputs),
+               predicted = static_cast<double>(program.peak_bytes());
+  CHECK(used < 1.05 * predicted);
+  CHECK(used > 0.95 * predicted);
+
+  // The body's product and the addition that follows it are one instruction.
+  const Program& body = *program.schedule().loops[0].body;
+  const cpu_detail::Compiled alone(body, {}, *kernels, arena), summing(body, {.sums = true}, *kernels, arena);
+  CHECK(summing.num_instructions() + 1 == alone.num_instructions());
 }
 
 TEST_CASE("what is small, has barriers or nothing to spare has no loops") {
