@@ -1,4 +1,9 @@
 // anomaly.cpp - the first value that is not finite, and what to say of it.
+//
+// Note [Values that are looked at later]: an executor of a device need not wait for it at every operation. It
+// notes what is to be looked at, in the order in which it was put on the device, and the end of the backward
+// call asks for all of it. What is said then is where a value first was not finite; its elements may be gone,
+// so that they are not told of.
 #include "eager/anomaly.hpp"
 
 #include <algorithm>
@@ -12,6 +17,15 @@ using Phase = NonFiniteError::Phase;
 bool bad(const Host& host, const void* operand) {
   const std::optional<bool> finite = host.is_finite(operand);
   return finite && !*finite;
+}
+
+// See Note [Values that are looked at later].
+bool watched(const Host& host, const void* operand, Phase phase, std::string name, std::string where,
+             std::uint64_t sequence, std::string message) {
+  return host.watch_finite(operand, [phase, name = std::move(name), where = std::move(where), sequence,
+                                     message = std::move(message)] {
+    throw NonFiniteError(phase, name, where, sequence, message + " is not finite");
+  });
 }
 
 std::string at(const Node& node) {
@@ -45,13 +59,14 @@ std::string path_text(std::span<const Node* const> path) {
 
 void check_forward(const Host& host, const RecorderCore::Request& request) {
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
-    if (!bad(host, request.outputs[i])) continue;
     const std::string name = request.graph->name();
     const std::string where =
         request.where.file == nullptr ? std::string() : str(request.where.file, ':', request.where.line);
-    std::string message =
-        str("non-finite value first appears in forward of ", name, where.empty() ? "" : str(" (", where, ')'),
-            ": its output ", i, ' ', host.statistics(request.outputs[i]));
+    std::string message = str("non-finite value first appears in forward of ", name,
+                              where.empty() ? "" : str(" (", where, ')'), ": its output ", i);
+    if (watched(host, request.outputs[i], Phase::forward, name, where, 0, message)) continue;
+    if (!bad(host, request.outputs[i])) continue;
+    message += str(' ', host.statistics(request.outputs[i]));
     for (std::size_t k = 0; k < request.inputs.size(); ++k) {
       if (request.inputs[k].data != nullptr)
         message += str("\n  its input ", k, ' ', host.statistics(request.inputs[k].data));
@@ -61,12 +76,20 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
 }
 
 void check_seed(const Host& host, const Cell& seed, const Node& root) {
+  if (watched(host, seed.operand(), Phase::seed, root.name(), root.where(), root.sequence,
+              str("non-finite seed of ", root.describe(), ": it")))
+    return;
   if (!bad(host, seed.operand())) return;
   raise(Phase::seed, root,
         str("non-finite seed of ", root.describe(), ": it ", host.statistics(seed.operand())));
 }
 
 void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence) {
+  if (watched(host, sum.operand(), Phase::backward, "add", {}, sequence,
+              str("non-finite cotangent first appears in the sum of the cotangents of a value, where that of "
+                  "operation ",
+                  sequence, " is added: it")))
+    return;
   if (!bad(host, sum.operand())) return;
   throw NonFiniteError(Phase::backward, "add", {}, sequence,
                        str("non-finite cotangent first appears in the sum of the cotangents of a value, "
@@ -76,8 +99,18 @@ void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence) {
 
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {
   const Cell* culprit = nullptr;
-  for (const Cell* cell : suspect.outgoing)
-    if (cell != nullptr && culprit == nullptr && bad(suspect.host, cell->operand())) culprit = cell;
+  const auto what = [&suspect](const Cell& cell) {
+    return str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
+               suspect.node.name(), at(suspect.node), ", along path ", path_text(suspect.path),
+               ": the cotangent of its input ", suspect.node.variant->edges[cell.edge]);
+  };
+  for (const Cell* cell : suspect.outgoing) {
+    if (cell == nullptr || culprit != nullptr) continue;
+    if (watched(suspect.host, cell->operand(), Phase::backward, suspect.node.name(), suspect.node.where(),
+                suspect.node.sequence, what(*cell)))
+      continue;
+    if (bad(suspect.host, cell->operand())) culprit = cell;
+  }
   if (culprit == nullptr) return;
   const Host& host = suspect.host;
 
@@ -101,11 +134,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
               path_text(suspect.path)));
   }
 
-  std::string message =
-      str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
-          suspect.node.name(), at(suspect.node), ", along path ", path_text(suspect.path),
-          ": the cotangent of its input ", suspect.node.variant->edges[culprit->edge], ' ',
-          host.statistics(culprit->operand()));
+  std::string message = str(what(*culprit), ' ', host.statistics(culprit->operand()));
   for (std::uint32_t k = 0; k < suspect.node.num_saved; ++k) {
     message += str("\n  its ", NodeView(ref(&suspect.node)).saved_name(k), ' ',
                    host.statistics(suspect.node.saved(k)));

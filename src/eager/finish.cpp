@@ -93,6 +93,8 @@ void BackwardCall::run_callbacks() {
 BackwardOutcome BackwardCall::finish() {
   BackwardOutcome outcome(table);
   join_streams({});
+  if (options.anomaly) [[unlikely]]
+    host.check_watched();
   outcome.requested.reserve(request.requested.size());
   for (std::size_t i = 0; i < request.requested.size(); ++i) {
     const Requested& wanted = request.requested[i];
