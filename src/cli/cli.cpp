@@ -6,6 +6,9 @@
 
 #include "cli/commands.hpp"
 #include "tidu/cpu/executor.hpp"
+#ifdef TIDU_WITH_CUDA
+#include "tidu/cuda.hpp"
+#endif
 #include "tidu/graph/error.hpp"
 #include "tidu/reference/executor.hpp"
 
@@ -51,14 +54,23 @@ int dispatch(const cli::Session& session) {
 }  // namespace
 
 std::vector<CliExecutor> standard_executors() {
-  return {{"cpu",
-           [](const CliExecutorOptions& options) {
-             CpuOptions cpu_options;
-             cpu_options.threads = options.threads;
-             return std::make_shared<CpuExecutor>(cpu_options);
-           }},
-          {"reference",
-           [](const CliExecutorOptions&) { return std::make_shared<ReferenceExecutor>(reference()); }}};
+  std::vector<CliExecutor> executors{{"cpu",
+                                      [](const CliExecutorOptions& options) {
+                                        CpuOptions cpu_options;
+                                        cpu_options.threads = options.threads;
+                                        return std::make_shared<CpuExecutor>(cpu_options);
+                                      }},
+                                     {"reference", [](const CliExecutorOptions&) {
+                                        return std::make_shared<ReferenceExecutor>(reference());
+                                      }}};
+#ifdef TIDU_WITH_CUDA
+  executors.push_back({"cuda", [](const CliExecutorOptions& options) {
+                         auto executor = std::make_shared<CudaExecutor>();
+                         if (options.runs) executor->open();
+                         return executor;
+                       }});
+#endif
+  return executors;
 }
 
 std::shared_ptr<const Executor> cli::make_executor(const Session& session) {
@@ -67,7 +79,7 @@ std::shared_ptr<const Executor> cli::make_executor(const Session& session) {
   const std::string name = session.arguments.backend.value_or(session.executors[0].name);
   std::vector<std::string_view> known;
   for (const CliExecutor& executor : session.executors) {
-    if (executor.name == name) return executor.make({session.arguments.threads});
+    if (executor.name == name) return executor.make({session.arguments.threads, true});
     known.push_back(executor.name);
   }
   throw Error(ErrorKind::invalid_argument,

@@ -173,11 +173,19 @@ TEST_CASE("ops lists every primitive once, in three formats") {
     for (const char* rule : {"jvp", "transpose", "batch"}) CHECK(row[rule] != "missing");
     CHECK(row["kernels"]["cpu"].size() > 0);
     CHECK(row["kernels"]["reference"].size() > 0);
-    CHECK(row["kernels"]["cuda"].empty());
   }
 }
 
-// TIDU_UPDATE_GOLDEN=1 writes the table anew.
+// Lines up to their last column.
+std::string without_last_column(const std::string& table) {
+  std::istringstream lines(table);
+  std::string result;
+  for (std::string line; std::getline(lines, line);)
+    result += line.substr(0, line.rfind('|', line.size() - 2)) + '\n';
+  return result;
+}
+
+// TIDU_UPDATE_GOLDEN=1 writes the table anew. Where tidu::cuda is not built nothing is known of its column.
 TEST_CASE("docs/primitives.md has the table that ops prints") {
   const std::filesystem::path path = test::source_dir() / "docs" / "primitives.md";
   std::ostringstream content;
@@ -190,7 +198,15 @@ TEST_CASE("docs/primitives.md has the table that ops prints") {
   if (std::getenv("TIDU_UPDATE_GOLDEN") != nullptr) {
     std::ofstream(path, std::ios::binary) << document.substr(0, from) << table << document.substr(to);
   } else {
-    CHECK(document.substr(from, to - from) == table);
+    const std::string written = document.substr(from, to - from);
+    const std::vector<CliExecutor> executors = standard_executors();
+    const bool has_cuda = std::any_of(executors.begin(), executors.end(),
+                                      [](const CliExecutor& executor) { return executor.name == "cuda"; });
+    if (has_cuda) {
+      CHECK(written == table);
+    } else {
+      CHECK(without_last_column(written) == without_last_column(table));
+    }
   }
 }
 

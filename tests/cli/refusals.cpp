@@ -112,7 +112,7 @@ const std::vector<Refusal>& refusals() {
        {"no/such: expected a file", "No such"}},
       {{"hvp", "@g", "--inputs", "@i", "--batched", "x"}, 2, {"got \"--batched\""}},
       {{"eval", "-", "--inputs", "-"}, 2, {"standard input (-) for one file, got it for 2"}},
-      {{"eval", "@g", "--inputs", "@i", "--backend", "cuda"}, 2, {"[cpu,reference]", "\"cuda\""}},
+      {{"eval", "@g", "--inputs", "@i", "--backend", "tpu"}, 2, {"[cpu,reference", "\"tpu\""}},
       {{"eval", "@g", "--inputs", "@i", "--threads", "0"}, 2, {"--threads", "1 to 1024", "\"0\""}},
       {{"eval", "@g", "--inputs", "@i", "--threads", "2.5"}, 2, {"--threads", "\"2.5\""}},
       {{"eval", "@g", "--inputs", "@i", "--threads", "99999999999"}, 2, {"--threads"}},
@@ -287,6 +287,29 @@ TEST_CASE("no memory for what a small dump describes") {
     CHECK(run_command({"dump", folder.path("huge"), "--stage", stage}).status == 0);
 }
 #endif
+
+TEST_CASE("a backend without its device is told of in one line") {
+  for (const CliExecutor& executor : standard_executors()) {
+    if (executor.name != "cuda") continue;
+    try {
+      (void)executor.make({0, true});
+      continue;  // here it has one
+    } catch (const Error&) {
+    }
+    const test::Folder folder;
+    const std::string graph =
+        folder.file("g", graph_of(R"({"id": 0, "dtype": "f64", "shape": [3], "name": "x"})", "0", "", "0"));
+    const std::string inputs =
+        folder.file("i", R"({"x": {"dtype": "f64", "shape": [3], "data": [1, 2, 3]}})");
+    const test::Answer answer = run_command({"eval", graph, "--inputs", inputs, "--backend", "cuda"});
+    INFO(answer.err);
+    CHECK(answer.status == 1);
+    CHECK(answer.out.empty());
+    CHECK(answer.err.find("tidu: no CUDA device: ") == 0);
+    CHECK(std::count(answer.err.begin(), answer.err.end(), '\n') == 1);
+    CHECK(run_command({"ops"}).status == 0);
+  }
+}
 
 TEST_CASE("a stream that takes nothing is an error") {
   std::ostringstream out, err;

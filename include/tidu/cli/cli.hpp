@@ -17,7 +17,8 @@ namespace tidu {
 
 /// What the options of the command ask of an executor.
 struct CliExecutorOptions {
-  int threads = 0;  ///< 0: the executor's own choice
+  int threads = 0;    ///< 0: the executor's own choice
+  bool runs = false;  ///< it will run something: a backend without its device says so now
 };
 
 /// A backend that `--backend` can name.
@@ -27,7 +28,8 @@ struct CliExecutor {
       make;  ///< makes one with these options
 };
 
-/// "cpu" (the default of --backend) and "reference", with the kernels of the standard primitives.
+/// "cpu" (the default of --backend), "reference", and "cuda" where it was built, with the kernels of the
+/// standard primitives.
 std::vector<CliExecutor> standard_executors();
 
 /// Runs the command on primitives of `set`. The first executor is the default of --backend. Results go to
