@@ -194,7 +194,7 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   void synchronize() const;
   /// Gives memory that is kept for reuse back to the device; returns its bytes.
   std::size_t trim() const;
-  CudaStatistics statistics() const;
+  CudaStatistics device_statistics() const;
   /// Device memory as DLPack has it (kDLCUDA), shared with the tensor, which is put on the device if it is
   /// not there. Work on this thread's stream is done before work that is put on `consumer`, a cudaStream_t,
   /// later; null: before anything, which waits. Throws Error.

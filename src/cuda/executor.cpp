@@ -63,7 +63,7 @@ void CudaExecutor::synchronize() const {
 
 std::size_t CudaExecutor::trim() const { return runtime().pool().trim(); }
 
-CudaStatistics CudaExecutor::statistics() const {
+CudaStatistics CudaExecutor::device_statistics() const {
   CudaStatistics all;
   Runtime* const runtime = opener_->peek();
   if (runtime == nullptr) return all;

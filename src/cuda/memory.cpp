@@ -78,16 +78,20 @@ Memory Pool::acquire(std::size_t bytes, Stream stream) {
   const std::lock_guard lock(mutex_);
   Block block;
   std::size_t size = wanted;
+  // What waits for reuse is given back to the device only when there is no other way: the device may wait for
+  // that.
+  const auto fresh = [&](bool trimming) {
+    if (wanted <= small_most) return cut(wanted, trimming, block);
+    return (block.at = grow(wanted, trimming)) != nullptr;
+  };
   if (take(wanted, stream, false, block, size)) {
     ++statistics_.reuses;
-  } else if (wanted <= small_most && cut(wanted, block)) {
-    size = wanted;
-  } else if (wanted > small_most && (block.at = grow(wanted)) != nullptr) {
-    size = wanted;
-  } else if (take(wanted, stream, true, block, size)) {
-    ++statistics_.reuses;
-  } else {
-    refuse(bytes);
+  } else if (!fresh(false)) {
+    if (take(wanted, stream, true, block, size)) {
+      ++statistics_.reuses;
+    } else if (!fresh(true)) {
+      refuse(bytes);
+    }
   }
   statistics_.in_use += size;
   statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
@@ -135,25 +139,25 @@ bool Pool::take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Bl
   return true;
 }
 
-// From the device, within the limit; what waits for reuse is given back if that helps.
-std::byte* Pool::grow(std::size_t bytes) {
+// From the device, within the limit.
+std::byte* Pool::grow(std::size_t bytes, bool trimming) {
   const auto fits = [&] { return statistics_.held + bytes <= statistics_.limit; };
   std::byte* at = fits() ? device_.allocate(bytes) : nullptr;
-  if (at == nullptr && trim_locked() != 0 && fits()) at = device_.allocate(bytes);
+  if (at == nullptr && trimming && trim_locked() != 0 && fits()) at = device_.allocate(bytes);
   if (at == nullptr) return nullptr;
   statistics_.held += bytes;
   ++statistics_.allocations;
   return at;
 }
 
-bool Pool::cut(std::size_t bytes, Block& block) {
+bool Pool::cut(std::size_t bytes, bool trimming, Block& block) {
   if (segments_.empty() || segment_used_ + bytes > segments_.back().bytes) {
     segments_.reserve(segments_.size() + 1);
     std::size_t size = segment_bytes;
-    std::byte* at = grow(size);
+    std::byte* at = grow(size, trimming);
     if (at == nullptr) {  // perhaps there is room for this one alone
       size = bytes;
-      at = grow(size);
+      at = grow(size, trimming);
     }
     if (at == nullptr) return false;
     segments_.push_back({at, size});

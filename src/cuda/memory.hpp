@@ -79,8 +79,8 @@ class Pool {
 
   bool take(std::size_t bytes, Stream stream, bool waiting, Block& block, std::size_t& size);
   bool take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Block& block);
-  std::byte* grow(std::size_t bytes);
-  bool cut(std::size_t bytes, Block& block);
+  std::byte* grow(std::size_t bytes, bool trimming);
+  bool cut(std::size_t bytes, bool trimming, Block& block);
   std::size_t trim_locked() noexcept;
   [[noreturn]] void refuse(std::size_t bytes) const;
 

@@ -122,7 +122,7 @@ std::int64_t Array::shape(std::int64_t axis) const {
 const Tensor& Array::tensor(Where where) const {
   const Body& body = required();
   frontend_detail::require_data(body, "Array::tensor", where);
-  (void)body.tensor.bytes();  // a promise is kept here
+  if (body.tensor.pending() != nullptr) (void)body.tensor.bytes();  // a promise is kept here
   return body.tensor;
 }
 

@@ -57,19 +57,19 @@ void before_write() {
 }  // namespace
 
 void Promise::fulfil() {
-  if (resident.load(std::memory_order_acquire) != nullptr) {
+  if (resident.load(std::memory_order_acquire) == nullptr) {
+    const std::shared_ptr<LazyTrace> trace = trace_;
+    Promise* const target = this;
+    const bool all = trace->greedy_;
+    try {
+      trace->run_targets(std::span(&target, 1), all);
+    } catch (const Error&) {
+      if (!all) throw;
+      trace->run_targets(std::span(&target, 1), false);  // it may be another that fails
+    }
+  }
+  if (resident.load(std::memory_order_acquire) != nullptr)
     made.store(const_cast<std::byte*>(tensor_.bytes()), std::memory_order_release);
-    return;
-  }
-  const std::shared_ptr<LazyTrace> trace = trace_;
-  Promise* const target = this;
-  const bool all = trace->greedy_;
-  try {
-    trace->run_targets(std::span(&target, 1), all);
-  } catch (const Error&) {
-    if (!all) throw;
-    trace->run_targets(std::span(&target, 1), false);  // it may be another that fails
-  }
 }
 
 void Promise::discard() noexcept {

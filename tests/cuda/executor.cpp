@@ -3,8 +3,16 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "cpu/compare.hpp"
 #include "cuda/fake_device.hpp"
+#include "tidu/dlpack.hpp"
+#include "tidu/eager/anomaly.hpp"
+#include "tidu/frontend/array.hpp"
+#include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/lazy.hpp"
+#include "tidu/frontend/modes.hpp"
 #include "tidu/program/cache.hpp"
 
 namespace tidu::test {
@@ -60,6 +68,88 @@ TEST_CASE("Nothing waits for the device but who reads on the host") {
   CHECK(machine.device->count("synchronize") == 1);
   (void)x.bytes();
   CHECK(machine.device->count("synchronize") == 1);
+}
+
+// Arrays of the frontend on the device: eagerly, lazily, with derivatives, and on a stream of the caller's.
+Array loss_of(const Array& x, const Array& y) { return sum(sin(x * y) + exp(-x)); }
+
+TEST_CASE("Arrays are computed and differentiated on a device, and only reading them waits") {
+  const Tensor x_host = Tensor::from<double>({12}, iota(12)), y_host = Tensor::from<double>({12}, iota(12));
+  Tensor expected_value, expected_gradient;
+  const auto differentiate = [&](Tensor& value, Tensor& gradient) {
+    Array x(x_host);
+    x.set_requires_grad();
+    const Array y(y_host);
+    const Array loss = loss_of(x, y);
+    loss.backward();
+    value = loss.tensor();
+    gradient = x.grad()->tensor();
+  };
+  differentiate(expected_value, expected_gradient);
+  for (const bool lazily : {false, true}) {
+    Machine machine;
+    machine.cuda.open();
+    {
+      const ExecutorGuard guard(machine.cuda);
+      Tensor value, gradient;
+      if (lazily) {
+        const Lazy lazy;
+        differentiate(value, gradient);
+      } else {
+        const CudaStream stream = CudaStream::make(machine.cuda);
+        const CudaStreamGuard on(stream);
+        differentiate(value, gradient);
+        CHECK(machine.device->count("synchronize") == 0);
+      }
+      CHECK(difference(value, expected_value) == "");
+      CHECK(difference(gradient, expected_gradient) == "");
+    }
+  }
+}
+
+TEST_CASE("Anomaly mode on a device waits once, and says where") {
+  Machine machine;
+  const ExecutorGuard guard(machine.cuda);
+  const AnomalyGuard anomaly;
+  Array x(Tensor::from<double>({3}, {1.0, 0.0, 4.0}));
+  x.set_requires_grad();
+  const Array loss = sum(sqrt(x));
+  CHECK(machine.device->count("synchronize") == 0);
+  try {
+    loss.backward();
+    FAIL("expected an error");
+  } catch (const eager::NonFiniteError& error) {
+    CHECK(error.phase() == eager::NonFiniteError::Phase::backward);
+    CHECK(error.operation() == "sqrt");
+    CHECK(std::string(error.what()).find("is not finite") != std::string::npos);
+  }
+  CHECK(machine.device->count("synchronize") == 1);
+}
+
+TEST_CASE("A DLPack struct carries device memory out and in") {
+  Machine machine;
+  const Tensor x = machine.cuda.put(Tensor::from<double>({2, 3}, iota(6))).value();
+  DLManagedTensorVersioned* const out = machine.cuda.to_dlpack(x, nullptr);
+  const Tensor back = machine.cuda.from_dlpack(out, nullptr);
+  CHECK(back.type() == x.type());
+  CHECK(difference(back, x) == "");
+  CHECK_THROWS_AS(machine.cuda.from_dlpack(nullptr, nullptr), Error);
+  CHECK_THROWS_WITH_AS(machine.cuda.from_dlpack(to_dlpack(back.clone()).release(), nullptr),
+                       doctest::Contains("expected memory of CUDA device 0"), Error);
+}
+
+TEST_CASE("Without a device an executor says so in one line") {
+  CudaOptions options;
+  options.device = 1000;
+  const CudaExecutor executor(options);
+  const Result<std::vector<Tensor>> failed = executor.try_run(
+      small_graph(), std::array{Tensor::zeros(Type(f64, {40})), Tensor::zeros(Type(f64, {40}))});
+  REQUIRE(!failed);
+  CHECK(failed.error().kind() == ErrorKind::execution);
+  const std::string message = failed.error().what();
+  CHECK(message.find("no CUDA device") == 0);
+  CHECK(message.find('\n') == std::string::npos);
+  CHECK_THROWS_AS(cuda(1000), Error);
 }
 
 }  // namespace
