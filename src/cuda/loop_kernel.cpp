@@ -151,8 +151,10 @@ Plan plan_loop(const Body& body, int multiprocessors) {
   text += "  u64 done = 0;\n";
   if (width > 1) {
     text += "  if (" + aligned_all + ") {\n    done = count / " + w + ";\n";
-    text += "    for (u64 c = first; c < done; c += step) {\n      const index_t i = (index_t)(c * " + w +
-            ");\n" + loads + packs;
+    text +=
+        "#pragma unroll 2\n    for (u64 c = first; c < done; c += step) {\n      const index_t i = "
+        "(index_t)(c * " +
+        w + ");\n" + loads + packs;
     text += "#pragma unroll\n      for (index_t k = 0; k < " + w + "; ++k) element(" + packed + ");\n" +
             saves + "    }\n    done *= " + w + ";\n  }\n";
   }

@@ -102,9 +102,9 @@ Launch launch_of(const Geometry& g, std::string_view name, std::string text, int
   return launch;
 }
 
-std::string joined(std::vector<std::string> parts) {
+std::string joined(const std::vector<std::string>& parts) {
   std::string text;
-  for (std::string& part : parts) {
+  for (const std::string& part : parts) {
     if (part.empty()) continue;
     if (!text.empty()) text += ", ";
     text += part;

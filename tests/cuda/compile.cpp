@@ -11,6 +11,9 @@
 
 #include "cuda/groups.hpp"
 #include "cuda/nvrtc.hpp"
+#ifdef TIDU_WITH_ADBENCH
+#include "adbench/problem.hpp"
+#endif
 #include "support/support.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
@@ -41,7 +44,7 @@ void add_kernels(const Graph& graph, Kernels& to, int& refused) {
 
 }  // namespace
 
-TEST_CASE("kernels of the conformance programs and of their gradients compile for sm_90") {
+TEST_CASE("kernels of the conformance programs, of ADBench and of their gradients compile for sm_90") {
   if (!has_nvrtc()) {
     std::cout << "SKIPPED: no NVRTC here, so no kernel is compiled for a device\n";
     return;
@@ -61,6 +64,16 @@ TEST_CASE("kernels of the conformance programs and of their gradients compile fo
       continue;  // no derivative
     }
   }
+#ifdef TIDU_WITH_ADBENCH
+  const auto data = source_dir() / "examples/data/adbench";
+  for (const adbench::Problem& problem :
+       {adbench::read_gmm(data / "gmm_1k_d10_K25.txt", false), adbench::read_ba(data / "ba_test.txt"),
+        adbench::read_hand(data / "hand_test_complicated.txt", data / "model", true),
+        adbench::read_lstm(data / "lstm_l2_c1024.txt", adbench::LstmForm::flat)}) {
+    add_kernels(problem.objective, kernels, refused);
+    add_kernels(problem.derivative, kernels, refused);
+  }
+#endif
   CHECK(kernels.size() > 100);
   std::vector<std::shared_ptr<const KernelSource>> all;
   for (const auto& [name, kernel] : kernels) all.push_back(kernel);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -86,6 +87,25 @@ std::filesystem::path library_of(const std::string& text) {
   return library;
 }
 
+using Kernels = std::vector<std::shared_ptr<const KernelSource>>;
+
+// All of them behind one prelude, each with a function that calls it.
+std::string text_of(const Kernels& kernels) {
+  std::string text;
+  for (const auto part : {prelude_types(), prelude_functions(), prelude_complex(), prelude_special()})
+    text += part;
+  text += "\ntidu_block tidu_now;\n";
+  text += counting;
+  text += trailer;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const std::string& entry = kernels[i]->entry;
+    text += "namespace k" + std::to_string(i) + " {\n" + kernels[i]->text + "}\n";
+    text += "extern \"C\" void tidu_call_" + entry + "(void** arguments) { tidu_call(&k" + std::to_string(i) +
+            "::" + entry + ", arguments); }\n";
+  }
+  return text;
+}
+
 void sort(const SortStep& step, const Emulator::Locate& at) {
   const auto key = [](const std::byte* bytes, std::size_t size) {
     std::uint64_t value = 0;
@@ -158,6 +178,14 @@ std::vector<Tensor> by_reference(const Operation& operation, const std::vector<T
 Emulator::Emulator() = default;
 Emulator::~Emulator() = default;
 
+bool Emulator::is_enabled() {
+#if defined(TIDU_ASAN) || defined(TIDU_TSAN)
+  return false;
+#else
+  return true;
+#endif
+}
+
 Emulator& Emulator::shared() {
   static Emulator emulator;
   return emulator;
@@ -173,32 +201,32 @@ void Emulator::add(const Plan& plan) {
 
 void Emulator::compile() {
   constexpr std::size_t batch = 150;
-  std::vector<std::shared_ptr<const KernelSource>> all;
+  Kernels all;
   for (const auto& [entry, kernel] : noted_) all.push_back(kernel);
   noted_.clear();
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->entry < b->entry; });
   const std::size_t parts = (all.size() + batch - 1) / batch;
-  std::vector<std::vector<std::shared_ptr<const KernelSource>>> batches(std::max<std::size_t>(parts, 1));
-  for (std::size_t i = 0; i < all.size(); ++i) batches[i % batches.size()].push_back(all[i]);
-  for (const auto& kernels : batches) {
-    if (!kernels.empty()) load(kernels);
-  }
+  std::vector<Kernels> batches(parts);
+  for (std::size_t i = 0; i < all.size(); ++i) batches[i % parts].push_back(all[i]);
+  // Two compilers at a time; what each says is thrown when its library is loaded.
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < parts; i = next++) {
+      try {
+        library_of(text_of(batches[i]));
+      } catch (const std::runtime_error&) {
+        continue;
+      }
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  for (const Kernels& kernels : batches) load(kernels);
 }
 
-void Emulator::load(const std::vector<std::shared_ptr<const KernelSource>>& kernels) {
-  std::string text;
-  for (const auto part : {prelude_types(), prelude_functions(), prelude_complex(), prelude_special()})
-    text += part;
-  text += "\ntidu_block tidu_now;\n";
-  text += counting;
-  text += trailer;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    const std::string& entry = kernels[i]->entry;
-    text += "namespace k" + std::to_string(i) + " {\n" + kernels[i]->text + "}\n";
-    text += "extern \"C\" void tidu_call_" + entry + "(void** arguments) { tidu_call(&k" + std::to_string(i) +
-            "::" + entry + ", arguments); }\n";
-  }
-  void* library = dlopen(library_of(text).c_str(), RTLD_NOW | RTLD_LOCAL);
+void Emulator::load(const Kernels& kernels) {
+  void* library = dlopen(library_of(text_of(kernels)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(std::string("emulator: ") + dlerror());
   for (const auto& kernel : kernels) {
     Entry entry;

@@ -24,6 +24,9 @@ class Emulator {
   Emulator(const Emulator&) = delete;
   Emulator& operator=(const Emulator&) = delete;
 
+  /// Not in builds with sanitizers, which know nothing of what is compiled here and of its fibers: there,
+  /// plans are made and not run.
+  static bool is_enabled();
   /// One for the process, so that no kernel is compiled twice.
   static Emulator& shared();
 

@@ -7,3 +7,8 @@ target_link_libraries(test_cuda PRIVATE ${CMAKE_DL_LIBS})
 # Random graphs are those of the fuzz tests.
 file(GLOB kinds CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/kinds_*.cpp")
 target_sources(test_cuda PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/generator.cpp" ${kinds})
+if(TARGET adbench_problems)
+  target_link_libraries(test_cuda PRIVATE adbench_problems)
+  target_include_directories(test_cuda PRIVATE "${PROJECT_SOURCE_DIR}/examples")
+  target_compile_definitions(test_cuda PRIVATE TIDU_WITH_ADBENCH)
+endif()
