@@ -21,6 +21,7 @@ namespace {
 
 constexpr int deepest = 8;      // rules at work at once
 constexpr int most_rules = 64;  // that one operation may call for
+constexpr std::size_t most_readers = 64;
 
 const Literal* only_literal(const OpRecord& op) {
   const Literal* found = nullptr;
@@ -109,6 +110,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
     for (ValueId old = value < last_bound_.size() ? last_bound_[value] : no_index; old != no_index;
          old = bound_before_[old]) {
       if (is_output_[old]) return std::nullopt;
+      if (result.size() + first_reader_[old + 1] - first_reader_[old] > most_readers) return std::nullopt;
       for (std::uint32_t i = first_reader_[old]; i < first_reader_[old + 1]; ++i)
         result.push_back(reader(readers_[i]));
     }

@@ -29,7 +29,8 @@ class SimplifyHost {
   virtual std::optional<Operation> maker(ValueId value) const = 0;
   /// Of one element: the element that all elements of the value equal, if that is known.
   virtual std::optional<Literal> splat(ValueId value) const = 0;
-  /// What reads the value in the graph as it was; nothing where the value is an output.
+  /// What reads the value in the graph as it was; nothing where the value is an output, or where that is much
+  /// (more than 64 operands).
   virtual std::optional<std::vector<ValueReader>> readers(ValueId value) const = 0;
   /// May a rule change results by what rounding, signs of zeros, infinities and NaNs make of them?
   virtual bool fast_math() const = 0;
@@ -75,7 +76,8 @@ class SimplifyContext {
   /// Of one element: the element that all elements of the value equal, if that is known.
   std::optional<Literal> splat(Value value) const { return host_.splat(value.id()); }
   /// What reads the value in the graph as it was, an operation as often as it does; nothing where the value
-  /// is an output. Of what rules made there are none. Linear in the size of the graph when first asked.
+  /// is an output, or where more than 64 do. What rules made has no readers. Linear in the size of the graph
+  /// when first asked.
   std::optional<std::vector<ValueReader>> readers(Value value) const { return host_.readers(value.id()); }
 
  private:
