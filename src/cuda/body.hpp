@@ -82,6 +82,13 @@ class Writer {
   std::string choose(std::string_view type, const std::string& condition,
                      const std::function<std::string()>& yes, const std::function<std::string()>& no);
 
+  /// A number that is the kernel's argument `gk`, so that kernels which differ in it alone have one text.
+  std::string parameter(std::int64_t number);
+  /// These numbers; ", const u64 g0, …" and ", g0, …".
+  const std::vector<std::int64_t>& parameters() const { return parameters_; }
+  std::string parameter_list() const;
+  std::string parameter_names() const;
+
   const Body& body() const { return body_; }
   const std::string& text() const { return text_; }
   /// Takes what was written so far.
@@ -113,6 +120,7 @@ class Writer {
   std::map<std::uint32_t, std::string> fixed_;
   std::vector<std::function<void()>> undo_;
   std::vector<std::size_t> scopes_;
+  std::vector<std::int64_t> parameters_;
   std::vector<bool> streamed_, indexed_;
   std::string text_;
   std::size_t next_ = 0;

@@ -62,7 +62,7 @@ std::string slice(Writer& writer, const Piece& piece, Index index) {
   std::vector<std::string> from = writer.axes(index);
   for (std::size_t k = 0; k < from.size(); ++k) {
     from[k] = times(from[k], strides[k]);
-    if (start[k] != 0) from[k] = plus(from[k], number(start[k]));
+    if (start[k] != 0) from[k] = plus(from[k], writer.parameter(start[k]));
     from[k] = writer.define_index(from[k]);
   }
   return writer.value(piece.in[0], writer.by_axes(type_of(writer, piece, 0).shape(), std::move(from)));
@@ -80,7 +80,7 @@ std::string pad(Writer& writer, const Piece& piece, Index index) {
   for (std::size_t k = 0; k < x.rank(); ++k) {
     const std::int64_t low = config[k][0], step = config[k][2] + 1, reach = (x.dim(k) - 1) * step + 1;
     std::string offset = at[k];
-    if (low > 0) offset = (offset == "0" ? "(index_t)0" : offset) + " - " + number(low);
+    if (low > 0) offset = (offset == "0" ? "(index_t)0" : offset) + " - " + writer.parameter(low);
     if (low < 0) offset = plus(offset, number(-low));
     offset = writer.define_index(offset);
     const bool whole = low <= 0 && piece.type.dim(k) - low <= reach;

@@ -143,6 +143,10 @@ Plan plan_loop(const Body& body, int multiprocessors) {
     packs += "      pack<" + type + ", " + number(width) + "> y" + n + ";\n";
     saves += "      store_pack<" + number(width) + ">(q" + n + " + i, y" + n + ");\n";
   }
+  element += writer.parameter_list();
+  whole += writer.parameter_list();
+  call += writer.parameter_names();
+  packed += writer.parameter_names();
   const std::string w = number(width);
   std::string text = "typedef " + std::string(wide ? "u64" : "u32") + " index_t;\nFN void element(" +
                      element + ") {\n" + writer.text() + stores + "}\n";
@@ -166,6 +170,7 @@ Plan plan_loop(const Body& body, int multiprocessors) {
   launch.grid[0] = blocks_for((count + width - 1) / width, threads, multiprocessors);
   for (std::size_t i = 0; i < body.operands.size(); ++i) launch.arguments.push_back(argument(operand(i)));
   for (std::size_t r = 0; r < body.results.size(); ++r) launch.arguments.push_back(argument(result(r)));
+  for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
   launch.arguments.push_back(argument(count));
   Plan plan;
   plan.supported = true;

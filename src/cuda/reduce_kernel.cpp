@@ -181,10 +181,12 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   append(arguments, split ? part_arguments : final_arguments);
   Plan plan;
   plan.supported = true;
-  Launch launch = launch_of(g, name_of(body),
-                            around(g, folds, wide, joined(parameters), inner, split ? partials : finals),
-                            multiprocessors);
+  Launch launch = launch_of(
+      g, name_of(body),
+      around(g, folds, wide, joined(parameters) + writer.parameter_list(), inner, split ? partials : finals),
+      multiprocessors);
   launch.arguments = std::move(arguments);
+  for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
   plan.steps.emplace_back(std::move(launch));
   if (!split) return plan;
 

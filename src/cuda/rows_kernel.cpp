@@ -125,6 +125,8 @@ Plan plan_rows(const Body& body, const std::vector<bool>& of_rows, int multiproc
                   std::to_string(k);
     launch.arguments.push_back(argument(result(k)));
   }
+  parameters += writer.parameter_list();
+  for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
   std::string text = "typedef " + std::string(is_wide(body) ? "u64" : "u32") + " index_t;\n";
   text += "extern \"C\" __global__ void __launch_bounds__(" + threads + ") ENTRY(" + parameters + ") {\n";
   text += "  const u32 lane = thread_index() % " + lanes + ", among = thread_index() / " + lanes + ";\n";

@@ -254,6 +254,23 @@ std::string Writer::read(const Piece& piece, Index index) {
   return define(value_name(piece.type.dtype()), "value(p" + name + "[" + at + "])");
 }
 
+std::string Writer::parameter(std::int64_t value) {
+  constexpr std::size_t most = 48;
+  if (parameters_.size() == most) return "(index_t)" + number(value);
+  parameters_.push_back(value);
+  return "(index_t)g" + std::to_string(parameters_.size() - 1);
+}
+std::string Writer::parameter_list() const {
+  std::string text;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) text += ", const u64 g" + std::to_string(i);
+  return text;
+}
+std::string Writer::parameter_names() const {
+  std::string text;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) text += ", g" + std::to_string(i);
+  return text;
+}
+
 std::string Writer::define(std::string_view type, const std::string& expression) {
   const std::string name = fresh("v");
   line("const " + std::string(type) + " " + name + " = " + expression + ";");
