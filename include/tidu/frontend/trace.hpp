@@ -1,6 +1,7 @@
 // trace.hpp - a function of Arrays as a graph, and a graph as a function of Arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -84,7 +85,8 @@ bool any_traced(std::span<const Array> arrays);
 }  // namespace frontend_detail
 
 /// f, traced once for each list of argument types and then run as one graph. f must do the same whatever the
-/// elements are; what else it uses is fixed when it is traced. Copies share what was traced.
+/// elements are; what else it uses is fixed when it is traced. Copies share what was traced: for 1,024 lists
+/// of types at most, of which the longest unused half goes when there are more.
 template <class F>
 class Compiled {
  public:
@@ -113,7 +115,7 @@ class Compiled {
     frontend_detail::replace_arrays(out, frontend_detail::run_compiled(*entry.call, flat, where_));
     return out;
   }
-  /// How many lists of types it was traced for.
+  /// For how many lists of types what was traced is kept.
   std::size_t num_traced() const {
     const std::lock_guard<std::mutex> lock(cache_->mutex);
     return cache_->entries.size();
@@ -124,20 +126,36 @@ class Compiled {
   struct Entry {
     std::shared_ptr<const frontend_detail::CompiledCall> call;
     std::shared_ptr<const void> shape;  ///< what f returned
+    std::uint64_t used = 0;             ///< when, in calls
   };
+  static constexpr std::size_t most_entries = 1024;
   struct Cache {
     std::mutex mutex;
     std::map<Key, Entry> entries;
+    std::uint64_t calls = 0;
+    void drop_unused() {
+      std::vector<std::uint64_t> used;
+      for (const auto& entry : entries) used.push_back(entry.second.used);
+      std::nth_element(used.begin(), used.begin() + most_entries / 2, used.end());
+      const std::uint64_t least = used[most_entries / 2];
+      std::erase_if(entries, [least](const auto& entry) { return entry.second.used < least; });
+    }
   };
   template <class Make>
   Entry find(Key key, const Make& make) const {
     {
       const std::lock_guard<std::mutex> lock(cache_->mutex);
       const auto found = cache_->entries.find(key);
-      if (found != cache_->entries.end()) return found->second;
+      ++cache_->calls;
+      if (found != cache_->entries.end()) {
+        found->second.used = cache_->calls;
+        return found->second;
+      }
     }
     Entry made = make();
     const std::lock_guard<std::mutex> lock(cache_->mutex);
+    if (cache_->entries.size() >= most_entries) cache_->drop_unused();
+    made.used = ++cache_->calls;
     return cache_->entries.emplace(std::move(key), std::move(made)).first->second;
   }
 
