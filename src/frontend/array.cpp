@@ -152,9 +152,13 @@ Array& Array::assign(const Array& value, Where where) {
   if (context().lazy != 0) {
     // Nothing is written: what was computed from this Array keeps what it was computed from.
     body.tensor = value.detach().copy(where).required().tensor;
+    if (body.extra != nullptr) body.extra->promised = nullptr;
     return *this;
   }
-  if (!body.tensor.writable()) body.tensor = body.tensor.clone();
+  if (!body.tensor.writable()) {
+    body.tensor = body.tensor.clone();
+    if (body.extra != nullptr) body.extra->promised = nullptr;
+  }
   std::memmove(body.tensor.mutable_bytes(), from.tensor.bytes(), from.tensor.num_bytes());
   return *this;
 }

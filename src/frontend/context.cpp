@@ -87,7 +87,7 @@ bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* con
 }
 
 Result<Tensor> Host::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
-  if (intercepts_ && call.graph != nullptr && records()) [[unlikely]] {
+  if (intercepts_.load(std::memory_order_relaxed) && call.graph != nullptr && records()) [[unlikely]] {
     return tidu::detail::capture([&] {
       const Tensor* inputs[] = {&a, &b};
       Tensor sum;
@@ -101,6 +101,7 @@ Result<Tensor> Host::add_operands(const eager::AddCall& call, Tensor a, const Te
 
 Context::~Context() {
   if (trace != nullptr) trace->end();
+  for (const std::shared_ptr<LazyTrace>& old : retired) old->end();
 }
 
 Context::Context()
@@ -113,8 +114,7 @@ void Context::set_executor(const HostExecutor* executor) {
   if (executor == host.executor()) return;
   // What was recorded for the one that goes is run by it.
   if (trace != nullptr)
-    trace->change_runner(
-        {executor, dynamic_cast<const CpuExecutor*>(executor), executor->current_placement()});
+    trace_for({executor, dynamic_cast<const CpuExecutor*>(executor), executor->current_placement()});
   host.set_executor(executor);
   cpu = dynamic_cast<const CpuExecutor*>(executor);
   cache = std::make_unique<CacheEntry[]>(cache_size);

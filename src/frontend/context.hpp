@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,6 +45,8 @@ class Tracer {
 /// What few Arrays have.
 struct Extra {
   std::optional<eager::Leaf<Tensor>> leaf;
+  /// The storage of the Array's tensor, when it is a promise that took the place of what was to be written.
+  const tidu::detail::PromisedStorage* promised = nullptr;
   std::shared_ptr<Tracer> tracer;
   Value value;
   Type type;  ///< of the value, also when the trace has ended
@@ -64,7 +67,7 @@ class Host final : public TensorOperands<HostExecutor> {
   }
   void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
               Tensor* out) const override {
-    if (intercepts_ && intercepted(call, inputs, out)) [[unlikely]]
+    if (intercepts_.load(std::memory_order_relaxed) && intercepted(call, inputs, out)) [[unlikely]]
       return;
     executor_->run_at(call, linear, inputs, out);
   }
@@ -85,13 +88,13 @@ class Host final : public TensorOperands<HostExecutor> {
 
   const HostExecutor* executor() const { return executor_; }
   void set_executor(const HostExecutor* executor) { executor_ = executor; }
-  void set_intercepts(bool intercepts) { intercepts_ = intercepts; }
+  void set_intercepts(bool intercepts) { intercepts_.store(intercepts, std::memory_order_relaxed); }
 
  private:
   bool intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs, Tensor* out) const;
   bool records() const;
   const HostExecutor* executor_;
-  bool intercepts_ = false;
+  std::atomic<bool> intercepts_{false};  // workers of a backward call read it
 };
 
 /// Emits what a function means on values of these types. It borrows the function.
@@ -137,6 +140,7 @@ struct CacheEntry {
 
 class HotDetector;
 class LazyTrace;
+struct LazyRunner;
 
 struct Context {
   Context();
@@ -149,12 +153,13 @@ struct Context {
   const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
   eager::Recorder<Tensor> recorder;
   bool grad_mode = true;
-  int lazy = 0;                          ///< lazy scopes around; 0 also while a lazy program runs
-  bool hot_on = false;                   ///< hot sequences are looked for
-  bool intercepts = false;               ///< either: operations are shown to record_lazily()
-  std::shared_ptr<LazyTrace> trace;      ///< from the first scope of either kind on
-  std::unique_ptr<HotDetector> hot;      ///< likewise
-  std::uint64_t evaluations_before = 0;  ///< when the hot sequence began anew
+  int lazy = 0;                                     ///< lazy scopes around; 0 also while a lazy program runs
+  bool hot_on = false;                              ///< hot sequences are looked for
+  bool intercepts = false;                          ///< either: operations are shown to record_lazily()
+  std::shared_ptr<LazyTrace> trace;                 ///< from the first scope of either kind on
+  std::vector<std::shared_ptr<LazyTrace>> retired;  ///< traces before it that owe something
+  std::unique_ptr<HotDetector> hot;                 ///< likewise
+  std::uint64_t evaluations_before = 0;             ///< when the hot sequence began anew
   bool watches = false;  ///< anomaly or keep_blocked or profile: every operation goes to the recorder
   /// The least key (0 for those of other recorders) that was recorded as an input; what transforms ask to
   /// see whether a function used anything from outside.
@@ -167,7 +172,9 @@ struct Context {
 
   void set_executor(const HostExecutor* executor);
   void set_hot(bool on);
-  void update();  ///< when `lazy` or `hot_on` has changed
+  void update();                                   ///< when `lazy` or `hot_on` has changed
+  LazyTrace& trace_for(const LazyRunner& runner);  ///< the trace, which that one runs
+  void retire(std::shared_ptr<LazyTrace> old) noexcept;
   void set_options(const eager::RecorderOptions& options);
 };
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "frontend/broadcast.hpp"
+#include "frontend/lazy.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/modes.hpp"
 
@@ -110,9 +111,22 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
   return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
 }
 
+// Has x what is promised in place of writing it, where nobody can tell. So a hot sequence goes on.
+bool replace(Array& x, Array& result) {
+  const frontend_detail::Context& c = frontend_detail::context();
+  if (!c.hot_on || c.lazy != 0 || c.trace == nullptr) return false;
+  frontend_detail::Body &to = x.required(), &from = result.required();
+  if (to.traced || from.traced || to.tensor.type() != from.tensor.type()) return false;
+  if (!c.trace->may_replace(to.tensor, to.extra->promised, from.tensor)) return false;
+  to.tensor = std::move(from.tensor);
+  to.extra->promised = to.tensor.pending();
+  return true;
+}
+
 // x OP= y: in place for a parameter where nothing is recorded, else a new Array.
 Array& update(Array& x, Array&& result, Where where) {
-  if (x.requires_grad() && x.is_leaf() && !grad_enabled()) return x.assign(result, where);
+  if (x.requires_grad() && x.is_leaf() && !grad_enabled())
+    return replace(x, result) ? x : x.assign(result, where);
   return x = std::move(result);
 }
 

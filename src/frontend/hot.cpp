@@ -54,7 +54,8 @@ bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
   HotDetector& detector = *c.hot;
   const bool expected = detector.advance(&graph.data());
   if (detector.deviated()) c.trace->evaluate_all();
-  if (!expected || !c.trace->record({c.host.executor(), c.cpu, placement}, graph, inputs, out)) return false;
+  if (!expected || !c.trace_for({c.host.executor(), c.cpu, placement}).record(graph, inputs, out))
+    return false;
   if (detector.at_end()) {
     // Whoever read in the meantime has cut the repetition where that suits the program.
     if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();
@@ -67,7 +68,6 @@ void Context::set_hot(bool on) {
   if (on && trace == nullptr) trace = LazyTrace::make();
   if (on && hot == nullptr) hot = std::make_unique<HotDetector>();
   hot_on = on;
-  if (!on && hot != nullptr) hot->leave();
   update();
 }
 
@@ -86,6 +86,7 @@ using frontend_detail::context;
 HotPaths::HotPaths(bool enabled) : before_(context().hot_on) { context().set_hot(enabled); }
 
 HotPaths::~HotPaths() {
+  if (frontend_detail::current_context == nullptr) return;  // of static duration, as with Lazy
   frontend_detail::Context& c = context();
   c.set_hot(before_);
   if (before_ || c.lazy != 0 || c.trace == nullptr) return;

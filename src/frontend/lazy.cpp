@@ -60,7 +60,7 @@ void Promise::fulfil() {
   if (resident.load(std::memory_order_acquire) == nullptr) {
     const std::shared_ptr<LazyTrace> trace = trace_;
     Promise* const target = this;
-    const bool all = trace->greedy_;
+    const bool all = trace->greedy_ && !evaluating();  // a kernel may read what is computed with it
     try {
       trace->run_targets(std::span(&target, 1), all);
     } catch (const Error&) {
@@ -92,7 +92,7 @@ bool LazyTrace::takes(const Graph& graph) {
   const auto address = reinterpret_cast<std::uintptr_t>(&graph.data());
   auto& known = known_[(address >> 4) * 0x9e3779b97f4a7c15ULL >> 56];
   for (const Known& entry : known)
-    if (entry.graph && entry.graph->share() == graph.share()) return entry.takes;
+    if (entry.graph && &entry.graph->data() == &graph.data()) return entry.takes;
   std::move_backward(known.begin(), known.end() - 1, known.end());
   known[0].graph = graph;
   known[0].takes = graph.primitives() == standard_primitives() && graph.externals().empty() &&
@@ -102,19 +102,26 @@ bool LazyTrace::takes(const Graph& graph) {
 
 // --- values
 
-std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
-  if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
+// Where the leaf with these elements is found, or would be.
+std::size_t LazyTrace::place_of(const Tensor& tensor) const {
   const void* const place = tensor.place();
   const auto mixed = (reinterpret_cast<std::uintptr_t>(place) >> 4) * 0x9e3779b97f4a7c15ULL;
   std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
   for (; leaves_[at] != no_index; at = (at + 1) & (leaves_.size() - 1)) {
     const Value& value = values_[leaves_[at]];
-    if (value.tensor.place() != place || value.tensor.type() != tensor.type() ||
-        !value.tensor.shares_storage_with(tensor))
-      continue;
-    if (value.version == tensor.version()) return leaves_[at];
+    if (value.tensor.place() == place && value.tensor.type() == tensor.type() &&
+        value.tensor.shares_storage_with(tensor))
+      break;
+  }
+  return at;
+}
+
+std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
+  if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
+  const std::size_t at = place_of(tensor);
+  if (leaves_[at] != no_index) {
+    if (values_[leaves_[at]].version == tensor.version()) return leaves_[at];
     --num_leaves_;
-    break;
   }
   const auto id = static_cast<std::uint32_t>(values_.size());
   values_.push_back({tensor, tensor.version(), no_index, 0, 0, 0});
@@ -145,8 +152,27 @@ std::uint32_t LazyTrace::value_of(const Tensor& tensor) {
   return leaf(tensor);
 }
 
-bool LazyTrace::record(const LazyRunner& runner, const Graph& graph, std::span<const Tensor* const> inputs,
-                       std::span<Tensor> out) {
+bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised,
+                            const Tensor& promise) {
+  const auto* const pending = promise.pending();
+  if (pending == nullptr || pending->maker != this || old.num_bytes() == 0) return false;
+  if (pending->references.load(std::memory_order_acquire) != 2) return false;  // the temporary's and ours
+  const std::lock_guard lock(mutex_);
+  if (old.pending() != nullptr)
+    return old.pending()->maker == this && old.pending()->references.load(std::memory_order_acquire) == 2;
+  const std::uint32_t known = leaves_.empty() ? no_index : leaves_[place_of(old)];
+  if (promised != nullptr) {
+    return promised->references.load(std::memory_order_acquire) == (known == no_index ? 1U : 2U);
+  }
+  if (known == no_index) return old.exclusive();
+  Tensor& held = values_[known].tensor;
+  held = Tensor();
+  const bool alone = old.exclusive();
+  held = old;
+  return alone;
+}
+
+bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   if (!takes(graph)) return false;
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
@@ -156,11 +182,6 @@ bool LazyTrace::record(const LazyRunner& runner, const Graph& graph, std::span<c
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   std::unique_lock lock(mutex_);
-  if (runner != runner_) {
-    lock.unlock();
-    change_runner(runner);
-    lock.lock();
-  }
   if (due_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
     if (ops_.size() >= most_pending) bound(lock);
@@ -175,7 +196,7 @@ bool LazyTrace::record(const LazyRunner& runner, const Graph& graph, std::span<c
   room(operands_, num_operands);
   room(values_, num_operands + num_results);
   const std::size_t first_operand = operands_.size();
-  const std::shared_ptr<LazyTrace> self = shared_from_this();
+  std::shared_ptr<LazyTrace> self = shared_from_this();
   try {
     for (const Tensor* input : inputs) operands_.push_back(value_of(*input));
   } catch (...) {
@@ -187,7 +208,7 @@ bool LazyTrace::record(const LazyRunner& runner, const Graph& graph, std::span<c
   try {
     for (std::size_t i = 0; i < num_results; ++i) {
       auto* const promise = ::new (tidu::detail::pool_allocate(sizeof(Promise)))
-          Promise(self, static_cast<std::uint32_t>(values_.size()));
+          Promise(i + 1 == num_results ? std::move(self) : self, static_cast<std::uint32_t>(values_.size()));
       promise->maker = this;
       values_.push_back({Tensor::promise(graph.type(graph.outputs()[i]), promise), 0, op, 0, 0, 0});
     }
@@ -239,9 +260,9 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     byte_limit_ = std::max(byte_limit_, 2 * fresh_bytes_);
     return;
   }
-  std::vector<Value> values;
-  std::vector<Op> ops;
-  std::vector<std::uint32_t> operands;
+  std::vector<Value> values = std::exchange(spare_values_, {});
+  std::vector<Op> ops = std::exchange(spare_ops_, {});
+  std::vector<std::uint32_t> operands = std::exchange(spare_operands_, {});
   if (live != 0) {
     values.reserve(values_.size());
     ops.reserve(ops_.size());
@@ -278,6 +299,8 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
   values_.swap(values);
   ops_.swap(ops);
   operands_.swap(operands);
+  operands.clear();
+  spare_operands_ = std::move(operands);
   // Leaves are found again by the operations that come.
   std::size_t bytes = 0;
   for (std::uint32_t id = 0; id < values_.size(); ++id) {
@@ -336,7 +359,7 @@ LazyStatistics LazyTrace::statistics() {
 bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
                    std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   if (c.lazy == 0) return record_hot(c, graph, placement, inputs, out);
-  return c.trace->record({c.host.executor(), c.cpu, placement}, graph, inputs, out);
+  return c.trace_for({c.host.executor(), c.cpu, placement}).record(graph, inputs, out);
 }
 
 void eval_all(std::span<const Array> arrays, Where where) {
@@ -364,20 +387,21 @@ using frontend_detail::context;
 
 Lazy::Lazy() {
   frontend_detail::Context& c = context();
-  if (c.trace == nullptr) c.trace = std::make_shared<frontend_detail::LazyTrace>();
+  if (c.trace == nullptr) c.trace = frontend_detail::LazyTrace::make();
   ++c.lazy;
   c.update();
 }
 
 Lazy::~Lazy() {
-  frontend_detail::Context& c = context();
-  if (--c.lazy == 0) {
+  frontend_detail::Context* const c = frontend_detail::current_context;
+  if (c == nullptr || c->lazy == 0) return;  // of static duration: the thread's context has ended before
+  if (--c->lazy == 0) {
     try {
-      c.trace->evaluate_all();
+      c->trace->evaluate_all();
     } catch (...) {  // who reads what failed gets the error
     }
   }
-  c.update();
+  c->update();
 }
 
 bool lazy_enabled() { return context().lazy != 0; }

@@ -9,8 +9,9 @@
 // one by one on a hit; a graph is built on a miss alone. Nothing in the key is sorted: results are handed out
 // by the place of their operation.
 //
-// Note [Who may be where]: the lock guards the arrays and is never held while a program runs. Another thread
-// may read a promise (it then evaluates), or drop it (which touches no trace).
+// Note [Who may be where]: the lock guards the arrays and is never held while a program is compiled or runs.
+// Another thread may read a promise (it then evaluates), or drop it (which touches no trace). What a program
+// does with Arrays while it runs (kernels of other projects may) is recorded in a trace of its own.
 #pragma once
 
 #include <array>
@@ -31,6 +32,9 @@
 namespace tidu::frontend_detail {
 
 class LazyTrace;
+
+/// A program of a trace is compiled or run by this thread just now.
+bool evaluating();
 
 /// The storage of a tensor that is to be computed.
 class Promise final : public tidu::detail::PromisedStorage {
@@ -66,14 +70,22 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
 
   /// Records the graph on `inputs`, and puts promises in `out`. False, and nothing done, for what must run at
   /// once: operations with effects, other primitives than the standard ones, memory that others write to.
-  bool record(const LazyRunner& runner, const Graph& graph, std::span<const Tensor* const> inputs,
-              std::span<Tensor> out);
+  bool record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   /// Evaluates those of `targets` that are promises of this trace.
   void evaluate(std::span<const Tensor> targets);
   /// Evaluates all that is referred to from outside.
   void evaluate_all();
-  /// The same before the runner is another one; what fails is run by that one later.
-  void change_runner(const LazyRunner& runner) noexcept;
+  /// The same before the runner is another one. False where something failed that is still referred to: the
+  /// runner then stays, since what was recorded for it is run by no other. For the thread that records.
+  bool change_runner(const LazyRunner& runner) noexcept;
+  /// May an Array whose elements were to be written over by those of `promise` have the promise instead?
+  /// Where nobody could tell: but for the Array and this trace nothing refers to what it has, `old`, whose
+  /// storage is `promised` when it is a promise's; and nothing but a temporary refers to `promise`.
+  bool may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised, const Tensor& promise);
+  /// Nothing that waits is referred to from outside.
+  bool idle();
+  /// Goes on counting where another trace has ended.
+  void take_counters(LazyTrace& from);
   /// Its thread ends: promises that are left cannot be kept.
   void end() noexcept;
   LazyStatistics statistics();
@@ -134,13 +146,15 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   }
   bool takes(const Graph& graph);
   std::uint32_t value_of(const Tensor& tensor);
+  std::size_t place_of(const Tensor& tensor) const;
   std::uint32_t leaf(const Tensor& tensor);
   void grow_leaves();
   void sweep(Run& run, std::uint32_t last, std::size_t count);
   void write_words(Run& run);
   struct Apart;
   bool is_new(const Key128& address);
-  std::shared_ptr<const Program> find_program(const Run& run, const Key128& address);
+  std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
+                                              std::unique_lock<std::mutex>& lock);
   Apart take_apart(const Run& run) const;
   void run_targets(std::span<Promise* const> targets, bool all);
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
@@ -160,6 +174,10 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   std::size_t fresh_bytes_ = 0;           // of leaves that came since they were looked for
   std::size_t byte_limit_ = least_bytes;  // of them
   std::unique_ptr<Run> spare_;
+  // Empty, with room for what comes.
+  std::vector<Op> spare_ops_;
+  std::vector<std::uint32_t> spare_operands_;
+  std::vector<Value> spare_values_;
   LazyStatistics counters_;
   std::atomic<bool> greedy_{false};
   std::uint64_t hot_compiled_ = 0;

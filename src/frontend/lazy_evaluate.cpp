@@ -3,27 +3,55 @@
 #include <exception>
 
 #include "frontend/context.hpp"
+#include "frontend/hot.hpp"
 #include "frontend/lazy.hpp"
 #include "tidu/program/cache.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
 
-// What a program does beside running its steps (kernels of other projects) is not recorded.
+// Evaluations of this thread, one inside another, and as many as may be: a value that needs itself has no
+// end.
+thread_local int evaluations_here = 0;
+constexpr int most_evaluations = 32;
+
+// What a program does beside running its steps (kernels of other projects) is not recorded where the program
+// was: a scope that a kernel opens has a trace of its own, so that its end evaluates nothing of what just
+// runs.
 class EagerHere {
  public:
-  EagerHere()
-      : lazy_(std::exchange(context().lazy, 0)), intercepts_(std::exchange(context().intercepts, false)) {}
+  EagerHere() : context_(context()) {
+    if (evaluations_here == most_evaluations) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("[lazy] expected a value that does not need itself, got one whose evaluation "
+                              "reads it again, ",
+                              most_evaluations, " times over"));
+    }
+    ++evaluations_here;
+    lazy_ = std::exchange(context_.lazy, 0);
+    hot_on_ = std::exchange(context_.hot_on, false);
+    trace_ = std::exchange(context_.trace, nullptr);
+    hot_ = std::exchange(context_.hot, nullptr);
+    context_.update();
+  }
   EagerHere(const EagerHere&) = delete;
   EagerHere& operator=(const EagerHere&) = delete;
   ~EagerHere() {
-    context().lazy = lazy_;
-    context().intercepts = intercepts_;
+    --evaluations_here;
+    if (context_.trace != nullptr) context_.retire(std::move(context_.trace));
+    context_.lazy = lazy_;
+    context_.hot_on = hot_on_;
+    context_.trace = std::move(trace_);
+    context_.hot = std::move(hot_);
+    context_.update();
   }
 
  private:
-  int lazy_;
-  bool intercepts_;
+  Context& context_;
+  int lazy_ = 0;
+  bool hot_on_ = false;
+  std::shared_ptr<LazyTrace> trace_;
+  std::unique_ptr<HotDetector> hot_;
 };
 
 // What nobody else writes to.
@@ -33,6 +61,8 @@ Tensor own(Tensor&& made) {
 
 }  // namespace
 
+bool evaluating() { return evaluations_here != 0; }
+
 // What a program of the cache is. The graphs keep the addresses in its words from being used again.
 struct LazyTrace::Program {
   std::vector<Graph> parts;
@@ -41,7 +71,6 @@ struct LazyTrace::Program {
   eager::ExecutorSlot slot;
 
   void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
-    const EagerHere guard;
     made.resize(graph.outputs().size());
     if (executable) return executable->run_into(inputs, made);
     eager::Operands<Tensor> results =
@@ -136,7 +165,6 @@ struct LazyTrace::Apart {
   std::uint32_t numbers;
 
   void run(const LazyRunner& runner, std::vector<Tensor>& made) const {
-    const EagerHere guard;
     std::vector<Tensor> values(numbers);
     for (const auto& [number, tensor] : inputs) values[number] = tensor;
     for (const Step& step : steps) {
@@ -188,36 +216,35 @@ Key128 address_of(std::span<const std::uint64_t> words) {
 
 }  // namespace
 
-std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address) {
+// The lock is given up where the program is not known: what compiles may compute with Arrays itself.
+std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address,
+                                                                  const LazyRunner& runner,
+                                                                  std::unique_lock<std::mutex>& lock) {
   return compile_cache().get<Program>({address, run.words, nullptr}, [&] {
+    const Apart apart = take_apart(run);
+    lock.unlock();
+    const EagerHere guard;
     GraphBuilder::Options options;
     options.record_where = false;
     GraphBuilder builder("lazy", standard_primitives(), options);
-    std::vector<tidu::Value> numbers;
-    const auto enter = [&](std::uint32_t id, const tidu::Value& value) {
-      if (numbers.size() <= values_[id].number) numbers.resize(values_[id].number + 1);
-      numbers[values_[id].number] = value;
-    };
-    for (std::size_t k = 0; k < run.inputs.size(); ++k)
-      enter(run.input_values[k], builder.input(detail::str('x', k), run.inputs[k].type()));
+    std::vector<tidu::Value> numbers(apart.numbers);
+    for (std::size_t k = 0; k < apart.inputs.size(); ++k) {
+      const auto& [number, tensor] = apart.inputs[k];
+      numbers[number] = builder.input(detail::str('x', k), tensor.type());
+    }
     auto made = std::make_shared<Program>();
-    for (std::size_t k = run.order.size(); k-- > 0;) {
-      const Op& op = ops_[run.order[k]];
+    for (const Apart::Step& step : apart.steps) {
       std::vector<tidu::Value> operands;
-      for (std::uint32_t o = 0; o < op.num_operands; ++o)
-        operands.push_back(numbers[values_[operands_[op.first_operand + o]].number]);
-      const std::vector<tidu::Value> results = inline_graph(builder, op.graph, operands);
-      for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
-        const std::uint32_t id = op.first_value + slot;
-        if (values_[id].numbered == sweep_ && values_[id].tensor.pending() != nullptr)
-          enter(id, results[op.graph.outputs()[slot]]);
-      }
-      made->parts.push_back(op.graph);
+      for (const std::uint32_t number : step.operands) operands.push_back(numbers[number]);
+      const std::vector<tidu::Value> results = inline_graph(builder, step.graph, operands);
+      for (std::size_t slot = 0; slot < step.graph.outputs().size(); ++slot)
+        numbers[step.first_result + slot] = results[step.graph.outputs()[slot]];
+      made->parts.push_back(step.graph);
     }
     std::vector<tidu::Value> outputs;
-    for (const std::uint32_t id : run.output_values) outputs.push_back(numbers[values_[id].number]);
+    for (const std::uint32_t number : apart.outputs) outputs.push_back(numbers[number]);
     made->graph = prune(builder.build(outputs));
-    if (runner_.cpu != nullptr) made->executable.emplace(runner_.cpu->compile(made->graph));
+    if (runner.cpu != nullptr) made->executable.emplace(runner.cpu->compile(made->graph));
     const std::size_t bytes = 512 + 16 * run.words.size() + 64 * made->graph.num_operations();
     return CacheMade<Program>{std::move(made), bytes};
   });
@@ -262,6 +289,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   }
   run = spare_ != nullptr ? std::move(spare_) : std::make_unique<Run>();
   run->clear();
+  std::size_t compiled = 0;
   try {
     sweep(*run, last, count);
     write_words(*run);
@@ -270,11 +298,13 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     if (greedy_ && is_new(address)) {
       const Apart apart = take_apart(*run);
       lock.unlock();
+      const EagerHere guard;
       apart.run(runner, run->made);
     } else {
-      const std::shared_ptr<const Program> program = find_program(*run, address);
-      if (greedy_) hot_compiled_ += run->order.size();
-      lock.unlock();
+      if (greedy_) compiled = run->order.size();
+      const std::shared_ptr<const Program> program = find_program(*run, address, runner, lock);
+      if (lock.owns_lock()) lock.unlock();
+      const EagerHere guard;
       program->run(runner, run->pointers, run->made);
     }
   } catch (...) {
@@ -297,6 +327,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     if (promise->value_ != no_index) values_[promise->value_].version = run->promised[i].version();
   }
   ++counters_.evaluations;
+  hot_compiled_ += compiled;
   counters_.evaluated += run->order.size();
   if (all) {
     compact(dropped, dropped_ops);
@@ -306,8 +337,13 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   // What goes now may be the last of its kind, and its owner's deleter anybody's.
   lock.unlock();
   run->clear();
+  dropped.clear();
+  dropped_ops.clear();
   lock.lock();
   spare_ = std::move(run);
+  constexpr std::size_t most_spare = std::size_t{1} << 14;
+  if (dropped.capacity() <= most_spare) spare_values_ = std::move(dropped);
+  if (dropped_ops.capacity() <= most_spare) spare_ops_ = std::move(dropped_ops);
 }
 
 void LazyTrace::evaluate(std::span<const Tensor> targets) {
@@ -343,13 +379,57 @@ void LazyTrace::evaluate_all() {
   }
 }
 
-void LazyTrace::change_runner(const LazyRunner& runner) noexcept {
+bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
+  if (runner == runner_) return true;
   try {
     if (runner_.executor != nullptr) evaluate_all();
   } catch (...) {  // what failed stays
   }
   const std::lock_guard lock(mutex_);
+  for (const Value& value : values_)
+    if (waits(value) && referred(value)) return false;
   runner_ = runner;
+  return true;
+}
+
+bool LazyTrace::idle() {
+  const std::lock_guard lock(mutex_);
+  return std::none_of(values_.begin(), values_.end(),
+                      [](const Value& value) { return waits(value) && referred(value); });
+}
+
+void LazyTrace::take_counters(LazyTrace& from) {
+  const std::scoped_lock lock(mutex_, from.mutex_);
+  counters_ = from.counters_;
+  hot_compiled_ = from.hot_compiled_;
+}
+
+// What an executor failed to compute before another one came is its own to compute.
+LazyTrace& Context::trace_for(const LazyRunner& runner) {
+  if (!trace->change_runner(runner)) [[unlikely]] {
+    std::shared_ptr<LazyTrace> fresh = LazyTrace::make();
+    fresh->take_counters(*trace);
+    fresh->change_runner(runner);
+    retire(std::exchange(trace, std::move(fresh)));
+    update();
+  }
+  return *trace;
+}
+
+void Context::retire(std::shared_ptr<LazyTrace> old) noexcept {
+  old->set_greedy(false);
+  const auto over = [](const std::shared_ptr<LazyTrace>& one) {
+    if (!one->idle()) return false;
+    one->end();
+    return true;
+  };
+  std::erase_if(retired, over);
+  if (over(old)) return;
+  try {
+    retired.push_back(old);
+  } catch (...) {  // no memory: nobody can be promised anything
+    old->end();
+  }
 }
 
 }  // namespace tidu::frontend_detail

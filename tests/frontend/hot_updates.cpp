@@ -1,0 +1,93 @@
+// hot_updates.cpp - parameters that a hot loop changes in place: one program a step, and the same values for
+// whoever else refers to them.
+#include "support.hpp"
+#include "tidu/frontend/lazy.hpp"
+
+namespace tidu::test {
+namespace {
+
+struct Trained {
+  std::vector<double> losses, parameters, seen;
+  std::uint64_t evaluations = 0;  // in the last ten steps
+};
+
+// Who refers to a parameter besides its Array.
+enum class Seen : std::uint8_t { by_nobody, by_a_tensor, by_the_tape, by_a_detached_array };
+
+Trained train(Seen seen) {
+  Trained result;
+  Array w = leaf(random_array({4, 3}, 1)), b = leaf(random_array({3}, 2));
+  const Array x = random_array({5, 4}, 3), y = random_array({5, 3}, 4);
+  std::uint64_t before = 0;
+  for (int step = 0; step < 60; ++step) {
+    if (step == 50) before = lazy_statistics().evaluations;
+    const Array error = tanh(matmul(x, w) + b) - y;
+    const Array loss = mean(error * error);
+    w.zero_grad();
+    b.zero_grad();
+    loss.backward();
+    Tensor alias;
+    Array detached, kept;
+    if (seen == Seen::by_a_tensor && step % 7 == 3) alias = w.tensor();
+    if (seen == Seen::by_a_detached_array && step % 7 == 3) detached = w.detach();
+    if (seen == Seen::by_the_tape && step % 7 == 3) kept = sum(w * w);
+    no_grad([&] {
+      w -= 0.1 * *w.grad();
+      b -= 0.1 * *b.grad();
+      b *= 0.99;  // a second time
+    });
+    result.losses.push_back(loss.item());
+    if (step % 7 == 3 && seen == Seen::by_a_tensor) {
+      for (std::int64_t i = 0; i < alias.size(); ++i) result.seen.push_back(alias.at(i).real());
+    }
+    if (step % 7 == 3 && seen == Seen::by_a_detached_array)
+      for (const double element : elements(detached)) result.seen.push_back(element);
+    if (step % 7 == 3 && seen == Seen::by_the_tape)
+      result.seen.push_back(error_of([&] { kept.backward(); }).empty() ? 0.0 : 1.0);
+  }
+  result.evaluations = lazy_statistics().evaluations - before;
+  for (const double element : elements(w)) result.parameters.push_back(element);
+  for (const double element : elements(b)) result.parameters.push_back(element);
+  return result;
+}
+
+void check_close(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-9));
+}
+
+TEST_CASE("[G3] [G4] a hot loop changes its parameters as a plain one does, whoever refers to them") {
+  for (const Seen seen : {Seen::by_nobody, Seen::by_a_tensor, Seen::by_the_tape, Seen::by_a_detached_array}) {
+    CAPTURE(static_cast<int>(seen));
+    const Trained plain = train(seen);
+    Trained hot;
+    {
+      const HotPaths guard;
+      hot = train(seen);
+    }
+    check_close(hot.losses, plain.losses);
+    check_close(hot.parameters, plain.parameters);
+    check_close(hot.seen, plain.seen);
+    if (seen == Seen::by_nobody) CHECK(hot.evaluations == 10);  // a program a step
+  }
+}
+
+TEST_CASE("[G1] a scope for each step goes on with the sequence of the last one") {
+  Array w = leaf(random_array({8}, 1));
+  const Array x = random_array({8}, 2);
+  const HotStatistics before = hot_statistics();
+  for (int step = 0; step < 60; ++step) {
+    const HotPaths guard;
+    const Array error = sin(w * x) - 0.5;
+    const Array loss = mean(error * error);
+    w.zero_grad();
+    loss.backward();
+    no_grad([&] { w -= 0.1 * *w.grad(); });
+    (void)loss.item();
+  }
+  CHECK(hot_statistics().deviations <= before.deviations + 1);  // of what was followed before
+  CHECK(hot_statistics().compiled - before.compiled > 300);
+}
+
+}  // namespace
+}  // namespace tidu::test

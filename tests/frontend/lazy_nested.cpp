@@ -1,0 +1,164 @@
+// lazy_nested.cpp - what kernels and executors do with Arrays while lazy programs are compiled and run; and
+// what becomes of promises when executors change and threads end.
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "support.hpp"
+
+namespace tidu::test {
+namespace {
+
+// What the kernel of sin does before it computes.
+std::function<void()>& before_sin() {
+  static std::function<void()> what;
+  return what;
+}
+
+// An executor whose sin does that, and adds `more`.
+CpuExecutor with_sin(double more) {
+  return cpu().with_kernel("sin", [more](const KernelCall& call) {
+    if (before_sin()) before_sin()();
+    const double* x = call.input(0).data<double>();
+    double* y = call.output().mutable_data<double>();
+    for (std::int64_t i = 0; i < call.input(0).size(); ++i) y[i] = std::sin(x[i]) + more;
+  });
+}
+
+struct BeforeSin {
+  explicit BeforeSin(std::function<void()> what) { before_sin() = std::move(what); }
+  BeforeSin(const BeforeSin&) = delete;
+  BeforeSin& operator=(const BeforeSin&) = delete;
+  ~BeforeSin() { before_sin() = nullptr; }
+};
+
+TEST_CASE("[N6] [G4] a kernel may open scopes and choose executors while a program runs") {
+  const CpuExecutor nested = with_sin(0.0);
+  const ExecutorGuard guard(nested);
+  const Array x = random_array({5}, 1), other = random_array({3}, 2);
+  int calls = 0;
+  const BeforeSin inner([&] {
+    ++calls;
+    Array made, kept;
+    {
+      const ExecutorGuard standard(cpu());
+      const Lazy lazy;
+      const HotPaths hot;
+      made = exp(other) + 1.0;
+      kept = made * 2.0;
+      CHECK(is_promise(made));
+    }
+    CHECK(distance(kept, (exp(other) + 1.0) * 2.0) <= 1e-14);
+  });
+  Array y, z;
+  {
+    const Lazy lazy;
+    y = sin(x) * 2.0;
+    z = y + 1.0;
+    CHECK(distance(z, y + 1.0) == 0.0);
+    CHECK(calls == 1);
+    CHECK(lazy_enabled());
+    CHECK(is_promise(x * 3.0));
+  }
+  // And while a batch of a hot sequence runs.
+  const HotPaths hot;
+  const HotStatistics seen = hot_statistics();
+  double total = 0.0, expected = 0.0;
+  for (int i = 0; i < 40; ++i) {
+    total += sum(sin(x * 1.5) * 2.0).item();
+    for (const double element : elements(x)) expected += std::sin(element * 1.5) * 2.0;
+  }
+  CHECK(total == doctest::Approx(expected));
+  CHECK(hot_statistics().compiled > seen.compiled);
+  CHECK(calls == 41);
+}
+
+TEST_CASE("[N5] a kernel may compute with Arrays while a constant is folded") {
+  const CpuExecutor nested = with_sin(0.0);
+  const ExecutorGuard guard(nested);
+  const Array x = random_array({5}, 1);
+  const BeforeSin inner([&] {
+    const Lazy lazy;
+    CHECK((Array(2.0) * 3.0).item() == 6.0);
+  });
+  Array y;
+  {
+    const Lazy lazy;
+    y = sin(full({5}, 0.25)) + x;
+  }
+  CHECK(distance(y, x + std::sin(0.25)) <= 1e-15);
+}
+
+TEST_CASE("[N5] a value that needs itself is refused") {
+  const CpuExecutor nested = with_sin(0.0);
+  const ExecutorGuard guard(nested);
+  const Array x = random_array({5}, 1);
+  Array y;
+  {
+    const BeforeSin inner([&] { (void)y.tensor(); });
+    const Lazy lazy;
+    y = sin(x);
+    CHECK(contains(error_of([&] { (void)y.tensor(); }), "a value that does not need itself"));
+    CHECK(is_promise(y));
+  }
+  CHECK(distance(y, sin(x)) <= 1e-15);
+}
+
+TEST_CASE("[N5] [N9] what failed is computed later by the executor that it was recorded for") {
+  const CpuExecutor first = with_sin(0.0), second = with_sin(7.0);
+  const Array x = random_array({5}, 1);
+  const auto fail = [] { throw std::runtime_error("out of order"); };
+  Array y, z, w;
+  const std::uint64_t recorded = lazy_statistics().recorded;
+  {
+    const ExecutorGuard guard(first);
+    const Lazy lazy;
+    {
+      const BeforeSin inner(fail);
+      y = sin(x);
+      const ExecutorGuard inside(second);
+      z = cos(x);
+      w = sin(x + 1.0);
+      CHECK(is_promise(y));
+      CHECK(is_promise(z));
+      CHECK(contains(error_of([&] { (void)w.tensor(); }), "out of order"));
+    }
+    CHECK(lazy_statistics().recorded == recorded + 4);
+  }
+  CHECK(is_promise(y));
+  CHECK(is_promise(w));
+  CHECK_FALSE(is_promise(z));
+  const ExecutorGuard inside(second);
+  CHECK(distance(y, sin(x) - 7.0) <= 1e-14);
+  CHECK(distance(w, sin(x + 1.0)) == 0.0);
+}
+
+TEST_CASE("[N5] scopes may outlive their thread's context") {
+  std::thread([] {
+    // Made before the context, so destroyed after it.
+    thread_local std::unique_ptr<Lazy> lazy;
+    thread_local std::unique_ptr<HotPaths> hot;
+    lazy = std::make_unique<Lazy>();
+    hot = std::make_unique<HotPaths>();
+    CHECK(is_promise(Array(2.0) * 3.0));
+  }).join();
+  CHECK((Array(2.0) * 3.0).item() == 6.0);
+}
+
+TEST_CASE("a compiled function keeps a bounded number of traces, the latest used") {
+  int traced = 0;
+  const auto f = compile([&](const Array& x) {
+    ++traced;
+    return x + 1.0;
+  });
+  const Array often = zeros({2, 2});
+  for (std::int64_t n = 0; n < 1500; ++n) {
+    CHECK(f(zeros({n})).size() == n);
+    (void)f(often);
+  }
+  CHECK(f.num_traced() <= 1024);
+  CHECK(traced == 1501);
+}
+
+}  // namespace
+}  // namespace tidu::test
