@@ -103,7 +103,7 @@ std::string reduce_window(Writer& writer, const Piece& piece, Index index) {
   const std::string fold =
       std::string(piece.op->name() == "reduce_window_sum" ? "monoid::sum<" : "monoid::max<") +
       std::string(value_name(dtype)) + ">";
-  const std::string sum = writer.fresh("v");
+  std::string sum = writer.fresh("v");
   writer.line(std::string(value_name(dtype)) + " " + sum + " = " + fold + "::none();");
   if (x.size() > 0) {
     const std::vector<std::string> at = writer.axes(index);

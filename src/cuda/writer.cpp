@@ -125,8 +125,10 @@ Writer::Index Writer::by_axes(const Shape& shape, std::vector<std::string> axes)
 Writer::Index Writer::reshaped(Index index, const Shape& shape) {
   if (records_[index].shape == shape) return index;
   Record record{shape, records_[index].place, std::nullopt, index};
-  if (record.place)
-    return intern(detail::str("p", detail::list(shape), ":", *record.place), std::move(record));
+  if (record.place) {
+    const std::string key = detail::str("p", detail::list(shape), ":", *record.place);
+    return intern(key, std::move(record));
+  }
   return intern(detail::str("r", index, ":", detail::list(shape)), std::move(record));
 }
 
@@ -272,7 +274,7 @@ std::string Writer::parameter_names() const {
 }
 
 std::string Writer::define(std::string_view type, const std::string& expression) {
-  const std::string name = fresh("v");
+  std::string name = fresh("v");
   line("const " + std::string(type) + " " + name + " = " + expression + ";");
   return name;
 }
@@ -280,7 +282,7 @@ std::string Writer::define(std::string_view type, const std::string& expression)
 std::string Writer::define_index(const std::string& expression) {
   const bool simple = expression.find_first_of(" (") == std::string::npos;
   if (simple || is_number(expression)) return expression;
-  const std::string name = fresh("c");
+  std::string name = fresh("c");
   line("const index_t " + name + " = " + expression + ";");
   return name;
 }
@@ -304,7 +306,7 @@ void Writer::close_scope() {
 
 std::string Writer::choose(std::string_view type, const std::string& condition,
                            const std::function<std::string()>& yes, const std::function<std::string()>& no) {
-  const std::string name = fresh("v");
+  std::string name = fresh("v");
   line(std::string(type) + " " + name + ";");
   line("if (" + condition + ") {");
   open_scope();
