@@ -12,8 +12,12 @@
 #include "check/numeric.hpp"
 #include "tidu/check/executor_kit.hpp"
 #include "tidu/eager/recorded_graph.hpp"
+#include "tidu/graph/builder.hpp"
 
 namespace tidu::check {
+
+/// Places in the kit's own files would say nothing to who reads a report.
+inline constexpr GraphBuilder::Options unplaced{.deduplicate = true, .record_where = false};
 
 using AnyValues = eager::Operands<AnyOperand>;
 using AnyOperands = std::vector<AnyOperand>;

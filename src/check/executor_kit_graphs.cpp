@@ -10,9 +10,6 @@
 namespace tidu::check {
 namespace {
 
-// Places in this file would say nothing to who reads a report.
-constexpr GraphBuilder::Options unplaced{.deduplicate = true, .record_where = false};
-
 // Inputs "x0", "x1", … of those types; the outputs that `make` gives.
 template <class Make>
 Graph graph_of(const char* name, std::initializer_list<Type> types, Make make) {

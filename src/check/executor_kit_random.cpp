@@ -11,9 +11,6 @@
 namespace tidu::check {
 namespace {
 
-// Places in this file would say nothing to who reads a report.
-constexpr GraphBuilder::Options unplaced{.deduplicate = true, .record_where = false};
-
 using Usable = std::function<bool(const Primitive&, DType)>;
 
 class Generator {

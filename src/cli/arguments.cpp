@@ -101,8 +101,6 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::invalid_argument, message); }
-
 const Command* find_command(std::string_view name) {
   const auto* found = std::find_if(std::begin(commands), std::end(commands),
                                    [&](const Command& c) { return c.name == name; });

@@ -8,7 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tidu/graph/error.hpp"
+
 namespace tidu::cli {
+
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw Error(ErrorKind::invalid_argument, message);
+}
 
 struct Arguments {
   std::string command;

@@ -9,8 +9,6 @@
 namespace tidu::cli {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::invalid_argument, message); }
-
 Type with_axis(Type type, std::int64_t size) {
   Shape shape{size};
   shape.insert(shape.end(), type.shape().begin(), type.shape().end());

@@ -66,7 +66,7 @@ Plan plan_nextafter(const PlanRequest& request) {
   return plan_binary<NextAfter>(request);
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry binary_entries[] = {
     {"add", plan_binary<Add>, numbers},
     {"sub", plan_binary<Subtract>, numbers},
     {"mul", plan_binary<Multiply>, numbers},
@@ -85,6 +85,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> binary_kernels() { return entries; }
+std::span<const KernelEntry> binary_kernels() { return binary_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -33,7 +33,7 @@ struct GreaterEqual {
   requires(!ComplexNumber<T>) bool operator()(T x, T y) const { return x >= y; }
 };
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry comparison_entries[] = {
     {"eq", plan_binary<Equal>, any_dtype}, {"ne", plan_binary<NotEqual>, any_dtype},
     {"lt", plan_binary<Less>, ordered},    {"le", plan_binary<LessEqual>, ordered},
     {"gt", plan_binary<Greater>, ordered}, {"ge", plan_binary<GreaterEqual>, ordered},
@@ -41,6 +41,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> comparison_kernels() { return entries; }
+std::span<const KernelEntry> comparison_kernels() { return comparison_entries; }
 
 }  // namespace tidu::cpu_detail

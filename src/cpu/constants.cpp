@@ -65,7 +65,7 @@ Plan plan_iota(const PlanRequest& request) {
                    [&]<class T>(std::type_identity<T>) { return make_plan<IotaState, count_up<T>>(state); });
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry constant_entries[] = {
     {"constant", plan_constant, any_dtype, true},
     {"full", plan_full, any_dtype},
     {"iota", plan_iota, numbers},
@@ -73,6 +73,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> constant_kernels() { return entries; }
+std::span<const KernelEntry> constant_kernels() { return constant_entries; }
 
 }  // namespace tidu::cpu_detail

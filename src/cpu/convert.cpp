@@ -18,10 +18,10 @@ Plan plan_convert(const PlanRequest& request) {
                    [&]<class To>(std::type_identity<To>) { return plan_unary<Convert<To>>(request); });
 }
 
-constexpr KernelEntry entries[] = {{"convert_element_type", plan_convert, any_dtype}};
+constexpr KernelEntry convert_entries[] = {{"convert_element_type", plan_convert, any_dtype}};
 
 }  // namespace
 
-std::span<const KernelEntry> convert_kernels() { return entries; }
+std::span<const KernelEntry> convert_kernels() { return convert_entries; }
 
 }  // namespace tidu::cpu_detail

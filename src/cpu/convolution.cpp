@@ -18,8 +18,6 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index aligned(Index bytes) { return (bytes + 63) / 64 * 64; }
-
 // A block of an index that is cut.
 struct Block {
   bool last;
@@ -336,10 +334,10 @@ Plan plan_convolution(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {{"conv_general_dilated", plan_convolution, numbers}};
+constexpr KernelEntry convolution_entries[] = {{"conv_general_dilated", plan_convolution, numbers}};
 
 }  // namespace
 
-std::span<const KernelEntry> convolution_kernels() { return entries; }
+std::span<const KernelEntry> convolution_kernels() { return convolution_entries; }
 
 }  // namespace tidu::cpu_detail

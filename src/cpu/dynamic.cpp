@@ -64,7 +64,7 @@ void dynamic_slice(const SliceState& s, const Call& call) {
   if (s.empty) return;
   s.copy.run(call.in[0] + s.place.offset(call), call.out[0]);
 }
-Plan plan_slice(const PlanRequest& request) {
+Plan plan_dynamic_slice(const PlanRequest& request) {
   const Type array = request.in[0];
   const Type window = request.out[0];
   return make_plan<SliceState, dynamic_slice>({WindowPlace::of(request, array, window, 1),
@@ -90,13 +90,13 @@ Plan plan_update(const PlanRequest& request) {
                                                        array.bytes(), window.size() == 0});
 }
 
-constexpr KernelEntry entries[] = {
-    {"dynamic_slice", plan_slice, any_dtype, true},
+constexpr KernelEntry dynamic_entries[] = {
+    {"dynamic_slice", plan_dynamic_slice, any_dtype, true},
     {"dynamic_update_slice", plan_update, any_dtype, true},
 };
 
 }  // namespace
 
-std::span<const KernelEntry> dynamic_kernels() { return entries; }
+std::span<const KernelEntry> dynamic_kernels() { return dynamic_entries; }
 
 }  // namespace tidu::cpu_detail

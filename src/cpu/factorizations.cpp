@@ -204,13 +204,13 @@ struct Qr {
   }
 };
 
-constexpr KernelEntry entries[] = {{"cholesky", plan_matrices<Cholesky>, floats | complexes},
-                                   {"triangular_solve", plan_solve, floats | complexes},
-                                   {"lu", plan_matrices<Lu>, floats | complexes},
-                                   {"qr", plan_matrices<Qr>, floats | complexes}};
+constexpr KernelEntry factorization_entries[] = {{"cholesky", plan_matrices<Cholesky>, floats | complexes},
+                                                 {"triangular_solve", plan_solve, floats | complexes},
+                                                 {"lu", plan_matrices<Lu>, floats | complexes},
+                                                 {"qr", plan_matrices<Qr>, floats | complexes}};
 
 }  // namespace
 
-std::span<const KernelEntry> factorization_kernels() { return entries; }
+std::span<const KernelEntry> factorization_kernels() { return factorization_entries; }
 
 }  // namespace tidu::cpu_detail

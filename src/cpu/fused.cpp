@@ -25,9 +25,6 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t cache_line = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + cache_line - 1) / cache_line * cache_line; }
-
 // Elements times operations from which on code is generated.
 constexpr std::int64_t worth_generating = 4096;
 // Bytes that the values kept for a block may take together.

@@ -210,7 +210,7 @@ Plan plan_scatter(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry indexing_entries[] = {
     {"take", plan_take<false>, any_dtype, true},
     {"scatter_add", plan_scatter<false>, numbers},
     {"take_along_axis", plan_take<true>, any_dtype, true},
@@ -219,6 +219,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> indexing_kernels() { return entries; }
+std::span<const KernelEntry> indexing_kernels() { return indexing_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -20,6 +20,18 @@ namespace tidu::cpu_detail {
 struct Frame;
 class LaneCompiler;
 
+/// What memory is aligned to, and bytes rounded up to it.
+inline constexpr int cache_line = 64;
+template <class Integer>
+constexpr Integer aligned(Integer bytes) {
+  return (bytes + (cache_line - 1)) / cache_line * cache_line;
+}
+
+/// An element of 16 bytes, as those see it who move it.
+struct SixteenBytes {
+  std::uint64_t parts[2];
+};
+
 /// One step of a compiled program. A scalar step finds its operands and its result at `base` plus 8 times a,
 /// b, c, out; what an operand does not use is the functor's parameter. Every other step is run_general, `a`
 /// being its index.

@@ -13,7 +13,6 @@ namespace tidu::cpu_detail {
 namespace {
 
 bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A kernel on f32 with operands widened before it and results narrowed behind it, in scratch memory.
 struct Widened {

@@ -24,8 +24,6 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t line = 64;
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 constexpr int most_threads = 64;
 // Chunks of a loop that leaves sums, and what their sums may take together, but for two of them.
 constexpr std::int64_t most_chunks = 8;

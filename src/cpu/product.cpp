@@ -175,10 +175,10 @@ Plan plan_dot(const PlanRequest& request) {
   return make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
 }
 
-constexpr KernelEntry entries[] = {{"dot_general", plan_dot, numbers, false, true}};
+constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, false, true}};
 
 }  // namespace
 
-std::span<const KernelEntry> product_kernels() { return entries; }
+std::span<const KernelEntry> product_kernels() { return product_entries; }
 
 }  // namespace tidu::cpu_detail

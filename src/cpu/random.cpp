@@ -79,10 +79,10 @@ Plan plan_random_bits(const PlanRequest& request) {
                                        : make_plan<RandomState, random_bits<std::int32_t>>(state);
 }
 
-constexpr KernelEntry entries[] = {{"random_bits", plan_random_bits, integers}};
+constexpr KernelEntry random_entries[] = {{"random_bits", plan_random_bits, integers}};
 
 }  // namespace
 
-std::span<const KernelEntry> random_kernels() { return entries; }
+std::span<const KernelEntry> random_kernels() { return random_entries; }
 
 }  // namespace tidu::cpu_detail

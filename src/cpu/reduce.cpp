@@ -275,7 +275,7 @@ Plan plan_logsumexp(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry reduction_entries[] = {
     {"reduce_sum", plan_reduce<Sum>, numbers},
     {"reduce_prod", plan_reduce<Product>, numbers},
     {"reduce_max", plan_reduce<Largest>, integers | floats},
@@ -297,6 +297,6 @@ FoldFunctions fold_functions(std::string_view name, DType dtype) {
   return {};
 }
 
-std::span<const KernelEntry> reduction_kernels() { return entries; }
+std::span<const KernelEntry> reduction_kernels() { return reduction_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -149,7 +149,7 @@ Plan plan_exponentials(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry scan_entries[] = {
     {"argmax", plan_extreme<Above>, integers | floats},
     {"argmin", plan_extreme<Below>, integers | floats},
     {"cumsum", plan_cumulative<Add>, numbers},
@@ -161,6 +161,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> scan_kernels() { return entries; }
+std::span<const KernelEntry> scan_kernels() { return scan_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -236,7 +236,7 @@ Plan plan_copy(const PlanRequest& request) {
 // What is in a graph was written out when the Program was made; a graph that could not be has no kernel.
 Plan plan_call(const PlanRequest&) { return Plan(); }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry shape_entries[] = {
     {"reshape", plan_copy, any_dtype, true},
     {"squeeze", plan_copy, any_dtype, true},
     {"expand_dims", plan_copy, any_dtype, true},
@@ -257,6 +257,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> shape_kernels() { return entries; }
+std::span<const KernelEntry> shape_kernels() { return shape_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -68,9 +68,6 @@ void for_words(DType dtype, const std::byte* from, std::int64_t stride, std::int
   }
 }
 
-struct Wide {
-  std::uint64_t parts[2];
-};
 /// to[i * stride] = from[index(i) * stride] for elements of that many bytes.
 template <class Index>
 void gather(std::size_t size, const std::byte* from, std::byte* to, std::int64_t stride, std::int64_t count,
@@ -83,7 +80,7 @@ void gather(std::size_t size, const std::byte* from, std::byte* to, std::int64_t
     case 2: return as(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<std::uint16_t*>(to));
     case 4: return as(reinterpret_cast<const std::uint32_t*>(from), reinterpret_cast<std::uint32_t*>(to));
     case 8: return as(reinterpret_cast<const std::uint64_t*>(from), reinterpret_cast<std::uint64_t*>(to));
-    default: return as(reinterpret_cast<const Wide*>(from), reinterpret_cast<Wide*>(to));
+    default: return as(reinterpret_cast<const SixteenBytes*>(from), reinterpret_cast<SixteenBytes*>(to));
   }
 }
 
@@ -211,13 +208,13 @@ Plan plan_top_k(const PlanRequest& request) {
                                      static_cast<std::size_t>(extent) * sizeof(Keyed));
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry sorting_entries[] = {
     {"sort", plan_sort, any_dtype, true},
     {"top_k", plan_top_k, ordered, true},
 };
 
 }  // namespace
 
-std::span<const KernelEntry> sorting_kernels() { return entries; }
+std::span<const KernelEntry> sorting_kernels() { return sorting_entries; }
 
 }  // namespace tidu::cpu_detail

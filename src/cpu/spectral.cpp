@@ -73,11 +73,11 @@ struct Svd {
   }
 };
 
-constexpr KernelEntry entries[] = {{"eigh", plan_matrices<Eigh>, floats | complexes},
-                                   {"svd", plan_matrices<Svd>, floats | complexes}};
+constexpr KernelEntry spectral_entries[] = {{"eigh", plan_matrices<Eigh>, floats | complexes},
+                                            {"svd", plan_matrices<Svd>, floats | complexes}};
 
 }  // namespace
 
-std::span<const KernelEntry> spectral_kernels() { return entries; }
+std::span<const KernelEntry> spectral_kernels() { return spectral_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -10,9 +10,6 @@
 namespace tidu::cpu_detail {
 namespace {
 
-struct Wide {
-  std::uint64_t parts[2];
-};
 constexpr std::int64_t tile = 32;
 // Every axis has at least 2 elements, so that no more than this many fit into an address space.
 constexpr std::size_t most_axes = 64;
@@ -174,7 +171,7 @@ void StridedCopy::run(const std::byte* from, std::byte* to) const {
     case 2: return run_as<std::uint16_t>(from, to);
     case 4: return run_as<std::uint32_t>(from, to);
     case 8: return run_as<std::uint64_t>(from, to);
-    default: return run_as<Wide>(from, to);
+    default: return run_as<SixteenBytes>(from, to);
   }
 }
 

@@ -8,10 +8,6 @@ namespace tidu::cpu_detail {
 namespace {
 
 // An element of 16 bytes, moved as a whole.
-struct Wide {
-  std::uint64_t parts[2];
-};
-
 struct SelectState {
   std::int64_t count;
   std::int64_t cases;
@@ -78,7 +74,7 @@ Plan plan_select(const PlanRequest& request) {
     case 2: return plan_select_of<std::uint16_t>(request);
     case 4: return plan_select_of<std::uint32_t>(request);
     case 8: return plan_select_of<std::uint64_t>(request);
-    default: return plan_select_of<Wide>(request);
+    default: return plan_select_of<SixteenBytes>(request);
   }
 }
 
@@ -131,13 +127,13 @@ Plan plan_clamp(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry ternary_entries[] = {
     {"select_n", plan_select, any_dtype, true},
     {"clamp", plan_clamp, ordered},
 };
 
 }  // namespace
 
-std::span<const KernelEntry> ternary_kernels() { return entries; }
+std::span<const KernelEntry> ternary_kernels() { return ternary_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -136,7 +136,7 @@ Plan plan_polygamma(const PlanRequest& request) {
 }
 
 constexpr DTypes inexact = floats | complexes;
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry transcendental_entries[] = {
     {"exp", plan_unary<Exp>, inexact},           {"exp2", plan_unary<Exp2>, inexact},
     {"expm1", plan_unary<Expm1>, inexact},       {"log", plan_unary<Log>, inexact},
     {"log1p", plan_unary<Log1p>, inexact},       {"sqrt", plan_unary<Sqrt>, inexact},
@@ -155,6 +155,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> transcendental_kernels() { return entries; }
+std::span<const KernelEntry> transcendental_kernels() { return transcendental_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -177,7 +177,7 @@ Plan plan_integer_pow(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {
+constexpr KernelEntry unary_entries[] = {
     {"neg", plan_unary<Negate>, numbers},
     {"abs", plan_unary<Absolute>, numbers},
     {"sign", plan_unary<Sign>, numbers},
@@ -196,6 +196,6 @@ constexpr KernelEntry entries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> unary_kernels() { return entries; }
+std::span<const KernelEntry> unary_kernels() { return unary_entries; }
 
 }  // namespace tidu::cpu_detail

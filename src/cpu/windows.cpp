@@ -11,13 +11,13 @@
 namespace tidu::cpu_detail {
 namespace {
 
-struct Sum : Add {
+struct SumOfWindow : Add {
   template <class T>
   static T identity() {
     return T(0);
   }
 };
-struct Largest : Maximum {
+struct LargestOfWindow : Maximum {
   template <class T>
   static T identity() {
     return RealNumber<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
@@ -146,7 +146,7 @@ void fold_windows(const WindowState& s, const Call& call) {
   }
 }
 
-WindowState state_of(const PlanRequest& request) {
+WindowState window_state(const PlanRequest& request) {
   const Type x = request.in[0], y = request.out[0];
   const Ints &window = request.op.ints("window_dimensions"), &strides = request.op.ints("window_strides");
   const IntLists& padding = request.op.lists("padding");
@@ -191,7 +191,7 @@ template <class F>
 Plan plan_windows(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
-      WindowState state = state_of(request);
+      WindowState state = window_state(request);
       const std::size_t scratch = 2 * state.bytes;
       return make_plan<WindowState, fold_windows<F, T>>(std::move(state), scratch);
     } else {
@@ -200,13 +200,13 @@ Plan plan_windows(const PlanRequest& request) {
   });
 }
 
-constexpr KernelEntry entries[] = {
-    {"reduce_window_sum", plan_windows<Sum>, numbers},
-    {"reduce_window_max", plan_windows<Largest>, integers | floats},
+constexpr KernelEntry window_entries[] = {
+    {"reduce_window_sum", plan_windows<SumOfWindow>, numbers},
+    {"reduce_window_max", plan_windows<LargestOfWindow>, integers | floats},
 };
 
 }  // namespace
 
-std::span<const KernelEntry> window_kernels() { return entries; }
+std::span<const KernelEntry> window_kernels() { return window_entries; }
 
 }  // namespace tidu::cpu_detail

@@ -36,7 +36,7 @@ bool same(const CacheEntry& entry, const Call& call, std::span<const Input> oper
   return true;
 }
 
-std::vector<Type> types_of(std::span<const Input> operands) {
+std::vector<Type> input_types(std::span<const Input> operands) {
   std::vector<Type> types;
   for (const Input& operand : operands) types.push_back(operand.tensor->type());
   return types;
@@ -268,7 +268,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
       run(c, *entry, inputs.span(), body.tensor);
     }
   } catch (const Error& error) {
-    raise_located(error, call.name, types_of(operands), where);
+    raise_located(error, call.name, input_types(operands), where);
   }
   if (grad && c.grad_mode) record(c, *entry->graph, operands, body, where);
   return array;
@@ -288,7 +288,7 @@ std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands
     const eager::RecordedGraph graph = kept_graph(context(), call, inputs, build);
     return run_and_record(graph, operands, where);
   } catch (const Error& error) {
-    raise_located(error, call.name, types_of(inputs), where);
+    raise_located(error, call.name, input_types(inputs), where);
   }
 }
 

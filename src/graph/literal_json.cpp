@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorKind::dump, message); }
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::dump, message); }
 
 template <class T>
 T load(const std::byte* bytes) {
@@ -103,7 +103,7 @@ std::int64_t integer(const json& element, DType dtype, std::int64_t least, std::
                                          element.get<std::int64_t>() <= most) {
     return element.get<std::int64_t>();
   }
-  fail(detail::str("expected an integer in the range of ", dtype, ", got ", shown(element)));
+  refuse(detail::str("expected an integer in the range of ", dtype, ", got ", shown(element)));
 }
 
 // `beyond` is the least number that is too large for the dtype.
@@ -116,9 +116,10 @@ double number(const json& element, DType dtype, double beyond) {
   } else if (element.is_number()) {
     const double value = element.get<double>();
     if (std::abs(value) < beyond) return value;
-    fail(detail::str("expected a number in the range of ", dtype, ", got ", shown(element)));
+    refuse(detail::str("expected a number in the range of ", dtype, ", got ", shown(element)));
   }
-  fail(detail::str("expected a number, \"nan\", \"inf\" or \"-inf\" for ", dtype, ", got ", shown(element)));
+  refuse(
+      detail::str("expected a number, \"nan\", \"inf\" or \"-inf\" for ", dtype, ", got ", shown(element)));
 }
 
 // Half an ulp above the largest finite number of each dtype: from there on a number rounds to infinity.
@@ -150,7 +151,7 @@ T nearest(double value) {
 template <class T>
 std::complex<T> complex_number(const json& element, DType dtype, double beyond) {
   if (!element.is_array() || element.size() != 2) {
-    fail(detail::str("expected [re, im] for ", dtype, ", got ", shown(element)));
+    refuse(detail::str("expected [re, im] for ", dtype, ", got ", shown(element)));
   }
   return {nearest<T>(number(element[0], dtype, beyond)), nearest<T>(number(element[1], dtype, beyond))};
 }
@@ -160,7 +161,7 @@ void read_element(const json& element, DType dtype, std::byte* out) {
   using I64 = std::numeric_limits<std::int64_t>;
   switch (dtype) {
     case DType::boolean:
-      if (!element.is_boolean()) fail(detail::str("expected true or false, got ", shown(element)));
+      if (!element.is_boolean()) refuse(detail::str("expected true or false, got ", shown(element)));
       return store(out, static_cast<std::uint8_t>(element.get<bool>() ? 1 : 0));
     case DType::i32:
       return store(out, static_cast<std::int32_t>(integer(element, dtype, I32::min(), I32::max())));
@@ -233,7 +234,7 @@ json parse_json(std::string_view text) {
     if (event == json::parse_event_t::object_start) names.emplace_back();
     if (event == json::parse_event_t::object_end) names.pop_back();
     if (event == json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second)
-      fail(str("expected every name of an object once, got ", shown(parsed), " twice"));
+      refuse(str("expected every name of an object once, got ", shown(parsed), " twice"));
     return true;
   };
   try {
@@ -241,43 +242,43 @@ json parse_json(std::string_view text) {
   } catch (const json::exception& error) {
     std::string_view said = error.what();  // "[json.exception...] parse error at line 1, column 2: what"
     if (const std::size_t at = said.find("] "); at != std::string_view::npos) said.remove_prefix(at + 2);
-    fail(str("expected JSON, got a ", said));
+    refuse(str("expected JSON, got a ", said));
   }
 }
 
 Type tensor_type_from_json(const json& tensor) {
   if (!tensor.is_object())
-    fail(str("expected a tensor, {\"dtype\", \"shape\", \"data\"}, got ", shown(tensor)));
+    refuse(str("expected a tensor, {\"dtype\", \"shape\", \"data\"}, got ", shown(tensor)));
   for (const char* member : {"dtype", "shape", "data"}) {
-    if (!tensor.contains(member)) fail(str("expected a tensor to have \"", member, "\", got none"));
+    if (!tensor.contains(member)) refuse(str("expected a tensor to have \"", member, "\", got none"));
   }
   if (tensor.size() != 3) {
     for (const auto& item : tensor.items()) {
       if (item.key() != "dtype" && item.key() != "shape" && item.key() != "data") {
-        fail(
+        refuse(
             str("expected a tensor to have \"dtype\", \"shape\" and \"data\", got \"", item.key(), "\" too"));
       }
     }
   }
   const json& name = tensor["dtype"];
   const auto dtype = name.is_string() ? parse_dtype(name.get_ref<const std::string&>()) : std::nullopt;
-  if (!dtype) fail(str("expected a dtype, got ", shown(name)));
+  if (!dtype) refuse(str("expected a dtype, got ", shown(name)));
   const json& extents = tensor["shape"];
-  if (!extents.is_array()) fail(str("expected \"shape\" to be an array, got ", shown(extents)));
+  if (!extents.is_array()) refuse(str("expected \"shape\" to be an array, got ", shown(extents)));
   Shape shape;
   for (const json& extent : extents) {
     shape.push_back(integer(extent, DType::i64, 0, std::numeric_limits<std::int64_t>::max()));
   }
   const json& data = tensor["data"];
-  if (!data.is_array()) fail(str("expected \"data\" to be an array, got ", shown(data)));
+  if (!data.is_array()) refuse(str("expected \"data\" to be an array, got ", shown(data)));
   std::int64_t size = 0;
   try {
     size = num_elements(shape);
   } catch (const Error& error) {
-    fail(error.what());
+    refuse(error.what());
   }
   if (static_cast<std::uint64_t>(size) != data.size()) {
-    fail(str("expected ", size, " elements for shape ", list(shape), ", got ", data.size()));
+    refuse(str("expected ", size, " elements for shape ", list(shape), ", got ", data.size()));
   }
   return Type(*dtype, shape);
 }
@@ -291,7 +292,7 @@ void tensor_data_from_json(const json& data, Type type, std::byte* out) {
       ++index;
     }
   } catch (const Error& error) {
-    fail(str("element ", index, " of the data: ", error.what()));
+    refuse(str("element ", index, " of the data: ", error.what()));
   }
 }
 

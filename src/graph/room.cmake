@@ -12,4 +12,5 @@ add_custom_command(
           "-DOUTPUT=${view_source}" -P "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
   DEPENDS "${view}/page.html" "${view}/style.css" ${view_scripts} "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
   COMMENT "Embedding the page of src/graph/view" VERBATIM)
+set_property(SOURCE "${view_source}" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 target_sources(${target} PRIVATE "${view_source}")

@@ -14,12 +14,13 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec attributes[] = {{"window_strides", AttributeKind::ints},
-                                        {"padding", AttributeKind::int_lists},
-                                        {"lhs_dilation", AttributeKind::ints},
-                                        {"rhs_dilation", AttributeKind::ints},
-                                        {"dimension_numbers", AttributeKind::conv_dimension_numbers},
-                                        {"feature_group_count", AttributeKind::integer}};
+constexpr AttributeSpec convolution_attributes[] = {
+    {"window_strides", AttributeKind::ints},
+    {"padding", AttributeKind::int_lists},
+    {"lhs_dilation", AttributeKind::ints},
+    {"rhs_dilation", AttributeKind::ints},
+    {"dimension_numbers", AttributeKind::conv_dimension_numbers},
+    {"feature_group_count", AttributeKind::integer}};
 
 ops::Convolution convolution_of(const Op& op) {
   const IntLists& specs = op.lists("dimension_numbers");
@@ -207,7 +208,7 @@ Values batch_convolution(BatchContext& c) {
 // z = x * w          ct_x = ct * flipped conj(w), ct_w = conj(x) * ct
 constinit const Primitive conv_general_dilated{.name = "conv_general_dilated",
                                                .arity = 2,
-                                               .attributes = attributes,
+                                               .attributes = convolution_attributes,
                                                .traits = Trait::product,
                                                .linearity = linearity::bilinear,
                                                .infer = infer_convolution,

@@ -10,8 +10,8 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec attributes[] = {{"axis", AttributeKind::integer},
-                                        {"reverse", AttributeKind::boolean}};
+constexpr AttributeSpec cumulative_attributes[] = {{"axis", AttributeKind::integer},
+                                                   {"reverse", AttributeKind::boolean}};
 
 void infer_axis(InferContext& c) {
   require_axis(c, "axis", c.op().integer("axis"), c.operand(0).rank());
@@ -30,7 +30,7 @@ void infer_floating(InferContext& c) {
   infer_axis(c);
 }
 
-Values batch_along(BatchContext& c) {
+Values batch_cumulative(BatchContext& c) {
   return emit_same(c, {{"axis", c.op().integer("axis") + 1}, {"reverse", c.op().boolean("reverse")}},
                    {c.operand(0)});
 }
@@ -134,7 +134,7 @@ Derivatives jvp_cumlogsumexp(JvpContext& c) {
 // Note [Records]: x_i is a record where no earlier x is as good; y_i is the last record up to i, and its
 // tangent that record's. The greatest index of a record so far, itself a cummax, says which.
 template <Value (*Comparison)(Value, Value, Where)>
-Derivatives jvp_extremum(JvpContext& c) {
+Derivatives jvp_cumulative_extremum(JvpContext& c) {
   const std::size_t axis = axis_of(c);
   const auto at = static_cast<std::int64_t>(axis);
   const bool reverse = c.op().boolean("reverse");
@@ -165,47 +165,47 @@ Derivatives jvp_extremum(JvpContext& c) {
 
 // y_i = Σ x_j over j <= i along `axis` (j >= i when reverse)          ct_x = cumsum(ct) the other way
 constinit const Primitive cumsum{.name = "cumsum",
-                                 .attributes = attributes,
+                                 .attributes = cumulative_attributes,
                                  .linearity = linearity::linear,
                                  .infer = infer_number,
                                  .transpose = [](TransposeContext& c) -> Derivatives {
                                    return ops::cumsum(*c.cotangent(), c.op().integer("axis"),
                                                       !c.op().boolean("reverse"));
                                  },
-                                 .batch = batch_along,
+                                 .batch = batch_cumulative,
                                  .factors = factors_along};
 
 // y_i = x_i y_{i-1}          dy_i = x_i dy_{i-1} + y_{i-1} dx_i
 constinit const Primitive cumprod{.name = "cumprod",
-                                  .attributes = attributes,
+                                  .attributes = cumulative_attributes,
                                   .infer = infer_number,
                                   .jvp = jvp_cumprod,
-                                  .batch = batch_along,
+                                  .batch = batch_cumulative,
                                   .factors = factors_along};
 
 // y_i = max(y_{i-1}, x_i)          dy_i = dx_j, x_j the first in the order of the op that equals y_i
 constinit const Primitive cummax{.name = "cummax",
-                                 .attributes = attributes,
+                                 .attributes = cumulative_attributes,
                                  .infer = infer_real,
-                                 .jvp = jvp_extremum<ops::le>,
-                                 .batch = batch_along,
+                                 .jvp = jvp_cumulative_extremum<ops::le>,
+                                 .batch = batch_cumulative,
                                  .factors = factors_along};
 
 // y_i = min(y_{i-1}, x_i)          dy_i = dx_j, x_j the first in the order of the op that equals y_i
 constinit const Primitive cummin{.name = "cummin",
-                                 .attributes = attributes,
+                                 .attributes = cumulative_attributes,
                                  .infer = infer_real,
-                                 .jvp = jvp_extremum<ops::ge>,
-                                 .batch = batch_along,
+                                 .jvp = jvp_cumulative_extremum<ops::ge>,
+                                 .batch = batch_cumulative,
                                  .factors = factors_along};
 
 // y_i = log(e^y_{i-1} + e^x_i)          dy_i = e^(y_{i-1} - y_i) dy_{i-1} + e^(x_i - y_i) dx_i, NaN from the
 // first y on that is not finite and not at the beginning, as in JAX where it is -inf
 constinit const Primitive cumlogsumexp{.name = "cumlogsumexp",
-                                       .attributes = attributes,
+                                       .attributes = cumulative_attributes,
                                        .infer = infer_floating,
                                        .jvp = jvp_cumlogsumexp,
-                                       .batch = batch_along,
+                                       .batch = batch_cumulative,
                                        .factors = factors_along};
 
 }  // namespace tidu::prim

@@ -29,7 +29,7 @@ void require_starts(const InferContext& c, std::size_t first) {
   }
 }
 
-void infer_slice(InferContext& c) {
+void infer_dynamic_slice(InferContext& c) {
   require_starts(c, 1);
   const Type x = c.operand(0);
   const Ints& sizes = c.op().ints("slice_sizes");
@@ -60,7 +60,7 @@ std::vector<Value> starts_of(const Context& c, std::size_t first) {
   return starts;
 }
 
-Derivatives transpose_slice(TransposeContext& c) {
+Derivatives transpose_dynamic_slice(TransposeContext& c) {
   Derivatives result = Derivatives::absent(c.num_operands());
   const Value none = zeros(c.emitter(), c.operand_type(0));
   result.set(0, ops::dynamic_update_slice(none, *c.cotangent(), starts_of(c, 1)));
@@ -120,14 +120,14 @@ Value begin_of(const BatchContext& c, std::size_t operand, std::int64_t last, DT
 }
 
 // [size, n], each row of x an example's elements in order.
-Value rows_of(Value x, std::int64_t size) {
+Value flat_rows(Value x, std::int64_t size) {
   const Shape example(x.shape().begin() + 1, x.shape().end());
   return ops::reshape(x, {size, num_elements(example)});
 }
 
 // Note [Windows by index]: where starts differ between examples, element i of example b's window is element
 // begin_b + i of x, both counted in row-major order: one gather with size times window many indices.
-Values batch_slice(BatchContext& c) {
+Values batch_dynamic_slice(BatchContext& c) {
   const Ints& sizes = c.op().ints("slice_sizes");
   if (!any_batched(c, 1)) {
     return ops::dynamic_slice(c.operand(0), starts_behind_zero(c, 1), prepended(c.size(), sizes));
@@ -155,7 +155,7 @@ Values batch_slice(BatchContext& c) {
     indices = ops::add(indices, ops::broadcast_in_dim(ops::reshape(*within, {flat[1]}), flat, {1}));
   }
   if (c.batched(0)) {
-    return ops::reshape(ops::take_along_axis(rows_of(c.operand(0), c.size()), indices, 1), result);
+    return ops::reshape(ops::take_along_axis(flat_rows(c.operand(0), c.size()), indices, 1), result);
   }
   return ops::reshape(ops::take(ops::reshape(c.operand(0), {num_elements(dims)}), indices, 0), result);
 }
@@ -192,8 +192,8 @@ Values batch_update(BatchContext& c) {
     index = plus(index, ops::broadcast_in_dim(scaled(clipped, stride), x.shape(), {0, axis}));
   }
   if (!inside) return update;  // it is all of x
-  const Value rows = rows_of(update, c.size());
-  const Value taken = ops::take_along_axis(rows, rows_of(*index, c.size()), 1);
+  const Value rows = flat_rows(update, c.size());
+  const Value taken = ops::take_along_axis(rows, flat_rows(*index, c.size()), 1);
   return ops::select_n(*inside, x, ops::reshape(taken, x.shape()));
 }
 
@@ -205,9 +205,9 @@ constinit const Primitive dynamic_slice{.name = "dynamic_slice",
                                         .attributes = slice_attributes,
                                         .traits = Trait::shape_only,
                                         .linearity = linearity::linear_in(0b01),
-                                        .infer = infer_slice,
-                                        .transpose = transpose_slice,
-                                        .batch = batch_slice};
+                                        .infer = infer_dynamic_slice,
+                                        .transpose = transpose_dynamic_slice,
+                                        .batch = batch_dynamic_slice};
 
 // y = x with u at x[start : start + u.shape]
 // ct_x = dynamic_update_slice(ct, 0, start), ct_u = dynamic_slice(ct, start)

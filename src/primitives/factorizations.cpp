@@ -7,7 +7,7 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec thin_only[] = {{"full_matrices", AttributeKind::boolean, true, 0}};
+constexpr AttributeSpec thin_qr[] = {{"full_matrices", AttributeKind::boolean, true, 0}};
 
 std::int64_t smaller(Type x) { return std::min(rows_of(x), columns_of(x)); }
 
@@ -119,7 +119,7 @@ constinit const Primitive lu{.name = "lu",
 // x = Q R
 constinit const Primitive qr{.name = "qr",
                              .num_outputs = 2,
-                             .attributes = thin_only,
+                             .attributes = thin_qr,
                              .traits = Trait::inexact,
                              .infer = infer_qr,
                              .jvp = jvp_qr,

@@ -11,8 +11,8 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec attributes[] = {{"axis", AttributeKind::integer},
-                                        {"mode", AttributeKind::string, true, 0, "clip"}};
+constexpr AttributeSpec indexing_attributes[] = {{"axis", AttributeKind::integer},
+                                                 {"mode", AttributeKind::string, true, 0, "clip"}};
 
 std::size_t axis_of(const Op& op) { return static_cast<std::size_t>(op.integer("axis")); }
 
@@ -170,7 +170,7 @@ Values batch_scatter(BatchContext& c) {
 // y = x[…, indices, …] on `axis`          ct_x = scatter_add(0, indices, ct)
 constinit const Primitive take{.name = "take",
                                .arity = 2,
-                               .attributes = attributes,
+                               .attributes = indexing_attributes,
                                .traits = Trait::shape_only,
                                .linearity = linearity::linear_in(0b01),
                                .infer = infer_read<false>,
@@ -182,7 +182,7 @@ constinit const Primitive take{.name = "take",
 // y = x, plus updates at x[…, indices, …] on `axis`          ct_x = ct, ct_updates = take(ct, indices)
 constinit const Primitive scatter_add{.name = "scatter_add",
                                       .arity = 3,
-                                      .attributes = attributes,
+                                      .attributes = indexing_attributes,
                                       .linearity = linearity::linear_in(0b101),
                                       .infer = infer_write<false>,
                                       .jvp = jvp_write<ops::scatter_add>,
@@ -192,7 +192,7 @@ constinit const Primitive scatter_add{.name = "scatter_add",
 // y[p] = x[p with indices[p] on `axis`]          ct_x = scatter_add_along_axis(0, indices, ct)
 constinit const Primitive take_along_axis{.name = "take_along_axis",
                                           .arity = 2,
-                                          .attributes = attributes,
+                                          .attributes = indexing_attributes,
                                           .traits = Trait::shape_only,
                                           .linearity = linearity::linear_in(0b01),
                                           .infer = infer_read<true>,
@@ -204,7 +204,7 @@ constinit const Primitive take_along_axis{.name = "take_along_axis",
 // take_along_axis(ct, indices)
 constinit const Primitive scatter_add_along_axis{.name = "scatter_add_along_axis",
                                                  .arity = 3,
-                                                 .attributes = attributes,
+                                                 .attributes = indexing_attributes,
                                                  .linearity = linearity::linear_in(0b101),
                                                  .infer = infer_write<true>,
                                                  .jvp = jvp_write<ops::scatter_add_along_axis>,

@@ -8,7 +8,8 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec attributes[] = {{"shape", AttributeKind::ints}, {"dtype", AttributeKind::dtype}};
+constexpr AttributeSpec random_attributes[] = {{"shape", AttributeKind::ints},
+                                               {"dtype", AttributeKind::dtype}};
 
 void infer_random_bits(InferContext& c) {
   const Type key = c.operand(0);
@@ -24,7 +25,7 @@ void infer_random_bits(InferContext& c) {
 
 // y_n = threefry2x32(key, n)
 constinit const Primitive random_bits{.name = "random_bits",
-                                      .attributes = attributes,
+                                      .attributes = random_attributes,
                                       .traits = Trait::no_tangent,
                                       .infer = infer_random_bits,
                                       .batch = [](BatchContext& c) -> Values {

@@ -33,7 +33,7 @@ void infer_logical(InferContext& c) {
 }
 
 // The elements that are the extremum share its tangent evenly: w = (x = y) / count of them, a residual.
-Derivatives jvp_extremum(JvpContext& c) {
+Derivatives jvp_reduced_extremum(JvpContext& c) {
   const Ints& axes = c.op().ints("axes");
   const Value x = c.primal(0);
   const Value chosen = ops::convert_element_type(ops::eq(x, spread(c.result(), x.shape(), axes)), x.dtype());
@@ -89,7 +89,7 @@ constinit const Primitive reduce_max{.name = "reduce_max",
                                      .attributes = reduction_axes,
                                      .traits = Trait::reduction | Trait::folds,
                                      .infer = infer_extremum,
-                                     .jvp = jvp_extremum,
+                                     .jvp = jvp_reduced_extremum,
                                      .batch = batch_reduction,
                                      .simplify = simplify_idempotent_reduction,
                                      .factors = factors_of_reduction};
@@ -99,7 +99,7 @@ constinit const Primitive reduce_min{.name = "reduce_min",
                                      .attributes = reduction_axes,
                                      .traits = Trait::reduction | Trait::folds,
                                      .infer = infer_extremum,
-                                     .jvp = jvp_extremum,
+                                     .jvp = jvp_reduced_extremum,
                                      .batch = batch_reduction,
                                      .simplify = simplify_idempotent_reduction,
                                      .factors = factors_of_reduction};

@@ -3,6 +3,8 @@
 // first.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "tidu/graph/rules.hpp"
@@ -69,6 +71,8 @@ std::optional<double> number_of(const SimplifyContext& c, Value value);
 Value filled(const SimplifyContext& c, Type type, const Literal& element);
 /// The results, when all operands are the same literal, for an operation that moves elements.
 Values filled_like_operands(const SimplifyContext& c);
+/// An axis as an index.
+inline std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 /// Integers, and floating numbers: complex products have cross terms.
 inline bool is_real(Type type) { return !is_complex(type.dtype()) && !is_bool(type.dtype()); }
 

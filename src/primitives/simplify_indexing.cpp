@@ -15,8 +15,6 @@ namespace {
 
 constexpr int farthest = 8;  // operations between the rows and the product
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
-
 bool has_one_reader(const SimplifyContext& c, Value value) {
   const auto readers = c.readers(value);
   return readers && readers->size() == 1;

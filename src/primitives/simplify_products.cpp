@@ -9,13 +9,12 @@
 #include <algorithm>
 
 #include "primitives/axes.hpp"
+#include "primitives/simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::prim {
 namespace {
-
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 
 bool has_ones_only(const Shape& shape, const Ints& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return shape[at(axis)] == 1; });

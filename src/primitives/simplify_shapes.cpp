@@ -10,8 +10,6 @@
 namespace tidu::prim {
 namespace {
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
-
 Shape without_ones(const Shape& shape) {
   Shape rest;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(rest), [](std::int64_t e) { return e != 1; });

@@ -8,7 +8,7 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec thin_only[] = {{"full_matrices", AttributeKind::boolean, true, 0}};
+constexpr AttributeSpec thin_svd[] = {{"full_matrices", AttributeKind::boolean, true, 0}};
 
 // A real x as one of this dtype.
 Value as_dtype(Value x, DType dtype) {
@@ -109,7 +109,7 @@ constinit const Primitive eigh{.name = "eigh",
 // x = U diag(s) Vᴴ
 constinit const Primitive svd{.name = "svd",
                               .num_outputs = 3,
-                              .attributes = thin_only,
+                              .attributes = thin_svd,
                               .traits = Trait::inexact,
                               .infer = infer_svd,
                               .jvp = jvp_svd,

@@ -38,7 +38,7 @@ Value basis(Emitter& emitter, Type type, std::int64_t rows, std::int64_t offset)
   return type.rank() == 1 ? hot : ops::reshape(hot, joined({rows}, type.shape()), {});
 }
 
-Value rows_of(Value x, std::int64_t offset, std::int64_t count) {
+Value some_rows(Value x, std::int64_t offset, std::int64_t count) {
   if (offset == 0 && count == x.shape()[0]) return x;
   Ints start(x.rank(), 0);
   Ints limit = x.shape();
@@ -50,12 +50,12 @@ Value rows_of(Value x, std::int64_t offset, std::int64_t count) {
 Value reshaped(Value x, const Shape& shape) { return x.shape() == shape ? x : ops::reshape(x, shape, {}); }
 
 Value leading_block(Value x, std::int64_t offset, const Shape& shape) {
-  return reshaped(rows_of(x, offset, num_elements(shape)), joined(shape, rest_of(x.shape())));
+  return reshaped(some_rows(x, offset, num_elements(shape)), joined(shape, rest_of(x.shape())));
 }
 
 Value trailing_block(Value x, std::int64_t offset, const Shape& shape) {
   const Shape result = joined(rest_of(x.shape()), shape);
-  Value rows = rows_of(x, offset, num_elements(shape));
+  Value rows = some_rows(x, offset, num_elements(shape));
   if (rows.rank() > 1) {
     Ints permutation(rows.rank());
     std::iota(permutation.begin(), permutation.end() - 1, 1);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "program/loops.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -19,8 +20,6 @@ constexpr std::size_t most_operands = 20;
 constexpr std::uint32_t farthest = 64;
 // Elements of a group, at least: below, its overhead is more than the memory it spares.
 constexpr std::int64_t fewest_elements = 64;
-
-bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
 
 struct Node {
   std::vector<std::uint32_t> operations;

@@ -38,8 +38,6 @@ void elementwise_factors(Factors& f) {
   }
 }
 
-bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
-
 // Axes are kept in a byte.
 bool has_few_axes(const Graph& graph, const OperationRecord& record) {
   constexpr std::size_t most = 100;

@@ -10,6 +10,9 @@
 
 namespace tidu::passes {
 
+/// Computed in f32, and rounded.
+inline bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
+
 /// The factors of every operation of a graph, one after another, and which axes belong together through them.
 /// Linear.
 class AxisClasses {
