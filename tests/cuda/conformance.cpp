@@ -1,0 +1,127 @@
+// Cases of tests/data/conformance by the executor: planned, loaded, run plainly and replayed, with gradients,
+// on the fake device and, where there is one, on this machine's.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cpu/compare.hpp"
+#include "cuda/fake_device.hpp"
+#include "cuda/groups.hpp"
+#include "support/support.hpp"
+#include "tidu/cuda.hpp"
+#include "tidu/graph/json.hpp"
+#include "tidu/linearize/transforms.hpp"
+#include "tidu/tensor/json.hpp"
+
+namespace tidu::test {
+namespace {
+
+struct Case {
+  std::string name;
+  Graph graph;
+  std::vector<Tensor> inputs, expected;
+};
+
+// The graph of a case and its gradients, on inputs that the file has and ones for cotangents.
+void add_cases(const std::filesystem::path& path, std::vector<Case>& cases) {
+  std::ifstream file(path);
+  const auto content = nlohmann::json::parse(file);
+  const Graph graph = graph_from_json(content["graph"].dump());
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i)
+    inputs.push_back(tensor_from_json(content["inputs"][std::string(graph.input_name(i))].dump()));
+  const auto add = [&](const char* what, const Graph& made, const std::vector<Tensor>& on) {
+    cases.push_back(
+        {path.stem().string() + what, made, on, reference().run(made, std::span<const Tensor>(on))});
+  };
+  add("", graph, inputs);
+  try {
+    const Graph reverse = vjp(graph);
+    std::vector<Tensor> seeded = inputs;
+    for (std::size_t i = inputs.size(); i < reverse.inputs().size(); ++i)
+      seeded.push_back(ones(reverse.type(reverse.inputs()[i])));
+    add(" backward", reverse, seeded);
+  } catch (const Error&) {  // no derivative
+  }
+}
+
+std::vector<Case> every(std::size_t stride) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests/data/conformance"))
+    if (entry.path().extension() == ".json") paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<Case> cases;
+  for (std::size_t i = 0; i < paths.size(); i += stride) add_cases(paths[i], cases);
+  return cases;
+}
+
+// Twice plainly put on a stream and captured, and replayed. Cases without a kernel yet are counted.
+void check(const CudaExecutor& cuda, const std::vector<Case>& cases, std::size_t& refused) {
+  for (const Case& one : cases) {
+    INFO(one.name);
+    try {
+      const CudaExecutable program = cuda.compile(one.graph);
+      std::vector<Tensor> there;
+      for (const Tensor& input : one.inputs) there.push_back(cuda.put(input).value());
+      for (int round = 0; round < 3; ++round) {
+        const std::vector<Tensor> got = program.run(std::span<const Tensor>(there));
+        REQUIRE(got.size() == one.expected.size());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const std::string found = difference(got[i], one.expected[i], 100);
+          CHECK_MESSAGE(found.empty(), found);
+        }
+      }
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      CHECK_MESSAGE(message.find("expected a kernel for the device") != std::string::npos, message);
+      ++refused;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Conformance cases on a fake device give what the reference executor gives") {
+  const std::vector<Case> cases = every(12);
+  // All kernels are compiled together.
+  for (const Case& one : cases) {
+    for (const bool fuse : {true}) {
+      ProgramOptions options;
+      options.fuse = options.block = false;
+      cuda_detail::NodeOptions node_options;
+      node_options.fuse = fuse;
+      const Program program = Program::make(one.graph, options);
+      try {
+        for (const cuda_detail::Node& node : cuda_detail::plan_nodes(program.graph(), node_options))
+          Emulator::shared().add(node.plan);
+      } catch (const Error&) {  // said below
+      }
+    }
+  }
+  Emulator::shared().compile();
+  const auto device = std::make_shared<FakeDevice>();
+  std::size_t refused = 0;
+  check(CudaExecutor(device, {}), cases, refused);
+  CHECK_MESSAGE(device->faults().empty(), detail::list(device->faults()));
+  CHECK(refused < cases.size() / 2);
+  std::cout << cases.size() << " programs, " << refused << " without all their kernels\n";
+}
+
+TEST_CASE("Conformance cases on this machine's device give what the reference executor gives") {
+  const CudaExecutor cuda;
+  try {
+    cuda.open();
+  } catch (const Error& error) {
+    std::cout << "SKIPPED: " << error.what() << '\n';
+    return;
+  }
+  std::size_t refused = 0;
+  check(cuda, every(1), refused);
+  CHECK(refused == 0);
+}
+
+}  // namespace tidu::test
