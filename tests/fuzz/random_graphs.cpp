@@ -7,6 +7,7 @@
 #include "fuzz/corpus.hpp"
 #include "fuzz/transform.hpp"
 #include "support/support.hpp"
+#include "tidu/primitives/collectives.hpp"
 
 namespace tidu::test {
 
@@ -39,6 +40,8 @@ TEST_CASE("random graphs are made of every primitive that has derivatives") {
     SeededChoices choices(seed);
     names.merge(primitives_in(random_case(choices).graph));
   }
+  // Collectives need ranks to run on: tests/mpi has their derivatives.
+  for (const Primitive* collective : prim::collective_primitives()) names.insert(collective->name);
   for (const Primitive* primitive : standard_primitives().primitives()) {
     INFO(primitive->name);
     CHECK((!primitive->differentiable() || names.count(primitive->name) == 1));
