@@ -1,28 +1,79 @@
-// libraries.cpp - the libraries of a device. None is bound yet.
+// libraries.cpp - the libraries of a device: which runs what, and what may be captured.
 #include "cuda/libraries.hpp"
 
-#include "tidu/graph/error.hpp"
+#include "cuda/library_calls.hpp"
+#include "cuda/library_collectives.hpp"
+#include "cuda/library_products.hpp"
+#include "cuda/library_solver.hpp"
+#include "cuda/library_sorting.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
 
-class NoLibraries final : public Libraries {
+class ToolkitLibraries final : public Libraries {
  public:
-  void run(const GemmStep&, const Bindings&, Stream) override { refuse("products"); }
-  void run(const SortStep&, const Bindings&, Stream) override { refuse("sorting"); }
-  void run(const SolverStep&, const Bindings&, Stream) override { refuse("linear algebra"); }
-  void run(const ConvolutionStep&, const Bindings&, Stream) override { refuse("convolutions"); }
-  void run(const CollectiveStep&, const Bindings&, Stream) override { refuse("collectives"); }
-  bool can_capture(const Step&) const override { return true; }
+  explicit ToolkitLibraries(int ordinal) : ordinal_(ordinal) {}
+
+  void run(const GemmStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    products_.run(step, at, stream);
+  }
+
+  void run(const SortStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    SortCall call;
+    call.key_bytes = step.key_bytes;
+    call.segments = step.segments;
+    call.length = step.length;
+    call.keys = at.at(step.keys);
+    call.keys_out = at.at(step.keys_out);
+    call.values = reinterpret_cast<const std::uint32_t*>(at.at(step.values));
+    call.values_out = reinterpret_cast<std::uint32_t*>(at.at(step.values_out));
+    call.stream = stream.handle;
+    std::size_t bytes = 0;
+    check("cub::DeviceRadixSort", sort_by_radix(call, nullptr, bytes));
+    // The plan's guess is enough unless the library has changed.
+    const CallMemory more(bytes <= step.workspace_bytes ? 0 : bytes, stream);
+    void* const workspace = more.at() != nullptr ? more.at() : at.at(step.workspace);
+    check("cub::DeviceRadixSort", sort_by_radix(call, workspace, bytes));
+  }
+
+  void run(const SolverStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    solver_.run(step, at, stream);
+  }
+
+  void run(const ConvolutionStep&, const Bindings&, Stream) override {
+    throw Error(ErrorKind::internal, "[cuda] expected convolutions as products, got a step of cuDNN");
+  }
+
+  void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    collectives_.run(step, at, stream);
+  }
+
+  // Solvers allocate, and some wait for the device.
+  bool can_capture(const Step& step) const override {
+    if (std::holds_alternative<GemmStep>(step)) {
+      use_device();
+      products_.prepare();
+    }
+    return !std::holds_alternative<SolverStep>(step);
+  }
 
  private:
-  [[noreturn]] static void refuse(const char* what) {
-    throw Error(ErrorKind::execution, detail::str("[cuda] expected a library for ", what, ", got none"));
+  void use_device() const { check_runtime("cudaSetDevice", cudaSetDevice(ordinal_)); }
+  static void check(const char* routine, int status) {
+    check_runtime(routine, static_cast<cudaError_t>(status));
   }
+  int ordinal_;
+  mutable ProductLibrary products_;  // made ready where something is going to be captured
+  SolverLibrary solver_;
+  CollectiveLibrary collectives_;
 };
 
 }  // namespace
 
-std::unique_ptr<Libraries> make_libraries(int) { return std::make_unique<NoLibraries>(); }
+std::unique_ptr<Libraries> make_libraries(int ordinal) { return std::make_unique<ToolkitLibraries>(ordinal); }
 
 }  // namespace tidu::cuda_detail

@@ -91,6 +91,7 @@ struct GemmStep {
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  ///< between matrices of the batch
   double alpha = 1, beta = 0;
+  bool tf32 = false;  ///< f32 operands may be rounded to tf32
   Epilogue epilogue = Epilogue::none;
   Place a, b, out;
   Place bias;       ///< n elements, for each row of out, where the epilogue has one
@@ -107,19 +108,24 @@ struct SortStep {
   std::size_t workspace_bytes = 0;
 };
 
-/// A step of dense linear algebra on `batch` column-major matrices of rows × columns, in place where LAPACK's
-/// routine is. `info` are batch i32, zero where the routine succeeded.
+/// A step of dense linear algebra on `batch` column-major matrices a, rows × columns, one behind the other
+/// (`matrix_stride` elements apart where that is not 0). As LAPACK's routines, in place:
+///   potrf   a becomes its lower Cholesky factor (the other triangle is anything)
+///   trsm    b becomes x with op(a) x = b, or x op(a) = b: a is rows × rows
+///   getrf   a becomes L and U, b (i32, min(rows, columns)) its exchanges counted from 1
+///   geqrf   a becomes R and reflectors, b (min(rows, columns)) their factors
+///   orgqr   the first `columns` columns of a, with as many reflectors, become Q
+///   syevd   a, of which the lower triangle is read, becomes eigenvectors, `values` ascending
+///   gesvd   rows >= columns: `values` descending, u rows × columns, v = Vᴴ columns × columns; a is anything
+/// `info` are batch i32, zero where the routine succeeded (not written by trsm).
 struct SolverStep {
   enum class Routine : std::uint8_t { potrf, trsm, getrf, geqrf, orgqr, syevd, gesvd };
   Routine routine = Routine::potrf;
-  DType dtype = DType::f32;
-  std::int64_t batch = 1, rows = 0, columns = 0;
+  DType dtype = DType::f32;  ///< f32, f64, c64 or c128
+  std::int64_t batch = 1, rows = 0, columns = 0, matrix_stride = 0;
   std::int64_t right_hand_sides = 0;  ///< trsm: columns of b (rows where `on_the_right`)
-  bool lower = true, transposed = false, conjugated = false, unit_diagonal = false, on_the_right = false;
-  bool vectors = false;                       ///< syevd, gesvd: also eigenvectors, or U and Vh
-  bool full_matrices = false;                 ///< gesvd: square U and Vh
-  Place a, b, values, u, v, info, workspace;  ///< b: right-hand sides, pivots (getrf) or tau (geqrf, orgqr)
-  std::size_t workspace_bytes = 0;
+  bool lower = true, transposed = false, unit_diagonal = false, on_the_right = false;  ///< trsm: of a
+  Place a, b, values, u, v, info;
 };
 
 /// A convolution by a library, all of it in NCHW order as cuDNN takes it: y = x ∗ w, or one of its two
@@ -141,8 +147,9 @@ struct CollectiveStep {
   enum class Kind : std::uint8_t { sum, gather, scatter_sum, permute };
   Kind kind = Kind::sum;
   DType dtype = DType::f32;
-  std::string axis_name;                                     ///< who compiles binds it to a communicator
-  std::int64_t count = 0;                                    ///< elements of the operand on each rank
+  std::string axis_name;   ///< who compiles binds it to a communicator
+  std::int32_t ranks = 1;  ///< of the axis, which the communicator has to have
+  std::int64_t count = 0;  ///< elements of the operand on each rank; scatter_sum: of the result
   std::vector<std::pair<std::int32_t, std::int32_t>> pairs;  ///< permute: (source, destination)
   Place in, out;
 };

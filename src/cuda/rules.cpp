@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/kernels.hpp"
+#include "cuda/library_rules.hpp"
 
 namespace tidu::cuda_detail {
 
@@ -13,8 +14,9 @@ namespace {
 // Sorted by name.
 std::vector<RuleEntry> all_rules() {
   std::vector<RuleEntry> all;
-  const RuleTable tables[] = {expression_rules(), layout_rules(), reduction_rules(), scan_rules(),
-                              scatter_rules()};
+  const RuleTable tables[] = {expression_rules(),    layout_rules(),   reduction_rules(),   scan_rules(),
+                              scatter_rules(),       product_rules(),  convolution_rules(), sorting_rules(),
+                              factorization_rules(), spectral_rules(), collective_rules()};
   for (const RuleTable& table : tables) all.insert(all.end(), table.begin(), table.end());
   std::sort(all.begin(), all.end(),
             [](const RuleEntry& a, const RuleEntry& b) { return a.primitive < b.primitive; });

@@ -12,3 +12,6 @@ if(TARGET adbench_problems)
   target_include_directories(test_cuda PRIVATE "${PROJECT_SOURCE_DIR}/examples")
   target_compile_definitions(test_cuda PRIVATE TIDU_WITH_ADBENCH)
 endif()
+# Decompositions of Eigen are much code to compile, and run on small matrices only.
+set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/library_emulation.cpp" APPEND PROPERTY COMPILE_OPTIONS
+             -O0 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

@@ -1,0 +1,49 @@
+// library_calls.hpp - what calls of the toolkit's libraries share: functions found when they are first
+// needed, statuses made errors, memory for the time of a call.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "cuda/device.hpp"
+#include "cuda/dynamic_library.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cuda_detail {
+
+/// Throws Error (execution) with the library's words unless the status is 0, which is every library's
+/// success.
+inline void check_call(const char* library, const char* routine, int status, const char* words = nullptr) {
+  if (status == 0) return;
+  throw Error(ErrorKind::execution,
+              detail::str("[cuda] expected ", routine, " of ", library, " to succeed, got status ", status,
+                          words != nullptr ? ", " : "", words != nullptr ? words : ""));
+}
+inline void check_runtime(const char* routine, cudaError_t status) {
+  if (status == cudaErrorMemoryAllocation) {
+    throw Error(ErrorKind::out_of_memory, detail::str("[cuda] expected memory from ", routine, ", got none"));
+  }
+  check_call("the CUDA runtime", routine, static_cast<int>(status), cudaGetErrorString(status));
+}
+inline cudaStream_t stream_of(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+/// Memory in the order of a stream, for work put on it before this object ends.
+class CallMemory {
+ public:
+  CallMemory(std::size_t bytes, Stream stream) : stream_(stream_of(stream)) {
+    if (bytes != 0) check_runtime("cudaMallocAsync", cudaMallocAsync(&at_, bytes, stream_));
+  }
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+  ~CallMemory() {
+    if (at_ != nullptr) (void)cudaFreeAsync(at_, stream_);
+  }
+  void* at() const { return at_; }
+
+ private:
+  void* at_ = nullptr;
+  cudaStream_t stream_;
+};
+
+}  // namespace tidu::cuda_detail

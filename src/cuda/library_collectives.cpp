@@ -1,0 +1,122 @@
+// library_collectives.cpp - NCCL, whose order of sums is fixed by the shape of the communicator.
+#include "cuda/library_collectives.hpp"
+
+#include <nccl.h>
+
+#include "cuda/library_calls.hpp"
+
+namespace tidu::cuda_detail {
+namespace {
+
+struct Functions {
+  DynamicLibrary library{"NCCL", {"libnccl.so.2", "libnccl.so"}};
+  decltype(::ncclAllReduce)* all_reduce = find<decltype(::ncclAllReduce)>("ncclAllReduce");
+  decltype(::ncclAllGather)* all_gather = find<decltype(::ncclAllGather)>("ncclAllGather");
+  decltype(::ncclReduceScatter)* reduce_scatter = find<decltype(::ncclReduceScatter)>("ncclReduceScatter");
+  decltype(::ncclSend)* send = find<decltype(::ncclSend)>("ncclSend");
+  decltype(::ncclRecv)* receive = find<decltype(::ncclRecv)>("ncclRecv");
+  decltype(::ncclGroupStart)* group_start = find<decltype(::ncclGroupStart)>("ncclGroupStart");
+  decltype(::ncclGroupEnd)* group_end = find<decltype(::ncclGroupEnd)>("ncclGroupEnd");
+  decltype(::ncclGetErrorString)* words = find<decltype(::ncclGetErrorString)>("ncclGetErrorString");
+  template <class F>
+  F* find(const char* name) const {
+    return library.function<F>(name);
+  }
+  void check(const char* routine, ncclResult_t status) const {
+    if (status != ncclSuccess) check_call("NCCL", routine, static_cast<int>(status), words(status));
+  }
+};
+const Functions& functions() {
+  static const Functions all;
+  return all;
+}
+
+// A dtype that NCCL adds, and how many of its elements make one of ours: a complex number is two.
+struct Element {
+  ncclDataType_t type;
+  std::size_t parts = 1;
+};
+Element element_of(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return {ncclUint8};
+    case DType::i32: return {ncclInt32};
+    case DType::i64: return {ncclInt64};
+    case DType::f16: return {ncclFloat16};
+    case DType::bf16: return {ncclBfloat16};
+    case DType::f32: return {ncclFloat32};
+    case DType::f64: return {ncclFloat64};
+    case DType::c64: return {ncclFloat32, 2};
+    default: return {ncclFloat64, 2};
+  }
+}
+
+void run_alone(const CollectiveStep& step, const Bindings& at, Stream stream) {
+  const std::size_t bytes = static_cast<std::size_t>(step.count) * size_of(step.dtype);
+  if (bytes == 0) return;
+  if (step.kind == CollectiveStep::Kind::permute && step.pairs.empty()) {
+    check_runtime("cudaMemsetAsync", cudaMemsetAsync(at.at(step.out), 0, bytes, stream_of(stream)));
+  } else {
+    check_runtime("cudaMemcpyAsync", cudaMemcpyAsync(at.at(step.out), at.at(step.in), bytes,
+                                                     cudaMemcpyDeviceToDevice, stream_of(stream)));
+  }
+}
+
+}  // namespace
+
+void CollectiveLibrary::bind(const std::string& axis_name, const BoundAxis& axis) {
+  const std::lock_guard lock(mutex_);
+  axes_[axis_name] = axis;
+}
+
+void CollectiveLibrary::run(const CollectiveStep& step, const Bindings& at, Stream stream) {
+  BoundAxis axis;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = axes_.find(step.axis_name);
+    if (found == axes_.end()) {
+      if (step.ranks == 1) return run_alone(step, at, stream);
+      throw Error(ErrorKind::execution,
+                  detail::str("[cuda] expected the axis \"", step.axis_name, "\" of ", step.ranks,
+                              " ranks to be bound to a communicator, got none"));
+    }
+    axis = found->second;
+  }
+  if (axis.ranks != step.ranks) {
+    throw Error(ErrorKind::execution,
+                detail::str("[cuda] expected a communicator of ", step.ranks, " ranks for axis \"",
+                            step.axis_name, "\", got one of ", axis.ranks));
+  }
+  const Functions& f = functions();
+  auto* const comm = static_cast<ncclComm_t>(axis.communicator);
+  const auto [type, parts] = element_of(step.dtype);
+  const std::size_t count = static_cast<std::size_t>(step.count) * parts;
+  const std::byte* const in = at.at(step.in);
+  std::byte* const out = at.at(step.out);
+  switch (step.kind) {
+    case CollectiveStep::Kind::sum:
+      return f.check("ncclAllReduce", f.all_reduce(in, out, count, type, ncclSum, comm, stream_of(stream)));
+    case CollectiveStep::Kind::gather:
+      return f.check("ncclAllGather", f.all_gather(in, out, count, type, comm, stream_of(stream)));
+    case CollectiveStep::Kind::scatter_sum:
+      return f.check("ncclReduceScatter",
+                     f.reduce_scatter(in, out, count, type, ncclSum, comm, stream_of(stream)));
+    case CollectiveStep::Kind::permute: break;
+  }
+  bool receives = false;
+  f.check("ncclGroupStart", f.group_start());
+  for (const auto& [source, destination] : step.pairs) {
+    if (source == axis.rank)
+      f.check("ncclSend", f.send(in, count, type, destination, comm, stream_of(stream)));
+    if (destination != axis.rank) continue;
+    receives = true;
+    f.check("ncclRecv", f.receive(out, count, type, source, comm, stream_of(stream)));
+  }
+  f.check("ncclGroupEnd", f.group_end());
+  if (!receives && count != 0) {
+    check_runtime("cudaMemsetAsync",
+                  cudaMemsetAsync(out, 0, static_cast<std::size_t>(step.count) * size_of(step.dtype),
+                                  stream_of(stream)));
+  }
+}
+
+}  // namespace tidu::cuda_detail

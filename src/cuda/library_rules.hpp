@@ -1,0 +1,31 @@
+// library_rules.hpp - rules whose plans call libraries, by family.
+#pragma once
+
+#include "cuda/rules.hpp"
+
+namespace tidu::cuda_detail {
+
+RuleTable product_rules();
+RuleTable convolution_rules();
+RuleTable sorting_rules();
+RuleTable factorization_rules();
+RuleTable spectral_rules();
+RuleTable collective_rules();
+
+/// A batch of products of matrices, its operands as they lie: strides in elements between matrices, rows and
+/// columns of A (m × k), B (k × n) and the result, all of whose columns lie next to each other.
+struct Products {
+  DType dtype = DType::f32;
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t a_matrix = 0, a_row = 0, a_column = 0;
+  std::int64_t b_matrix = 0, b_row = 0, b_column = 0;
+  std::int64_t out_matrix = 0, out_row = 0;
+  Place a, b, out;
+};
+/// Can a library take an operand of these strides and extents as it lies? Either rows or columns have
+/// elements next to each other.
+bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column);
+/// Adds the products: a GemmStep, or a kernel for integers.
+void append_products(Plan& plan, const Products& products, const PlanRequest& like);
+
+}  // namespace tidu::cuda_detail
