@@ -4,6 +4,7 @@
 
 #include "cpu/compiled.hpp"
 #include "cpu/fused.hpp"
+#include "cpu/fused_rows.hpp"
 #include "cpu/loop.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -243,7 +244,8 @@ class Compiler {
     const bool loop = at.kind == NodeKind::blocked_loop;
     to_.plans_.push_back(
         loop ? plan_loop(to_.program_, schedule.loops[at.index], values, options_, kernels_, to_.arena_)
-             : plan_group(to_.program_, node, values, options_, kernels_));
+        : at.index != 0 ? plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_)
+                        : plan_group(to_.program_, node, values, options_, kernels_));
     is_scalar_.push_back(false);
     const Plan& plan = to_.plans_.back();
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);

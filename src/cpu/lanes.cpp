@@ -8,6 +8,8 @@
 #include <limits>
 #include <string_view>
 
+#include "cpu/rows.hpp"
+
 namespace tidu::cpu_detail {
 namespace {
 
@@ -265,18 +267,46 @@ void LaneKernel::run(const std::byte* const* operands, std::byte* const* results
   }
 }
 
-std::size_t LaneCompiler::Hash::operator()(const LaneCode& code) const {
-  std::uint64_t hash = static_cast<std::uint64_t>(code.dtype) + 0x9e3779b97f4a7c15U;
-  const auto mix = [&hash](std::uint64_t x) {
-    hash = (hash ^ x) * 0xff51afd7ed558ccdU;
-    hash ^= hash >> 32U;
-  };
-  for (const LaneStep& step : code.steps) {
-    mix(static_cast<std::uint64_t>(step.op) | std::uint64_t{step.a} << 8U | std::uint64_t{step.b} << 24U |
-        std::uint64_t{step.c} << 40U);
-    mix(step.bits + step.index);
+namespace {
+
+class Hasher {
+ public:
+  void mix(std::uint64_t x) {
+    hash_ = (hash_ ^ x) * 0xff51afd7ed558ccdU;
+    hash_ ^= hash_ >> 32U;
   }
-  return static_cast<std::size_t>(hash);
+  void mix(const std::vector<LaneStep>& steps) {
+    mix(steps.size());
+    for (const LaneStep& step : steps) {
+      mix(static_cast<std::uint64_t>(step.op) | std::uint64_t{step.a} << 8U | std::uint64_t{step.b} << 24U |
+          std::uint64_t{step.c} << 40U);
+      mix(step.bits + step.index);
+    }
+  }
+  std::uint64_t hash() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0x9e3779b97f4a7c15U;
+};
+
+}  // namespace
+
+std::size_t LaneCompiler::Hash::operator()(const LaneCode& code) const {
+  Hasher hasher;
+  hasher.mix(static_cast<std::uint64_t>(code.dtype));
+  hasher.mix(code.steps);
+  return static_cast<std::size_t>(hasher.hash());
+}
+
+std::uint64_t RowsCode::hash() const {
+  Hasher hasher;
+  hasher.mix(static_cast<std::uint64_t>(dtype));
+  hasher.mix(static_cast<std::uint64_t>(columns));
+  for (const Phase& phase : phases) {
+    hasher.mix(phase.elements);
+    hasher.mix(phase.row);
+  }
+  return hasher.hash();
 }
 
 LaneCompiler* LaneCompiler::get(VectorUnits units) {
@@ -313,6 +343,25 @@ std::shared_ptr<const LaneKernel> LaneCompiler::compile(const LaneCode& code) {
   }
   if (kernels_.size() >= max_kernels) return kernel;
   return kernels_.emplace(code, std::move(kernel)).first->second;
+}
+
+std::shared_ptr<const RowKernel> LaneCompiler::compile(const RowsCode& code) {
+  const std::uint64_t hash = code.hash();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [begin, end] = row_kernels_.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+      if (it->second->code() == code) return it->second;
+    }
+  }
+  std::shared_ptr<const RowKernel> kernel = generate(code, units_);
+  if (kernel == nullptr) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (row_kernels_.size() >= max_kernels) {
+    std::erase_if(row_kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
+  if (row_kernels_.size() < max_kernels) row_kernels_.emplace(hash, kernel);
+  return kernel;
 }
 
 }  // namespace tidu::cpu_detail

@@ -3,9 +3,9 @@
 //
 // A LaneCode computes on elements of one floating dtype and on masks (bool, one byte in memory). Every step
 // but a store makes a value that later steps name by the step's number. Arithmetic is IEEE arithmetic,
-// nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, at most 4 ulp
-// from the exact value. So a value has the same bits whatever it is computed together with, at any position
-// and on any number of threads.
+// nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, but exp with
+// AVX-512, at most 4 ulp from the exact value. So a value has the same bits whatever it is computed together
+// with, at any position and on any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,14 @@ enum class LaneOp : std::uint8_t {
   load_mask,   // the same of a bool operand
   splat,       // the one element of operand `index` in every lane
   splat_mask,  // the same of a bool operand
-  immediate,   // the element with the bits `bits` in every lane
+  // Of rows (rows.hpp) alone:
+  load_column,  // elements of operand `index`, which has one row for all
+  splat_row,    // the element of operand `index` that belongs to the row
+  slot,         // value `index` of the row
+  slot_mask,
+  kept,  // elements `index` that were kept of the row
+  kept_mask,
+  immediate,  // the element with the bits `bits` in every lane
   add,
   sub,
   mul,
@@ -54,10 +61,21 @@ enum class LaneOp : std::uint8_t {
   call,         // function `index` of one or two operands
   store,        // a into result `index`
   store_mask,
+  // Of rows alone:
+  stream,     // a into result `index`, past the caches, where vectors are aligned
+  store_row,  // a's element into result `index`
+  set_slot,   // a, the same in every lane, to value `index` of the row
+  keep,       // a to elements `index` that are kept of the row
+  fold_sum,   // the row's elements to one, value `index` of the row
+  fold_max,   // NaN when one is
+  fold_min,
+  column_sum,  // into elements `index` that all rows share
+  column_max,
+  column_min,
 };
 constexpr bool makes_mask(LaneOp op) {
-  return op == LaneOp::load_mask || op == LaneOp::splat_mask ||
-         (op >= LaneOp::equal && op <= LaneOp::select_mask);
+  return op == LaneOp::load_mask || op == LaneOp::splat_mask || op == LaneOp::slot_mask ||
+         op == LaneOp::kept_mask || (op >= LaneOp::equal && op <= LaneOp::select_mask);
 }
 /// Operands that the step takes; of a call, the most.
 constexpr int num_operands(LaneOp op) {
@@ -153,6 +171,9 @@ class LaneKernel {
   std::shared_ptr<const void> memory_;
 };
 
+class RowKernel;
+struct RowsCode;  // rows.hpp
+
 /// Generates code for one kind of vectors, once for each code: what it has made it keeps for the next that
 /// asks, up to `max_kernels`, beyond which kernels that nobody holds are dropped.
 class LaneCompiler {
@@ -163,6 +184,8 @@ class LaneCompiler {
 
   /// Null where memory for code is not to be had.
   std::shared_ptr<const LaneKernel> compile(const LaneCode& code);
+  /// The same.
+  std::shared_ptr<const RowKernel> compile(const RowsCode& code);
 
   static constexpr std::size_t max_kernels = 4096;
 
@@ -174,6 +197,8 @@ class LaneCompiler {
   VectorUnits units_;
   std::mutex mutex_;
   std::unordered_map<LaneCode, std::shared_ptr<const LaneKernel>, Hash> kernels_;
+  // By the code's hash: kernels know theirs.
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<const RowKernel>> row_kernels_;
 };
 
 // In lanes_mvec.cpp.

@@ -18,10 +18,8 @@ class ElementsGenerator : private LaneAssembler {
   std::span<const std::uint8_t> write() {
     begin(code_.steps);
     // Pointers that stay in registers: more of them where no call takes them.
-    bool calls = false;
-    for (const LaneStep& step : code_.steps) calls = calls || step.op == LaneOp::call;
     pointers_.push_back(r15);
-    if (!calls) pointers_.insert(pointers_.end(), {r8, r9, r10, r11, rdx, rcx, rsi, rdi});
+    if (!calls_out(code_.steps)) pointers_.insert(pointers_.end(), {r8, r9, r10, r11, rdx, rcx, rsi, rdi});
     prologue();
     Xbyak::Label loop;
     L(loop);

@@ -10,6 +10,7 @@
 #include <xbyak/xbyak.h>
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -77,8 +78,11 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
       used(step);
     } else if (values_[i].uses.empty()) {
       used(step);
-    } else if (step.op == LaneOp::call) {
+    } else if (calls_out(step)) {
       call_function(i, step);
+    } else if (step.op == LaneOp::call) {
+      exponential(i, step);
+      used(step);
     } else {
       compute(i, step);
       used(step);
@@ -285,6 +289,55 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
       vcmpps(k1, a, b, how);
       vpmovm2d(r, k1);
     }
+  }
+
+  // Does it call a function, which keeps no register?
+  bool calls_out(const LaneStep& step) const {
+    return step.op == LaneOp::call &&
+           !(is_512_ && step.index == static_cast<std::uint32_t>(LaneFunction::exp));
+  }
+  bool calls_out(const std::vector<LaneStep>& steps) const {
+    bool calls = false;
+    for (const LaneStep& step : steps) calls = calls || calls_out(step);
+    return calls;
+  }
+  // A register for this step alone.
+  int temporary() {
+    const int reg = take_register();
+    pinned_ |= 1U << reg;
+    return reg;
+  }
+  Address number(double value) {
+    return constant(is_f64_ ? std::bit_cast<std::uint64_t>(value)
+                            : std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  }
+  // e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r by its Taylor series: within 1 ulp. Beyond
+  // the bounds lie infinity and 0. A NaN passes the bounds, since the second operand is the result where one
+  // is NaN.
+  void exponential(std::size_t i, const LaneStep& s) {
+    const Ymm x = in_register(s.a);
+    const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
+    vmovups(r, number(is_f64_ ? -746 : -104));
+    vmovups(n, number(is_f64_ ? 710 : 89));
+    is_f64_ ? vmaxpd(r, r, x) : vmaxps(r, r, x);
+    is_f64_ ? vminpd(r, n, r) : vminps(r, n, r);
+    is_f64_ ? vmulpd(n, r, number(1.4426950408889634)) : vmulps(n, r, number(1.4426950408889634));
+    rounded(n, n, 8);
+    // log 2 in two parts, of which the first has few enough bits that n times it is exact.
+    const Address high = number(is_f64_ ? 0x1.62e42feep-1 : 0x1.63p-1);
+    is_f64_ ? vfnmadd231pd(r, n, high) : vfnmadd231ps(r, n, high);
+    const Address low = number(is_f64_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
+    is_f64_ ? vfnmadd231pd(r, n, low) : vfnmadd231ps(r, n, low);
+    const int degree = is_f64_ ? 13 : 7;
+    double factorial = 1;
+    for (int k = 2; k <= degree; ++k) factorial *= k;
+    vmovups(p, number(1 / factorial));
+    for (int k = degree; k > 0; --k) {
+      factorial /= k;
+      is_f64_ ? vfmadd213pd(p, r, number(1 / factorial)) : vfmadd213ps(p, r, number(1 / factorial));
+    }
+    is_f64_ ? vscalefpd(p, p, n) : vscalefps(p, p, n);
+    put(i, p.getIdx());
   }
 
   // From elements 0 and 1 to no bits and all.

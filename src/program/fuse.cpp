@@ -4,7 +4,11 @@
 // operation stood. An operation joins a group only if all that it reads is made by earlier nodes or in the
 // group itself, so nothing is ever read before it is made. Groups that are far behind are closed, lest
 // results be made long before they are needed.
+//
+// Note [Rows]: once a group has a fold of rows, or something repeated along them, it is a group of rows, and
+// takes operations on one element for each row as well, where one of them is made in the group.
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "program/loops.hpp"
@@ -21,12 +25,23 @@ constexpr std::uint32_t farthest = 64;
 // Elements of a group, at least: below, its overhead is more than the memory it spares.
 constexpr std::int64_t fewest_elements = 64;
 
+// Of groups of rows: elements in all, and of a row.
+constexpr std::int64_t fewest_in_rows = 1024;
+constexpr std::int64_t fewest_columns = 16;
+constexpr std::int64_t most_columns = 8192;
+
 struct Node {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // of a group: roots that it reads from memory
   bool group = false;
   std::uint32_t loop = no_index;
+  std::int64_t columns = 0;  // of a group of rows
+  DType dtype = bool_;       // of a group: of all its floating elements
+  bool can_have_rows = true;
 };
+
+// What a value is within the group that makes it.
+enum class Extent : std::uint8_t { whole, of_row, of_columns };
 
 class Fuser {
  public:
@@ -37,7 +52,8 @@ class Fuser {
         roots_(storage_roots(graph)),
         splats_(splats),
         is_constant_(is_constant),
-        made_by_(graph.num_values(), 0) {}
+        made_by_(graph.num_values(), 0),
+        extent_(graph.num_values(), Extent::whole) {}
 
   Schedule run() {
     if (plan_.items.empty()) {
@@ -59,12 +75,9 @@ class Fuser {
         continue;
       }
       if (result != no_index && is_constant_[result]) continue;
+      if (join_row_values(i) || join_rows(i)) continue;
       std::uint32_t node = can_fuse(record) ? find_group(record) : fold_group(record);
-      if (node == 0) {
-        node = static_cast<std::uint32_t>(nodes_.size());
-        nodes_.push_back({{}, {}, can_fuse(record), no_index});
-        if (nodes_[node].group) last_group_[graph_.type(result).size()] = node;
-      }
+      if (node == 0) node = new_node(can_fuse(record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
     return schedule();
@@ -131,30 +144,121 @@ class Fuser {
 
   void add_loop(std::uint32_t loop) {
     const auto node = static_cast<std::uint32_t>(nodes_.size());
-    nodes_.push_back({{}, {}, false, loop});
+    nodes_.emplace_back();
+    nodes_[node].loop = loop;
     for (const BlockedLoop::Value& result : plan_.loops[loop].results) made_by_[result.id] = node;
   }
 
+  // A group where it is of that many elements, not 0.
+  std::uint32_t new_node(std::int64_t elements) {
+    const auto node = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+    nodes_[node].group = elements > 0;
+    if (elements > 0) last_group_[elements] = node;
+    return node;
+  }
   // 0 where there is none.
   std::uint32_t find_group(const OperationRecord& record) {
     const auto it = last_group_.find(graph_.type(record.first_output).size());
     if (it == last_group_.end()) return 0;
     const std::uint32_t node = it->second;
-    if (!is_open(node)) return 0;
+    if (!can_join(node, record, Extent::whole)) return 0;
+    return nodes_[node].columns == 0 || dtype_with(nodes_[node], record) ? node : 0;
+  }
+  // Is all that the operation reads there, and what the group itself makes of that extent?
+  bool can_join(std::uint32_t node, const OperationRecord& record, Extent extent) const {
+    if (!is_open(node)) return false;
     std::size_t fresh = 0;
     for (const ValueId operand : operands(record)) {
       const ValueId id = read(operand);
       if (id == no_index) continue;
-      const bool whole = graph_.type(id).size() > 1;
-      if (made_by_[id] > node || (made_by_[id] == node && !whole)) return 0;
+      if (made_by_[id] > node) return false;
+      if (made_by_[id] == node && (graph_.type(id).size() == 1 || extent_[id] != extent)) return false;
       if (made_by_[id] != node) ++fresh;
     }
-    return nodes_[node].operands.size() + fresh > most_operands ? 0 : node;
+    return nodes_[node].operands.size() + fresh <= most_operands;
   }
-  std::uint32_t fold_group(const OperationRecord& record) const {
+  std::uint32_t fold_group(const OperationRecord& record) {
     if (!can_fold(record)) return 0;
-    const std::uint32_t node = made_by_[roots_[operands(record)[0]]];
-    return nodes_[node].group && is_open(node) ? node : 0;
+    const ValueId id = roots_[operands(record)[0]];
+    const std::uint32_t node = made_by_[id];
+    if (!nodes_[node].group || !is_open(node) || nodes_[node].columns > 0 || extent_[id] != Extent::whole)
+      return 0;
+    nodes_[node].can_have_rows = false;
+    return node;
+  }
+  // The dtype of the group's floating elements with the operation's; nothing where there is none for all.
+  std::optional<DType> dtype_with(const Node& node, const OperationRecord& record) const {
+    DType dtype = node.dtype;
+    const auto add = [&](DType other) {
+      if (other == bool_) return true;
+      if ((other != f32 && other != f64) || (dtype != bool_ && dtype != other)) return false;
+      dtype = other;
+      return true;
+    };
+    bool fits = add(graph_.type(record.first_output).dtype());
+    for (const ValueId id : operands(record)) fits = fits && add(graph_.type(id).dtype());
+    if (!fits) return std::nullopt;
+    return dtype;
+  }
+
+  // Folds of rows, and what is repeated along them.
+  bool join_rows(std::uint32_t operation) {
+    const OperationRecord& record = g_.operations[operation];
+    if (record.num_inputs != 1 || splats_[operands(record)[0]] != no_index) return false;
+    const RowStep step = row_step(graph_, operation);
+    const std::int64_t elements = step.rows * step.columns;
+    if (step.kind == RowStep::Kind::none || step.rows < 2 || elements < fewest_in_rows ||
+        step.columns < fewest_columns || step.columns > most_columns ||
+        graph_.type(record.first_output).dtype() == bool_ || !dtype_with({}, record))
+      return false;
+    const ValueId id = roots_[operands(record)[0]];
+    const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
+    const auto fits = [&](std::uint32_t node) {
+      const Node& at = nodes_[node];
+      if (!at.group || !at.can_have_rows || (at.columns != 0 && at.columns != step.columns) ||
+          !dtype_with(at, record))
+        return false;
+      // What is repeated along all rows is no value of the group's.
+      if (step.kind == RowStep::Kind::rows && made_by_[id] == node) return false;
+      return can_join(node, record, folds ? Extent::whole : Extent::of_row);
+    };
+    std::uint32_t node = made_by_[id];
+    if (node == 0 || !fits(node)) {
+      const auto it = last_group_.find(elements);
+      node = it != last_group_.end() && fits(it->second) ? it->second : new_node(elements);
+    }
+    nodes_[node].columns = step.columns;
+    join(node, operation);
+    if (folds) {
+      extent_[record.first_output] =
+          step.kind == RowStep::Kind::fold_rows ? Extent::of_row : Extent::of_columns;
+    }
+    return true;
+  }
+  // Operations on one element for each row of a group.
+  bool join_row_values(std::uint32_t operation) {
+    const OperationRecord& record = g_.operations[operation];
+    const Primitive& primitive = *record.op->primitive;
+    if (!primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::impure) ||
+        primitive.has_trait(Trait::barrier) || record.num_outputs != 1 || record.num_inputs == 0 ||
+        record.num_inputs > 3)
+      return false;
+    const std::int64_t rows = graph_.type(record.first_output).size();
+    for (const ValueId operand : operands(record)) {
+      const std::int64_t size = graph_.type(operand).size();
+      if (size != 1 && size != rows) return false;
+    }
+    for (const ValueId operand : operands(record)) {
+      const ValueId id = read(operand);
+      if (id == no_index || extent_[id] != Extent::of_row) continue;
+      const std::uint32_t node = made_by_[id];
+      if (!dtype_with(nodes_[node], record) || !can_join(node, record, Extent::of_row)) continue;
+      join(node, operation);
+      extent_[record.first_output] = Extent::of_row;
+      return true;
+    }
+    return false;
   }
   bool is_open(std::uint32_t node) const {
     return node >= first_open_ && nodes_.size() - node <= farthest &&
@@ -166,6 +270,9 @@ class Fuser {
     at.operations.push_back(operation);
     for (std::uint32_t i = 0; i < record.num_outputs; ++i) made_by_[record.first_output + i] = node;
     if (!at.group) return;
+    const std::optional<DType> dtype = dtype_with(at, record);
+    if (dtype) at.dtype = *dtype;
+    at.can_have_rows = at.can_have_rows && dtype.has_value();
     for (const ValueId operand : operands(record)) {
       const ValueId id = read(operand);
       if (id == no_index || made_by_[id] == node) continue;
@@ -189,8 +296,8 @@ class Fuser {
       const Node& node = nodes_[n];
       if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
       if (node.group && !is_alone(node)) {
-        schedule.nodes.push_back(
-            {NodeKind::fused_group, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
+        schedule.nodes.push_back({NodeKind::fused_group, static_cast<std::uint32_t>(node.columns),
+                                  static_cast<std::uint32_t>(node.operations.size() + 1)});
       }
       for (const std::uint32_t operation : node.operations)
         schedule.nodes.push_back({NodeKind::operation, operation, 1});
@@ -206,6 +313,7 @@ class Fuser {
   std::vector<bool>& is_constant_;
   std::vector<bool> needed_;
   std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
+  std::vector<Extent> extent_;          // by value that a group makes
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::size_t first_open_ = 1;                                  // groups before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements

@@ -13,6 +13,8 @@ namespace {
 constexpr int none = BlockedLoop::none;
 // Elements for one point from which on blocks of one point are worth the steps between them.
 constexpr std::int64_t longest_point = 256;
+// Points of a block that one group of rows can do.
+constexpr std::int64_t rows_of_block = 32;
 
 // What is cut, by bytes for each point of the axis, and what is not.
 struct Traffic {
@@ -170,6 +172,7 @@ class LoopMaker {
     BlockedLoop loop = std::move(loop_);
     loop.extent = c_.roles.extent;
     loop.num_operations = static_cast<std::uint32_t>(operations_.size());
+    if (loop.block == 1 && target_ == 0 && c_.options.fuse && make_of_rows(loop)) return loop;
     loop.body = program(loop, loop.block);
     // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
     if (target_ == 0) return loop;
@@ -188,6 +191,19 @@ class LoopMaker {
   }
 
  private:
+  // Blocks of several points, if groups of rows leave nothing of the points' size between them.
+  bool make_of_rows(BlockedLoop& loop) {
+    constexpr std::int64_t element = 4;
+    loop.block = std::min(rows_of_block, loop.extent);
+    loop.body = program(loop, loop.block);
+    const std::int64_t array = loop.block * traffic_.longest * element;
+    if (loop.body->workspace_bytes() >= static_cast<std::size_t>(array)) {
+      loop.block = 1;
+      return false;
+    }
+    if (loop.extent % loop.block != 0) loop.rest = program(loop, loop.extent % loop.block);
+    return true;
+  }
   // How many rows, columns or terms of a product one point is: the extents of factors that the same operands
   // have as have that one, and that are summed over if it is. A product for each point counts as many.
   std::int64_t rows_of_point(std::uint32_t operation, std::uint32_t chosen) const {

@@ -38,6 +38,7 @@ class Printer {
     if (node.kind == NodeKind::blocked_loop) {
       loop(schedule.loops[node.index], depth);
     } else {
+      if (node.index != 0) out_ << " over rows of " << node.index;
       out_ << '\n';
     }
   }

@@ -175,7 +175,7 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];
     const ScheduleNode& at = schedule.nodes[node];
-    const bool reuse = in_place && (at.kind == NodeKind::fused_group ||
+    const bool reuse = in_place && ((at.kind == NodeKind::fused_group && at.index == 0) ||
                                     (at.kind == NodeKind::operation && values.results.size() == 1 &&
                                      graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
     taken.clear();

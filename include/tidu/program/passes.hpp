@@ -65,12 +65,35 @@ struct LoopPlan {
 LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
                     const ProgramOptions& options, std::vector<bool>& is_constant);
 
+/// What an operation does where its larger side is taken as rows of `columns` elements.
+struct RowStep {
+  /// In which way its axes come before or behind each other.
+  enum class Kind : std::uint8_t {
+    none,          ///< in none of these
+    fold_rows,     ///< each row to one element
+    fold_columns,  ///< all rows to one
+    along_rows,    ///< one element for each row, repeated along it
+    rows           ///< one row, repeated
+  };
+  Kind kind = Kind::none;
+  std::int64_t rows = 0;     ///< how many
+  std::int64_t columns = 0;  ///< how many
+};
+/// Of an operation with one operand that has trait folds or repeats; none for others.
+RowStep row_step(const Graph& graph, std::uint32_t operation);
+
 /// Element-wise operations on as many elements each, 64 or more, are gathered in fused groups, with the folds
 /// of their results to one element: an operation joins the last group of its size when all that it needs is
 /// ready before it and no barrier lies between. Everything else is one operation after another, in the order
 /// of the graph, without constants and views. Repeated elements (see find_splats) that only groups read are
 /// neither made nor constants: `is_constant` is changed accordingly. Linear in the size of the graph.
 /// Of a plan with loops its items are gathered, in their order.
+///
+/// Groups of 1024 elements or more whose floating elements are all f32 or all f64 may be rows of a matrix of
+/// 16 columns or more: in them are also folds of each row to one element, what is computed of such element by
+/// element, what is repeated along each row or along all rows, and folds of all rows to one. A group reads
+/// what it folds of a row, and leaves what it folds of all rows. The node of such a group has the number of
+/// columns for an index.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan = {});
 
@@ -83,8 +106,8 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
 /// the place of an operand that dies with it. Outputs are in no other value's memory; an output that is an
 /// input, a constant or another output's value has no memory of its own and is copied at the end. `schedule`
 /// consists of operations and fused groups; what only one group makes and reads has no slot. A group's result
-/// may take the place of an operand of as many bytes that dies with the group: for each block of elements, a
-/// group reads all operands before it writes results.
+/// may take the place of an operand of as many bytes that dies with the group, unless the group has rows: for
+/// each block of elements, a group reads all operands before it writes results.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 

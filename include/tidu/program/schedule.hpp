@@ -34,7 +34,7 @@ constexpr std::string_view to_string(NodeKind kind) {
 struct ScheduleNode {
   NodeKind kind = NodeKind::operation;  ///< what it is
   /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused
-  /// group: unused.
+  /// group: the elements of a row (see passes::fused_schedule), or 0.
   std::uint32_t index = 0;
   /// Nodes in the subtree, this one included; 1 for an operation or a blocked loop.
   std::uint32_t size = 1;

@@ -1,0 +1,213 @@
+// fused_rows.cpp - planning and running of groups of rows.
+#include "cpu/fused_rows.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "cpu/elementwise.hpp"
+#include "cpu/folds.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/reduce.hpp"
+#include "cpu/rows.hpp"
+#include "cpu/rows_plan.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+constexpr int most_threads = 64;
+constexpr std::size_t most_pointers = 128;
+
+struct RowsState {
+  std::shared_ptr<const RowKernel> kernel, streaming;
+  std::vector<std::uint32_t> streams;  // results
+  std::int64_t rows = 0;
+  std::int64_t grain = 0;  // rows
+  int threads = 1;
+  std::size_t num_operands = 0, num_results = 0;
+  std::vector<RowsPlan::ColumnFold> folds;
+  std::size_t columns_bytes = 0;  // of a fold of one chunk, in scratch memory behind that of threads
+  std::size_t memory = 0;         // of each thread
+  std::size_t workers = 1;
+};
+
+template <class T>
+void fill_identity(std::byte* at, Fold fold, std::int64_t count) {
+  const T infinity = std::numeric_limits<T>::infinity();
+  std::fill_n(reinterpret_cast<T*>(at), count,
+              fold == Fold::sum       ? T(0)
+              : fold == Fold::largest ? -infinity
+                                      : infinity);
+}
+
+class RowsRun {
+ public:
+  RowsRun(const RowsState& s, const Call& call)
+      : s_(s), call_(call), kernel_(s.streaming.get()), code_(s.kernel->code()) {
+    for (const std::uint32_t result : s.streams) {
+      if (reinterpret_cast<std::uintptr_t>(call.out[result]) % line != 0) kernel_ = nullptr;
+    }
+    if (kernel_ == nullptr) kernel_ = s.kernel.get();
+    parts_ = call.scratch + s.workers * s.memory;
+  }
+  void run() {
+    parallel_for(s_.threads, s_.rows, s_.grain, [&](std::int64_t begin, std::int64_t end) {
+      std::uint64_t bits = free_.load(std::memory_order_relaxed);
+      while (!free_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
+      }
+      const int mine = std::countr_zero(bits);
+      rows(begin, end, call_.scratch + static_cast<std::size_t>(mine) * s_.memory);
+      free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
+    });
+    if (code_.dtype == f32) {
+      combine<float>();
+    } else {
+      combine<double>();
+    }
+  }
+
+ private:
+  std::byte* part(std::int64_t chunk, std::size_t fold) const {
+    if (chunk == 0) return call_.out[s_.folds[fold].result];
+    return parts_ + (static_cast<std::size_t>(chunk - 1) * s_.folds.size() + fold) * s_.columns_bytes;
+  }
+  void rows(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
+    const std::byte* pointers[most_pointers];
+    std::copy_n(call_.in, s_.num_operands, pointers);
+    std::copy_n(call_.out, s_.num_results, pointers + s_.num_operands);
+    if (s_.folds.empty()) return kernel_->run(pointers, scratch, begin, end - begin);
+    for (std::int64_t at = begin; at < end; at += fold_chunk) {
+      for (std::size_t f = 0; f < s_.folds.size(); ++f) {
+        std::byte* const to = part(at / fold_chunk, f);
+        if (code_.dtype == f32) {
+          fill_identity<float>(to, s_.folds[f].fold, code_.columns);
+        } else {
+          fill_identity<double>(to, s_.folds[f].fold, code_.columns);
+        }
+        pointers[s_.folds[f].pointer] = to;
+      }
+      kernel_->run(pointers, scratch, at, std::min(fold_chunk, end - at));
+    }
+  }
+  template <class T>
+  void combine() const {
+    for (std::int64_t chunk = 1; chunk * fold_chunk < s_.rows; ++chunk) {
+      for (std::size_t f = 0; f < s_.folds.size(); ++f) {
+        fold_kernel<T>(s_.folds[f].fold)
+            .row(reinterpret_cast<T*>(part(0, f)), reinterpret_cast<const T*>(part(chunk, f)), code_.columns);
+      }
+    }
+  }
+
+  const RowsState& s_;
+  const Call& call_;
+  const RowKernel* kernel_;
+  const RowsCode& code_;
+  std::byte* parts_;
+  // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
+  std::atomic<std::uint64_t> free_{~std::uint64_t{0}};
+};
+void run_rows(const RowsState& s, const Call& call) { RowsRun(s, call).run(); }
+
+// Nothing to run where there is no code for all of the group.
+Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
+                    const CompileOptions& options) {
+  if (options.lanes == nullptr || values.operands.size() + values.results.size() > most_pointers) return {};
+  std::optional<RowsPlan> plan = plan_rows_code(program, node, values, options.repeats);
+  if (!plan) return {};
+  RowsState state;
+  state.num_operands = values.operands.size();
+  state.num_results = values.results.size();
+  RowsCode& code = plan->code;
+  if (!plan->streams.empty()) state.streaming = options.lanes->compile(code);
+  for (RowsCode::Phase& phase : code.phases) {
+    for (LaneStep& step : phase.elements) {
+      if (step.op == LaneOp::stream) step.op = LaneOp::store;
+    }
+  }
+  state.kernel = options.lanes->compile(code);
+  if (state.kernel == nullptr) return {};
+  state.streams = std::move(plan->streams);
+  state.folds = std::move(plan->folds);
+  state.rows = plan->rows;
+  state.threads = std::min(options.threads, most_threads);
+  state.grain = std::max<std::int64_t>(1, 2 * element_grain / code.columns);
+  std::int64_t chunks = 1;
+  if (!state.folds.empty()) {
+    state.grain = (state.grain + fold_chunk - 1) / fold_chunk * fold_chunk;
+    chunks = (state.rows + fold_chunk - 1) / fold_chunk;
+  }
+  const std::int64_t pieces = (state.rows + state.grain - 1) / state.grain;
+  state.workers = static_cast<std::size_t>(std::clamp<std::int64_t>(pieces, 1, state.threads));
+  state.memory = aligned(state.kernel->scratch_bytes());
+  state.columns_bytes = aligned(static_cast<std::size_t>(code.columns) * size_of(code.dtype));
+  const std::size_t parts = static_cast<std::size_t>(chunks - 1) * state.folds.size() * state.columns_bytes;
+  const std::size_t scratch = state.workers * state.memory + parts;
+  return make_plan<RowsState, run_rows>(std::move(state), scratch);
+}
+
+// The group's operations one by one, as a program of their own.
+struct OneByOne {
+  std::unique_ptr<const Compiled> program;
+};
+void run_one_by_one(const OneByOne& s, const Call& call) {
+  s.program->prepare_inner(call.scratch);
+  s.program->run_inner(call.scratch, call.in, call.out);
+}
+
+Graph graph_of_group(const Program& program, std::size_t node, const passes::NodeValues& values) {
+  const Graph& graph = program.graph();
+  GraphBuilder builder("rows", graph.primitives());
+  std::unordered_map<ValueId, Value> made;
+  for (const ValueId id : values.operands)
+    made.emplace(id, builder.input(detail::str('x', made.size()), graph.type(id)));
+  const auto emit = [&](std::uint32_t index) {
+    const Operation operation = graph.operation(index);
+    std::vector<Value> operands;
+    for (const ValueId id : operation.inputs()) operands.push_back(made.at(id));
+    made.emplace(operation.output(), builder.emit_one(operation.op(), operands));
+  };
+  // Views, repeated elements and literals on the way to an operand.
+  const auto reach = [&](ValueId operand) {
+    std::vector<std::uint32_t> chain;
+    for (ValueId id = operand; made.find(id) == made.end();) {
+      chain.push_back(*graph.producer(id));
+      const Operation operation = graph.operation(chain.back());
+      if (operation.num_inputs() == 0) break;
+      id = operation.inputs()[0];
+    }
+    for (std::size_t i = chain.size(); i-- > 0;) emit(chain[i]);
+  };
+  const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
+  for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
+    for (const ValueId id : graph.operation(nodes[k].index).inputs()) reach(id);
+    emit(nodes[k].index);
+  }
+  std::vector<Value> results;
+  for (const ValueId id : values.results) results.push_back(made.at(id));
+  return builder.build(results);
+}
+
+}  // namespace
+
+Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
+               const CompileOptions& options, const KernelTable& kernels,
+               const std::shared_ptr<Arena>& arena) {
+  Plan plan = plan_generated(program, node, values, options);
+  if (plan) return plan;
+  ProgramOptions one_by_one = program.options();
+  one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;
+  auto compiled = std::make_unique<const Compiled>(
+      Program::make(graph_of_group(program, node, values), one_by_one), options, kernels, arena);
+  const std::size_t scratch = compiled->inner_bytes();
+  return make_plan<OneByOne, run_one_by_one>({std::move(compiled)}, scratch);
+}
+
+}  // namespace tidu::cpu_detail

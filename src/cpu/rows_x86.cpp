@@ -1,0 +1,339 @@
+// rows_x86.cpp - code for rows on x86-64: a loop over rows, in it one over the elements of each phase, and
+// folds.
+//
+// In folds, lanes that a vector does not fill are elements that change nothing.
+#include "cpu/rows.hpp"
+
+#if defined(TIDU_WITH_LANES)
+#include "cpu/rows_x86.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+class RowsGenerator : private RowsAssembler {
+ public:
+  RowsGenerator(const RowsCode& code, bool is_512) : RowsAssembler(code, is_512) {}
+  std::size_t scratch_bytes() const { return scratch_; }
+
+  std::span<const std::uint8_t> write() {
+    for (const auto& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
+    open_frame();
+    mov(r12, rdi);
+    mov(r15, rsi);
+    mov(rbx, rdx);
+    add(rcx, rdx);
+    mov(ptr[rbp - 8], rcx);
+    imul(r14, rbx, static_cast<int>(code_.columns));
+    xor_(r13, r13);
+    Xbyak::Label rows;
+    L(rows);
+    for (std::size_t i = 0; i < code_.phases.size(); ++i) phase(code_.phases[i], i == 0);
+    to_start();
+    add(r14, static_cast<std::uint32_t>(code_.columns));
+    add(rbx, 1);
+    cmp(rbx, ptr[rbp - 8]);
+    jl(rows, T_NEAR);
+    sfence();  // for what streams
+    vzeroupper();
+    mov(rsp, rbp);
+    for (const auto& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
+    ret();
+    tail_mask();
+    return finished();
+  }
+
+ private:
+  void to_start() {
+    sub(r14, r13);
+    xor_(r13, r13);
+  }
+
+  void phase(const RowsCode::Phase& phase, bool first) {
+    if (!first) to_start();
+    folds_ = folds_of(phase);
+    calls_ = calls_out(phase.elements);
+    elements_ = &phase.elements;
+    cache_pointers();
+    if (folds_.empty()) {
+      stretch(code_.columns, calls_ || elements_->size() > 24 ? 2 : 4, 0);
+    } else {
+      // Blocks of as many elements as folds take at once.
+      const std::int64_t whole = code_.columns > fold_block ? code_.columns / fold_block : 0;
+      const std::int64_t rest = code_.columns - whole * fold_block;
+      if (whole > 0) {
+        Xbyak::Label blocks;
+        L(blocks);
+        fold_stretch(fold_block);
+        for (std::size_t f = 0; f < folds_.size(); ++f) {
+          combine(f);
+          mov(rax, r13);
+          shr(rax, 10);
+          const std::size_t part =
+              parts_at_ + folds_[f].index * parts_size_ - static_cast<std::size_t>(element_);
+          store_element(ptr[r15 + rax * element_ + part]);
+        }
+        if (whole > 1) {
+          cmp(r13, static_cast<std::uint32_t>(whole * fold_block));
+          jl(blocks, T_NEAR);
+        }
+      }
+      if (rest > 0) {
+        fold_stretch(rest);
+        for (std::size_t f = 0; f < folds_.size(); ++f) {
+          combine(f);
+          const std::size_t parts = parts_at_ + folds_[f].index * parts_size_;
+          if (whole > 0) {
+            store_element(ptr[r15 + parts + static_cast<std::size_t>(whole * element_)]);
+          } else {
+            spread(folds_[f].index);
+          }
+        }
+      }
+      if (whole > 0) finish_folds();
+      limit_ = num_registers_;
+    }
+    for (const LaneStep& step : phase.elements) {
+      if (step.op == LaneOp::load || step.op == LaneOp::store) fetched_.insert(step.index);
+    }
+    cached_.clear();
+    if (phase.row.empty()) return;
+    copies_.assign(phase.row.size(), 0);
+    masked_copy_ = nowhere;
+    begin(phase.row);
+    for (std::size_t i = 0; i < phase.row.size(); ++i) step(i);
+  }
+
+  // `count` elements from r13 on, which is left where the last whole turn ends.
+  void stretch(std::int64_t count, std::int64_t at_once, std::int64_t accumulators) {
+    accumulators_ = accumulators;
+    const std::int64_t turn = at_once * lanes_, turns = count / turn;
+    if (turns > 0) {
+      Xbyak::Label loop;
+      L(loop);
+      vectors(at_once, false);
+      add(r13, static_cast<std::uint32_t>(turn));
+      add(r14, static_cast<std::uint32_t>(turn));
+      if (turns > 1) {
+        if (count == fold_block && code_.columns > fold_block && accumulators > 0) {
+          test(r13, static_cast<std::uint32_t>(fold_block - 1));
+          jnz(loop, T_NEAR);
+        } else {
+          // Stretches that are not of whole blocks are a row's last.
+          const std::int64_t end = code_.columns - count + turns * turn;
+          cmp(r13, static_cast<std::uint32_t>(end));
+          jl(loop, T_NEAR);
+        }
+      }
+    }
+    const std::int64_t left = count - turns * turn;
+    if (left > 0) vectors((left + lanes_ - 1) / lanes_, left % lanes_ != 0);
+  }
+  // Straight-line code for vectors side by side, the last one perhaps not whole.
+  void vectors(std::int64_t count, bool masked) {
+    std::vector<LaneStep> steps;
+    std::vector<std::uint16_t> at(elements_->size());
+    copies_.clear();
+    masked_copy_ = masked ? static_cast<int>(count) - 1 : nowhere;
+    for (std::int64_t copy = 0; copy < count; ++copy) {
+      for (std::size_t i = 0; i < elements_->size(); ++i) {
+        LaneStep step = (*elements_)[i];
+        const bool same = step.op == LaneOp::immediate || step.op == LaneOp::slot ||
+                          step.op == LaneOp::slot_mask || step.op == LaneOp::splat ||
+                          step.op == LaneOp::splat_mask || step.op == LaneOp::splat_row;
+        if (same && copy > 0) continue;
+        for (std::uint16_t* x : {&step.a, &step.b, &step.c}) {
+          if (*x != no_lane) *x = at[*x];
+        }
+        at[i] = static_cast<std::uint16_t>(steps.size());
+        steps.push_back(step);
+        copies_.push_back(static_cast<int>(copy));
+      }
+    }
+    begin(steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) step(i);
+  }
+
+  static LaneOp with(LaneOp op) {
+    if (op == LaneOp::fold_sum || op == LaneOp::column_sum) return LaneOp::add;
+    return op == LaneOp::fold_max || op == LaneOp::column_max ? LaneOp::max : LaneOp::min;
+  }
+  // What changes nothing: -0, and infinities.
+  std::uint64_t identity(LaneOp op) const {
+    const LaneOp kind = with(op);
+    if (kind == LaneOp::add) return sign_bit();
+    const std::uint64_t infinity = is_f64_ ? 0x7ff0000000000000U : 0x7f800000U;
+    return kind == LaneOp::max ? infinity | sign_bit() : infinity;
+  }
+  // r = a with b; r is neither.
+  void folded(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+    if (with(op) == LaneOp::add) {
+      is_f64_ ? vaddpd(r, a, b) : vaddps(r, a, b);
+    } else {
+      extremum(with(op), r, a, b);
+    }
+  }
+  bool in_registers() const { return !calls_ && num_accumulators() <= (is_512_ ? 16U : 8U); }
+  std::size_t num_accumulators() const { return folds_.size() * static_cast<std::size_t>(accumulators_); }
+  // Accumulators take registers from the last one down, but not the spare one.
+  int accumulator_register(std::size_t i) const {
+    const int first = is_512_ ? num_registers_ - 1 : spare_register - 1;
+    return first - static_cast<int>(i);
+  }
+  Address accumulator_memory(std::size_t i) {
+    return ptr[r15 + accumulators_at_ + i * static_cast<std::size_t>(vector_)];
+  }
+  std::size_t accumulator(std::size_t f, std::int64_t k) const {
+    return f * static_cast<std::size_t>(accumulators_) + static_cast<std::size_t>(k);
+  }
+  void fold_stretch(std::int64_t count) {
+    accumulators_ = (count < long_line ? few_lanes : many_lanes) / lanes_;
+    const bool registers = in_registers();
+    limit_ = registers ? accumulator_register(num_accumulators() - 1) : num_registers_;
+    for (std::size_t f = 0; f < folds_.size(); ++f) {
+      const Address nothing = constant(identity(folds_[f].op));
+      if (!registers) vmovups(vector(0), nothing);
+      for (std::int64_t k = 0; k < accumulators_; ++k) {
+        const std::size_t i = accumulator(f, k);
+        if (registers) {
+          vmovups(vector(accumulator_register(i)), nothing);
+        } else {
+          vmovups(accumulator_memory(i), vector(0));
+        }
+      }
+    }
+    stretch(count, accumulators_, accumulators_);
+  }
+  void fold(std::size_t id, Ymm x) override {
+    const LaneStep& step = (*steps_)[id];
+    std::size_t f = 0;
+    while (folds_[f].index != step.index) ++f;
+    const std::size_t i = accumulator(f, copies_[id] % accumulators_);
+    if (is_masked(id)) {
+      set_tail();
+      const Address nothing = constant(identity(step.op));
+      if (is_512_) {
+        vmovups(spare(), nothing);
+        is_f64_ ? vmovapd(spare() | k2, x) : vmovaps(spare() | k2, x);
+        x = spare();
+      } else {
+        const Ymm t = vector(temporary());
+        vmovups(t, nothing);
+        vblendvps(t, t, x, spare());
+        x = t;
+      }
+    }
+    const bool registers = in_registers();
+    const Ymm a = vector(registers ? accumulator_register(i) : temporary());
+    if (!registers) vmovups(a, accumulator_memory(i));
+    if (with(step.op) == LaneOp::add) {
+      folded(step.op, a, a, x);
+      if (!registers) vmovups(accumulator_memory(i), a);
+    } else {
+      const Ymm r = vector(temporary());
+      folded(step.op, r, a, x);
+      registers ? vmovaps(a, r) : vmovups(accumulator_memory(i), r);
+    }
+  }
+  // All accumulators of a fold to one element, in lane 0 of register 0. No value is in a register.
+  void combine(std::size_t f) {
+    const LaneOp op = folds_[f].op;
+    const bool registers = in_registers();
+    const auto get = [&](std::int64_t k, int into) {
+      const std::size_t i = accumulator(f, k);
+      if (registers) return vector(accumulator_register(i));
+      vmovups(vector(into), accumulator_memory(i));
+      return vector(into);
+    };
+    for (std::int64_t step = accumulators_ / 2; step > 0; step /= 2) {
+      for (std::int64_t k = 0; k < step; ++k) {
+        const Ymm a = get(k, 0), b = get(k + step, 1), r = vector(2);
+        folded(op, r, a, b);
+        registers ? vmovaps(a, r) : vmovups(accumulator_memory(accumulator(f, k)), r);
+      }
+    }
+    const Ymm all = get(0, 0);
+    if (all.getIdx() != 0) vmovaps(vector(0), all);
+    if (is_512_) {
+      vextractf64x4(Ymm(1), Zmm(0), 1);
+      folded(op, Ymm(2), Ymm(0), Ymm(1));
+      vmovaps(Ymm(0), Ymm(2));
+    }
+    vextractf128(Xmm(1), Ymm(0), 1);
+    halved(op);
+    if (!is_f64_) {
+      vmovhlps(Xmm(1), Xmm(0), Xmm(0));
+      halved(op);
+      vmovshdup(Xmm(1), Xmm(0));
+    } else {
+      vunpckhpd(Xmm(1), Xmm(0), Xmm(0));
+    }
+    halved(op);
+  }
+  // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
+  void halved(LaneOp op) {
+    folded(op, Ymm(2), Ymm(0), Ymm(1));
+    vmovaps(Ymm(0), Ymm(2));
+  }
+  void store_element(const Address& to) { is_f64_ ? vmovsd(to, Xmm(0)) : vmovss(to, Xmm(0)); }
+  void spread(std::uint32_t slot) {
+    broadcast(vector(0), Xmm(0));
+    vmovups(in_slot(slot), vector(0));
+  }
+  // What folds made of each block, to one.
+  void finish_folds() {
+    vzeroupper();
+    for (const LaneStep& step : folds_) {
+      const char* const name = with(step.op) == LaneOp::add   ? "reduce_sum"
+                               : with(step.op) == LaneOp::max ? "reduce_max"
+                                                              : "reduce_min";
+      lea(rdi, ptr[r15 + parts_at_ + step.index * parts_size_]);
+      mov(rsi, static_cast<std::uint64_t>(code_.columns));
+      lea(rdx, in_slot(step.index));
+      mov(rax, reinterpret_cast<std::uintptr_t>(fold_functions(name, code_.dtype).finish));
+      call(rax);
+    }
+    for (const LaneStep& step : folds_) {
+      broadcast(vector(0), in_slot(step.index));
+      vmovups(in_slot(step.index), vector(0));
+    }
+  }
+  void fold_column(std::size_t id, const Ymm& x) override {
+    const LaneStep& step = (*steps_)[id];
+    const Ymm a = vector(temporary());
+    load_elements(a, id, pointer(step.index), true);
+    Ymm r = a;
+    if (with(step.op) != LaneOp::add) r = vector(temporary());
+    folded(step.op, r, a, x);
+    store_elements(id, pointer(step.index), r, true);
+  }
+
+  std::vector<LaneStep> folds_;    // of the phase
+  std::int64_t accumulators_ = 0;  // of a fold
+};
+
+}  // namespace
+
+std::shared_ptr<const RowKernel> generate(const RowsCode& code, VectorUnits units) {
+  const bool is_512 = units == VectorUnits::avx512;
+  try {
+    RowsGenerator generator(code, is_512);
+    std::shared_ptr<const void> memory = executable_copy(generator.write());
+    if (memory == nullptr) return nullptr;
+    const auto function = reinterpret_cast<RowKernel::Function>(const_cast<void*>(memory.get()));
+    return std::make_shared<const RowKernel>(code, function, generator.scratch_bytes(), std::move(memory));
+  } catch (const Xbyak::Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace tidu::cpu_detail
+
+#else
+
+namespace tidu::cpu_detail {
+
+std::shared_ptr<const RowKernel> generate(const RowsCode&, VectorUnits) { return nullptr; }
+
+}  // namespace tidu::cpu_detail
+
+#endif

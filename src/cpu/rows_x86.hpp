@@ -1,0 +1,251 @@
+// rows_x86.hpp - code for rows on x86-64: where values come from and go to.
+//
+// Registers: r12 pointers, r15 scratch memory, rbx the row, r13 the element within the row, r14 within the
+// matrix. In scratch memory lie values of the row, a vector each, all lanes the same; accumulators, where
+// they are not in registers; what folds make of each 1024 elements of longer rows; and what is kept of the
+// row.
+//
+// What a vector does not fill is loaded and stored under a mask. As the number of columns is known, so is how
+// many vectors there are.
+#pragma once
+
+#include <set>
+
+#include "cpu/lanes_x86.hpp"
+#include "cpu/reduce.hpp"
+#include "cpu/rows.hpp"
+
+namespace tidu::cpu_detail {
+
+class RowsAssembler : protected LaneAssembler {
+ protected:
+  RowsAssembler(const RowsCode& code, bool is_512)
+      : LaneAssembler(code.dtype, is_512), code_(code), lanes_(vector_ / element_), num_registers_(limit_) {
+    const std::int64_t blocks = (code.columns + fold_block - 1) / fold_block;
+    parts_at_ = code.num_slots * line;
+    parts_size_ = blocks > 1 ? aligned(static_cast<std::size_t>(blocks * element_)) : 0;
+    accumulators_at_ = parts_at_ + code.num_slots * parts_size_;
+    std::size_t folds = 0;
+    for (const RowsCode::Phase& phase : code.phases) folds = std::max(folds, folds_of(phase).size());
+    kept_at_ = accumulators_at_ + folds * static_cast<std::size_t>(many_lanes * element_);
+    kept_size_ = aligned(static_cast<std::size_t>(code.columns * element_)) + line;
+    scratch_ = kept_at_ + code.num_kept * kept_size_;
+  }
+
+  static constexpr std::size_t line = 64;
+  static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+  static bool is_fold(LaneOp op) { return op >= LaneOp::fold_sum && op <= LaneOp::fold_min; }
+  static bool is_column_fold(LaneOp op) { return op >= LaneOp::column_sum && op <= LaneOp::column_min; }
+  // As in folds.cpp.
+  static constexpr std::int64_t long_line = 128;
+  static constexpr std::int64_t few_lanes = 16, many_lanes = 64;
+
+  static std::vector<LaneStep> folds_of(const RowsCode::Phase& phase) {
+    std::vector<LaneStep> folds;
+    for (const LaneStep& step : phase.elements) {
+      if (is_fold(step.op)) folds.push_back(step);
+    }
+    return folds;
+  }
+  int columns_left() const { return static_cast<int>(code_.columns % lanes_); }
+
+  // A fold's step in its place among others.
+  virtual void fold(std::size_t id, Ymm x) = 0;
+  virtual void fold_column(std::size_t id, const Ymm& x) = 0;
+
+  // Where no call takes them, registers hold the pointers that the phase needs.
+  void cache_pointers() {
+    cached_.clear();
+    if (calls_) return;
+    std::vector<Xbyak::Reg64> free = {r8, r9, r10, r11, rcx, rsi, rdi};
+    for (const LaneStep& step : *elements_) {
+      if (free.empty()) return;
+      const bool reads = step.op <= LaneOp::splat_row;
+      const bool writes = step.op == LaneOp::store || step.op == LaneOp::stream ||
+                          step.op == LaneOp::store_mask || is_column_fold(step.op);
+      if (!(reads || writes) || cached_.find(step.index) != cached_.end()) continue;
+      cached_.emplace(step.index, free.back());
+      mov(free.back(), ptr[r12 + 8 * static_cast<std::size_t>(step.index)]);
+      free.pop_back();
+    }
+  }
+  // May write rax.
+  Xbyak::Reg64 pointer(std::uint32_t index) {
+    const auto it = cached_.find(index);
+    if (it != cached_.end()) return it->second;
+    mov(rax, ptr[r12 + 8 * static_cast<std::size_t>(index)]);
+    return rax;
+  }
+
+  bool is_masked(std::size_t id) const { return copies_[id] == masked_copy_; }
+  int lane_of(std::size_t id) const { return copies_[id] * lanes_; }
+  void set_tail() {
+    if (is_512_) {
+      mov(eax, (1U << static_cast<unsigned>(columns_left())) - 1);
+      kmovd(k2, eax);
+    } else {
+      uses_tail_ = true;
+      vmovups(spare(), ptr[rip + tail_mask_]);
+    }
+  }
+  // Bytes from where the registers point to the step's vector.
+  std::size_t offset_of(std::size_t id) const { return static_cast<std::size_t>(lane_of(id) * element_); }
+  Address in_matrix(std::size_t id, const Xbyak::Reg64& from) {
+    return ptr[from + r14 * element_ + offset_of(id)];
+  }
+  Address in_columns(std::size_t id, const Xbyak::Reg64& from) {
+    return ptr[from + r13 * element_ + offset_of(id)];
+  }
+  Address in_kept(std::size_t id, std::uint32_t index) {
+    const std::size_t at = kept_at_ + index * kept_size_ + offset_of(id);
+    return ptr[r15 + r13 * element_ + at];
+  }
+  Address in_slot(std::uint32_t index) { return ptr[r15 + index * line]; }
+
+  bool is_late(LaneOp op) const override { return op <= LaneOp::immediate; }
+  bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= LaneOp::immediate; }
+
+  // Brings the same elements of the next row nearer, once for each row: rows begin where the hardware does
+  // not look ahead, at the ends of pages. Not to the nearest cache, which is full of what belongs to this
+  // row.
+  void fetch_next(std::size_t id, const Xbyak::Reg64& array) {
+    constexpr std::int64_t long_row = 1024;  // bytes
+    if (code_.columns * element_ < long_row || is_masked(id) || lane_of(id) * element_ % 64 != 0 ||
+        fetched_.find((*steps_)[id].index) != fetched_.end())
+      return;
+    const auto ahead = static_cast<std::size_t>(code_.columns * element_);
+    prefetcht1(ptr[array + r14 * element_ + offset_of(id) + ahead]);
+  }
+  void load_elements(const Ymm& to, std::size_t id, const Xbyak::Reg64& from, bool columns) {
+    const auto address = [&] { return columns ? in_columns(id, from) : in_matrix(id, from); };
+    if (!is_masked(id)) return vmovups(to, address());
+    if (is_512_) {
+      // The mask's register is set by way of rax, where the pointer may be.
+      const Xbyak::Reg64 safe = from.getIdx() == rax.getIdx() ? rdx : from;
+      if (from.getIdx() == rax.getIdx()) mov(rdx, rax);
+      set_tail();
+      const Address at = columns ? in_columns(id, safe) : in_matrix(id, safe);
+      return is_f64_ ? vmovupd(to | k2 | T_z, at) : vmovups(to | k2 | T_z, at);
+    }
+    set_tail();
+    is_f64_ ? vmaskmovpd(to, spare(), address()) : vmaskmovps(to, spare(), address());
+  }
+  void load_mask_bytes(const Ymm& to, std::size_t id, const Xbyak::Reg64& from) {
+    const std::size_t offset = static_cast<std::size_t>(lane_of(id));
+    if (!is_masked(id)) {
+      is_f64_ ? vpmovzxbq(to, ptr[from + r14 + offset]) : vpmovzxbd(to, ptr[from + r14 + offset]);
+    } else {
+      const Xmm bytes(spare_register);
+      is_512_ ? vpxord(bytes, bytes, bytes) : vpxor(bytes, bytes, bytes);
+      for (int i = 0; i < columns_left(); ++i)
+        vpinsrb(bytes, bytes, ptr[from + r14 + offset + static_cast<std::size_t>(i)],
+                static_cast<std::uint8_t>(i));
+      is_f64_ ? vpmovzxbq(to, bytes) : vpmovzxbd(to, bytes);
+    }
+    to_mask(to);
+  }
+  void load(std::size_t id, int reg) override {
+    const LaneStep& step = (*steps_)[id];
+    const Ymm to = vector(reg);
+    switch (step.op) {
+      case LaneOp::immediate: return vmovups(to, constant(step.bits));
+      case LaneOp::slot:
+      case LaneOp::slot_mask: return vmovups(to, in_slot(step.index));
+      case LaneOp::kept:
+      case LaneOp::kept_mask: return vmovups(to, in_kept(id, step.index));
+      case LaneOp::load: {
+        const Xbyak::Reg64 from = pointer(step.index);
+        load_elements(to, id, from, false);
+        return fetch_next(id, from);
+      }
+      case LaneOp::load_column: return load_elements(to, id, pointer(step.index), true);
+      case LaneOp::load_mask: return load_mask_bytes(to, id, pointer(step.index));
+      case LaneOp::splat_row: return broadcast(to, ptr[pointer(step.index) + rbx * element_]);
+      case LaneOp::splat: return broadcast(to, ptr[pointer(step.index)]);
+      default: break;
+    }
+    movzx(eax, byte[pointer(step.index)]);  // splat_mask
+    vmovd(Xmm(spare_register), eax);
+    is_f64_ ? vpbroadcastq(to, Xmm(spare_register)) : vpbroadcastd(to, Xmm(spare_register));
+    to_mask(to);
+  }
+  void broadcast(const Ymm& to, const Xbyak::Operand& from) {
+    is_f64_ ? vbroadcastsd(to, from) : vbroadcastss(to, from);
+  }
+
+  void store(std::size_t id) override {
+    const LaneStep& step = (*steps_)[id];
+    const Ymm x = in_register(step.a);
+    switch (step.op) {
+      case LaneOp::store: {
+        const Xbyak::Reg64 into = pointer(step.index);
+        store_elements(id, into, x, false);
+        return fetch_next(id, into);
+      }
+      case LaneOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
+      case LaneOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
+      case LaneOp::keep: return vmovups(in_kept(id, step.index), x);
+      case LaneOp::set_slot: return vmovups(in_slot(step.index), x);
+      case LaneOp::store_row: {
+        const Address to = ptr[pointer(step.index) + rbx * element_];
+        return is_f64_ ? vmovsd(to, Xmm(x.getIdx())) : vmovss(to, Xmm(x.getIdx()));
+      }
+      default: break;
+    }
+    is_fold(step.op) ? fold(id, x) : fold_column(id, x);
+  }
+  void store_elements(std::size_t id, const Xbyak::Reg64& to, const Ymm& x, bool columns) {
+    const auto address = [&](const Xbyak::Reg64& at) {
+      return columns ? in_columns(id, at) : in_matrix(id, at);
+    };
+    if (!is_masked(id)) return vmovups(address(to), x);
+    if (is_512_) {
+      const Xbyak::Reg64 safe = to.getIdx() == rax.getIdx() ? rdx : to;
+      if (to.getIdx() == rax.getIdx()) mov(rdx, rax);
+      set_tail();
+      return is_f64_ ? vmovupd(address(safe) | k2, x) : vmovups(address(safe) | k2, x);
+    }
+    set_tail();
+    is_f64_ ? vmaskmovpd(address(to), spare(), x) : vmaskmovps(address(to), spare(), x);
+  }
+  void store_mask_bytes(std::size_t id, const Xbyak::Reg64& to, const Ymm& x) {
+    const std::size_t offset = static_cast<std::size_t>(lane_of(id));
+    const Xmm bytes = to_bytes(x);
+    if (is_masked(id)) {
+      for (int i = 0; i < columns_left(); ++i)
+        vpextrb(ptr[to + r14 + offset + static_cast<std::size_t>(i)], bytes, static_cast<std::uint8_t>(i));
+      return;
+    }
+    switch (lanes_) {
+      case 16: return vmovdqu8(ptr[to + r14 + offset], bytes);
+      case 8: return vmovq(ptr[to + r14 + offset], bytes);
+      default: return vmovd(ptr[to + r14 + offset], bytes);
+    }
+  }
+
+  // Behind the code.
+  void tail_mask() {
+    if (!uses_tail_) return;
+    align(64);
+    L(tail_mask_);
+    for (int i = 0; i < lanes_; ++i) {
+      for (int k = 0; k < element_ / 4; ++k) dd(i < columns_left() ? 0xffffffffU : 0U);
+    }
+  }
+
+  const RowsCode& code_;
+  const int lanes_;
+  const int num_registers_;
+  std::size_t parts_at_ = 0, parts_size_ = 0, accumulators_at_ = 0, kept_at_ = 0, kept_size_ = 0;
+  std::size_t scratch_ = 0;
+  const std::vector<LaneStep>* elements_ = nullptr;  // of the phase
+  bool calls_ = false;                               // has the phase calls?
+  std::map<std::uint32_t, Xbyak::Reg64> cached_;     // by pointer
+  std::set<std::uint32_t> fetched_;                  // pointers whose next rows an earlier phase fetches
+  std::vector<int> copies_;                          // by step: which vector it is of
+  int masked_copy_ = nowhere;
+  bool uses_tail_ = false;
+  Xbyak::Label tail_mask_;
+};
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,244 @@
+// Groups of rows: softmax, layer norm and random graphs of folds and repetitions along rows and columns,
+// against the same operations one by one, bit by bit, and against the reference; rows of all lengths around
+// vectors and blocks, with NaN and infinities, with and without generated code, on one thread and on two.
+#include <cstring>
+
+#include "cpu/compare.hpp"
+#include "tidu/linearize/transforms.hpp"
+#include "tidu/program/passes.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+std::size_t groups_of_rows(const Program& program) {
+  std::size_t count = 0;
+  for (const ScheduleNode& node : program.schedule().nodes)
+    count += node.kind == NodeKind::fused_group && node.index != 0 ? 1U : 0U;
+  return count;
+}
+
+Value along(const Value& x, const Value& like) { return ops::broadcast_in_dim(x, like.shape(), {0}); }
+Value down(const Value& x, const Value& like) { return ops::broadcast_in_dim(x, like.shape(), {1}); }
+
+Graph softmax(DType dtype, std::int64_t rows, std::int64_t columns) {
+  GraphBuilder g("softmax");
+  const Value x = g.input("x", Type(dtype, {rows, columns}));
+  const Value e = ops::exp(x - along(ops::reduce_max(x, {1}), x));
+  return g.build({e / along(ops::reduce_sum(e, {1}), x)});
+}
+
+// With gain and bias, and what comes of a cotangent.
+Graph layer_norm(DType dtype, std::int64_t rows, std::int64_t columns) {
+  GraphBuilder g("layer_norm");
+  const Value x = g.input("x", Type(dtype, {rows, columns}));
+  const Value gain = g.input("gain", Type(dtype, {columns})), bias = g.input("bias", Type(dtype, {columns}));
+  const Value mean = ops::reduce_sum(x, {1});
+  const Value scale = ops::full_like(mean, 1.0 / static_cast<double>(columns));
+  const Value centred = x - along(mean * scale, x);
+  const Value variance = ops::reduce_sum(ops::square(centred), {1}) * scale;
+  const Value normal = centred * along(ops::rsqrt(variance + ops::full_like(variance, 1e-5)), x);
+  return g.build({normal * down(gain, x) + down(bias, x)});
+}
+
+bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    const std::size_t element = size_of(a[k].dtype());
+    for (std::int64_t i = 0; i < a[k].size(); ++i) {
+      const std::size_t at = static_cast<std::size_t>(i) * element;
+      const bool both_nan = std::isnan(a[k].at(i).real()) && std::isnan(b[k].at(i).real());
+      if (!both_nan && std::memcmp(a[k].bytes() + at, b[k].bytes() + at, element) != 0) return false;
+    }
+  }
+  return a.size() == b.size();
+}
+
+CpuOptions with_units(VectorUnits units, int threads) {
+  CpuOptions options;
+  options.vector_units = units;
+  options.threads = threads;
+  options.program.block = false;
+  return options;
+}
+constexpr VectorUnits all_units[] = {VectorUnits::automatic, VectorUnits::avx512, VectorUnits::avx2,
+                                     VectorUnits::none};
+
+// The same bits as one by one, on any number of threads, twice.
+void check_bits(const Graph& graph, const std::vector<Tensor>& inputs, const std::string& what) {
+  for (const VectorUnits units : all_units) {
+    CpuOptions alone = with_units(units, 1);
+    alone.program.fuse = false;
+    const auto expected = cpu().with_options(alone).run(graph, std::span<const Tensor>(inputs));
+    for (const int threads : {1, 2}) {
+      const Executable executable = cpu().with_options(with_units(units, threads)).compile(graph);
+      passes::verify_plan(executable.program().graph(), executable.program().schedule(),
+                          executable.program().plan());
+      const auto got = executable.run(inputs);
+      CHECK_MESSAGE(same_bits(got, expected), what, ", units ", static_cast<int>(units), ", threads ",
+                    threads, "\n", to_text(executable.program()));
+      CHECK(same_bits(got, executable.run(inputs)));
+    }
+  }
+}
+
+std::vector<Tensor> random_inputs(const Graph& graph, std::mt19937_64& random) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {-2, 2}, random));
+  return inputs;
+}
+
+void check_reference(const Graph& graph, const std::vector<Tensor>& inputs, double tolerance) {
+  const auto expected = reference().run(graph, std::span<const Tensor>(inputs));
+  for (const VectorUnits units : all_units) {
+    const auto got = cpu().with_options(with_units(units, 2)).run(graph, std::span<const Tensor>(inputs));
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      double scale = 1;
+      for (std::int64_t i = 0; i < got[k].size(); ++i) scale = std::max(scale, std::abs(expected[k].at(i)));
+      for (std::int64_t i = 0; i < got[k].size(); ++i)
+        REQUIRE(std::abs(got[k].at(i) - expected[k].at(i)) <= tolerance * scale);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("softmax and layer norm are one group of rows, with the reference's values") {
+  std::mt19937_64 random(1);
+  for (const DType dtype : {f32, f64}) {
+    const double tolerance = dtype == f32 ? 2e-5 : 1e-13;
+    for (const std::int64_t columns :
+         {16, 17, 31, 33, 64, 100, 127, 128, 129, 255, 1000, 1024, 1040, 2048, 3100}) {
+      const Graph graphs[] = {softmax(dtype, 70, columns), layer_norm(dtype, 70, columns)};
+      for (const Graph& f : graphs) {
+        for (const Graph& graph : {f, vjp(f)}) {
+          ProgramOptions options;
+          options.block = false;
+          const Program program = Program::make(graph, options);
+          CHECK(groups_of_rows(program) == 1);
+          check_reference(graph, random_inputs(graph, random), tolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("groups of rows have the bits of their operations one by one") {
+  std::mt19937_64 random(2);
+  for (int repeat = 0; repeat < 60; ++repeat) {
+    const DType dtype = repeat % 2 == 0 ? f32 : f64;
+    constexpr std::int64_t lengths[] = {16,  17,  23,  32,  33,   48,   63,   64,  65,
+                                        127, 128, 130, 200, 1024, 1025, 1100, 2048};
+    const std::int64_t columns = lengths[random() % std::size(lengths)];
+    const std::int64_t rows = 2 + static_cast<std::int64_t>(random() % (repeat % 7 == 0 ? 700 : 80));
+    GraphBuilder g("random");
+    const Type matrix(dtype, {rows, columns}), row(dtype, {rows}), column(dtype, {columns});
+    std::vector<Value> whole = {g.input("a", matrix), g.input("b", matrix)};
+    std::vector<Value> of_row = {g.input("r", row)};
+    std::vector<Value> of_column = {g.input("c", column)};
+    std::vector<Value> masks;
+    std::vector<Value> outputs;
+    const Value one = g.input("s", Type(dtype));
+    const auto pick = [&](const std::vector<Value>& from) { return from[random() % from.size()]; };
+    for (int i = 0; i < 8 + repeat % 17; ++i) {
+      const Value a = pick(whole), b = pick(whole), r = pick(of_row), c = pick(of_column);
+      switch (random() % 18) {
+        case 0: whole.push_back(a + b); break;
+        case 1: whole.push_back(a * b); break;
+        case 2: whole.push_back(a - along(r, a)); break;
+        case 3: whole.push_back(a * down(c, a)); break;
+        case 4: of_row.push_back(ops::reduce_sum(a, {1})); break;
+        case 5: of_row.push_back(ops::reduce_max(a, {1})); break;
+        case 6: of_row.push_back(ops::reduce_min(a, {1})); break;
+        case 7: of_row.push_back(r * pick(of_row)); break;
+        case 8: of_row.push_back(ops::abs(r) + ops::full_like(r, 0.5)); break;
+        case 9: outputs.push_back(ops::reduce_sum(a, {0})); break;
+        case 10:
+          outputs.push_back(random() % 2 == 0 ? ops::reduce_max(a, {0}) : ops::reduce_min(a, {0}));
+          break;
+        case 11: masks.push_back(ops::lt(a, b)); break;
+        case 12:
+          if (!masks.empty()) whole.push_back(ops::select_n(pick(masks), a, b));
+          break;
+        case 13: whole.push_back(a * ops::broadcast_scalar(one, a.shape())); break;
+        case 14: whole.push_back(a / along(ops::abs(r) + ops::full_like(r, 1.0), a)); break;
+        case 15: whole.push_back(ops::select_n(ops::lt(along(r, a), a), a, b)); break;
+        case 16: whole.push_back(ops::sqrt(ops::abs(a))); break;
+        default: whole.push_back(random() % 8 == 0 ? ops::erf_inv(a) : ops::max(a, b)); break;
+      }
+    }
+    for (const std::vector<Value>* from : {&whole, &of_row}) {
+      for (int i = 0; i < 2; ++i)
+        outputs.push_back(from->at(from->size() - 1 - random() % std::min<std::size_t>(4, from->size())));
+    }
+    if (!masks.empty()) outputs.push_back(masks.back());
+    const Graph graph = g.build(outputs);
+    std::vector<Tensor> inputs = random_inputs(graph, random);
+    if (repeat % 3 == 0) {  // what is not finite
+      for (Tensor& input : inputs) {
+        for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL, -0.0}) {
+          const auto at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(input.size()));
+          if (dtype == f32) {
+            reinterpret_cast<float*>(input.mutable_bytes())[at] = static_cast<float>(value);
+          } else {
+            reinterpret_cast<double*>(input.mutable_bytes())[at] = value;
+          }
+        }
+      }
+    }
+    check_bits(graph, inputs, detail::str("repeat ", repeat, ", ", rows, " rows of ", columns));
+  }
+}
+
+TEST_CASE("rows beyond the caches have the bits of their operations one by one") {
+  std::mt19937_64 random(3);
+  const Graph graph = vjp(softmax(f32, 4100, 1024));
+  const std::vector<Tensor> inputs = random_inputs(graph, random);
+  check_bits(graph, inputs, "softmax");
+  // In blocks as well, of which the last one is shorter.
+  const auto expected =
+      cpu().with_options(with_units(VectorUnits::automatic, 1)).run(graph, std::span<const Tensor>(inputs));
+  for (const int threads : {1, 2}) {
+    CpuOptions options = with_units(VectorUnits::automatic, threads);
+    options.program.block = true;
+    const Executable executable = cpu().with_options(options).compile(graph);
+    REQUIRE(executable.program().schedule().loops.size() == 1);
+    CHECK(executable.program().schedule().loops[0].block > 1);
+    CHECK(same_bits(executable.run(inputs), expected));
+  }
+}
+
+TEST_CASE("which folds and repetitions go row by row") {
+  GraphBuilder g("steps");
+  const Value x = g.input("x", Type(f32, {4, 1, 5, 6})), v = g.input("v", Type(f32, {4}));
+  const Value c = g.input("c", Type(f32, {6}));
+  const Value values[] = {ops::reduce_sum(x, {2, 3}),
+                          ops::reduce_max(x, {1, 3}),
+                          ops::reduce_sum(x, {0, 1}),
+                          ops::reduce_sum(x, {0, 3}),
+                          ops::reduce_sum(x, {0, 1, 2, 3}),
+                          ops::reduce_sum(x, {1}),
+                          ops::broadcast_in_dim(v, {4, 7}, {0}),
+                          ops::broadcast_in_dim(c, {2, 5, 6}, {2}),
+                          ops::broadcast_in_dim(v, {3, 4, 5}, {1}),
+                          ops::abs(x)};
+  using Kind = passes::RowStep::Kind;
+  const passes::RowStep expected[] = {{Kind::fold_rows, 4, 30},
+                                      {Kind::fold_rows, 20, 6},
+                                      {Kind::fold_columns, 4, 30},
+                                      {},
+                                      {},
+                                      {},
+                                      {Kind::along_rows, 4, 7},
+                                      {Kind::rows, 10, 6},
+                                      {},
+                                      {}};
+  const Graph graph = g.build(std::span<const Value>(values));
+  for (std::size_t i = 0; i < std::size(values); ++i) {
+    const passes::RowStep got = passes::row_step(graph, *graph.producer(graph.outputs()[i]));
+    CHECK(got.kind == expected[i].kind);
+    if (got.kind == Kind::none) continue;
+    CHECK(got.rows == expected[i].rows);
+    CHECK(got.columns == expected[i].columns);
+  }
+}
