@@ -149,6 +149,7 @@ class CudaExecutable {
 /// reference executor's up to rounding, and the same to the last bit from run to run.
 class CudaExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
+  /// On the device that `options` name.
   explicit CudaExecutor(const CudaOptions& options = CudaOptions());
   /// On a device of tidu's tests, or another that speaks its interface.
   CudaExecutor(std::shared_ptr<cuda_detail::Device> device, const CudaOptions& options);

@@ -19,8 +19,8 @@ namespace tidu {
 
 /// The name of an axis, and the ranks along it.
 struct MpiAxis {
-  std::string name;
-  MPI_Comm communicator = MPI_COMM_NULL;
+  std::string name;                       ///< as operations name it
+  MPI_Comm communicator = MPI_COMM_NULL;  ///< of these ranks
 };
 
 /// How collectives run.

@@ -110,7 +110,7 @@ class Writer {
   };
   Index intern(const std::string& key, Record record);
   std::string read(const Piece& piece, Index index);
-  void split(Index index);
+  std::vector<std::string> split(const Shape& shape, std::string place);
   void split_from_origin(Index index);
 
   const Body& body_;

@@ -157,7 +157,8 @@ const std::vector<std::string>& Writer::axes(Index index) {
     if (records_[index].origin && records_[*records_[index].origin].axes) {
       split_from_origin(index);
     } else {
-      split(index);
+      std::vector<std::string> all = split(records_[index].shape, place(index));
+      records_[index].axes = std::move(all);
     }
     undo_.emplace_back([this, index] { records_[index].axes.reset(); });
   }
@@ -165,22 +166,20 @@ const std::vector<std::string>& Writer::axes(Index index) {
 }
 
 // Coordinates of a place.
-void Writer::split(Index index) {
-  std::string rest = place(index);
-  const Shape shape = records_[index].shape;
+std::vector<std::string> Writer::split(const Shape& shape, std::string place) {
   std::vector<std::string> axes(shape.size(), "0");
   std::size_t first = 0;
   while (first < shape.size() && shape[first] == 1) ++first;
   for (std::size_t k = shape.size(); k-- > first;) {
-    if (shape[k] == 1 || rest == "0") continue;
+    if (shape[k] == 1 || place == "0") continue;
     if (k == first) {
-      axes[k] = rest;
+      axes[k] = place;
       break;
     }
-    axes[k] = define_index("(" + rest + ") % " + number(shape[k]));
-    rest = define_index("(" + rest + ") / " + number(shape[k]));
+    axes[k] = define_index("(" + place + ") % " + number(shape[k]));
+    place = define_index("(" + place + ") / " + number(shape[k]));
   }
-  records_[index].axes = std::move(axes);
+  return axes;
 }
 
 // Coordinates from those in the other shape: runs of axes with equal products go together.
@@ -206,8 +205,7 @@ void Writer::split_from_origin(Index index) {
     const Shape run(to.begin() + static_cast<std::ptrdiff_t>(j),
                     to.begin() + static_cast<std::ptrdiff_t>(j_end));
     if (std::count_if(run.begin(), run.end(), [](std::int64_t extent) { return extent != 1; }) > 0) {
-      const Index part = by_place(run, define_index(merged));
-      const std::vector<std::string> of_run = this->axes(part);
+      const std::vector<std::string> of_run = split(run, define_index(merged));
       std::copy(of_run.begin(), of_run.end(), axes.begin() + static_cast<std::ptrdiff_t>(j));
     }
     i = i_end;

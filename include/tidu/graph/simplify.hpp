@@ -15,8 +15,8 @@ namespace tidu {
 
 /// An operation that reads a value, and the type of its first result.
 struct ValueReader {
-  Op op;
-  Type result;
+  Op op;        ///< what it does
+  Type result;  ///< of its first result
 };
 
 /// How a rule asks about values of the graph that is being made. For whoever calls rules.

@@ -75,7 +75,7 @@ struct RowStep {
     along_rows,    ///< one element for each row, repeated along it
     rows           ///< one row, repeated
   };
-  Kind kind = Kind::none;
+  Kind kind = Kind::none;    ///< which of them
   std::int64_t rows = 0;     ///< how many
   std::int64_t columns = 0;  ///< how many
 };
