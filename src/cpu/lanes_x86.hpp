@@ -32,7 +32,7 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
         element_(static_cast<int>(size_of(dtype))),
         vector_(is_512 ? 64 : 32),
         limit_(is_512 ? 32 : 16) {}
-  virtual ~LaneAssembler() = default;
+  ~LaneAssembler() override = default;
 
   static constexpr int nowhere = -1;
   struct Value {

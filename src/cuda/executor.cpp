@@ -102,6 +102,7 @@ namespace {
 Stream stream_of(eager::Placement placement, Runtime& runtime) {
   if (placement.device == 0) return current_stream(runtime);
   if (placement.stream == 0) return runtime.default_stream();
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a stream's number is its handle
   return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(placement.stream))};
 }
 

@@ -2,10 +2,10 @@
 // stable. The only file that an NVIDIA compiler reads when tidu is built; it includes nothing else of tidu.
 #include "cuda/library_sorting.hpp"
 
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_segmented_radix_sort.cuh>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_segmented_radix_sort.cuh>
 
 namespace tidu::cuda_detail {
 namespace {

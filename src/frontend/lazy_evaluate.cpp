@@ -426,10 +426,12 @@ void Context::retire(std::shared_ptr<LazyTrace> old) noexcept {
   std::erase_if(retired, over);
   if (over(old)) return;
   try {
-    retired.push_back(old);
+    retired.emplace_back();
   } catch (...) {  // no memory: nobody can be promised anything
     old->end();
+    return;
   }
+  retired.back() = std::move(old);
 }
 
 }  // namespace tidu::frontend_detail
