@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs on a machine with an NVIDIA GPU what proves the CUDA executor there: its tests, the same under
-# compute-sanitizer, and twice for equal bits; prints one table. Needs the CUDA toolkit, CMake, a compiler and what the build needs
-# (scripts/deps.sh build, or the folders of headers and libraries in $TIDU_GPU_PREFIX).
+# compute-sanitizer; prints one table. Needs the CUDA toolkit, CMake, a compiler and what the build needs (scripts/deps.sh build, or
+# the folders of headers and libraries in $TIDU_GPU_PREFIX).
 # usage: scripts/gpu.sh [--tests-only]
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
