@@ -241,7 +241,7 @@ void FakeDevice::synchronize(Stream stream) {
 
 // --- work
 
-Kernel FakeDevice::load(const KernelSource& source) {
+cuda_detail::Kernel FakeDevice::load(const KernelSource& source) {
   const std::lock_guard lock(mutex_);
   note("load " + source.entry);
   std::unique_ptr<std::string>& kernel = kernels_[source.text];
@@ -266,7 +266,7 @@ Emulator::Locate locate(const Bindings& at) {
 
 }  // namespace
 
-void FakeDevice::launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) {
+void FakeDevice::launch(const Launch& launch, cuda_detail::Kernel kernel, const Bindings& at, Stream stream) {
   const std::lock_guard lock(mutex_);
   if (kernel.handle == nullptr) fault("a kernel is launched that was not loaded");
   std::vector<Touch> touches;
