@@ -15,8 +15,9 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
     return {};
   const Type operand = graph.type(graph.data().operands[record.first_input]);
   const Type result = graph.type(record.first_output);
+  const Op op = Op::of(record.op);  // which `factors` refers to
   Factors factors;
-  factors.begin(Op::of(record.op), {&operand, 1}, result);
+  factors.begin(op, {&operand, 1}, result);
   primitive.factors(factors);
   const Type large_type = folds ? operand : result;
   std::vector<int> small_axes(large_type.rank(), Factors::none);
