@@ -276,10 +276,27 @@ void PinnedPool::release(Memory memory) noexcept {
 
 void PinnedPool::release_after(Memory memory, Stream stream) {
   if (memory.at == nullptr) return;
-  const Event event = events_.acquire();
-  device_.record(event, stream);
-  const std::lock_guard lock(mutex_);
-  pending_.push_back({memory, event});
+  Event event;
+  try {
+    event = events_.acquire();
+    device_.record(event, stream);
+    const std::lock_guard lock(mutex_);
+    pending_.push_back({memory, event});
+  } catch (...) {
+    if (event.handle != nullptr) events_.release(event);
+    give_up(memory, stream);
+    throw;
+  }
+}
+
+// Nothing tells when the stream is done with it, so that is waited for.
+void PinnedPool::give_up(Memory memory, Stream stream) noexcept {
+  try {
+    device_.synchronize(stream);
+  } catch (...) {  // what it was copied to is lost, and so may be the device: nobody uses it again
+    return;
+  }
+  release(memory);
 }
 
 }  // namespace tidu::cuda_detail

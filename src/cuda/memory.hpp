@@ -108,6 +108,7 @@ class PinnedPool {
   void release_after(Memory memory, Stream stream);
 
  private:
+  void give_up(Memory memory, Stream stream) noexcept;
   struct Pending {
     Memory memory;
     Event event;
