@@ -6,8 +6,8 @@
 #include <functional>
 #include <memory>
 
+#include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/tensor/executor.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -241,29 +241,13 @@ void Compiled::run_inner(std::byte* memory, const std::byte* const* inputs, std:
       [outputs](std::uint32_t i) { return outputs[i]; });
 }
 
-void Compiled::refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const {
-  const Graph& graph = program_.graph();
-  std::vector<Tensor> tensors;
-  for (const Tensor* input : inputs) {
-    if (input == nullptr) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("run: expected a tensor for input ", tensors.size(), " of \"", graph.name(),
-                              "\", got a null pointer"));
-    }
-    tensors.push_back(*input);
-  }
-  check_inputs(graph, tensors);
-  throw Error(ErrorKind::invalid_argument,
-              detail::str("run: expected room for the ", output_types_.size(), " outputs of \"", graph.name(),
-                          "\", got room for ", num_outputs));
-}
-
 void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const {
   if (inputs.size() != input_types_.size() || outputs.size() != output_types_.size()) {
-    refuse(inputs, outputs.size());
+    detail::refuse_call(program_.graph(), inputs, outputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == nullptr || inputs[i]->type() != input_types_[i]) refuse(inputs, outputs.size());
+    if (inputs[i] == nullptr || inputs[i]->type() != input_types_[i])
+      detail::refuse_call(program_.graph(), inputs, outputs.size());
   }
   if (mode_ == Mode::scalars) return run_scalars(inputs.data(), outputs.data());
   const auto is_output = [first = outputs.data(), end = outputs.data() + outputs.size()](const Tensor* x) {

@@ -122,7 +122,6 @@ class Compiled {
   std::unique_ptr<Workspace> take_workspace() const;
   Tensor make_output(Type type) const;
   void make_outputs(Tensor* outputs) const;
-  [[noreturn]] void refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const;
   void explain(const Error& error, const Instruction* at) const;
 
   Program program_;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal.hpp"
-#include "tidu/tensor/executor.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
@@ -181,23 +181,6 @@ void Compiled::run_plainly(const Addresses& at, Stream stream) const {
   issue_copies(at, stream);
 }
 
-void Compiled::refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const {
-  const Graph& graph = program_.graph();
-  std::vector<Tensor> tensors;
-  for (const Tensor* input : inputs) {
-    if (input == nullptr) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("run: expected a tensor for input ", tensors.size(), " of \"", graph.name(),
-                              "\", got a null pointer"));
-    }
-    tensors.push_back(*input);
-  }
-  check_inputs(graph, tensors);
-  throw Error(ErrorKind::invalid_argument,
-              detail::str("run: expected room for the ", output_types_.size(), " outputs of \"", graph.name(),
-                          "\", got room for ", num_outputs));
-}
-
 namespace {
 
 // Memory of a run, given back to those who work on its stream when the run was put there.
@@ -221,9 +204,10 @@ class WorkspaceLease {
 void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
                         Stream stream) const {
   if (inputs.size() != input_types_.size() || outputs.size() != output_types_.size())
-    refuse(inputs, outputs.size());
+    detail::refuse_call(program_.graph(), inputs, outputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] == nullptr || inputs[i]->type() != input_types_[i]) refuse(inputs, outputs.size());
+    if (inputs[i] == nullptr || inputs[i]->type() != input_types_[i])
+      detail::refuse_call(program_.graph(), inputs, outputs.size());
 
   Addresses at;
   std::vector<Tensor> uploaded;  // until the run was put on the stream

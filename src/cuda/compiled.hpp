@@ -79,7 +79,6 @@ class Compiled {
   ReplayGraph capture(const Addresses& at, ReplayGraph previous) const;
   void issue_on_lanes(const Addresses& at, std::span<const Stream> streams) const;
   [[noreturn]] void explain(const Error& error, const Node& node) const;
-  [[noreturn]] void refuse(std::span<const Tensor* const> inputs, std::size_t num_outputs) const;
 
   std::shared_ptr<Runtime> runtime_;
   Program program_;

@@ -35,7 +35,6 @@ class Moved {
     all(step.keys, step.values, step.keys_out, step.values_out, step.workspace);
   }
   void operator()(SolverStep& step) const { all(step.a, step.b, step.values, step.u, step.v, step.info); }
-  void operator()(ConvolutionStep& step) const { all(step.in0, step.in1, step.out, step.workspace); }
   void operator()(CollectiveStep& step) const { all(step.in, step.out); }
 
  private:

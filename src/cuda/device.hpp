@@ -136,7 +136,6 @@ class Device {
   virtual void run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
-  virtual void run(const ConvolutionStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;
   /// May the step be captured? Not where the library waits for the device.
   virtual bool can_capture(const Step& step) const = 0;

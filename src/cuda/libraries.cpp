@@ -43,10 +43,6 @@ class ToolkitLibraries final : public Libraries {
     solver_.run(step, at, stream);
   }
 
-  void run(const ConvolutionStep&, const Bindings&, Stream) override {
-    throw Error(ErrorKind::internal, "[cuda] expected convolutions as products, got a step of cuDNN");
-  }
-
   void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
     use_device();
     collectives_.run(step, at, stream);

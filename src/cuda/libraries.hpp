@@ -21,7 +21,6 @@ class Libraries {
   virtual void run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
-  virtual void run(const ConvolutionStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;
   /// Not where a call waits for the device, or allocates.
   virtual bool can_capture(const Step& step) const = 0;

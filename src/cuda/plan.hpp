@@ -128,20 +128,6 @@ struct SolverStep {
   Place a, b, values, u, v, info;
 };
 
-/// A convolution by a library, all of it in NCHW order as cuDNN takes it: y = x ∗ w, or one of its two
-/// gradients.
-struct ConvolutionStep {
-  enum class Direction : std::uint8_t { forward, by_operand, by_kernel };
-  Direction direction = Direction::forward;
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> x, w, y;  ///< shapes
-  std::vector<std::int64_t> strides, padding,
-      dilation;  ///< by spatial axis; padding is the same on both sides
-  std::int64_t groups = 1;
-  Place in0, in1, out, workspace;
-  std::size_t workspace_bytes = 0;
-};
-
 /// A collective over the ranks of a communicator.
 struct CollectiveStep {
   enum class Kind : std::uint8_t { sum, gather, scatter_sum, permute };
@@ -154,8 +140,8 @@ struct CollectiveStep {
   Place in, out;
 };
 
-using Step = std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, SortStep, SolverStep,
-                          ConvolutionStep, CollectiveStep>;
+using Step =
+    std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, SortStep, SolverStep, CollectiveStep>;
 
 /// How an operation or a group runs; empty and `supported` where there is nothing to do.
 struct Plan {

@@ -143,9 +143,6 @@ class RuntimeDevice final : public Device {
   void run(const GemmStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
   void run(const SortStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
   void run(const SolverStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
-  void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
-    run_step(step, at, stream);
-  }
   void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
     run_step(step, at, stream);
   }

@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "tensor/calls.hpp"
+
 namespace tidu {
 
 Executor::~Executor() = default;
@@ -51,6 +53,22 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
                                                " of \"", graph.name(), "\", got ", inputs[i].type()));
     }
   }
+}
+
+void detail::refuse_call(const Graph& graph, std::span<const Tensor* const> inputs, std::size_t num_outputs) {
+  std::vector<Tensor> tensors;
+  for (const Tensor* input : inputs) {
+    if (input == nullptr) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("run: expected a tensor for input ", tensors.size(), " of \"", graph.name(),
+                              "\", got a null pointer"));
+    }
+    tensors.push_back(*input);
+  }
+  check_inputs(graph, tensors);
+  throw Error(ErrorKind::invalid_argument,
+              detail::str("run: expected room for the ", graph.outputs().size(), " outputs of \"",
+                          graph.name(), "\", got room for ", num_outputs));
 }
 
 std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTensor> inputs) {

@@ -4,6 +4,7 @@
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/lanes.hpp"
+#include "support/distance.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/passes.hpp"
@@ -24,18 +25,6 @@ std::vector<Tensor> random_inputs(const Graph& graph, std::mt19937_64& random) {
   std::vector<Tensor> inputs;
   for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {-1, 1}, random));
   return inputs;
-}
-
-double distance(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.type() == b.type());
-  double most = 0, scale = 1;
-  for (std::int64_t i = 0; i < a.size(); ++i) scale = std::max(scale, std::abs(a.at(i)));
-  for (std::int64_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a.at(i).real()) && std::isnan(b.at(i).real())) continue;
-    const double apart = a.at(i) == b.at(i) ? 0 : std::abs(a.at(i) - b.at(i));
-    most = std::max(most, std::isfinite(apart) ? apart / scale : 1e300);
-  }
-  return most;
 }
 
 bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {

@@ -301,9 +301,6 @@ void FakeDevice::run(const SortStep& step, const Bindings& at, Stream stream) {
 void FakeDevice::run(const SolverStep& step, const Bindings& at, Stream stream) {
   run_library(step, "solver", at, stream);
 }
-void FakeDevice::run(const ConvolutionStep& step, const Bindings& at, Stream stream) {
-  run_library(step, "convolution", at, stream);
-}
 void FakeDevice::run(const CollectiveStep& step, const Bindings& at, Stream stream) {
   run_library(step, "collective", at, stream);
 }

@@ -72,7 +72,6 @@ class FakeDevice final : public cuda_detail::Device {
   void run(const cuda_detail::GemmStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::SortStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::SolverStep& step, const Bindings& at, Stream stream) override;
-  void run(const cuda_detail::ConvolutionStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::CollectiveStep& step, const Bindings& at, Stream stream) override;
   bool can_capture(const cuda_detail::Step& step) const override;
   void begin_capture(Stream stream) override;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fuzz/generator.hpp"
+#include "support/distance.hpp"
 #include "support/support.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/reference/executor.hpp"
@@ -18,24 +19,6 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
     if (std::memcmp(a[k].bytes(), b[k].bytes(), a[k].num_bytes()) != 0) return false;
   }
   return true;
-}
-
-// Apart by how much, beside the largest element; NaN is as good as NaN.
-double distance(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.type() == b.type());
-  double most = 0, scale = 1;
-  for (std::int64_t i = 0; i < a.size(); ++i) {
-    const double size = std::abs(a.at(i));
-    if (std::isfinite(size)) scale = std::max(scale, size);
-  }
-  for (std::int64_t i = 0; i < a.size(); ++i) {
-    const std::complex<double> x = a.at(i), y = b.at(i);
-    for (const auto& [p, q] : {std::pair(x.real(), y.real()), std::pair(x.imag(), y.imag())}) {
-      if (p == q || (std::isnan(p) && std::isnan(q))) continue;
-      most = std::max(most, std::isfinite(p - q) ? std::abs(p - q) / scale : 1e300);
-    }
-  }
-  return most;
 }
 
 CpuExecutor executor(int threads, bool fuse, bool block, bool everywhere) {
