@@ -4,13 +4,15 @@
 // makes constants (it is `inlined`); it is a member of one group of operations on as many elements where its
 // elements are computed one by one; a fold joins the group that makes what it folds. Everything else is a
 // node by itself. Nodes run in the order in which they were begun, so an operation joins a group only if all
-// that it reads is made by earlier nodes or at the same element by the group itself.
+// that it reads is made by earlier nodes or at the same element by the group itself. A product that takes an
+// addition (epilogues.hpp) is made where the addition stands.
 #include "cuda/groups.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
 
+#include "cuda/epilogues.hpp"
 #include "cuda/folds.hpp"
 #include "cuda/kernels.hpp"
 #include "cuda/rules.hpp"
@@ -168,12 +170,35 @@ class Grouping {
       if (operation.num_outputs() > 0 && operation.primitive().has_trait(Trait::view))
         inlined_[operation.output()] = inlined_[operation.input(0)];
     }
+    if (options_.fuse) take_biases();
     in_memory_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) in_memory_[roots_[id]] = true;
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       if (roles_[i] != Role::alone) continue;
-      for (const ValueId id : graph_.operation(i).inputs()) in_memory_[roots_[id]] = true;
+      for (const ValueId id : read_alone(i)) in_memory_[id] = true;
     }
+  }
+  void take_biases() {
+    std::vector<bool> needed;
+    for (const Role role : roles_) needed.push_back(role != Role::nowhere);
+    biased_ = find_biased_products(graph_, roots_, needed, options_);
+    for (auto it = biased_.begin(); it != biased_.end();) {
+      const bool in_memory = inlined_[it->second.bias] == 0;  // else one kernel more
+      if (in_memory) {
+        roles_[it->first] = Role::alone;
+        roles_[it->second.product] = Role::nowhere;
+      }
+      it = in_memory ? std::next(it) : biased_.erase(it);
+    }
+  }
+  // What an operation that is a node by itself reads from memory.
+  std::vector<ValueId> read_alone(std::uint32_t i) const {
+    const auto biased = biased_.find(i);
+    std::vector<ValueId> all;
+    for (const ValueId id : graph_.operation(biased == biased_.end() ? i : biased->second.product).inputs())
+      all.push_back(roots_[id]);
+    if (biased != biased_.end()) all.push_back(biased->second.bias);
+    return all;
   }
 
   // --- groups
@@ -331,12 +356,16 @@ class Grouping {
   Node single(std::uint32_t i) {
     const Operation operation = graph_.operation(i);
     Node node;
+    node.operands = read_alone(i);
+    if (const auto biased = biased_.find(i); biased != biased_.end()) {
+      node.operations = {biased->second.product, i};
+      node.results.push_back(operation.output());
+      node.plan = std::move(biased->second.plan);
+      return node;
+    }
     node.operations.push_back(i);
     std::vector<Type> in, out;
-    for (const ValueId id : operation.inputs()) {
-      node.operands.push_back(roots_[id]);
-      in.push_back(type(id));
-    }
+    for (const ValueId id : operation.inputs()) in.push_back(type(id));
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
       node.results.push_back(operation.output(slot));
       out.push_back(type(operation.output(slot)));
@@ -360,7 +389,7 @@ class Grouping {
         built[at] = build(at);
         continue;
       }
-      for (const ValueId id : graph_.operation(group.operations[0]).inputs()) read_[roots_[id]] = true;
+      for (const ValueId id : read_alone(group.operations[0])) read_[id] = true;
     }
     std::vector<Node> nodes;
     for (std::uint32_t at = 1; at < groups_.size(); ++at) {
@@ -416,6 +445,7 @@ class Grouping {
   std::vector<std::uint32_t> inlined_;        // by value: operations that it stands for, 0 where it is none
   std::vector<std::uint32_t> made_by_;        // by value: group
   std::vector<bool> of_row_;                  // by value: one for each row of its group
+  std::map<std::uint32_t, BiasedProduct> biased_;  // by addition
   std::vector<bool> in_memory_, read_;
   std::vector<Group> groups_;
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by size

@@ -75,17 +75,6 @@ cublasComputeType_t compute_type(const GemmStep& step) {
   if (real_dtype(step.dtype) == DType::f64) return CUBLAS_COMPUTE_64F;
   return step.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
-bool has_bias(const GemmStep& step) {
-  return step.epilogue == GemmStep::Epilogue::bias || step.epilogue == GemmStep::Epilogue::bias_relu;
-}
-cublasLtEpilogue_t epilogue_of(const GemmStep& step) {
-  switch (step.epilogue) {
-    case GemmStep::Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
-    case GemmStep::Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case GemmStep::Epilogue::relu: return CUBLASLT_EPILOGUE_RELU;
-    default: return CUBLASLT_EPILOGUE_RELU_BIAS;
-  }
-}
 
 // Descriptors and the algorithm for a shape. The library calls the operand whose rows are the result's rows
 // A: in column-major order that is our b.
@@ -127,7 +116,7 @@ std::uint32_t alignment_of(const void* at) {
       std::min<std::uintptr_t>(256, address == 0 ? 256 : address & (~address + 1)));
 }
 
-using Key = std::array<std::int64_t, 20>;
+using Key = std::array<std::int64_t, 21>;
 struct Addresses {
   const std::byte *a, *b, *bias;
   std::byte* out;
@@ -147,11 +136,12 @@ Key key_of(const GemmStep& s, const Addresses& at) {
           s.stride_b,
           s.stride_c,
           s.tf32 ? 1 : 0,
-          static_cast<std::int64_t>(s.epilogue),
+          s.has_bias ? 1 : 0,
           s.beta != 0 ? 1 : 0,
           alignment_of(at.a),
           alignment_of(at.b),
           alignment_of(at.out),
+          alignment_of(at.bias),
           static_cast<std::int64_t>(s.workspace_bytes)};
 }
 
@@ -169,9 +159,9 @@ std::unique_ptr<Chosen> choose(cublasLtHandle_t handle, const GemmStep& s, const
                           second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   set(CUBLASLT_MATMUL_DESC_TRANSA, first);
   set(CUBLASLT_MATMUL_DESC_TRANSB, second);
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
-  if (has_bias(s)) {
+  if (s.has_bias) {  // the algorithm depends on how it is aligned
     const void* const bias = at.bias;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   }
   chosen->a =
@@ -232,13 +222,13 @@ void ProductLibrary::prepare() {
 
 void ProductLibrary::run(const GemmStep& step, const Bindings& at, Stream stream) {
   const Functions& f = functions();
-  const Addresses addresses{at.at(step.a), at.at(step.b), has_bias(step) ? at.at(step.bias) : nullptr,
+  const Addresses addresses{at.at(step.a), at.at(step.b), step.has_bias ? at.at(step.bias) : nullptr,
                             at.at(step.out)};
   prepare();
   const std::lock_guard lock(state_->mutex);
   std::unique_ptr<Chosen>& entry = state_->chosen[key_of(step, addresses)];
   if (entry == nullptr) entry = choose(state_->handle, step, addresses);
-  if (has_bias(step)) {
+  if (step.has_bias) {
     const void* const bias = addresses.bias;
     f.check("cublasLtMatmulDescSetAttribute",
             f.matmul_desc_set_attribute(entry->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));

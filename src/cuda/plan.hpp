@@ -81,9 +81,9 @@ struct LiteralStep {
 };
 
 /// out[b] = alpha · A[b] · B[b] + beta · out[b] for `batch` matrices, all row-major: A is m × k (k × m where
-/// `a_transposed`), B k × n (n × k), out m × n. Strides and leading dimensions count elements.
+/// `a_transposed`), B k × n (n × k), out m × n. Strides and leading dimensions count elements. With a bias
+/// its n elements are added to each row before it is rounded.
 struct GemmStep {
-  enum class Epilogue : std::uint8_t { none, bias, relu, bias_relu };
   DType dtype = DType::f32;       ///< of A, B and out
   DType accumulate = DType::f32;  ///< in which products are summed
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -91,10 +91,10 @@ struct GemmStep {
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  ///< between matrices of the batch
   double alpha = 1, beta = 0;
-  bool tf32 = false;  ///< f32 operands may be rounded to tf32
-  Epilogue epilogue = Epilogue::none;
+  bool tf32 = false;      ///< f32 operands may be rounded to tf32
+  bool has_bias = false;  ///< of f32, f16 and bf16
   Place a, b, out;
-  Place bias;       ///< n elements, for each row of out, where the epilogue has one
+  Place bias;       ///< n elements
   Place workspace;  ///< scratch memory
   std::size_t workspace_bytes = 0;
 };

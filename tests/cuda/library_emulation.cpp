@@ -70,13 +70,7 @@ void multiply(const GemmStep& s, const Emulator::Locate& locate) {
         std::byte* const to = out + (matrix * s.stride_c + i * s.ldc + j) * size;
         sum *= s.alpha;
         if (s.beta != 0) sum += s.beta * load<W>(s.dtype, to);
-        if (s.epilogue == GemmStep::Epilogue::bias || s.epilogue == GemmStep::Epilogue::bias_relu)
-          sum += load<W>(s.dtype, locate(s.bias) + j * size);
-        if constexpr (std::is_same_v<W, double>) {
-          const bool relu =
-              s.epilogue == GemmStep::Epilogue::relu || s.epilogue == GemmStep::Epilogue::bias_relu;
-          if (relu && sum < 0) sum = 0;
-        }
+        if (s.has_bias) sum += load<W>(s.dtype, locate(s.bias) + j * size);
         store<W>(s.dtype, to, sum);
       }
     }
