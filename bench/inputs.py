@@ -43,7 +43,9 @@ TENSORS = {
     "layer_norm": [("f4", (4096, 1024), 3.0), ("f4", (1024,), 1.0), ("f4", (1024,), 1.0), ("f4", (4096, 1024), 1.0)],
     "mlp_784/64": [*layers(784, 512, 512, 10), ("f4", (64, 784), 1.0), ("i4", (64,), 10)],
     "mlp_784/256": [*layers(784, 512, 512, 10), ("f4", (256, 784), 1.0), ("i4", (256,), 10)],
+    "mlp_4096": [*layers(1024, 4096, 4096, 1024), ("f4", (4096, 1024), 1.0), ("i4", (4096,), 1024)],
     "mlp_2_16": [*layers(2, 16, 16, 1), ("f4", (32, 2), 1.0), ("f4", (32, 1), 1.0)],
+    "transformer/huge": transformer(8, 1024, 1024),
     "transformer/large": transformer(8, 128, 256),
     "transformer/small": transformer(2, 16, 64),
     "convnet": [("f4", (16, 1, 5, 5), 0.3), ("f4", (16,), 0.1), ("f4", (32, 16, 5, 5), 0.08), ("f4", (32,), 0.1),
@@ -57,6 +59,8 @@ def base(workload):
     """The name under which a workload's inputs stand: those of objective and derivative are the same."""
     if workload.startswith(("compile/", "cache_hit")):
         return "compile"
+    if workload == "launch" or workload.startswith(("chain/", "elementwise10/")):
+        return "elementwise10"
     if workload.startswith("hot_loop"):
         return "mlp_2_16" if workload.endswith("small") else "mlp_784/64"
     for ending in ("/objective", "/derivative"):
@@ -158,7 +162,8 @@ def read(directory, workload):
     for dtype, shape, _ in TENSORS[name]:
         tensors.append(np.frombuffer(data, "<" + dtype, size(shape), offset).reshape(shape))
         offset += 4 * size(shape)
-    return tensors
+    # Longer chains have the elements over and over.
+    return [np.tile(t, 256) for t in tensors] if workload.endswith("/256M") else tensors
 
 
 def adbench_tensors(directory, name):

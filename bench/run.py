@@ -3,13 +3,16 @@
 the machine does hits all alike. Everyone gets the same inputs, and results are compared: the time of something else is refused.
 
 usage: run.py --program TIDU_WORKLOADS [--peers PYTHON] [--libraries NAME...] [--quick] [--only TEXT...] [--threads N...]
-              [--rounds N] [--seconds S] [--least] [--json OUT] [--details OUT] [--picture OUT] [--inputs DIR] [--cache DIR]
+              [--device cuda] [--limit S] [--rounds N] [--seconds S] [--least] [--json OUT] [--details OUT] [--picture OUT]
+              [--inputs DIR] [--cache DIR]
 
 --program   the program tidu_workloads
 --peers     the Python that has JAX or PyTorch; without it tidu is held against the bounds alone
 --libraries those of them that are measured: jax, torch, torch_compile
 --quick     fewer sizes, forms and repetitions
 --only      workloads whose name contains one of these
+--device    everyone runs there, in workloads and with goals of its own; tidu's results have to be the same in two runs
+--limit     begins no workload after so many seconds
 --least     times are those of the fastest run instead, for machines that are busy
 --details   writes all that was measured, as JSON: every round, every form of a peer, what failed
 The table goes to standard output. In the JSON of --json times are in microseconds: the median of the best round. Exit status 1
@@ -31,6 +34,9 @@ ADBENCH = ["gmm_1k_d2_K5", "gmm_1k_d10_K25", "gmm_1k_d20_K50", "gmm_1k_d32_K25",
 OTHERS = ["elementwise10", "mlp_784/64", "mlp_784/256", "mlp_2_16", "transformer/large", "transformer/small", "softmax",
           "layer_norm", "convnet", "hot_loop", "hot_loop/small", "call", "cache_hit", "compile/100", "compile/1000", "compile/10000",
           "compile/100000"]
+# On a device: each at a large and a small size.
+DEVICE = ["launch", "chain/256M", "mlp_4096", "mlp_2_16", "transformer/huge", "transformer/small", "gmm_10k_d64_K200/derivative",
+          "gmm_1k_d10_K25/derivative", "mlp_784/64", "convnet", "elementwise10/256M"]
 # Those first of which the compiled form of a peer counts most: a quick run may have to leave the rest of these out.
 QUICK = ["elementwise10", "softmax", "layer_norm", "convnet", "ba1", "transformer/small", "mlp_784/64", "mlp_2_16",
          "gmm_1k_d10_K25", "hand_simple_small_c100", "lstm_l2_c1024", "hot_loop", "call", "cache_hit", "compile/1000"]
@@ -38,11 +44,11 @@ QUICK = ["elementwise10", "softmax", "layer_norm", "convnet", "ba1", "transforme
 ONE_THREAD = ("lstm", "call", "cache_hit", "compile")
 # Parameters after a step differ from those before it by little; a wrong gradient must show.
 STEPS = ("mlp", "convnet", "hot_loop")
-F32 = (*STEPS, "elementwise10", "transformer", "softmax", "layer_norm", "call", "cache_hit", "compile")
+F32 = (*STEPS, "elementwise10", "chain", "launch", "transformer", "softmax", "layer_norm", "call", "cache_hit", "compile")
 
 
-def selected(quick, only):
-    names = QUICK if quick else ADBENCH + OTHERS
+def selected(quick, only, device):
+    names = DEVICE if device else QUICK if quick else ADBENCH + OTHERS
     names = [f"{n}/{kind}" for n in names if n in ADBENCH for kind in ("objective", "derivative")] + \
         [n for n in names if n not in ADBENCH]
     return [n for n in names if not only or any(text in n for text in only)]
@@ -71,7 +77,8 @@ class Run:
         # Seconds that peers may take to compile their forms of a workload; of those that take long there are
         # none when a quick run has come to its limit.
         self.patience = 45 if options.quick else 400
-        self.slow_until = time.monotonic() + (150 if options.quick else 1e9)
+        self.end = time.monotonic() + (options.limit or 1e9)
+        self.slow_until = self.end if options.limit or not options.quick else time.monotonic() + 150
 
     def prepared(self, team, workload, detail):
         """Everyone prepares at once: those who could, and agree with tidu."""
@@ -100,10 +107,13 @@ class Run:
                 wrong = disagreement(workload, detail["prepared"]["tidu"]["checks"], found)
                 if wrong:
                     detail["disagrees"][name] = f"{form}: {wrong}"
+        if not detail["prepared"]["tidu"].get("repeats", True):
+            detail["disagrees"]["tidu"] = "other results in another run"
         return [name for name in ready if name not in detail["disagrees"]]
 
     def measure(self, team, workload, threads):
-        detail = {"workload": workload, "threads": threads, "prepared": {}, "failed": {}, "disagrees": {}, "rounds": {}}
+        detail = {"workload": workload, "threads": threads, "device": self.options.device,
+                  "prepared": {}, "failed": {}, "disagrees": {}, "rounds": {}}
         ready = self.prepared(team, workload, detail)
         turns = []
         for name in ready:
@@ -133,8 +143,9 @@ def row(detail, statistic):
     times = {what: min(r[statistic] for r in rounds) for what, rounds in detail["rounds"].items()}
     peers = {name: round(time, 3) for name, time in times.items() if name not in ("tidu", "bound")}
     rounded = lambda name: round(times[name], 3) if name in times else None
-    return {"workload": detail["workload"], "threads": detail["threads"], "tidu": rounded("tidu"), "peers": peers,
-            "bound": rounded("bound")}
+    result = {"workload": detail["workload"], "threads": detail["threads"], "tidu": rounded("tidu"), "peers": peers,
+              "bound": rounded("bound")}
+    return {**result, "device": detail["device"]} if detail["device"] else result
 
 
 def parse():
@@ -144,7 +155,9 @@ def parse():
     parser.add_argument("--libraries", nargs="*", default=list(workers.PEERS), choices=list(workers.PEERS))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--threads", nargs="*", type=int)
+    parser.add_argument("--limit", type=float)
+    parser.add_argument("--device", choices=["cuda"])
     parser.add_argument("--least", action="store_true")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
@@ -158,19 +171,26 @@ def parse():
 
 def main():
     options = parse()
-    names = selected(options.quick, options.only)
+    names = selected(options.quick, options.only, options.device)
     if not names:
         sys.exit(f"run.py: expected names of workloads, got --only {' '.join(options.only)}")
     peers = workers.peers_that_run(options.peers, options.libraries) if options.peers else []
     run, details, rows = Run(options), [], []
-    for threads in options.threads:
+    if options.device:
+        refused = workers.refused_device(options.program, options.device)
+        if refused:
+            sys.exit(refused)
+    for threads in options.threads or ([min(8, len(workers.PROCESSORS))] if options.device else [1, 2]):
         if threads > len(workers.PROCESSORS):
             print(f"{threads} threads: left out, as there are {len(workers.PROCESSORS)} processors", file=sys.stderr)
             continue
         team = workers.workers(options.program, options.peers, peers, threads, options.inputs, options.cache,
-                               1 if options.quick else 100)
+                               1 if options.quick else 100, options.device)
         for workload in names:
             if threads > 1 and workload.startswith(ONE_THREAD):
+                continue
+            if time.monotonic() > run.end:
+                print(f"{workload}: left out, as the time was over", file=sys.stderr)
                 continue
             inputs.write(options.inputs, workload)
             details.append(run.measure(team, workload, threads))

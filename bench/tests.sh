@@ -10,7 +10,7 @@ mkdir -p "$folder"
 python3 -B "$here/run.py" --program "$program" --only mlp_2_16 call hand_simple_small_c100 --quick --threads 1 --rounds 2 \
   --seconds 0.01 --inputs "$folder/inputs" --cache "$folder" --json "$folder/out.json" --details "$folder/details.json" \
   --picture "$folder/out.svg" >"$folder/table.txt" 2>"$folder/progress.txt"
-python3 -B - "$here" "$folder" <<'END'
+python3 -B - "$here" "$folder" "$program" <<'END'
 import json
 import sys
 import xml.dom.minidom
@@ -46,7 +46,20 @@ row = {"workload": "softmax", "threads": 1, "tidu": 7.0, "peers": {"jax": 10.0, 
 assert [good for _, _, good in report.judged(row, [row])] == [True]
 row["tidu"] = 8.1
 assert [good for _, _, good in report.judged(row, [row])] == [False]
+row = {"workload": "mlp_2_16", "threads": 1, "tidu": 7.0, "peers": {"jax": 1.0, "torch": 22.0}, "bound": None, "device": "cuda"}
+assert [good for _, _, good in report.judged(row, [row])] == [True]
+# What runs on a device has inputs and is a workload.
+import subprocess
+import inputs
+known = subprocess.run([sys.argv[3], "--list"], capture_output=True, text=True, check=True).stdout.split()
+for name in run.DEVICE:
+    assert name in known and (inputs.base(name) in inputs.TENSORS or name.startswith("gmm")), name
 END
+# Where there is no device that is said in one line.
+if ! nvidia-smi -L >/dev/null 2>&1; then
+  said=$(python3 -B "$here/run.py" --program "$program" --device cuda 2>&1) && exit 1
+  [[ $said == *"no CUDA device"* && $(wc -l <<<"$said") -eq 1 ]] || { echo "tests.sh: expected a line, got $said" >&2; exit 1; }
+fi
 # What is wrong is said, with status 1.
 if python3 -B "$here/run.py" --program "$program" --only mlp_2_16 --quick --threads 1 --rounds 1 --seconds 0.01 \
     --inputs /dev/null/none --cache "$folder" >/dev/null 2>&1; then

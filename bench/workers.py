@@ -23,7 +23,8 @@ def environment(threads, cache):
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true",
             "OMP_PLACES": places, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
             "MALLOC_TOP_PAD_": str(1 << 26), "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(cache) / "inductor"),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+            "TORCHINDUCTOR_COMPILE_THREADS": "1" if threads <= 2 else str(threads), "TF_CPP_MIN_LOG_LEVEL": "2",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Worker:
@@ -100,14 +101,22 @@ def peers_that_run(python, names):
     return found
 
 
-def workers(program, python, peers, threads, directory, cache, most_forms):
+def refused_device(program, device):
+    """None, or the line in which tidu says why there is no such device."""
+    reply = subprocess.run([program, "--serve", "--device", device], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return None if reply.returncode == 0 else reply.stderr.strip() or f"{program} ended with status {reply.returncode}"
+
+
+def workers(program, python, peers, threads, directory, cache, most_forms, device=None):
     """By name: tidu's worker, then those of the peers."""
     logs = pathlib.Path(cache)
     logs.mkdir(parents=True, exist_ok=True)
-    found = {"tidu": Worker("tidu", [program, "--serve", "--threads", str(threads), "--inputs", str(directory)], threads,
+    there = ["--device", device] if device else []
+    found = {"tidu": Worker("tidu", [program, "--serve", "--threads", str(threads), "--inputs", str(directory), *there], threads,
                             os.environ, logs / f"tidu_{threads}.log")}
     script = str(pathlib.Path(__file__).resolve().parent / "peers" / "worker.py")
     for name in peers:
-        command = [python, script, name, "--threads", str(threads), "--inputs", str(directory), "--most-forms", str(most_forms)]
+        command = [python, script, name, "--threads", str(threads), "--inputs", str(directory), "--most-forms", str(most_forms),
+                   *there]
         found[name] = Worker(name, command, threads, environment(threads, cache), logs / f"{name}_{threads}.log")
     return found

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds a preset.
+# Configures and builds a preset, with make where there is no ninja.
 # usage: scripts/build.sh PRESET [CMAKE-OPTION...] [--target TARGET...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ while [ "$#" -gt 0 ] && [ "$1" != --target ]; do
   options+=("$1")
   shift
 done
+command -v ninja >/dev/null || options+=(-G "Unix Makefiles")
 export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD
 if ! log=$(cmake --preset "$preset" "${options[@]}" 2>&1); then
   echo "$log" >&2

@@ -5,21 +5,41 @@ import os
 import time
 
 
-def start(threads):
+DEVICE = "cpu"
+LAST = None  # what was put on a device
+
+
+def start(threads, device):
     """Before JAX is imported. Without asynchronous dispatch small steps are faster on one thread."""
+    global DEVICE
+    DEVICE = device
     # The pool of threads has as many as the processors that this process may run on.
     flags = [f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}"]
     os.environ["XLA_FLAGS"] = " ".join([*flags, f"intra_op_parallelism_threads={threads}"])
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["JAX_PLATFORMS"] = device
     global jax, jnp
     import jax
     import jax.numpy as jnp
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
+    if device != "cpu":  # else products are rounded to tf32
+        jax.config.update("jax_default_matmul_precision", "highest")
 
 
 def version():
     return jax.__version__
+
+
+def finish():
+    """None, or what waits for the device."""
+    return (lambda: jax.block_until_ready(LAST)) if DEVICE != "cpu" else None
+
+
+def done(results):
+    """Waits for results, on a device when finish() is called."""
+    global LAST
+    LAST = results if DEVICE != "cpu" else jax.block_until_ready(results)
+    return results
 
 
 def jitted(f, *args, **options):
@@ -28,7 +48,7 @@ def jitted(f, *args, **options):
         given = [jnp.asarray(a) for a in args]
         run = jax.jit(f, **options)
         results = jax.block_until_ready(run(*given))
-        return lambda: jax.block_until_ready(run(*given)), jax.tree_util.tree_leaves(results)
+        return lambda: done(run(*given)), jax.tree_util.tree_leaves(results)
     return make
 
 
@@ -47,7 +67,7 @@ def stepping(loss, parameters, data, donate):
         def next_step():
             nonlocal now
             value, now = run(now, batch)
-            jax.block_until_ready(now)
+            done(now)
         return next_step, results
     return make
 
@@ -134,6 +154,15 @@ def elementwise10(tensors):
     return {"plain": jitted(jax.value_and_grad(f), *tensors)}
 
 
+def cheap_chain(tensors):
+    def f(x):
+        a = x * 0.5 + 1
+        b = a * a - x
+        c = jnp.maximum(b, x) * 0.25 + a
+        return jnp.sqrt(jnp.abs(c) + 1) - b
+    return {"plain": jitted(f, *tensors)}
+
+
 def softmax(tensors):
     def plain(x, cotangent):
         y, pullback = jax.vjp(jax.nn.softmax, x)
@@ -190,15 +219,16 @@ def compile_chain(tensors, operations):
 
 
 FORMS = {"hot_loop": mlp_784, "hot_loop/small": mlp_2_16,
-         "mlp_784/64": mlp_784, "mlp_784/256": mlp_784, "mlp_2_16": mlp_2_16, "convnet": convnet,
+         "mlp_784/64": mlp_784, "mlp_784/256": mlp_784, "mlp_4096": mlp_784, "mlp_2_16": mlp_2_16, "convnet": convnet,
          "transformer/large": transformer, "transformer/small": transformer, "elementwise10": elementwise10,
+         "transformer/huge": transformer, "elementwise10/256M": elementwise10, "chain/256M": cheap_chain,
          "softmax": softmax, "layer_norm": layer_norm, "call": call}
 
 
 def forms(workload, tensors):
     import jax_adbench
 
-    if workload == "cache_hit":
+    if workload in ("cache_hit", "launch"):
         return {}
     if workload.startswith("compile/"):
         operations = int(workload.split("/")[1])

@@ -11,7 +11,8 @@ from torch_forms import as_it_is, gradients
 def places_in_triangle(d):
     i, j = np.meshgrid(np.arange(d), np.arange(d), indexing="ij")
     below = d + j * d - j * (j + 1) // 2 + (i - j - 1)
-    return torch.from_numpy(np.where(i == j, i, np.where(i > j, below, d * (d + 1) // 2)))
+    places = np.where(i == j, i, np.where(i > j, below, d * (d + 1) // 2))
+    return torch.from_numpy(places).to(torch_forms.DEVICE)
 
 
 def gmm(arrays, derivative):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """A library that tidu is measured beside, in a process of its own: serves the requests that bench/run.py sends.
 
-usage: worker.py jax|torch|torch_compile --threads N --inputs DIR [--most-forms N]
+usage: worker.py jax|torch|torch_compile --threads N --inputs DIR [--most-forms N] [--device cuda]
 
 Requests come from standard input, one a line; each is answered by one line of JSON:
   prepare WORKLOAD    makes every form in which the workload is written here, and runs each once
   choose SECONDS      measures each of them for so long, and keeps the fastest
   time SECONDS        how long that one takes, in microseconds
-A form is a function without arguments that runs once and returns its results; see jax_forms.py and torch_forms.py.
+A form is a function without arguments that runs once and returns its results; see jax_forms.py and torch_forms.py. On a device
+runs are timed until the last of them is done there.
 """
 import argparse
 import json
@@ -21,24 +22,28 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import inputs  # noqa: E402  (of the folder above)
 
 
-def measure(run, seconds, fewest=3):
+def measure(run, seconds, fewest=3, finish=None):
     """Times of a run in microseconds; short runs are timed many at once. A run that has the attribute `seconds` says itself
-    how long the part of it took that counts."""
-    run()
+    how long the part of it took that counts. `finish` waits for a device."""
+    for _ in range(5 if finish else 1):
+        run()
+    least = 2e-3 if finish else 50e-6
     clock = time.perf_counter
 
     def timed(count):
         start = clock()
         for _ in range(count):
             run()
+        if finish:
+            finish()
         return run.seconds if hasattr(run, "seconds") else (clock() - start) / count
 
     at_once = 1
     while not hasattr(run, "seconds") and at_once < 100000:
         taken = timed(at_once) * at_once
-        if taken >= 50e-6:
+        if taken >= least:
             break
-        at_once = max(at_once + 1, int(at_once * 60e-6 / max(taken, 1e-9)))
+        at_once = max(at_once + 1, int(at_once * 1.2 * least / max(taken, 1e-9)))
     samples, start = [], clock()
     while len(samples) < fewest or clock() - start < seconds:
         samples.append(timed(at_once) * 1e6)
@@ -47,13 +52,16 @@ def measure(run, seconds, fewest=3):
 
 
 def checks(results):
-    """As tidu_workloads' main.cpp has them: of each result its size, sum, norm and sum weighted by cos(position)."""
+    """As tidu_workloads' main.cpp has them: of each result its size, sum, norm and sum weighted by cos(position); of results with
+    more than 2^23 elements every so many count."""
     import numpy as np
 
     found = []
     for result in results:
-        flat = np.asarray(result, np.float64).reshape(-1)
-        found.append([flat.size, flat.sum(), np.sqrt((flat * flat).sum()), flat @ np.cos(np.arange(flat.size))])
+        whole = np.asarray(result.cpu() if hasattr(result, "cpu") else result).reshape(-1)
+        stride = max(1, whole.size >> 22)
+        flat = whole[::stride].astype(np.float64)
+        found.append([whole.size, flat.sum(), np.sqrt((flat * flat).sum()), flat @ np.cos(np.arange(0, whole.size, stride))])
     return [[float(v) for v in check] for check in found]
 
 
@@ -78,7 +86,7 @@ class Worker:
         return {"failed": failed, "checks": found, "prepare_s": time.perf_counter() - start}
 
     def choose(self, seconds):
-        times = {name: measure(run, seconds, fewest=1)["min"] for name, run in self.forms.items()}
+        times = {name: measure(run, seconds, 1, self.library.finish())["min"] for name, run in self.forms.items()}
         best = min(times, key=times.get)
         self.run = self.forms[best]
         return {"best": best, "forms": times}
@@ -87,7 +95,7 @@ class Worker:
         request, argument = line.split()
         if request == "prepare":
             return self.prepare(argument)
-        return self.choose(float(argument)) if request == "choose" else measure(self.run, float(argument))
+        return self.choose(float(argument)) if request == "choose" else measure(self.run, float(argument), 3, self.library.finish())
 
 
 def describe(error):
@@ -100,16 +108,17 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--inputs", required=True)
     parser.add_argument("--most-forms", type=int, default=100)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
     # What libraries print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if options.library == "jax":
         import jax_forms as library
-        library.start(options.threads)
+        library.start(options.threads, options.device)
     else:
         import torch_forms as library
-        library.start(options.threads, compiled=options.library == "torch_compile")
+        library.start(options.threads, options.device, compiled=options.library == "torch_compile")
     worker = Worker(library, options.inputs, options.most_forms)
     print(json.dumps({"version": library.version()}), file=answers, flush=True)
     for line in sys.stdin:

@@ -89,7 +89,7 @@ Workload make(const std::string& name, bool derivative, const Setting& setting) 
 
 void add_gmm(Registry& registry) {
   for (const char* sizes : {"1k_d2_K5", "1k_d10_K25", "1k_d20_K50", "1k_d32_K25", "1k_d64_K50", "1k_d128_K25",
-                            "10k_d32_K25", "10k_d32_K200", "10k_d128_K25"}) {
+                            "10k_d32_K25", "10k_d32_K200", "10k_d64_K200", "10k_d128_K25"}) {
     const std::string name = std::string("gmm_") + sizes;
     registry[name + "/objective"] = [name](const Setting& setting) { return make(name, false, setting); };
     registry[name + "/derivative"] = [name](const Setting& setting) { return make(name, true, setting); };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -32,6 +33,7 @@ constexpr const char* usage =
                                              prepare WORKLOAD, tidu SECONDS, bound SECONDS
   --inputs DIR    where the files of inputs are, which bench/inputs.py writes; default: build/bench/inputs
   --threads N     threads that tidu and the bound may use; default 1
+  --device cuda   runs on a device instead of the CPU
   --seconds S     how long to measure each; default 1
   --json          print the times as JSON
   --alone         without the bound, for a profiler
@@ -42,16 +44,25 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Times of a run in microseconds: runs of a few microseconds are timed many at once.
-json measure(const std::function<void()>& run, double seconds) {
-  constexpr double least = 50e-6;  // seconds of a sample
+// Times of a run in microseconds: runs of a few microseconds are timed many at once, those on a device until
+// the last of them is done there, or until it was put there.
+json measure(const std::function<void()>& run, double seconds, const Workload& of) {
+  const bool on_device = static_cast<bool>(of.finish);
+  const double least = on_device ? 2e-3 : 50e-6;  // seconds of a sample
   constexpr std::size_t fewest = 3, most = 200'000;
-  run();
-  long at_once = 1;
-  for (;;) {
+  constexpr long most_waiting = 50;  // runs on a device that none has to wait for
+  const auto timed = [&](long count) {
     const auto start = Clock::now();
-    for (long i = 0; i < at_once; ++i) run();
+    for (long i = 0; i < count; ++i) run();
+    if (on_device && !of.issuing) of.finish();
     const double taken = seconds_since(start);
+    if (on_device) of.finish();
+    return taken;
+  };
+  for (int i = 0; i < (on_device ? 5 : 1); ++i) timed(1);  // captured from the second run on
+  long at_once = of.issuing ? most_waiting : 1;
+  while (!of.issuing) {
+    const double taken = timed(at_once);
     if (taken >= least || at_once >= 100'000) break;
     at_once = taken <= 0 ? at_once * 10
                          : std::max(at_once + 1,
@@ -60,9 +71,7 @@ json measure(const std::function<void()>& run, double seconds) {
   std::vector<double> samples;
   for (const auto start = Clock::now();
        samples.size() < fewest || (seconds_since(start) < seconds && samples.size() < most);) {
-    const auto from = Clock::now();
-    for (long i = 0; i < at_once; ++i) run();
-    samples.push_back(seconds_since(from) * 1e6 / static_cast<double>(at_once));
+    samples.push_back(timed(at_once) * 1e6 / static_cast<double>(at_once));
   }
   std::ranges::sort(samples);
   return {{"median", samples[samples.size() / 2]},
@@ -76,22 +85,24 @@ json measure_bound(const Workload& workload, double seconds) {
   double least = 0;
   for (const auto& bound : workload.bounds) {
     const double time =
-        workload.bounds.size() == 1 ? 0 : measure(bound, seconds / 4).at("median").get<double>();
+        workload.bounds.size() == 1 ? 0 : measure(bound, seconds / 4, workload).at("median").get<double>();
     if (best == nullptr || time < least) {
       best = &bound;
       least = time;
     }
   }
-  return best == nullptr ? json() : measure(*best, seconds);
+  return best == nullptr ? json() : measure(*best, seconds, workload);
 }
 
-// What tells results apart: of each, its size, sum, norm and its sum weighted by cos(position).
+// What tells results apart: of each, its size, sum, norm and its sum weighted by cos(position); of results
+// with more than 2^23 elements every so many count.
 json checks(const std::vector<Tensor>& results) {
   json all = json::array();
   for (const Tensor& tensor : results) {
     double sum = 0, squares = 0, weighted = 0;
     const auto add = [&](auto elements) {
-      for (std::size_t i = 0; i < elements.size(); ++i) {
+      const std::size_t stride = std::max<std::size_t>(1, elements.size() >> 22U);
+      for (std::size_t i = 0; i < elements.size(); i += stride) {
         const auto element = static_cast<double>(elements[i]);
         sum += element;
         squares += element * element;
@@ -111,7 +122,18 @@ json checks(const std::vector<Tensor>& results) {
 Workload make(const Registry& registry, const std::string& name, const Setting& setting) {
   const auto found = registry.find(name);
   if (found == registry.end()) throw std::runtime_error("expected a workload that --list names, got " + name);
-  return found->second(setting);
+  Workload workload = found->second(setting);
+  // What was written by hand is for the CPU.
+  if (setting.gpu != nullptr && !name.starts_with("chain/") && !name.starts_with("elementwise10/"))
+    workload.bounds.clear();
+  return workload;
+}
+
+// Does another run give the same bits?
+bool repeats(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) {
+    return x.num_bytes() == y.num_bytes() && std::memcmp(x.bytes(), y.bytes(), x.num_bytes()) == 0;
+  });
 }
 
 json answer(const Registry& registry, const Setting& setting, Workload& workload, const std::string& line) {
@@ -122,13 +144,16 @@ json answer(const Registry& registry, const Setting& setting, Workload& workload
     const auto start = Clock::now();
     workload = make(registry, argument, setting);
     const double prepared = seconds_since(start);
-    return {{"prepare_s", prepared},
-            {"checks", checks(workload.results())},
-            {"has_bound", !workload.bounds.empty()},
-            {"peak_bytes", workload.program.peak_bytes()}};
+    const std::vector<Tensor> results = workload.results();
+    json reply{{"prepare_s", prepared},
+               {"checks", checks(results)},
+               {"has_bound", !workload.bounds.empty()},
+               {"peak_bytes", workload.program.peak_bytes()}};
+    if (setting.gpu != nullptr) reply["repeats"] = repeats(results, workload.results());
+    return reply;
   }
   if (!workload.run) throw std::runtime_error("expected a request to prepare a workload first, got " + line);
-  if (request == "tidu") return measure(workload.run, std::stod(argument));
+  if (request == "tidu") return measure(workload.run, std::stod(argument), workload);
   if (request == "bound") return measure_bound(workload, std::stod(argument));
   throw std::runtime_error("expected prepare, tidu or bound, got " + line);
 }
@@ -155,8 +180,12 @@ int run(const examples::Arguments& arguments) {
   workloads::add_transformer(registry);
   workloads::add_elementwise(registry);
   workloads::add_calls(registry);
+  workloads::add_device(registry);
   const Setting setting{.inputs = arguments.text("--inputs", "build/bench/inputs"),
-                        .threads = static_cast<int>(arguments.integer("--threads", 1, 1, 1024))};
+                        .threads = static_cast<int>(arguments.integer("--threads", 1, 1, 1024)),
+                        .gpu = arguments.text("--device", "").empty()
+                                   ? nullptr
+                                   : workloads::find_device(arguments.text("--device", ""))};
   if (arguments.has("--list")) {
     for (const auto& [name, workload] : registry) std::cout << name << '\n';
     return examples::exit_good;
@@ -172,7 +201,7 @@ int run(const examples::Arguments& arguments) {
     std::cout << workload.program;
     return examples::exit_good;
   }
-  const json tidu = measure(workload.run, seconds);
+  const json tidu = measure(workload.run, seconds, workload);
   const json bound = arguments.has("--alone") ? json() : measure_bound(workload, seconds);
   if (arguments.has("--json")) {
     std::cout
@@ -196,7 +225,7 @@ int run(const examples::Arguments& arguments) {
 
 int main(int argc, char** argv) {
   return examples::run_program("tidu_workloads", usage, argc, argv, [&] {
-    return run(examples::Arguments(argc, argv, {"--inputs", "--threads", "--seconds"},
+    return run(examples::Arguments(argc, argv, {"--inputs", "--threads", "--seconds", "--device"},
                                    {"--list", "--serve", "--json", "--program", "--alone"}));
   });
 }

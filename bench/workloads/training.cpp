@@ -111,12 +111,12 @@ std::vector<Product> products_of_layers(std::int64_t batch, const std::vector<st
   return products;
 }
 
-// 784-512-512-10, ReLU, cross-entropy.
-Workload mlp_784(const Setting& setting, std::int64_t batch, bool eagerly) {
-  const std::vector<std::int64_t> widths{784, 512, 512, 10};
-  InputFile file(setting, "mlp_784_" + std::to_string(batch));
+// Three layers, ReLU, cross-entropy.
+Workload classifier(const Setting& setting, const std::string& name, const std::vector<std::int64_t>& widths,
+                    std::int64_t batch, bool eagerly) {
+  InputFile file(setting, name);
   const std::vector<Tensor> parameters = dense_layers(file, widths);
-  const Tensor x = file.next({f32, {batch, 784}}), labels = file.next({i32, {batch}});
+  const Tensor x = file.next({f32, {batch, widths[0]}}), labels = file.next({i32, {batch}});
   file.end();
   const auto loss = [](const Arrays& p, const Arrays& data) {
     const Array h1 = relu(matmul(data[0], p[0]) + p[1]);
@@ -125,6 +125,10 @@ Workload mlp_784(const Setting& setting, std::int64_t batch, bool eagerly) {
   };
   if (eagerly) return hot_loop(loss, parameters, {x, labels});
   return training(loss, parameters, {x, labels}, setting, products_of_layers(batch, widths));
+}
+
+Workload mlp_784(const Setting& setting, std::int64_t batch, bool eagerly) {
+  return classifier(setting, "mlp_784_" + std::to_string(batch), {784, 512, 512, 10}, batch, eagerly);
 }
 
 // 2-16-16-1, tanh, mean squared error.
@@ -176,6 +180,9 @@ void add_training(Registry& registry) {
       return mlp_784(setting, batch, false);
     };
   }
+  registry["mlp_4096"] = [](const Setting& setting) {
+    return classifier(setting, "mlp_4096", {1024, 4096, 4096, 1024}, 4096, false);
+  };
   registry["mlp_2_16"] = [](const Setting& setting) { return mlp_2_16(setting, false); };
   registry["hot_loop"] = [](const Setting& setting) { return mlp_784(setting, 64, true); };
   registry["hot_loop/small"] = [](const Setting& setting) { return mlp_2_16(setting, true); };

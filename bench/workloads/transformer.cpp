@@ -83,7 +83,8 @@ Workload make(const Sizes& sizes, const Setting& setting) {
 }  // namespace
 
 void add_transformer(Registry& registry) {
-  for (const Sizes& sizes : {Sizes{"large", 8, 128, 256}, Sizes{"small", 2, 16, 64}}) {
+  for (const Sizes& sizes :
+       {Sizes{"huge", 8, 1024, 1024}, Sizes{"large", 8, 128, 256}, Sizes{"small", 2, 16, 64}}) {
     registry[std::string("transformer/") + sizes.name] = [sizes](const Setting& setting) {
       return make(sizes, setting);
     };

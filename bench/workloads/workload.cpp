@@ -7,22 +7,27 @@
 #include <memory>
 #include <stdexcept>
 
+#ifdef TIDU_WITH_CUDA
+#include <tidu/cuda.hpp>
+#endif
+
 namespace workloads {
 
 using tidu::Tensor;
 
-Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Setting& setting,
-                  std::size_t first_state) {
+namespace {
+
+// The same of a CPU's executable and of a device's.
+template <class Executable>
+Workload of_executable(const Executable& executable, std::vector<Tensor> inputs, std::size_t outputs,
+                       std::size_t first_state) {
   struct State {
-    tidu::Executable executable;
+    Executable executable;
     std::vector<Tensor> inputs, outputs;
     std::vector<const Tensor*> pointers;
   };
-  tidu::CpuOptions options;
-  options.threads = setting.threads;
-  const tidu::Executable executable = tidu::cpu().with_options(options).compile(graph);
   const auto state = std::make_shared<State>(
-      State{executable, inputs, std::vector<Tensor>(graph.outputs().size()), std::vector<const Tensor*>()});
+      State{executable, inputs, std::vector<Tensor>(outputs), std::vector<const Tensor*>()});
   for (const Tensor& input : state->inputs) state->pointers.push_back(&input);
   const auto run = [state, first_state, running = false]() mutable {
     state->executable.run_into(state->pointers, state->outputs);
@@ -34,6 +39,25 @@ Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Se
   return {.results = [executable, inputs = std::move(inputs)] { return executable.run(inputs); },
           .run = run,
           .program = executable.program()};
+}
+
+}  // namespace
+
+Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Setting& setting,
+                  std::size_t first_state) {
+  const std::size_t outputs = graph.outputs().size();
+#ifdef TIDU_WITH_CUDA
+  if (setting.gpu != nullptr) {
+    for (Tensor& input : inputs) input = setting.gpu->put(input).value();
+    Workload workload = of_executable(setting.gpu->compile(graph), std::move(inputs), outputs, first_state);
+    workload.finish = [gpu = setting.gpu] { gpu->synchronize(); };
+    return workload;
+  }
+#endif
+  tidu::CpuOptions options;
+  options.threads = setting.threads;
+  return of_executable(tidu::cpu().with_options(options).compile(graph), std::move(inputs), outputs,
+                       first_state);
 }
 
 InputFile::InputFile(const Setting& setting, const std::string& name)

@@ -12,6 +12,10 @@
 #include <tidu/tensor/tensor.hpp>
 #include <vector>
 
+namespace tidu {
+class CudaExecutor;
+}
+
 namespace workloads {
 
 /// What is run and timed.
@@ -23,12 +27,16 @@ struct Workload {
   /// counts.
   std::vector<std::function<void()>> bounds{};
   tidu::Program program{};  ///< what runs, where it is one
+  /// On a device: waits for what `run` and `bounds` have put there.
+  std::function<void()> finish{};
+  bool issuing = false;  ///< counts how long the host puts runs on the device, not how long they take there
 };
 
 /// Where and how.
 struct Setting {
   std::filesystem::path inputs;  ///< the folder of input files, which bench/inputs.py writes
   int threads = 1;
+  const tidu::CudaExecutor* gpu = nullptr;  ///< where graphs run instead of the CPU
 };
 
 using Make = std::function<Workload(const Setting& setting)>;
@@ -41,9 +49,15 @@ void add_training(Registry& registry);
 void add_transformer(Registry& registry);
 void add_elementwise(Registry& registry);
 void add_calls(Registry& registry);
+void add_device(Registry& registry);
 
-/// A workload that runs the graph, compiled for the CPU, on these inputs. Output `first_state` + i, where
-/// given, takes the place of input i from one run to the next, as parameters do in training.
+/// The executor of the device of that name, "cuda". Throws Error (execution) where there is none, and
+/// std::runtime_error where tidu was built without.
+const tidu::CudaExecutor* find_device(const std::string& name);
+
+/// A workload that runs the graph, compiled for the CPU or for the setting's device, on these inputs. Output
+/// `first_state` + i, where given, takes the place of input i from one run to the next, as parameters do in
+/// training.
 constexpr std::size_t no_state = static_cast<std::size_t>(-1);
 Workload of_graph(const tidu::Graph& graph, std::vector<tidu::Tensor> inputs, const Setting& setting,
                   std::size_t first_state = no_state);

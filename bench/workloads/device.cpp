@@ -1,0 +1,127 @@
+// device.cpp - what is measured on a device alone: chains over so many elements that memory bounds them, held
+// against a copy of as many bytes, and how long the host needs to put a captured program on the device.
+#include <tidu/frontend/functions.hpp>
+#include <tidu/frontend/trace.hpp>
+#include <tidu/linearize/transforms.hpp>
+
+#include "workload.hpp"
+
+#ifdef TIDU_WITH_CUDA
+#include <tidu/cuda.hpp>
+
+#include "cuda/device.hpp"
+#endif
+
+namespace workloads {
+namespace {
+
+using namespace tidu;
+
+// Ten operations that no unit but memory is busy with.
+Array cheap(const Array& x) {
+  const Array a = x * 0.5 + 1;
+  const Array b = a * a - x;
+  const Array c = maximum(b, x) * 0.25 + a;
+  return sqrt(abs(c) + 1) - b;
+}
+
+Array costly(const Array& x) {
+  const Array c = square(x);
+  return sum(tanh(sin(x) * x + exp(-c)) * sqrt(c + 1));
+}
+
+// The file's elements over and over.
+Tensor elements(const Setting& setting, std::int64_t count) {
+  constexpr std::int64_t given = std::int64_t{1} << 20;
+  InputFile file(setting, "elementwise10");
+  const Tensor x = file.next({f32, {given}});
+  file.end();
+  Tensor all({f32, {count}});
+  for (std::int64_t i = 0; i < count; i += given)
+    std::copy_n(x.data<float>(), given, all.mutable_data<float>() + i);
+  return all;
+}
+
+// One copy within the device, of memory that nobody else uses, on the stream where workloads are.
+void add_copy(Workload& workload, const Setting& setting, std::size_t bytes) {
+#ifdef TIDU_WITH_CUDA
+  if (setting.gpu == nullptr) return;
+  const std::shared_ptr<cuda_detail::Device> device =
+      cuda_detail::open_device(setting.gpu->options().device, "");
+  struct Copy {
+    std::shared_ptr<cuda_detail::Device> device;
+    std::size_t bytes;
+    std::byte *from, *to;
+    Copy(std::shared_ptr<cuda_detail::Device> on, std::size_t size)
+        : device(std::move(on)), bytes(size), from(device->allocate(bytes)), to(device->allocate(bytes)) {}
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+    ~Copy() {
+      if (from != nullptr) device->deallocate(from, bytes);
+      if (to != nullptr) device->deallocate(to, bytes);
+    }
+  };
+  const auto copy = std::make_shared<Copy>(device, bytes);
+  if (copy->from == nullptr || copy->to == nullptr) return;
+  const CudaStream stream = CudaStream::of(*setting.gpu, nullptr);
+  workload.bounds = {
+      [copy, stream] { copy->device->copy(copy->to, copy->from, copy->bytes, {stream.handle()}); }};
+#else
+  static_cast<void>(workload);
+  static_cast<void>(setting);
+  static_cast<void>(bytes);
+#endif
+}
+
+Workload chain(const Setting& setting, std::int64_t count) {
+  const Tensor x = elements(setting, count);
+  Workload workload = of_graph(trace(cheap, x.type()), {x}, setting);
+  add_copy(workload, setting, x.num_bytes());
+  return workload;
+}
+
+Workload costly_chain(const Setting& setting, std::int64_t count) {
+  const Tensor x = elements(setting, count);
+  Workload workload = of_graph(value_and_grad(trace(costly, x.type())), {x}, setting);
+  add_copy(workload, setting, x.num_bytes());
+  return workload;
+}
+
+// Twenty small products one after another, captured.
+Workload launch(const Setting& setting) {
+  InputFile file(setting, "elementwise10");
+  const Tensor x = file.next({f32, {16, 16}});
+  const auto f = [](const Array& a) {
+    Array y = a;
+    for (int i = 0; i < 20; ++i) y = tanh(matmul(y, a));
+    return y;
+  };
+  Workload workload = of_graph(trace(f, x.type()), {x}, setting);
+  workload.issuing = setting.gpu != nullptr;
+  return workload;
+}
+
+}  // namespace
+
+void add_device(Registry& registry) {
+  for (const auto& [name, count] : {std::pair("1M", 1 << 20), {"256M", 1 << 28}}) {
+    registry[std::string("chain/") + name] = [count = count](const Setting& setting) {
+      return chain(setting, count);
+    };
+    registry[std::string("elementwise10/") + name] = [count = count](const Setting& setting) {
+      return costly_chain(setting, count);
+    };
+  }
+  registry["launch"] = launch;
+}
+
+const CudaExecutor* find_device(const std::string& name) {
+  if (name != "cuda") throw std::runtime_error("expected the device cuda, got " + name);
+#ifdef TIDU_WITH_CUDA
+  return &cuda();
+#else
+  throw std::runtime_error("no CUDA device: expected tidu built with its CUDA executor, got one without");
+#endif
+}
+
+}  // namespace workloads
