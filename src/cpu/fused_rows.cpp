@@ -29,7 +29,11 @@ struct RowsState {
   std::shared_ptr<const RowKernel> kernel, streaming;
   std::vector<std::uint32_t> streams;  // results
   std::int64_t rows = 0;
-  std::int64_t grain = 0;  // rows
+  std::int64_t grain = 0;       // rows
+  std::int64_t period = 1;      // rows
+  std::int64_t fold_rows = 0;   // that are folded together
+  std::size_t period_size = 0;  // bytes
+  std::vector<std::uint32_t> periodic;
   int threads = 1;
   std::size_t num_operands = 0, num_results = 0;
   std::vector<RowsPlan::ColumnFold> folds;
@@ -82,26 +86,47 @@ class RowsRun {
     const std::byte* pointers[most_pointers];
     std::copy_n(call_.in, s_.num_operands, pointers);
     std::copy_n(call_.out, s_.num_results, pointers + s_.num_operands);
-    if (s_.folds.empty()) return kernel_->run(pointers, scratch, begin, end - begin);
-    for (std::int64_t at = begin; at < end; at += fold_chunk) {
+    if (s_.folds.empty()) return periods(pointers, scratch, begin, end);
+    for (std::int64_t at = begin; at < end; at += s_.fold_rows) {
       for (std::size_t f = 0; f < s_.folds.size(); ++f) {
-        std::byte* const to = part(at / fold_chunk, f);
+        std::byte* const to = part(at / s_.fold_rows, f);
+        const std::int64_t count = code_.columns * s_.period;
         if (code_.dtype == f32) {
-          fill_identity<float>(to, s_.folds[f].fold, code_.columns);
+          fill_identity<float>(to, s_.folds[f].fold, count);
         } else {
-          fill_identity<double>(to, s_.folds[f].fold, code_.columns);
+          fill_identity<double>(to, s_.folds[f].fold, count);
         }
         pointers[s_.folds[f].pointer] = to;
       }
-      kernel_->run(pointers, scratch, at, std::min(fold_chunk, end - at));
+      periods(pointers, scratch, at, std::min(at + s_.fold_rows, end));
     }
+  }
+  // Rows of one period after another, of arrays that begin where their first row would be.
+  void periods(const std::byte** pointers, std::byte* scratch, std::int64_t begin, std::int64_t end) const {
+    if (s_.period == 1) return kernel_->run(pointers, scratch, begin, end - begin);
+    const auto move = [&](std::int64_t by) {
+      for (const std::uint32_t i : s_.periodic) {
+        pointers[i] = reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(pointers[i]) -
+                                                         static_cast<std::size_t>(by) * s_.period_size);
+      }
+    };
+    std::int64_t at = begin, moved = 0;
+    while (at < end) {
+      const std::int64_t number = at / s_.period, stop = std::min(end, (number + 1) * s_.period);
+      move(number - moved);
+      moved = number;
+      kernel_->run(pointers, scratch, at, stop - at);
+      at = stop;
+    }
+    move(-moved);
   }
   template <class T>
   void combine() const {
-    for (std::int64_t chunk = 1; chunk * fold_chunk < s_.rows; ++chunk) {
+    for (std::int64_t chunk = 1; chunk * s_.fold_rows < s_.rows; ++chunk) {
       for (std::size_t f = 0; f < s_.folds.size(); ++f) {
         fold_kernel<T>(s_.folds[f].fold)
-            .row(reinterpret_cast<T*>(part(0, f)), reinterpret_cast<const T*>(part(chunk, f)), code_.columns);
+            .row(reinterpret_cast<T*>(part(0, f)), reinterpret_cast<const T*>(part(chunk, f)),
+                 code_.columns * s_.period);
       }
     }
   }
@@ -137,17 +162,21 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.streams = std::move(plan->streams);
   state.folds = std::move(plan->folds);
   state.rows = plan->rows;
+  state.period = plan->period;
+  state.periodic = std::move(plan->periodic);
+  state.fold_rows = fold_chunk * state.period;
   state.threads = std::min(options.threads, most_threads);
   state.grain = std::max<std::int64_t>(1, 2 * element_grain / code.columns);
   std::int64_t chunks = 1;
   if (!state.folds.empty()) {
-    state.grain = (state.grain + fold_chunk - 1) / fold_chunk * fold_chunk;
-    chunks = (state.rows + fold_chunk - 1) / fold_chunk;
+    state.grain = (state.grain + state.fold_rows - 1) / state.fold_rows * state.fold_rows;
+    chunks = (state.rows + state.fold_rows - 1) / state.fold_rows;
   }
   const std::int64_t pieces = (state.rows + state.grain - 1) / state.grain;
   state.workers = static_cast<std::size_t>(std::clamp<std::int64_t>(pieces, 1, state.threads));
   state.memory = aligned(state.kernel->scratch_bytes());
-  state.columns_bytes = aligned(static_cast<std::size_t>(code.columns) * size_of(code.dtype));
+  state.period_size = static_cast<std::size_t>(code.columns * state.period) * size_of(code.dtype);
+  state.columns_bytes = aligned(state.period_size);
   const std::size_t parts = static_cast<std::size_t>(chunks - 1) * state.folds.size() * state.columns_bytes;
   const std::size_t scratch = state.workers * state.memory + parts;
   return make_plan<RowsState, run_rows>(std::move(state), scratch);

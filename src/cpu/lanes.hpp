@@ -69,7 +69,7 @@ enum class LaneOp : std::uint8_t {
   fold_sum,   // the row's elements to one, value `index` of the row
   fold_max,   // NaN when one is
   fold_min,
-  column_sum,  // into elements `index` that all rows share
+  column_sum,  // into elements `index` that all rows share, or, with `bits`, into those of the row
   column_max,
   column_min,
 };

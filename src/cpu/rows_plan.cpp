@@ -36,7 +36,8 @@ class RowsPlanner {
       const DType dtype = graph_.type(item.result).dtype();
       if (dtype == f64 || dtype == f32) code_.dtype = dtype;
       item.step = passes::row_step(graph_, item.operation);
-      if (item.step.kind != RowStep::Kind::none) plan_.rows = item.step.rows;
+      if (item.step.kind != RowStep::Kind::none)
+        plan_.rows = item.step.rows * item.step.columns / code_.columns;
       items_.push_back(item);
     }
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) pointer_of_[values.operands[i]] = i;
@@ -50,6 +51,7 @@ class RowsPlanner {
     for (Item& item : items_) {
       if (!classify(item)) return {};
     }
+    if (!find_period()) return {};
     find_phases();
     for (std::uint32_t phase = 0; phase < num_phases_; ++phase) {
       code_.phases.emplace_back();
@@ -151,6 +153,37 @@ class RowsPlanner {
     return item.kind == Kind::fold ? item.ready - 1 : item.ready;
   }
 
+  // See Note [Periods]. False where there is more than one, or where an operand with a period is read in
+  // another way too.
+  bool find_period() {
+    for (const Item& item : items_) {
+      if (!is_periodic(item)) continue;
+      const std::int64_t period = item.step.columns / code_.columns;
+      if (plan_.period > 1 && plan_.period != period) return false;
+      plan_.period = period;
+      const Operation operation = graph_.operation(item.operation);
+      plan_.periodic.push_back(item.kind == Kind::column ? result_pointer(item.result)
+                                                         : pointer_of_.at(read(operation.inputs()[0])));
+    }
+    if (plan_.period == 1) return true;
+    std::sort(plan_.periodic.begin(), plan_.periodic.end());
+    plan_.periodic.erase(std::unique(plan_.periodic.begin(), plan_.periodic.end()), plan_.periodic.end());
+    for (const Item& item : items_) {
+      if (is_periodic(item)) continue;
+      if (item.kind == Kind::column) return false;
+      for (const ValueId id : graph_.operation(item.operation).inputs()) {
+        const auto at = read(id) == no_index ? pointer_of_.end() : pointer_of_.find(read(id));
+        if (at != pointer_of_.end() &&
+            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))
+          return false;
+      }
+    }
+    return true;
+  }
+  bool is_periodic(const Item& item) const {
+    return (item.kind == Kind::column || item.kind == Kind::all_rows) && item.step.columns != code_.columns;
+  }
+
   // From phase to phase: what is needed there, and of that what is there already.
   void find_needed(std::uint32_t phase) {
     constexpr double cheap = 2.5;
@@ -212,7 +245,8 @@ class RowsPlanner {
         case Kind::column: {
           const LaneOp op = fold_of(operation, LaneOp::column_sum);
           const std::uint32_t pointer = result_pointer(item.result);
-          list_.add({.op = op, .a = lane(operand, phase), .index = pointer});
+          const std::uint64_t own = is_periodic(item) ? 1 : 0;
+          list_.add({.op = op, .a = lane(operand, phase), .index = pointer, .bits = own});
           const Fold fold = op == LaneOp::column_sum   ? Fold::sum
                             : op == LaneOp::column_max ? Fold::largest
                                                        : Fold::smallest;
@@ -221,8 +255,8 @@ class RowsPlanner {
         }
         case Kind::along_row: lane_of_[item.result] = along_row(operand); break;
         case Kind::all_rows:
-          lane_of_[item.result] =
-              list_.add({.op = LaneOp::load_column, .index = pointer_of_.at(read(operand))});
+          lane_of_[item.result] = list_.add({.op = is_periodic(item) ? LaneOp::load : LaneOp::load_column,
+                                             .index = pointer_of_.at(read(operand))});
           break;
         default: {
           if (item.done < phase && item.kept) {

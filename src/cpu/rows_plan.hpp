@@ -12,7 +12,8 @@
 
 namespace tidu::cpu_detail {
 
-/// The code's pointers are the group's operands and then its results.
+/// The code's pointers are the group's operands and then its results. Of several rows in a period, those
+/// among `periodic` have one period for all: for the code they begin where the period does.
 struct RowsPlan {
   /// A result that is a fold of all rows.
   struct ColumnFold {
@@ -22,6 +23,8 @@ struct RowsPlan {
   };
   RowsCode code;
   std::int64_t rows = 0;
+  std::int64_t period = 1;  ///< rows that have elements of their own in what all rows share
+  std::vector<std::uint32_t> periodic;
   std::vector<ColumnFold> folds;
   std::vector<std::uint32_t> streams;  ///< results that are written past the caches
 };

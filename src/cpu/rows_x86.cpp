@@ -300,11 +300,12 @@ class RowsGenerator : private RowsAssembler {
   void fold_column(std::size_t id, const Ymm& x) override {
     const LaneStep& step = (*steps_)[id];
     const Ymm a = vector(temporary());
-    load_elements(a, id, pointer(step.index), true);
+    const bool shared = step.bits == 0;
+    load_elements(a, id, pointer(step.index), shared);
     Ymm r = a;
     if (with(step.op) != LaneOp::add) r = vector(temporary());
     folded(step.op, r, a, x);
-    store_elements(id, pointer(step.index), r, true);
+    store_elements(id, pointer(step.index), r, shared);
   }
 
   std::vector<LaneStep> folds_;    // of the phase

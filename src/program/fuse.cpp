@@ -7,9 +7,15 @@
 //
 // Note [Rows]: once a group has a fold of rows, or something repeated along them, it is a group of rows, and
 // takes operations on one element for each row as well, where one of them is made in the group.
+//
+// Note [Periods]: what repeats one row along all rows, and what folds all rows to one, is nothing that rows
+// are needed for: its rows may as well be several of the group's, `period` of them, after which its elements
+// begin anew. So a group's rows become shorter when it takes what needs shorter ones.
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "program/loops.hpp"
 #include "tidu/graph/graph.hpp"
@@ -29,6 +35,9 @@ constexpr std::int64_t fewest_elements = 64;
 constexpr std::int64_t fewest_in_rows = 1024;
 constexpr std::int64_t fewest_columns = 16;
 constexpr std::int64_t most_columns = 8192;
+// What a period has, where it is of several rows.
+constexpr std::int64_t fewest_in_period = 512;
+constexpr std::int64_t most_in_period = 65536;
 
 struct Node {
   std::vector<std::uint32_t> operations;
@@ -36,7 +45,10 @@ struct Node {
   bool group = false;
   std::uint32_t loop = no_index;
   std::int64_t columns = 0;  // of a group of rows
-  DType dtype = bool_;       // of a group: of all its floating elements
+  std::int64_t period = 1;   // of a group of rows: how many of them
+  bool needs_rows = false;   // does something fold its rows or repeat along them?
+  bool folds_columns = false;
+  DType dtype = bool_;  // of a group: of all its floating elements
   bool can_have_rows = true;
 };
 
@@ -202,23 +214,41 @@ class Fuser {
     return dtype;
   }
 
+  // The columns and the period of the group with the step: see Note [Periods]. Nothing where there are none.
+  static std::optional<std::pair<std::int64_t, std::int64_t>> rows_with(const Node& node,
+                                                                        const RowStep& step) {
+    if (node.columns == 0) return std::pair(step.columns, std::int64_t{1});
+    const bool folds = step.kind == RowStep::Kind::fold_columns;
+    if (!folds && step.columns == node.columns) return std::pair(node.columns, node.period);
+    const auto period = [](std::int64_t longer, std::int64_t shorter) {
+      std::optional<std::pair<std::int64_t, std::int64_t>> rows;
+      if (longer > shorter && longer % shorter == 0 && longer >= fewest_in_period)
+        rows.emplace(shorter, longer / shorter);
+      return rows;
+    };
+    if (!folds && step.kind != RowStep::Kind::rows)
+      return node.period > 1 || node.needs_rows ? std::nullopt : period(node.columns, step.columns);
+    if (step.columns == node.columns * node.period) return std::pair(node.columns, node.period);
+    if (node.period > 1 || !node.needs_rows || node.folds_columns) return std::nullopt;
+    return period(step.columns, node.columns);
+  }
+
   // Folds of rows, and what is repeated along them.
   bool join_rows(std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
     if (record.num_inputs != 1 || splats_[operands(record)[0]] != no_index) return false;
     const RowStep step = row_step(graph_, operation);
     const std::int64_t elements = step.rows * step.columns;
+    const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
+    const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
     if (step.kind == RowStep::Kind::none || step.rows < 2 || elements < fewest_in_rows ||
-        step.columns < fewest_columns || step.columns > most_columns ||
+        step.columns < fewest_columns || step.columns > (all_rows ? most_in_period : most_columns) ||
         graph_.type(record.first_output).dtype() == bool_ || !dtype_with({}, record))
       return false;
     const ValueId id = roots_[operands(record)[0]];
-    const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
     const auto fits = [&](std::uint32_t node) {
       const Node& at = nodes_[node];
-      if (!at.group || !at.can_have_rows || (at.columns != 0 && at.columns != step.columns) ||
-          !dtype_with(at, record))
-        return false;
+      if (!at.group || !at.can_have_rows || !rows_with(at, step) || !dtype_with(at, record)) return false;
       // What is repeated along all rows is no value of the group's.
       if (step.kind == RowStep::Kind::rows && made_by_[id] == node) return false;
       return can_join(node, record, folds ? Extent::whole : Extent::of_row);
@@ -228,7 +258,10 @@ class Fuser {
       const auto it = last_group_.find(elements);
       node = it != last_group_.end() && fits(it->second) ? it->second : new_node(elements);
     }
-    nodes_[node].columns = step.columns;
+    Node& joined = nodes_[node];
+    std::tie(joined.columns, joined.period) = *rows_with(joined, step);
+    joined.needs_rows = joined.needs_rows || !all_rows;
+    joined.folds_columns = joined.folds_columns || step.kind == RowStep::Kind::fold_columns;
     join(node, operation);
     if (folds) {
       extent_[record.first_output] =

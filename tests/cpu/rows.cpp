@@ -1,6 +1,7 @@
 // Groups of rows: softmax, layer norm and random graphs of folds and repetitions along rows and columns,
 // against the same operations one by one, bit by bit, and against the reference; rows of all lengths around
 // vectors and blocks, with NaN and infinities, with and without generated code, on one thread and on two.
+#include <array>
 #include <cstring>
 
 #include "cpu/compare.hpp"
@@ -188,6 +189,52 @@ TEST_CASE("groups of rows have the bits of their operations one by one") {
     }
     check_bits(graph, inputs, detail::str("repeat ", repeat, ", ", rows, " rows of ", columns));
   }
+}
+
+TEST_CASE("several rows share what all periods repeat and fold") {
+  std::mt19937_64 random(5);
+  for (const DType dtype : {f32, f64}) {
+    for (const auto& [count, rows, columns] : {std::array<std::int64_t, 3>{40, 25, 32},
+                                               {3, 33, 17},
+                                               {2, 600, 16},
+                                               {300, 16, 33},
+                                               {700, 16, 40},
+                                               {9, 3, 1100},
+                                               {5, 32, 160}}) {
+      GraphBuilder g("periods");
+      const Shape cube{count, rows, columns};
+      const Value x = g.input("x", Type(dtype, cube)), centre = g.input("c", Type(dtype, {rows, columns}));
+      const Value bias = g.input("b", Type(dtype, {columns})),
+                  weight = g.input("w", Type(dtype, {count, rows}));
+      const auto over = [&](const Value& small, std::vector<std::int64_t> axes) {
+        return ops::broadcast_in_dim(small, cube, std::move(axes));
+      };
+      // Rows become shorter, and another period joins; the other way round, and with one row for all.
+      const Value distance = x - over(centre, {1, 2});
+      const Value sum = ops::reduce_sum(ops::square(distance), {2});
+      const Value weighted = over(weight * sum, {0, 1}) * distance;
+      const Value folded = ops::reduce_sum(weighted, {0}), most = ops::reduce_max(weighted, {0});
+      const Value late = over(ops::exp(weight), {0, 1}) * x;
+      const Value turned = late + over(bias, {2}) * over(folded, {1, 2});
+      const Graph graph =
+          g.build({sum, weighted, folded, most, late, turned, ops::reduce_sum(turned, {0, 1})});
+      ProgramOptions options;
+      options.block = false;
+      CHECK(groups_of_rows(Program::make(graph, options)) >= 2);
+      check_bits(graph, random_inputs(graph, random), detail::str(count, " by ", rows, " by ", columns));
+    }
+  }
+}
+
+TEST_CASE("an operand is of a period in one place and of rows in another") {
+  constexpr std::int64_t n = 32;
+  std::mt19937_64 random(6);
+  GraphBuilder g("both");
+  const Value x = g.input("x", Type(f64, {n, n, n})), y = g.input("y", Type(f64, {n, n}));
+  const Value both =
+      ops::broadcast_in_dim(y, {n, n, n}, {0, 1}) * x + ops::broadcast_in_dim(y, {n, n, n}, {1, 2});
+  const Graph graph = g.build({both, ops::reduce_sum(both, {2})});
+  check_bits(graph, random_inputs(graph, random), "both");
 }
 
 TEST_CASE("rows beyond the caches have the bits of their operations one by one") {
