@@ -11,6 +11,10 @@
 // Note [Periods]: what repeats one row along all rows, and what folds all rows to one, is nothing that rows
 // are needed for: its rows may as well be several of the group's, `period` of them, after which its elements
 // begin anew. So a group's rows become shorter when it takes what needs shorter ones.
+//
+// Note [Waiting]: what is repeated along rows waits for the first operation that reads it, and then joins the
+// group where that one can be. Otherwise it would join one that is too early, and its elements would go by
+// way of memory.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -81,17 +85,23 @@ class Fuser {
       const OperationRecord& record = g_.operations[i];
       if (record.op->primitive->has_trait(Trait::barrier)) first_open_ = nodes_.size();
       if (record.op->primitive->has_trait(Trait::view)) continue;
+      place_operands(record);
       const ValueId result = record.num_outputs > 0 ? record.first_output : no_index;
       if (result != no_index && is_repeated(result) && !needed_[result]) {
         is_constant_[result] = false;
         continue;
       }
       if (result != no_index && is_constant_[result]) continue;
-      if (join_row_values(i) || join_rows(i)) continue;
+      if (can_wait(i)) {
+        waits_[result] = i;
+        continue;
+      }
+      if (join_row_values(i) || join_rows(i, 0)) continue;
       std::uint32_t node = can_fuse(record) ? find_group(record) : fold_group(record);
       if (node == 0) node = new_node(can_fuse(record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
+    for (const ValueId id : graph_.outputs()) place(roots_[id], 0);
     return schedule();
   }
 
@@ -155,6 +165,7 @@ class Fuser {
   }
 
   void add_loop(std::uint32_t loop) {
+    for (const BlockedLoop::Value& operand : plan_.loops[loop].operands) place(roots_[operand.id], 0);
     const auto node = static_cast<std::uint32_t>(nodes_.size());
     nodes_.emplace_back();
     nodes_[node].loop = loop;
@@ -233,22 +244,50 @@ class Fuser {
     return period(step.columns, node.columns);
   }
 
-  // Folds of rows, and what is repeated along them.
-  bool join_rows(std::uint32_t operation) {
+  // The step of an operation that groups of rows may take, or of kind none.
+  RowStep step_of(std::uint32_t operation) const {
     const OperationRecord& record = g_.operations[operation];
-    if (record.num_inputs != 1 || splats_[operands(record)[0]] != no_index) return false;
+    if (record.num_inputs != 1 || splats_[operands(record)[0]] != no_index) return {};
     const RowStep step = row_step(graph_, operation);
+    const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
+    if (step.rows < 2 || step.rows * step.columns < fewest_in_rows || step.columns < fewest_columns ||
+        step.columns > (all_rows ? most_in_period : most_columns) ||
+        graph_.type(record.first_output).dtype() == bool_ || !dtype_with({}, record))
+      return {};
+    return step;
+  }
+
+  // See Note [Waiting].
+  bool can_wait(std::uint32_t operation) const {
+    if (!g_.operations[operation].op->primitive->has_trait(Trait::repeats)) return false;
+    return step_of(operation).kind != RowStep::Kind::none;
+  }
+  // Lets what waits for the operation, or for a loop or an output, join a group: `least` or a later one.
+  void place_operands(const OperationRecord& record) {
+    std::uint32_t least = 0;
+    for (const ValueId id : operands(record)) least = std::max(least, made_by_[roots_[id]]);
+    for (const ValueId id : operands(record)) place(roots_[id], least);
+  }
+  void place(ValueId value, std::uint32_t least) {
+    const auto it = waits_.find(value);
+    if (it == waits_.end()) return;
+    join_rows(it->second, least);
+    waits_.erase(it);
+  }
+
+  // Folds of rows, and what is repeated along them: of nodes from `least` on.
+  bool join_rows(std::uint32_t operation, std::uint32_t least) {
+    const RowStep step = step_of(operation);
+    if (step.kind == RowStep::Kind::none) return false;
+    const OperationRecord& record = g_.operations[operation];
     const std::int64_t elements = step.rows * step.columns;
     const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
     const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
-    if (step.kind == RowStep::Kind::none || step.rows < 2 || elements < fewest_in_rows ||
-        step.columns < fewest_columns || step.columns > (all_rows ? most_in_period : most_columns) ||
-        graph_.type(record.first_output).dtype() == bool_ || !dtype_with({}, record))
-      return false;
     const ValueId id = roots_[operands(record)[0]];
     const auto fits = [&](std::uint32_t node) {
       const Node& at = nodes_[node];
-      if (!at.group || !at.can_have_rows || !rows_with(at, step) || !dtype_with(at, record)) return false;
+      if (node < least || !at.group || !at.can_have_rows || !rows_with(at, step) || !dtype_with(at, record))
+        return false;
       // What is repeated along all rows is no value of the group's.
       if (step.kind == RowStep::Kind::rows && made_by_[id] == node) return false;
       return can_join(node, record, folds ? Extent::whole : Extent::of_row);
@@ -348,6 +387,7 @@ class Fuser {
   std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
   std::vector<Extent> extent_;          // by value that a group makes
   std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::unordered_map<ValueId, std::uint32_t> waits_;            // by result: the operation
   std::size_t first_open_ = 1;                                  // groups before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements
 };
