@@ -58,10 +58,26 @@ void copy_line(const StridedAxis& axis, const E* from, E* to) {
     for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
   }
 }
+// One line again and again: what is there already is copied behind it, twice as much each time.
+template <class E>
+void repeat_line(std::int64_t count, std::int64_t times, const E* from, E* to) {
+  constexpr std::int64_t most = 4096 / sizeof(E);
+  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(E));
+  const std::int64_t all = count * times;
+  std::int64_t done = count;
+  while (done < all) {
+    const std::int64_t next = std::min(done <= most ? done : most / count * count, all - done);
+    std::memcpy(to + done, to, static_cast<std::size_t>(next) * sizeof(E));
+    done += next;
+  }
+}
 template <class E>
 void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
   const std::size_t bytes = static_cast<std::size_t>(inner.extent) * sizeof(E);
-  if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
+  if (inner.to == 1 && inner.from == 1 && bytes <= short_line && outer.from == 0 &&
+      outer.to == inner.extent) {
+    repeat_line(inner.extent, outer.extent, from, to);
+  } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
     for (std::int64_t i = 0; i < outer.extent; ++i) {
       copy_short(reinterpret_cast<const std::byte*>(from + i * outer.from),
                  reinterpret_cast<std::byte*>(to + i * outer.to), bytes);
