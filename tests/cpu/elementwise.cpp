@@ -1,6 +1,7 @@
 // The element-wise kernels against the reference interpreter: every primitive, dtype and some shapes, empty
 // ones and scalars among them.
 #include "cpu/compare.hpp"
+#include "support/support.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
@@ -100,6 +101,8 @@ TEST_CASE("every element-wise kernel agrees with the reference") {
       ++dtypes;
       CHECK_MESSAGE(cpu().supports(*row.primitive, dtype), row.primitive->name, " ", to_string(dtype));
       for (const Shape& shape : some_shapes()) {
+        const bool threads = shape == Shape{40000};
+        if (shortened() && threads && dtype != f32) continue;
         const std::vector<Type> operands(static_cast<std::size_t>(op.primitive().arity), Type(dtype, shape));
         check_operation(op, operands, {row.domain}, random);
       }
