@@ -97,6 +97,9 @@ Side arrange(Type type, const Ints& batch, const Ints& rows, const Ints& columns
 
 struct ProductState {
   Side lhs, rhs;
+  std::size_t turned_at = 0;  // bytes into the scratch memory: of C^T, where that is computed
+  bool turned = false;
+  StridedCopy turn;
   std::optional<GemmPlan> plan;  // none for an empty result
 };
 void multiply_matrices(const ProductState& s, const Call& call) {
@@ -111,7 +114,27 @@ void multiply_matrices(const ProductState& s, const Call& call) {
     s.rhs.pack.run(b, call.scratch + s.lhs.bytes);
     b = call.scratch + s.lhs.bytes;
   }
-  s.plan->run(a, b, call.out[0]);
+  if (!s.turned) return s.plan->run(a, b, call.out[0]);
+  s.plan->run(b, a, call.scratch + s.turned_at);
+  s.turn.run(call.scratch + s.turned_at, call.out[0]);
+}
+
+// C^T = op(B)^T op(A)^T fills vectors where C has few columns, if A lies as its rows then want it.
+bool is_better_turned(const GemmCall& call) {
+  const std::int64_t lanes = 64 / gemm_element_size(call.type);
+  constexpr std::int64_t many = 64, terms = 16;
+  return (call.type == GemmType::f32 || call.type == GemmType::f64) && !call.add && call.batch == 1 &&
+         call.trans_a && call.n > 1 && call.n <= lanes / 2 && call.m >= many && call.k >= terms;
+}
+GemmCall turned(GemmCall call) {
+  std::swap(call.m, call.n);
+  std::swap(call.lda, call.ldb);
+  std::swap(call.stride_a, call.stride_b);
+  const bool trans_a = call.trans_a;
+  call.trans_a = !call.trans_b;
+  call.trans_b = !trans_a;
+  call.ldc = call.n;
+  return call;
 }
 
 // The pairs of contracted axes, ordered as the chosen operand has them.
@@ -164,14 +187,22 @@ Plan plan_dot(const PlanRequest& request) {
   call.stride_b = state.rhs.batch_stride;
   call.stride_c = call.m * call.n;
   call.add = request.add;
+  std::size_t scratch = state.lhs.bytes + state.rhs.bytes;
   if (request.out[0].size() != 0) {
     try {
+      if (is_better_turned(call)) {
+        state.turned = true;
+        state.turn =
+            StridedCopy({{call.m, call.n, 1}, {call.n, 1, call.m}}, size_of(lhs.dtype()), request.threads);
+        state.turned_at = scratch;
+        scratch += request.out[0].bytes();
+        call = turned(call);
+      }
       state.plan.emplace(call, request.threads);
     } catch (const GemmError& error) {
       throw Error(ErrorKind::execution, detail::str('[', request.op.name(), "] ", error.what()));
     }
   }
-  const std::size_t scratch = state.lhs.bytes + state.rhs.bytes;
   return make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
 }
 

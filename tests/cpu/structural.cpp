@@ -308,7 +308,9 @@ TEST_CASE("dot_general in every arrangement of axes") {
                               {{3, 0}, {0, 5}, {{1}, {0}, {}, {}}},
                               {{0, 4}, {4, 5}, {{1}, {0}, {}, {}}},
                               {{1, 4}, {4, 1}, {{1}, {0}, {}, {}}},
-                              {{40, 70}, {70, 33}, {{1}, {0}, {}, {}}}};
+                              {{40, 70}, {70, 33}, {{1}, {0}, {}, {}}},
+                              {{24, 67}, {3, 24}, {{0}, {1}, {}, {}}},
+                              {{24, 67}, {24, 2, 2}, {{0}, {0}, {}, {}}}};
   for (const Row& row : rows) {
     const Op op = Op::make(prim::dot_general, {{"dimension_numbers", row.numbers}});
     for (const DType dtype : number_dtypes) {
