@@ -144,7 +144,7 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
     return *compile_cache().get<Executable>(request, [&] {
       ProgramOptions options = options_.program;
       options.fuse = options.fuse && !kernels_->has_foreign();
-      options.block = options.block && !kernels_->has_foreign();
+      options.block = options.block && !kernels_->has_foreign() && !options_.check_indices;
       const auto evaluate = [&](const Graph& constants) {
         std::vector<Literal> tensors;
         for (const Tensor& tensor : compile(Program::make(constants, options)).run({}))
@@ -166,9 +166,12 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
                                   ? options_.threads
                                   : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     Program runnable = program;
-    if (kernels_->has_foreign() && (program.options().fuse || program.options().block)) {
+    const bool fuse = program.options().fuse && !kernels_->has_foreign();
+    const bool block = program.options().block && !kernels_->has_foreign() && !options_.check_indices;
+    if (fuse != program.options().fuse || block != program.options().block) {
       ProgramOptions options = program.options();
-      options.fuse = options.block = false;
+      options.fuse = fuse;
+      options.block = block;
       runnable = Program::make(program.graph(), options);
     }
     return Executable(std::make_shared<const cpu_detail::Compiled>(std::move(runnable), compile_options,
