@@ -3,6 +3,8 @@
 #include "cuda/compiled.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
@@ -35,6 +37,16 @@ bool is_constant(const Graph& graph, const Node& node, std::size_t most_bytes) {
 
 }  // namespace
 
+bool prefers_cudnn() {
+  const char* const wanted = std::getenv("TIDU_CONVOLUTIONS");
+  const std::string_view word = wanted != nullptr && *wanted != '\0' ? wanted : "own";
+  if (word != "own" && word != "cudnn") {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("[cuda] expected TIDU_CONVOLUTIONS to be own or cudnn, got ", word));
+  }
+  return word == "cudnn";
+}
+
 Compiled::Compiled(std::shared_ptr<Runtime> runtime, Program program, const CompileOptions& options)
     : runtime_(std::move(runtime)), program_(std::move(program)), options_(options) {
   const Graph& graph = program_.graph();
@@ -44,6 +56,7 @@ Compiled::Compiled(std::shared_ptr<Runtime> runtime, Program program, const Comp
   node_options.fuse = options.fuse;
   node_options.multiprocessors = runtime_->device().properties().multiprocessors;
   node_options.tf32 = options.tf32;
+  node_options.cudnn = options.cudnn;
   std::vector<Node> constants, nodes;
   for (Node& node : plan_nodes(graph, node_options)) {
     const bool constant = is_constant(graph, node, program_.options().constant_bytes);

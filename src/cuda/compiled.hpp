@@ -25,9 +25,14 @@
 
 namespace tidu::cuda_detail {
 
+/// Does $TIDU_CONVOLUTIONS ask for cuDNN's convolutions ("cudnn") instead of tidu's own ("own", and unset)?
+/// Throws Error (invalid_argument) for another word.
+bool prefers_cudnn();
+
 struct CompileOptions {
   bool fuse = true;
   bool tf32 = false;
+  bool cudnn = prefers_cudnn();  ///< for convolutions
   bool replay = true;
   std::uint32_t lanes = 4;  ///< streams that independent nodes may run on
 };

@@ -31,6 +31,7 @@ class Moved {
   void operator()(ClearStep& step) const { all(step.at); }
   void operator()(LiteralStep& step) const { all(step.to); }
   void operator()(GemmStep& step) const { all(step.a, step.b, step.out, step.bias, step.workspace); }
+  void operator()(ConvolutionStep& step) const { all(step.x, step.w, step.y, step.workspace); }
   void operator()(SortStep& step) const {
     all(step.keys, step.values, step.keys_out, step.values_out, step.workspace);
   }

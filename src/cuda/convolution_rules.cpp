@@ -1,7 +1,7 @@
 // convolution_rules.cpp - conv_general_dilated as products of matrices: what each window meets is copied into
 // a row (or a column) of a matrix, whose product with the kernel is the result. Where no library multiplies
 // (integers), and where products would be too small (many groups of few results), each element of the result
-// is summed up by a thread.
+// is summed up by a thread. cuDNN does some of them where it is asked to (convolution_match.cpp).
 //
 // Windows are counted w = (batch, places of the result), terms of a sum t = (feature, places of the kernel)
 // or, where features of lhs are its last axis, t = (places of the kernel, feature).
@@ -293,6 +293,7 @@ Plan convolution(const PlanRequest& request) {
     plan.steps.emplace_back(ClearStep{result(), request.out[0].bytes()});
     return plan;
   }
+  if (request.cudnn && append_library_convolution(plan, request)) return plan;
   const Shapes s(request);
   constexpr std::int64_t few_results = 8;
   if (!is_inexact(request.out[0].dtype()) || (s.groups > 1 && s.results < few_results)) {

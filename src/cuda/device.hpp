@@ -134,6 +134,7 @@ class Device {
   virtual void launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) = 0;
   /// By the libraries.
   virtual void run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
+  virtual void run(const ConvolutionStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;

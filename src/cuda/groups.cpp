@@ -371,7 +371,7 @@ class Grouping {
       out.push_back(type(operation.output(slot)));
     }
     const Op op = operation.op();
-    node.plan = plan_operation({op, in, out, options_.multiprocessors, options_.tf32});
+    node.plan = plan_operation({op, in, out, options_.multiprocessors, options_.tf32, options_.cudnn});
     if (!node.plan.supported) {
       throw Error(ErrorKind::execution,
                   detail::str("[", op.name(), "] expected a kernel for the device, got none for ",

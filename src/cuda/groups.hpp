@@ -25,6 +25,7 @@ struct NodeOptions {
   bool fuse = true;           ///< or every operation by itself
   int multiprocessors = 132;  ///< of the device
   bool tf32 = false;          ///< f32 products may round their operands to tf32
+  bool cudnn = false;         ///< convolutions that cuDNN knows are its own
 };
 
 /// The nodes of a graph in an order in which they can run, without those that no output needs. Operations

@@ -3,6 +3,7 @@
 
 #include "cuda/library_calls.hpp"
 #include "cuda/library_collectives.hpp"
+#include "cuda/library_convolutions.hpp"
 #include "cuda/library_products.hpp"
 #include "cuda/library_solver.hpp"
 #include "cuda/library_sorting.hpp"
@@ -17,6 +18,11 @@ class ToolkitLibraries final : public Libraries {
   void run(const GemmStep& step, const Bindings& at, Stream stream) override {
     use_device();
     products_.run(step, at, stream);
+  }
+
+  void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    convolutions_.run(step, at, stream);
   }
 
   void run(const SortStep& step, const Bindings& at, Stream stream) override {
@@ -54,6 +60,10 @@ class ToolkitLibraries final : public Libraries {
       use_device();
       products_.prepare();
     }
+    if (std::holds_alternative<ConvolutionStep>(step)) {
+      use_device();
+      convolutions_.prepare();
+    }
     return !std::holds_alternative<SolverStep>(step);
   }
 
@@ -64,6 +74,7 @@ class ToolkitLibraries final : public Libraries {
   }
   int ordinal_;
   mutable ProductLibrary products_;  // made ready where something is going to be captured
+  mutable ConvolutionLibrary convolutions_;
   SolverLibrary solver_;
   CollectiveLibrary collectives_;
 };

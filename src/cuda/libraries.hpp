@@ -19,6 +19,7 @@ class Libraries {
   virtual ~Libraries() = default;
 
   virtual void run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
+  virtual void run(const ConvolutionStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;

@@ -28,4 +28,8 @@ bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, s
 /// Adds the products: a GemmStep, or a kernel for integers.
 void append_products(Plan& plan, const Products& products, const PlanRequest& like);
 
+/// Adds the convolution as a step of cuDNN's, if it is one: one that a layer has, or its gradients. False,
+/// and nothing, where it is another.
+bool append_library_convolution(Plan& plan, const PlanRequest& request);
+
 }  // namespace tidu::cuda_detail

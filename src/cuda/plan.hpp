@@ -99,6 +99,27 @@ struct GemmStep {
   std::size_t workspace_bytes = 0;
 };
 
+/// A convolution as layers have it, or one of its two gradients: with sums over features c and places q
+///   y[n, o, p] = Σ x[n, c, p stride + q dilation - padding] w[o, c, q]
+/// where features of x are cut in groups, and q counts from the other end where it is `flipped`. Of x, w and
+/// y one is made of the two others, `kind` says which: y, or what makes Σ y' y the same for all x', or all
+/// w'. x lies as [batch, features, places], w as [results, features of a group, places], or with features
+/// last.
+struct ConvolutionStep {
+  enum class Kind : std::uint8_t { forward, data, filter };
+  struct Axis {
+    std::int64_t x = 1, w = 1, y = 1;  ///< extents
+    std::int64_t stride = 1, dilation = 1, padding = 0;
+  };
+  Kind kind = Kind::forward;
+  DType dtype = DType::f32;  ///< f16, bf16, f32 or f64
+  bool tf32 = false, features_last = false, flipped = false;
+  std::int64_t batch = 1, features = 1, results = 1, groups = 1;
+  std::vector<Axis> axes;
+  Place x, w, y, workspace;
+  std::size_t workspace_bytes = 0;
+};
+
 /// Sorts `keys` within `segments` runs of `length` in ascending order as unsigned integers of `key_bytes`
 /// (1, 2, 4 or 8), stably, and moves the u32 `values` with them. The sorted ones are in keys_out, values_out.
 struct SortStep {
@@ -140,8 +161,8 @@ struct CollectiveStep {
   Place in, out;
 };
 
-using Step =
-    std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, SortStep, SolverStep, CollectiveStep>;
+using Step = std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, ConvolutionStep, SortStep,
+                          SolverStep, CollectiveStep>;
 
 /// How an operation or a group runs; empty and `supported` where there is nothing to do.
 struct Plan {
@@ -157,6 +178,7 @@ struct PlanRequest {
   std::span<const Type> out;
   int multiprocessors = 132;  ///< of the device, to choose how many blocks share one reduction
   bool tf32 = false;          ///< f32 products may round their operands to tf32
+  bool cudnn = false;         ///< convolutions that cuDNN knows are its own
 };
 using PlanRule = Plan (*)(const PlanRequest&);
 

@@ -141,6 +141,9 @@ class RuntimeDevice final : public Device {
   Kernel load(const KernelSource& source) override;
   void launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) override;
   void run(const GemmStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
+  void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
+    run_step(step, at, stream);
+  }
   void run(const SortStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
   void run(const SolverStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
   void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {

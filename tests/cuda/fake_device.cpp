@@ -295,6 +295,9 @@ void FakeDevice::run_library(const Step& step, const char* name, const Bindings&
 void FakeDevice::run(const GemmStep& step, const Bindings& at, Stream stream) {
   run_library(step, "gemm", at, stream);
 }
+void FakeDevice::run(const ConvolutionStep& step, const Bindings& at, Stream stream) {
+  run_library(step, "convolution", at, stream);
+}
 void FakeDevice::run(const SortStep& step, const Bindings& at, Stream stream) {
   run_library(step, "sort", at, stream);
 }

@@ -70,6 +70,7 @@ class FakeDevice final : public cuda_detail::Device {
   void launch(const cuda_detail::Launch& launch, cuda_detail::Kernel kernel, const Bindings& at,
               Stream stream) override;
   void run(const cuda_detail::GemmStep& step, const Bindings& at, Stream stream) override;
+  void run(const cuda_detail::ConvolutionStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::SortStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::SolverStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::CollectiveStep& step, const Bindings& at, Stream stream) override;

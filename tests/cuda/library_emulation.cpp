@@ -77,6 +77,67 @@ void multiply(const GemmStep& s, const Emulator::Locate& locate) {
   }
 }
 
+// By the formula, every product added where it belongs.
+void convolve(const ConvolutionStep& s, const Emulator::Locate& locate) {
+  using Kind = ConvolutionStep::Kind;
+  std::int64_t places_x = 1, places_w = 1, places_y = 1;
+  for (const ConvolutionStep::Axis& axis : s.axes) {
+    places_x *= axis.x;
+    places_w *= axis.w;
+    places_y *= axis.y;
+  }
+  const std::int64_t terms = s.features / s.groups, results = s.results / s.groups;
+  const auto at = [&s](std::int64_t outer, std::int64_t feature, std::int64_t features, std::int64_t place,
+                       std::int64_t places) {
+    return s.features_last ? (outer * places + place) * features + feature
+                           : (outer * features + feature) * places + place;
+  };
+  // The place of x that place p of y meets with place q of w; -1 where there is none.
+  const auto meet = [&s](std::int64_t p, std::int64_t q) {
+    std::int64_t place = 0, stride = 1;
+    for (std::size_t k = s.axes.size(); k-- > 0;) {
+      const ConvolutionStep::Axis& axis = s.axes[k];
+      const std::int64_t of_w = s.flipped ? axis.w - 1 - q % axis.w : q % axis.w;
+      const std::int64_t i = p % axis.y * axis.stride + of_w * axis.dilation - axis.padding;
+      if (i < 0 || i >= axis.x) return std::int64_t{-1};
+      place += i * stride;
+      stride *= axis.x;
+      p /= axis.y;
+      q /= axis.w;
+    }
+    return place;
+  };
+  const std::byte *x = locate(s.x), *w = locate(s.w), *y = locate(s.y);
+  const auto size = static_cast<std::int64_t>(size_of(s.dtype));
+  const auto get = [&](const std::byte* from, std::int64_t i) {
+    return load<double>(s.dtype, from + i * size);
+  };
+  const std::int64_t made = s.kind == Kind::forward ? s.batch * s.results * places_y
+                            : s.kind == Kind::data  ? s.batch * s.features * places_x
+                                                    : s.results * terms * places_w;
+  std::vector<double> sums(static_cast<std::size_t>(made));
+  for (std::int64_t n = 0; n < s.batch; ++n) {
+    for (std::int64_t o = 0; o < s.results; ++o) {
+      for (std::int64_t c = 0; c < terms; ++c) {
+        for (std::int64_t p = 0; p < places_y; ++p) {
+          for (std::int64_t q = 0; q < places_w; ++q) {
+            const std::int64_t i = meet(p, q);
+            if (i < 0) continue;
+            const std::int64_t at_x = at(n, o / results * terms + c, s.features, i, places_x),
+                               at_w = at(o, c, terms, q, places_w), at_y = at(n, o, s.results, p, places_y);
+            if (s.kind == Kind::forward) sums[static_cast<std::size_t>(at_y)] += get(x, at_x) * get(w, at_w);
+            if (s.kind == Kind::data) sums[static_cast<std::size_t>(at_x)] += get(y, at_y) * get(w, at_w);
+            if (s.kind == Kind::filter) sums[static_cast<std::size_t>(at_w)] += get(x, at_x) * get(y, at_y);
+          }
+        }
+      }
+    }
+  }
+  std::byte* const to = locate(s.kind == Kind::forward ? s.y : s.kind == Kind::data ? s.x : s.w);
+  for (std::int64_t i = 0; i < made; ++i)
+    store<double>(s.dtype, to + i * size, sums[static_cast<std::size_t>(i)]);
+}
+
 template <class W>
 using Matrix = Eigen::Matrix<W, Eigen::Dynamic, Eigen::Dynamic>;
 
@@ -209,6 +270,7 @@ void solve(const SolverStep& s, const Emulator::Locate& locate) {
 void run(const GemmStep& step, const Emulator::Locate& locate) {
   is_complex(step.dtype) ? multiply<std::complex<double>>(step, locate) : multiply<double>(step, locate);
 }
+void run(const ConvolutionStep& step, const Emulator::Locate& locate) { convolve(step, locate); }
 void run(const SolverStep& step, const Emulator::Locate& locate) {
   if (size_of(step.dtype) < 4 || !is_inexact(step.dtype))
     throw std::runtime_error("emulation: expected a solver of f32, f64, c64 or c128");
