@@ -28,6 +28,9 @@ gather() {
   done | sort -u | sed "s|^$from/include/||" | (cd $from/include && xargs cp --parents -t "$to/include") || return 1
   # What another compiler would choose instead.
   (cd $from/include && cp -r --parents boost/config boost/predef boost/predef.h -t "$to/include") || return 1
+  # Of NCCL and cuDNN, which are not in every toolkit, what is declared.
+  mkdir -p "$to/cuda"
+  cp -L "${CUDA_HOME:-/usr/local/cuda}"/include/{nccl,cudnn}*.h "$to/cuda/" 2>/dev/null
   bytes=$(du -sb "$to" | cut -f1)
   echo "$to: $((bytes >> 20)) MiB"
   [ "$bytes" -le "$most" ] || { echo "gpu.sh: expected at most $((most >> 20)) MiB, got $((bytes >> 20))" >&2; return 1; }
@@ -72,7 +75,10 @@ row() {
 
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d '. ')
 options=("-DTIDU_CUDA_ARCHITECTURE=sm_$architecture" -DTIDU_INSTALL=OFF -DTIDU_MPI=OFF -DTIDU_ONEDNN=OFF)
-[ ! -d "$prefix" ] || options+=("-DCMAKE_PREFIX_PATH=$prefix")
+if [ -d "$prefix" ]; then
+  options+=("-DCMAKE_PREFIX_PATH=$prefix")
+  export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$prefix/cuda
+fi
 targets=(test_cuda test_cli tidu_command)
 if [ "${1:-}" != --tests-only ]; then
   targets+=(tidu_workloads)
