@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cuda/compose.hpp"
 #include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal.hpp"
@@ -19,6 +20,21 @@ struct Overloaded : F... {
 };
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
+
+// Scratch memory for what the device's libraries work in, as far as the plan has not guessed it.
+void add_workspaces(Plan& plan, const Device& device) {
+  for (Step& step : plan.steps) {
+    const std::size_t bytes = device.workspace_bytes(step);
+    const auto grow = [&](auto& each) {
+      if (each.workspace_bytes >= bytes) return;
+      each.workspace = take_scratch(plan, bytes);
+      each.workspace_bytes = bytes;
+    };
+    std::visit(Overloaded{[&](SolverStep& solver) { grow(solver); }, [&](SortStep& sort) { grow(sort); },
+                          [](auto&) {}},
+               step);
+  }
+}
 
 // Steps fewer than these are launched as fast as a capture of them.
 constexpr std::size_t least_replayed = 3;
@@ -59,6 +75,7 @@ Compiled::Compiled(std::shared_ptr<Runtime> runtime, Program program, const Comp
   node_options.cudnn = options.cudnn;
   std::vector<Node> constants, nodes;
   for (Node& node : plan_nodes(graph, node_options)) {
+    add_workspaces(node.plan, runtime_->device());
     const bool constant = is_constant(graph, node, program_.options().constant_bytes);
     (constant ? constants : nodes).push_back(std::move(node));
   }

@@ -35,7 +35,10 @@ class Moved {
   void operator()(SortStep& step) const {
     all(step.keys, step.values, step.keys_out, step.values_out, step.workspace);
   }
-  void operator()(SolverStep& step) const { all(step.a, step.b, step.values, step.u, step.v, step.info); }
+  void operator()(SolverStep& step) const {
+    all(step.a, step.b, step.values, step.u, step.v, step.info, step.a_pointers, step.b_pointers,
+        step.workspace);
+  }
   void operator()(CollectiveStep& step) const { all(step.in, step.out); }
 
  private:

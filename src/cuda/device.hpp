@@ -138,6 +138,8 @@ class Device {
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;
+  /// Bytes that a library works in; 0 for steps of other kinds. Never called while something is captured.
+  virtual std::size_t workspace_bytes(const Step& step) const = 0;
   /// May the step be captured? Not where the library waits for the device.
   virtual bool can_capture(const Step& step) const = 0;
 

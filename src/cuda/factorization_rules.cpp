@@ -8,6 +8,8 @@ namespace tidu::cuda_detail {
 namespace {
 
 constexpr DTypes inexact = dtypes::floats | dtypes::complexes;
+// Longer matrices keep a device busy one by one.
+constexpr std::int64_t longest_of_batch = 512;
 
 Plan cholesky(const PlanRequest& request) {
   Plan plan;
@@ -16,6 +18,8 @@ Plan cholesky(const PlanRequest& request) {
   const Place bad = append_check(plan, x, operand(0), request);
   SolverStep step = solver_step(plan, SolverStep::Routine::potrf, x);
   step.a = append_reading(plan, x, Reading::hermitian, operand(0), &bad, request);
+  step.batched = is_batched(x, longest_of_batch);
+  if (step.batched) step.a_pointers = append_pointers(plan, step, step.a, x.size(), request);
   plan.steps.emplace_back(step);
   Written how{x.count, x.rows, x.columns, x.work(), x.dtype};
   how.leading = x.rows;
@@ -51,6 +55,11 @@ Plan triangular_solve(const PlanRequest& request) {
     step.b = result();
     plan.steps.emplace_back(CopyStep{operand(1), result(), request.in[1].bytes()});
   }
+  step.batched = is_batched(a, longest_of_batch) && b.size() > 0;
+  if (step.batched) {
+    step.a_pointers = append_pointers(plan, step, step.a, a.size(), request);
+    step.b_pointers = append_pointers(plan, step, step.b, b.size(), request);
+  }
   plan.steps.emplace_back(step);
   if (narrow) append_converted(plan, b.work(), b.dtype, b.count * b.size(), step.b, result(), request);
   return plan;
@@ -79,6 +88,8 @@ Plan lu(const PlanRequest& request) {
   if (x.size() != 0) {
     step.a = append_reading(plan, x, Reading::columns, operand(0), nullptr, request);
     step.b = take_scratch(plan, static_cast<std::size_t>(x.count * k) * sizeof(std::int32_t));
+    step.batched = x.rows == x.columns && is_batched(x, longest_of_batch);
+    if (step.batched) step.a_pointers = append_pointers(plan, step, step.a, x.size(), request);
     plan.steps.emplace_back(step);
     Written how{x.count, x.rows, x.columns, x.work(), x.dtype};
     how.leading = x.rows;

@@ -27,21 +27,14 @@ class ToolkitLibraries final : public Libraries {
 
   void run(const SortStep& step, const Bindings& at, Stream stream) override {
     use_device();
-    SortCall call;
-    call.key_bytes = step.key_bytes;
-    call.segments = step.segments;
-    call.length = step.length;
+    SortCall call = call_of(step);
     call.keys = at.at(step.keys);
     call.keys_out = at.at(step.keys_out);
     call.values = reinterpret_cast<const std::uint32_t*>(at.at(step.values));
     call.values_out = reinterpret_cast<std::uint32_t*>(at.at(step.values_out));
     call.stream = stream.handle;
-    std::size_t bytes = 0;
-    check("cub::DeviceRadixSort", sort_by_radix(call, nullptr, bytes));
-    // The plan's guess is enough unless the library has changed.
-    const CallMemory more(bytes <= step.workspace_bytes ? 0 : bytes, stream);
-    void* const workspace = more.at() != nullptr ? more.at() : at.at(step.workspace);
-    check("cub::DeviceRadixSort", sort_by_radix(call, workspace, bytes));
+    std::size_t bytes = step.workspace_bytes;
+    check("cub::DeviceRadixSort", sort_by_radix(call, at.at(step.workspace), bytes));
   }
 
   void run(const SolverStep& step, const Bindings& at, Stream stream) override {
@@ -54,7 +47,16 @@ class ToolkitLibraries final : public Libraries {
     collectives_.run(step, at, stream);
   }
 
-  // Solvers allocate, and some wait for the device.
+  std::size_t workspace_bytes(const Step& step) const override {
+    use_device();
+    if (const auto* const solving = std::get_if<SolverStep>(&step)) return solver_.workspace_bytes(*solving);
+    std::size_t bytes = 0;
+    if (const auto* const sorting = std::get_if<SortStep>(&step))
+      check("cub::DeviceRadixSort", sort_by_radix(call_of(*sorting), nullptr, bytes));
+    return bytes;
+  }
+
+  // Some solvers wait for the device, and each stream has handles of its own.
   bool can_capture(const Step& step) const override {
     if (std::holds_alternative<GemmStep>(step)) {
       use_device();
@@ -69,13 +71,20 @@ class ToolkitLibraries final : public Libraries {
 
  private:
   void use_device() const { check_runtime("cudaSetDevice", cudaSetDevice(ordinal_)); }
+  static SortCall call_of(const SortStep& step) {
+    SortCall call;
+    call.key_bytes = step.key_bytes;
+    call.segments = step.segments;
+    call.length = step.length;
+    return call;
+  }
   static void check(const char* routine, int status) {
     check_runtime(routine, static_cast<cudaError_t>(status));
   }
   int ordinal_;
   mutable ProductLibrary products_;  // made ready where something is going to be captured
   mutable ConvolutionLibrary convolutions_;
-  SolverLibrary solver_;
+  mutable SolverLibrary solver_;
   CollectiveLibrary collectives_;
 };
 

@@ -23,7 +23,9 @@ class Libraries {
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;
-  /// Not where a call waits for the device, or allocates.
+  /// Bytes that sorting and solvers work in; 0 for other steps.
+  virtual std::size_t workspace_bytes(const Step& step) const = 0;
+  /// Not where a call waits for the device.
   virtual bool can_capture(const Step& step) const = 0;
 };
 

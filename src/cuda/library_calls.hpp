@@ -1,5 +1,5 @@
 // library_calls.hpp - what calls of the toolkit's libraries share: functions found when they are first
-// needed, statuses made errors, memory for the time of a call.
+// needed, statuses made errors.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,23 +27,5 @@ inline void check_runtime(const char* routine, cudaError_t status) {
   check_call("the CUDA runtime", routine, static_cast<int>(status), cudaGetErrorString(status));
 }
 inline cudaStream_t stream_of(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
-
-/// Memory in the order of a stream, for work put on it before this object ends.
-class CallMemory {
- public:
-  CallMemory(std::size_t bytes, Stream stream) : stream_(stream_of(stream)) {
-    if (bytes != 0) check_runtime("cudaMallocAsync", cudaMallocAsync(&at_, bytes, stream_));
-  }
-  CallMemory(const CallMemory&) = delete;
-  CallMemory& operator=(const CallMemory&) = delete;
-  ~CallMemory() {
-    if (at_ != nullptr) (void)cudaFreeAsync(at_, stream_);
-  }
-  void* at() const { return at_; }
-
- private:
-  void* at_ = nullptr;
-  cudaStream_t stream_;
-};
 
 }  // namespace tidu::cuda_detail

@@ -13,6 +13,8 @@ class SolverLibrary {
   SolverLibrary();
   ~SolverLibrary();
   /// The device is current. Throws Error: execution for what a library refuses, out_of_memory.
+  /// What run() works in. The device is current. Throws Error (execution).
+  std::size_t workspace_bytes(const SolverStep& step);
   void run(const SolverStep& step, const Bindings& at, Stream stream);
 
  private:

@@ -1,6 +1,9 @@
 // matrix_rules.cpp - kernels around the steps of a solver.
 #include "cuda/matrix_rules.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace tidu::cuda_detail {
 namespace {
 
@@ -108,6 +111,23 @@ void append_writing(Plan& plan, const Written& how, Place from, Place to, const 
     arguments.push_back(argument(number));
   plan.steps.emplace_back(launch_elements("matrix_write", text, how.count * how.rows * how.columns,
                                           std::move(arguments), like.multiprocessors));
+}
+
+Place append_pointers(Plan& plan, const SolverStep& step, Place first, std::int64_t elements,
+                      const PlanRequest& like) {
+  const std::string text = elements_begin("u8* x, u8** pointers, const u64 bytes") +
+                           "    pointers[at] = x + at * bytes;\n  }\n}\n";
+  const Place to = take_scratch(plan, static_cast<std::size_t>(step.batch) * sizeof(std::uint64_t));
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(step.dtype));
+  plan.steps.emplace_back(launch_elements("matrix_pointers", text, step.batch,
+                                          {argument(first), argument(to), argument(bytes)},
+                                          like.multiprocessors));
+  return to;
+}
+
+bool is_batched(const Matrices& x, std::int64_t longest) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  return x.count > 1 && x.count <= most && x.rows > 0 && std::max(x.rows, x.columns) <= longest;
 }
 
 SolverStep solver_step(Plan& plan, SolverStep::Routine routine, const Matrices& x) {

@@ -50,4 +50,10 @@ void append_writing(Plan& plan, const Written& how, Place from, Place to, const 
 /// A step on these matrices, its `info` in scratch memory.
 SolverStep solver_step(Plan& plan, SolverStep::Routine routine, const Matrices& x);
 
+/// Addresses of the step's matrices, as many elements apart, for a call that is for all of them.
+Place append_pointers(Plan& plan, const SolverStep& step, Place first, std::int64_t elements,
+                      const PlanRequest& like);
+/// Is one call for many matrices worth more than one for each? Of many small ones.
+bool is_batched(const Matrices& x, std::int64_t longest);
+
 }  // namespace tidu::cuda_detail

@@ -139,6 +139,8 @@ struct SortStep {
 ///   syevd   a, of which the lower triangle is read, becomes eigenvectors, `values` ascending
 ///   gesvd   rows >= columns: `values` descending, u rows × columns, v = Vᴴ columns × columns; a is anything
 /// `info` are batch i32, zero where the routine succeeded (not written by trsm).
+/// Where it is `batched` (potrf, trsm, getrf of square matrices, syevd) one call is for all matrices; of the
+/// first three `a_pointers`, and of trsm `b_pointers`, are their addresses.
 struct SolverStep {
   enum class Routine : std::uint8_t { potrf, trsm, getrf, geqrf, orgqr, syevd, gesvd };
   Routine routine = Routine::potrf;
@@ -146,7 +148,10 @@ struct SolverStep {
   std::int64_t batch = 1, rows = 0, columns = 0, matrix_stride = 0;
   std::int64_t right_hand_sides = 0;  ///< trsm: columns of b (rows where `on_the_right`)
   bool lower = true, transposed = false, unit_diagonal = false, on_the_right = false;  ///< trsm: of a
-  Place a, b, values, u, v, info;
+  bool batched = false;
+  Place a, b, values, u, v, info, a_pointers, b_pointers;
+  Place workspace;  ///< scratch memory: Device::workspace_bytes says how much
+  std::size_t workspace_bytes = 0;
 };
 
 /// A collective over the ranks of a communicator.

@@ -149,6 +149,10 @@ class RuntimeDevice final : public Device {
   void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
     run_step(step, at, stream);
   }
+  std::size_t workspace_bytes(const Step& step) const override {
+    use();
+    return libraries_->workspace_bytes(step);
+  }
   bool can_capture(const Step& step) const override {
     return std::holds_alternative<Launch>(step) || std::holds_alternative<CopyStep>(step) ||
            std::holds_alternative<ClearStep>(step) || libraries_->can_capture(step);

@@ -15,6 +15,8 @@ Plan eigh(const PlanRequest& request) {
   SolverStep step = solver_step(plan, SolverStep::Routine::syevd, x);
   step.a = append_reading(plan, x, Reading::hermitian, operand(0), &bad, request);
   step.values = take_scratch(plan, static_cast<std::size_t>(x.count * x.rows) * size_of(real));
+  constexpr std::int64_t longest_of_batch = 32;  // by rotations, which the library has for so many
+  step.batched = is_batched(x, longest_of_batch);
   plan.steps.emplace_back(step);
   Written vectors{x.count, x.rows, x.columns, x.work(), x.dtype};
   vectors.leading = x.rows;

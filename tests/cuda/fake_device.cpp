@@ -308,6 +308,11 @@ void FakeDevice::run(const CollectiveStep& step, const Bindings& at, Stream stre
   run_library(step, "collective", at, stream);
 }
 
+std::size_t FakeDevice::workspace_bytes(const Step& step) const {
+  const auto* const sorting = std::get_if<SortStep>(&step);
+  if (sorting != nullptr) return sorting->workspace_bytes + 1000;  // more than was guessed
+  return std::holds_alternative<SolverStep>(step) ? 1000 : 0;
+}
 bool FakeDevice::can_capture(const Step& step) const { return !std::holds_alternative<SolverStep>(step); }
 
 // --- capture

@@ -74,6 +74,7 @@ class FakeDevice final : public cuda_detail::Device {
   void run(const cuda_detail::SortStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::SolverStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::CollectiveStep& step, const Bindings& at, Stream stream) override;
+  std::size_t workspace_bytes(const cuda_detail::Step& step) const override;
   bool can_capture(const cuda_detail::Step& step) const override;
   void begin_capture(Stream stream) override;
   cuda_detail::ReplayGraph end_capture(Stream stream, cuda_detail::ReplayGraph previous) override;

@@ -207,6 +207,19 @@ Matrix<W> solve_triangle(const SolverStep& s, const Matrix<W>& a, const Matrix<W
   return x;
 }
 
+// A batched step that takes addresses has those of its matrices.
+void check_pointers(const SolverStep& s, const Place& pointers, const Place& first, std::int64_t elements,
+                    const Emulator::Locate& locate) {
+  if (!s.batched || s.routine == SolverStep::Routine::syevd) return;
+  const auto size = static_cast<std::int64_t>(size_of(s.dtype));
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    const std::byte* at = nullptr;
+    std::memcpy(&at, locate(pointers) + b * static_cast<std::int64_t>(sizeof at), sizeof at);
+    if (at != locate(first) + b * elements * size)
+      throw std::runtime_error("emulation: expected the address of each matrix of a batch");
+  }
+}
+
 template <class W>
 void solve(const SolverStep& s, const Emulator::Locate& locate) {
   using Routine = SolverStep::Routine;
@@ -214,6 +227,9 @@ void solve(const SolverStep& s, const Emulator::Locate& locate) {
   const DType real = real_dtype(s.dtype);
   const std::int64_t m = s.rows, n = s.columns, k = std::min(m, n);
   const std::int64_t stride = s.matrix_stride != 0 ? s.matrix_stride : m * n;
+  if (s.workspace_bytes != 0) std::memset(locate(s.workspace), 0x5a, s.workspace_bytes);
+  check_pointers(s, s.a_pointers, s.a, stride, locate);
+  if (s.routine == Routine::trsm) check_pointers(s, s.b_pointers, s.b, m * s.right_hand_sides, locate);
   for (std::int64_t b = 0; b < s.batch; ++b) {
     const Memory<W> at(s.dtype, locate(s.a), b * stride);
     Matrix<W> a = at.read(m, n);

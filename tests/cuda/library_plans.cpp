@@ -323,6 +323,31 @@ TEST_CASE("linear algebra on a device") {
   }
 }
 
+TEST_CASE("many small matrices are one call") {
+  const auto batched = [](const Op& op, const std::vector<Type>& in) {
+    const std::vector<SolverStep> steps = steps_of<SolverStep>(plan_of(op, in));
+    REQUIRE(steps.size() == 1);
+    return steps[0].batched;
+  };
+  const Op cholesky = Op::make(prim::cholesky, {}), lu = Op::make(prim::lu, {}),
+           eigh = Op::make(prim::eigh, {});
+  const Op solve = Op::make(prim::triangular_solve, {{"left_side", true},
+                                                     {"lower", true},
+                                                     {"transpose_a", false},
+                                                     {"conjugate_a", false},
+                                                     {"unit_diagonal", false}});
+  const Type one(f32, {8, 8}), many(f32, {5, 8, 8}), large(f32, {2, 600, 600}), wide(f32, {5, 4, 8});
+  for (const Op& op : {cholesky, lu, eigh}) {
+    CHECK(batched(op, {many}));
+    CHECK_FALSE(batched(op, {one}));
+    CHECK_FALSE(batched(op, {large}));
+  }
+  CHECK_FALSE(batched(lu, {wide}));
+  CHECK_FALSE(batched(eigh, {Type(f32, {5, 40, 40})}));
+  CHECK(batched(solve, {many, Type(f32, {5, 8, 3})}));
+  CHECK_FALSE(batched(solve, {one, Type(f32, {8, 3})}));
+}
+
 TEST_CASE("what linear algebra makes of numbers that are not finite, or not definite") {
   const auto nan_count = [](const Tensor& x) {
     std::int64_t found = 0;
