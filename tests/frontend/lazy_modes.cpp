@@ -2,7 +2,9 @@
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
 
+#include <functional>
 #include <thread>
+#include <utility>
 
 namespace tidu::test {
 namespace {
@@ -88,6 +90,31 @@ TEST_CASE("lazy scopes nest, and other modes go on inside") {
   CHECK_FALSE(is_promise(y));
   CHECK(distance(hessian([](const Array& v) { return sum(v * v * v); })(x.detach()),
                  array({{3.0, 0.0}, {0.0, 12.0}})) <= 1e-13);
+}
+
+// A function of this name that others may have beside compile() of a function.
+namespace other {
+std::size_t compile(const Graph& graph) { return graph.num_operations(); }
+}  // namespace other
+
+Array square_of(const Array& x) { return x * x; }
+
+TEST_CASE("compile() takes what can be called, and leaves graphs to others of its name") {
+  using namespace other;
+  Graph graph = trace([](const Array& x) { return sin(x) + x; }, f64);
+  CHECK(compile(graph) == 2);
+  CHECK(compile(std::as_const(graph)) == 2);
+  CHECK(compile(Graph(graph)) == 2);
+  const Array x(3.0);
+  CHECK(tidu::compile(square_of)(x).item() == 9.0);
+  CHECK(tidu::compile(&square_of)(x).item() == 9.0);
+  CHECK(tidu::compile([](const auto& v) { return v * v; })(x).item() == 9.0);
+  CHECK(tidu::compile(std::function<Array(const Array&)>(square_of))(x).item() == 9.0);
+  CHECK(tidu::compile(tidu::compile(square_of))(x).item() == 9.0);
+  struct Last final {
+    Array operator()(const Array& v) const { return v * v; }
+  };
+  CHECK(tidu::compile(Last())(x).item() == 9.0);
 }
 
 TEST_CASE("a compiled function says what to do where it reads elements") {

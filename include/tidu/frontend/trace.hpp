@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -164,8 +165,33 @@ class Compiled {
   std::shared_ptr<Cache> cache_;
 };
 
-/// f as a function that is traced and then run as a graph. See Compiled.
+namespace frontend_detail {
+
+struct AnyCall {
+  void operator()() const;
+};
 template <class F>
+struct CallTwice : F, AnyCall {};
+/// Can it be called with something? A class is, where it has an operator(), be it a template: another one
+/// beside it makes the name ambiguous.
+template <class F>
+constexpr bool can_be_called() {
+  if constexpr (!std::is_class_v<F>) {
+    return std::is_function_v<std::remove_pointer_t<F>>;
+  } else if constexpr (std::is_final_v<F>) {
+    return requires { &F::operator(); };
+  } else {
+    return !requires { &CallTwice<F>::operator(); };
+  }
+}
+template <class F>
+concept Callable = can_be_called<std::decay_t<F>>();
+
+}  // namespace frontend_detail
+
+/// f as a function that is traced and then run as a graph. See Compiled. What cannot be called, such as a
+/// Graph, is left to other functions of this name.
+template <frontend_detail::Callable F>
 Compiled<std::decay_t<F>> compile(F&& f, Where where = Where::current()) {
   return {std::forward<F>(f), where};
 }
