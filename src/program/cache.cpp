@@ -165,6 +165,16 @@ std::shared_ptr<const void> CompileCache::find_or_make(const CacheRequest& reque
   return value.value;
 }
 
+std::shared_ptr<const void> CompileCache::find_made(const CacheRequest& request, const void* kind) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  const State::Entries::iterator entry = s.find(request, kind);
+  if (entry == s.entries.end() || entry->value == nullptr) return nullptr;
+  ++s.counters.hits;
+  s.entries.splice(s.entries.begin(), s.entries, entry);
+  return entry->value;
+}
+
 CacheStatistics CompileCache::statistics() const {
   const std::lock_guard lock(state_->mutex);
   CacheStatistics result = state_->counters;

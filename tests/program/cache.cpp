@@ -57,6 +57,22 @@ TEST_CASE("what was made is found again, by structure and not by name") {
   CHECK(makes(cache, 1));
 }
 
+TEST_CASE("find() tells what is there, makes nothing and waits for nobody") {
+  CompileCache cache;
+  const Words words{3};
+  const CacheRequest request{{3, 3}, words, nullptr};
+  CHECK(cache.find<int>(request) == nullptr);
+  (void)cache.get<int>(request, [&] {
+    CHECK(cache.find<int>(request) == nullptr);  // it is being made
+    return CacheMade<int>{std::make_shared<const int>(7), 1};
+  });
+  REQUIRE(cache.find<int>(request) != nullptr);
+  CHECK(*cache.find<int>(request) == 7);
+  CHECK(cache.find<double>(request) == nullptr);
+  CHECK(cache.statistics().hits == 2);
+  CHECK(cache.statistics().misses == 1);
+}
+
 TEST_CASE("equal addresses never merge what differs") {
   CompileCache cache;
   const Key128 same{7, 7};

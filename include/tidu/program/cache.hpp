@@ -76,6 +76,13 @@ class CompileCache {
     return std::static_pointer_cast<const T>(find_or_make(request, &kind_of<T>, untyped));
   }
 
+  /// What was made for that request, which counts as a hit; null where nothing was, or while it is being
+  /// made: this never waits.
+  template <class T>
+  std::shared_ptr<const T> find(const CacheRequest& request) {
+    return std::static_pointer_cast<const T>(find_made(request, &kind_of<T>));
+  }
+
   /// The counters as they are now.
   CacheStatistics statistics() const;
   /// Drops everything that is not being made just now; returns the number of entries.
@@ -91,6 +98,7 @@ class CompileCache {
   static constexpr char kind_of = 0;
   std::shared_ptr<const void> find_or_make(const CacheRequest& request, const void* kind,
                                            const std::function<CacheMade<void>()>& make);
+  std::shared_ptr<const void> find_made(const CacheRequest& request, const void* kind);
   friend CompileCache& compile_cache();
   std::unique_ptr<State> state_;
 };
