@@ -54,8 +54,10 @@ bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
   HotDetector& detector = *c.hot;
   const bool expected = detector.advance(&graph.data());
   if (detector.deviated()) c.trace->evaluate_all();
-  if (!expected || !c.trace_for({c.host.executor(), c.cpu, placement}).record(graph, inputs, out))
-    return false;
+  if (!expected) return false;
+  const LazyRunner runner{c.host.executor(), c.cpu, placement};
+  LazyTrace& trace = c.trace->is_run_by(runner) ? *c.trace : c.trace_for(runner);
+  if (!trace.record(graph, inputs, out)) return false;
   if (detector.at_end()) {
     // Whoever read in the meantime has cut the repetition where that suits the program.
     if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();

@@ -94,30 +94,32 @@ void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const
   std::copy(call.words.begin(), call.words.end(), entry.words.begin());
 }
 
-void run(Context& c, CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out) {
-  if (entry.executable != nullptr && !c.intercepts) [[likely]] {
-    entry.executable->run_into(inputs, std::span(&out, 1));
+// `executable`: null as long as none was needed.
+void run(Context& c, const eager::RecordedGraph& graph, const Executable*& executable,
+         std::span<const Tensor* const> inputs, Tensor& out) {
+  if (executable != nullptr && !c.intercepts) [[likely]] {
+    executable->run_into(inputs, std::span(&out, 1));
     return;
   }
   if (c.intercepts) {
     const eager::Placement placement = c.cpu != nullptr ? eager::Placement() : c.host.current_placement();
-    if (record_lazily(c, entry.graph->graph(), placement, inputs, std::span(&out, 1))) return;
+    if (record_lazily(c, graph.graph(), placement, inputs, std::span(&out, 1))) return;
   }
   if (c.cpu != nullptr) {
-    if (entry.executable == nullptr) entry.executable = &compiled(*c.cpu, *entry.graph);
-    return entry.executable->run_into(inputs, std::span(&out, 1));
+    if (executable == nullptr) executable = &compiled(*c.cpu, graph);
+    return executable->run_into(inputs, std::span(&out, 1));
   }
-  const eager::GraphCall call{entry.graph->graph(), entry.graph->slot()};
+  const eager::GraphCall call{graph.graph(), graph.slot()};
   out = std::move(c.host.execute_forward(call, inputs).value()[0]);
 }
 
 // The same, entered in the profile.
-void run_profiled(Context& c, CacheEntry& entry, std::span<const Tensor* const> inputs, Tensor& out,
-                  std::string_view name, Where where) {
+void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executable*& executable,
+                  std::span<const Tensor* const> inputs, Tensor& out, std::string_view name, Where where) {
   eager::Profile& profile = *c.recorder.options().profile;
   eager::ProfileEvent event;
   event.begin = profile.now();
-  run(c, entry, inputs, out);
+  run(c, graph, executable, inputs, out);
   event.end = profile.now();
   event.phase = eager::ProfilePhase::execute;
   event.name = name;
@@ -242,6 +244,8 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
     return make_traced(shared_tracer(operands, &tracer), result);
   }
   std::optional<CacheEntry> uncached;
+  std::optional<eager::RecordedGraph> held;
+  const eager::RecordedGraph* graph = nullptr;
   CacheEntry* entry = nullptr;
   const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
   if (cacheable) [[likely]]
@@ -256,21 +260,26 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
       entry = &uncached.emplace();
       fill_graph(*entry, c, kept_graph(c, call, operands, one));
     }
+    graph = &*entry->graph;
+    const Executable** executable = &entry->executable;
+    const Executable* executable_here = nullptr;
     if (c.intercepts || c.cpu == nullptr) [[unlikely]] {
       // What runs may compute with Arrays itself, and so put another operation in this place.
-      if (!uncached) entry = &uncached.emplace(*entry);
+      graph = &held.emplace(*graph);
+      executable_here = *executable;
+      executable = &executable_here;
     }
     eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
     if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {
-      run_profiled(c, *entry, inputs.span(), body.tensor, call.name, where);
+      run_profiled(c, *graph, *executable, inputs.span(), body.tensor, call.name, where);
     } else {
-      run(c, *entry, inputs.span(), body.tensor);
+      run(c, *graph, *executable, inputs.span(), body.tensor);
     }
   } catch (const Error& error) {
     raise_located(error, call.name, input_types(operands), where);
   }
-  if (grad && c.grad_mode) record(c, *entry->graph, operands, body, where);
+  if (grad && c.grad_mode) record(c, *graph, operands, body, where);
   return array;
 }
 

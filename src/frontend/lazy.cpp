@@ -42,8 +42,9 @@ Traces& traces() {
   return *known;
 }
 
-// Somebody writes to a tensor that pending operations read, of this thread or of another.
-void before_write() {
+// Somebody writes to a tensor that pending operations may read, of this thread or of another. Traces that do
+// not read it are left alone.
+void before_write(const tidu::detail::TensorStorage& storage) {
   std::vector<std::shared_ptr<LazyTrace>> live;
   {
     const std::lock_guard lock(traces().mutex);
@@ -51,7 +52,8 @@ void before_write() {
       if (std::shared_ptr<LazyTrace> one = trace.lock(); one != nullptr) live.push_back(std::move(one));
     }
   }
-  for (const std::shared_ptr<LazyTrace>& trace : live) trace->evaluate_all();
+  for (const std::shared_ptr<LazyTrace>& trace : live)
+    if (trace->reads(storage)) trace->evaluate_all();
 }
 
 }  // namespace
@@ -124,7 +126,7 @@ std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
     --num_leaves_;
   }
   const auto id = static_cast<std::uint32_t>(values_.size());
-  values_.push_back({tensor, tensor.version(), no_index, 0, 0, 0});
+  values_.emplace_back(tensor, tensor.version(), no_index);
   leaves_[at] = id;
   ++num_leaves_;
   tensor.watch();
@@ -146,6 +148,25 @@ void LazyTrace::grow_leaves() {
   leaves_.swap(larger);
 }
 
+// Makes the table anew, and returns how many bytes the leaves have.
+std::size_t LazyTrace::list_leaves() {
+  std::fill(leaves_.begin(), leaves_.end(), no_index);
+  num_leaves_ = 0;
+  std::size_t bytes = 0;
+  for (std::uint32_t id = 0; id < values_.size(); ++id) {
+    if (values_[id].op != no_index) continue;
+    bytes += values_[id].tensor.num_bytes();
+    if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
+    const auto mixed =
+        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.place()) >> 4) * 0x9e3779b97f4a7c15ULL;
+    std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
+    while (leaves_[at] != no_index) at = (at + 1) & (leaves_.size() - 1);
+    leaves_[at] = id;
+    ++num_leaves_;
+  }
+  return bytes;
+}
+
 std::uint32_t LazyTrace::value_of(const Tensor& tensor) {
   if (const auto* const pending = tensor.pending(); pending != nullptr)
     return static_cast<const Promise*>(pending)->value_;
@@ -160,6 +181,7 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStora
   const std::lock_guard lock(mutex_);
   if (old.pending() != nullptr)
     return old.pending()->maker == this && old.pending()->references.load(std::memory_order_acquire) == 2;
+  if (follows_ != nullptr) return alone_in_pattern(old, promised);
   const std::uint32_t known = leaves_.empty() ? no_index : leaves_[place_of(old)];
   if (promised != nullptr) {
     return promised->references.load(std::memory_order_acquire) == (known == no_index ? 1U : 2U);
@@ -172,7 +194,21 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStora
   return alone;
 }
 
+Tensor LazyTrace::make_promise(Type type, std::uint32_t id) {
+  void* const memory = tidu::detail::pool_allocate(sizeof(Promise));
+  auto* const promise = ::new (memory) Promise(shared_from_this(), id);
+  promise->maker = this;
+  return Tensor::promise(type, promise);
+}
+
 bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (follows_ != nullptr || (values_.empty() && start_following(graph))) {
+      if (follow(graph, inputs, out)) return true;
+      leave();
+    }
+  }
   if (!takes(graph)) return false;
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
@@ -196,7 +232,6 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   room(operands_, num_operands);
   room(values_, num_operands + num_results);
   const std::size_t first_operand = operands_.size();
-  std::shared_ptr<LazyTrace> self = shared_from_this();
   try {
     for (const Tensor* input : inputs) operands_.push_back(value_of(*input));
   } catch (...) {
@@ -207,10 +242,8 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   const auto op = static_cast<std::uint32_t>(ops_.size());
   try {
     for (std::size_t i = 0; i < num_results; ++i) {
-      auto* const promise = ::new (tidu::detail::pool_allocate(sizeof(Promise)))
-          Promise(i + 1 == num_results ? std::move(self) : self, static_cast<std::uint32_t>(values_.size()));
-      promise->maker = this;
-      values_.push_back({Tensor::promise(graph.type(graph.outputs()[i]), promise), 0, op, 0, 0, 0});
+      const auto id = static_cast<std::uint32_t>(values_.size());
+      values_.emplace_back(make_promise(graph.type(graph.outputs()[i]), id), 0, op);
     }
   } catch (...) {
     values_.resize(first_value, Value{});
@@ -240,6 +273,7 @@ void LazyTrace::bound(std::unique_lock<std::mutex>& lock) {
 // Keeps the operations that something still refers to, or that those need. What goes is handed to the caller,
 // who destroys it without the lock.
 void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops) {
+  leave();
   ++sweep_;
   due_ = false;
   std::size_t live = 0;
@@ -268,8 +302,6 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     ops.reserve(ops_.size());
     operands.reserve(operands_.size());
   }
-  std::fill(leaves_.begin(), leaves_.end(), no_index);
-  num_leaves_ = 0;
   for (std::size_t i = 0; live != 0 && i < values_.size(); ++i) {
     Value& value = values_[i];
     const bool pending = waits(value);
@@ -302,19 +334,9 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
   operands.clear();
   spare_operands_ = std::move(operands);
   // Leaves are found again by the operations that come.
-  std::size_t bytes = 0;
-  for (std::uint32_t id = 0; id < values_.size(); ++id) {
-    if (values_[id].tensor.pending() == nullptr) values_[id].tensor.watch();
-    if (values_[id].op != no_index) continue;
-    bytes += values_[id].tensor.num_bytes();
-    if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
-    const auto mixed =
-        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.place()) >> 4) * 0x9e3779b97f4a7c15ULL;
-    std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
-    while (leaves_[at] != no_index) at = (at + 1) & (leaves_.size() - 1);
-    leaves_[at] = id;
-    ++num_leaves_;
-  }
+  for (const Value& value : values_)
+    if (value.tensor.pending() == nullptr) value.tensor.watch();
+  const std::size_t bytes = list_leaves();
   byte_limit_ = std::max(least_bytes, bytes);
   fresh_bytes_ = 0;
   dropped = std::move(values);
@@ -324,7 +346,11 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
 void LazyTrace::end() noexcept {
   std::vector<Value> values;
   std::vector<Op> ops;
+  std::vector<std::unique_ptr<Pattern>> patterns;
   const std::lock_guard lock(mutex_);
+  follows_ = nullptr;
+  last_ = nullptr;
+  patterns_.swap(patterns);
   for (const Value& value : values_)
     if (waits(value)) static_cast<Promise*>(value.tensor.pending())->value_ = no_index;
   values_.swap(values);
@@ -332,6 +358,12 @@ void LazyTrace::end() noexcept {
   operands_.clear();
   leaves_.clear();
   num_leaves_ = 0;
+}
+
+bool LazyTrace::reads(const tidu::detail::TensorStorage& storage) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(values_.begin(), values_.end(),
+                     [&](const Value& value) { return value.tensor.lies_in(storage); });
 }
 
 std::uint64_t LazyTrace::evaluations() {
@@ -347,7 +379,7 @@ std::uint64_t LazyTrace::hot_compiled() {
 LazyStatistics LazyTrace::statistics() {
   const std::lock_guard lock(mutex_);
   LazyStatistics result = counters_;
-  for (const Op& op : ops_) {
+  for (const Op& op : recorded()) {
     bool pending = false;
     for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
       pending = pending || waits(values_[op.first_value + slot]);

@@ -12,6 +12,12 @@
 // Note [Who may be where]: the lock guards the arrays and is never held while a program is compiled or runs.
 // Another thread may read a promise (it then evaluates), or drop it (which touches no trace). What a program
 // does with Arrays while it runs (kernels of other projects may) is recorded in a trace of its own.
+//
+// Note [Following]: what a hot sequence had evaluated at once, from an empty trace to an empty trace, is kept
+// as a pattern. While the next operations are those of a pattern, place by place, nothing is written down but
+// the values, promises of the last time that nobody refers to are used again, and the program is known.
+// Whatever comes otherwise leaves the pattern: what was followed so far is then written down as if it had
+// been recorded.
 #pragma once
 
 #include <array>
@@ -78,10 +84,14 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   /// The same before the runner is another one. False where something failed that is still referred to: the
   /// runner then stays, since what was recorded for it is run by no other. For the thread that records.
   bool change_runner(const LazyRunner& runner) noexcept;
+  /// Is it the runner? For the thread that records.
+  bool is_run_by(const LazyRunner& runner) const { return runner == runner_; }
   /// May an Array whose elements were to be written over by those of `promise` have the promise instead?
   /// Where nobody could tell: but for the Array and this trace nothing refers to what it has, `old`, whose
   /// storage is `promised` when it is a promise's; and nothing but a temporary refers to `promise`.
   bool may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised, const Tensor& promise);
+  /// Does it know a value that lies there?
+  bool reads(const tidu::detail::TensorStorage& storage);
   /// Nothing that waits is referred to from outside.
   bool idle();
   /// Goes on counting where another trace has ended.
@@ -107,12 +117,17 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::uint32_t marked;  // the sweep that needs it
   };
   struct Value {
-    Tensor tensor;          // a leaf, or a promise
-    std::uint64_t version;  // of a leaf, as it was when it was recorded
-    std::uint32_t op;       // of a result; no_index: a leaf
-    std::uint32_t number;   // in sweep `numbered`
-    std::uint32_t numbered;
-    std::uint32_t wanted;  // by the sweep that was asked for it
+    Value() = default;
+    // Made where they stay.
+    template <class T>
+    Value(T&& leaf_or_promise, std::uint64_t version_now, std::uint32_t op_of_it)
+        : tensor(std::forward<T>(leaf_or_promise)), version(version_now), op(op_of_it) {}
+    Tensor tensor;                // a leaf, or a promise
+    std::uint64_t version = 0;    // of a leaf, as it was when it was recorded
+    std::uint32_t op = no_index;  // of a result; no_index: a leaf
+    std::uint32_t number = 0;     // in sweep `numbered`
+    std::uint32_t numbered = 0;
+    std::uint32_t wanted = 0;  // by the sweep that was asked for it
   };
   // One evaluation.
   struct Run {
@@ -138,6 +153,26 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     }
   };
   struct Program;
+  // What was evaluated at once. See Note [Following].
+  struct Pattern {
+    std::vector<Op> ops;
+    std::vector<std::uint32_t> operands;
+    std::vector<std::uint8_t> results;  // by value: is it a result, no leaf?
+    std::vector<std::uint32_t> leaves;  // values, ascending
+    struct Known {
+      std::vector<std::uint8_t> referred;  // by value
+      std::vector<std::uint32_t> input_values, output_values;
+      std::size_t num_ops = 0;  // that are needed
+      std::shared_ptr<const Program> program;
+    };
+    std::vector<Known> known;            // by which values were referred to
+    std::size_t replaced = 0;            // how many of those had to go
+    std::vector<std::uint8_t> referred;  // by value, this time
+    std::vector<Tensor> unused;          // by value: promises that nobody refers to
+    std::uint64_t executor = 0;          // its id
+    LazyRunner runner;
+    Pattern* next = nullptr;  // what came after it the last time
+  };
 
   static bool waits(const Value& value) { return value.op != no_index && value.tensor.pending() != nullptr; }
   // The trace itself has one reference.
@@ -149,6 +184,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   std::size_t place_of(const Tensor& tensor) const;
   std::uint32_t leaf(const Tensor& tensor);
   void grow_leaves();
+  std::size_t list_leaves();
   void sweep(Run& run, std::uint32_t last, std::size_t count);
   void write_words(Run& run);
   struct Apart;
@@ -157,6 +193,21 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
                                               std::unique_lock<std::mutex>& lock);
   Apart take_apart(const Run& run) const;
   void run_targets(std::span<Promise* const> targets, bool all);
+  static void run_program(const Program& program, const LazyRunner& runner, Run& run);
+  void keep_results(Run& run);
+  void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
+                std::unique_lock<std::mutex>& lock);
+  bool start_following(const Graph& graph);
+  bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
+  Tensor make_promise(Type type, std::uint32_t id);
+  void leave();
+  const Pattern::Known* known_end();
+  bool alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised);
+  void run_known(const Pattern::Known& known, std::unique_lock<std::mutex>& lock);
+  std::unique_ptr<Pattern> learn(const Run& run, std::shared_ptr<const Program> program);
+  std::span<const Op> recorded() const {
+    return follows_ != nullptr ? std::span<const Op>(follows_->ops.data(), at_) : std::span<const Op>(ops_);
+  }
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
   void bound(std::unique_lock<std::mutex>& lock);
 
@@ -191,6 +242,12 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     bool takes = false;
   };
   std::array<std::array<Known, 4>, 256> known_;  // graphs met lately, by address
+  std::vector<std::unique_ptr<Pattern>> patterns_;
+  std::size_t replaced_ = 0;    // how many had to go
+  Pattern* follows_ = nullptr;  // values_ are those of its first operations; ops_ and the like are empty
+  std::size_t at_ = 0;          // so many operations of it
+  Pattern* last_ = nullptr;     // what was evaluated last, where that is a pattern
+  std::uint64_t batch_ = 0;     // runs of patterns so far
 };
 
 }  // namespace tidu::frontend_detail

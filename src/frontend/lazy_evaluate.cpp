@@ -216,13 +216,16 @@ Key128 address_of(std::span<const std::uint64_t> words) {
 
 }  // namespace
 
-// The lock is given up where the program is not known: what compiles may compute with Arrays itself.
+// The lock is given up where the program is not known: what compiles, here or on a thread that this one waits
+// for, may compute with Arrays itself, and so with those of this trace.
 std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address,
                                                                   const LazyRunner& runner,
                                                                   std::unique_lock<std::mutex>& lock) {
-  return compile_cache().get<Program>({address, run.words, nullptr}, [&] {
-    const Apart apart = take_apart(run);
-    lock.unlock();
+  const CacheRequest request{address, run.words, nullptr};
+  if (auto known = compile_cache().find<Program>(request); known != nullptr) return known;
+  const Apart apart = take_apart(run);
+  lock.unlock();
+  return compile_cache().get<Program>(request, [&] {
     const EagerHere guard;
     GraphBuilder::Options options;
     options.record_where = false;
@@ -250,11 +253,61 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
   });
 }
 
+// The lock is not held.
+void LazyTrace::run_program(const Program& program, const LazyRunner& runner, Run& run) {
+  const EagerHere guard;
+  program.run(runner, run.pointers, run.made);
+}
+
+void LazyTrace::keep_results(Run& run) {
+  for (std::size_t i = 0; i < run.made.size(); ++i) {
+    auto* const promise = static_cast<Promise*>(run.promised[i].pending());
+    if (promise == nullptr) continue;  // another thread was there before
+    promise->tensor_ = std::move(run.made[i]);
+    if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
+      promise->resident.store(resident, std::memory_order_release);
+    } else {
+      promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
+    }
+    // Operations that wait may read it.
+    run.promised[i].watch();
+    if (promise->value_ != no_index) values_[promise->value_].version = run.promised[i].version();
+  }
+}
+
+// What goes now may be the last of its kind, and its owner's deleter anybody's: not under the lock.
+void LazyTrace::put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
+                         std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  run->clear();
+  dropped.clear();
+  dropped_ops.clear();
+  lock.lock();
+  spare_ = std::move(run);
+  constexpr std::size_t most_spare = std::size_t{1} << 14;
+  if (dropped.capacity() <= most_spare) spare_values_ = std::move(dropped);
+  if (dropped_ops.capacity() <= most_spare) spare_ops_ = std::move(dropped_ops);
+}
+
 void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   std::unique_ptr<Run> run;
+  std::unique_ptr<Pattern> gone;
   std::unique_lock lock(mutex_);
+  const auto has_elements = [](const Promise& target) {
+    return target.made.load(std::memory_order_acquire) != nullptr ||
+           target.resident.load(std::memory_order_acquire) != nullptr;
+  };
+  for (Promise* const target : targets) {
+    if (has_elements(*target) || target->value_ != no_index) continue;
+    throw Error(ErrorKind::invalid_argument,
+                "[lazy] expected a value of a thread that runs, got a promise whose thread has ended before "
+                "it could be evaluated");
+  }
+  if (const Pattern::Known* const known = all ? known_end() : nullptr; known != nullptr)
+    return run_known(*known, lock);
+  leave();
   ++sweep_;
   std::uint32_t last = 0;
   std::size_t count = 0;
@@ -266,18 +319,8 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     op.marked = sweep_;
     ++count;
   };
-  for (Promise* const target : targets) {
-    if (target->made.load(std::memory_order_acquire) != nullptr ||
-        target->resident.load(std::memory_order_acquire) != nullptr)
-      continue;
-    if (target->value_ == no_index) {
-      throw Error(
-          ErrorKind::invalid_argument,
-          "[lazy] expected a value of a thread that runs, got a promise whose thread has ended before "
-          "it could be evaluated");
-    }
-    want(values_[target->value_]);
-  }
+  for (Promise* const target : targets)
+    if (!has_elements(*target)) want(values_[target->value_]);
   if (all) {
     for (Value& value : values_)
       if (waits(value) && referred(value)) want(value);
@@ -289,23 +332,23 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   }
   run = spare_ != nullptr ? std::move(spare_) : std::make_unique<Run>();
   run->clear();
-  std::size_t compiled = 0;
+  const std::uint32_t sweep_here = sweep_;
+  const bool greedy = greedy_;
+  std::shared_ptr<const Program> program;
   try {
     sweep(*run, last, count);
     write_words(*run);
     const Key128 address = address_of(run->words);
     const LazyRunner runner = runner_;
-    if (greedy_ && is_new(address)) {
+    if (greedy && is_new(address)) {
       const Apart apart = take_apart(*run);
       lock.unlock();
       const EagerHere guard;
       apart.run(runner, run->made);
     } else {
-      if (greedy_) compiled = run->order.size();
-      const std::shared_ptr<const Program> program = find_program(*run, address, runner, lock);
+      program = find_program(*run, address, runner, lock);
       if (lock.owns_lock()) lock.unlock();
-      const EagerHere guard;
-      program->run(runner, run->pointers, run->made);
+      run_program(*program, runner, *run);
     }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
@@ -313,37 +356,18 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     throw;
   }
   lock.lock();
-  for (std::size_t i = 0; i < run->made.size(); ++i) {
-    auto* const promise = static_cast<Promise*>(run->promised[i].pending());
-    if (promise == nullptr) continue;  // another thread was there before
-    promise->tensor_ = std::move(run->made[i]);
-    if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
-      promise->resident.store(resident, std::memory_order_release);
-    } else {
-      promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
-    }
-    // Operations that wait may read it.
-    run->promised[i].watch();
-    if (promise->value_ != no_index) values_[promise->value_].version = run->promised[i].version();
-  }
+  keep_results(*run);
   ++counters_.evaluations;
-  hot_compiled_ += compiled;
   counters_.evaluated += run->order.size();
+  if (greedy && program != nullptr) hot_compiled_ += run->order.size();
   if (all) {
+    // Nobody was here in the meantime: it was all that there is.
+    if (greedy && program != nullptr && sweep_ == sweep_here) gone = learn(*run, std::move(program));
     compact(dropped, dropped_ops);
   } else {
     due_ = due_ || ops_.size() <= 4 * run->order.size() + 64;
   }
-  // What goes now may be the last of its kind, and its owner's deleter anybody's.
-  lock.unlock();
-  run->clear();
-  dropped.clear();
-  dropped_ops.clear();
-  lock.lock();
-  spare_ = std::move(run);
-  constexpr std::size_t most_spare = std::size_t{1} << 14;
-  if (dropped.capacity() <= most_spare) spare_values_ = std::move(dropped);
-  if (dropped_ops.capacity() <= most_spare) spare_ops_ = std::move(dropped_ops);
+  put_away(std::move(run), dropped, dropped_ops, lock);
 }
 
 void LazyTrace::evaluate(std::span<const Tensor> targets) {
@@ -388,6 +412,11 @@ bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
   const std::lock_guard lock(mutex_);
   for (const Value& value : values_)
     if (waits(value) && referred(value)) return false;
+  try {
+    leave();
+  } catch (...) {
+    return false;
+  }
   runner_ = runner;
   return true;
 }
@@ -406,6 +435,8 @@ void LazyTrace::take_counters(LazyTrace& from) {
 
 // What an executor failed to compute before another one came is its own to compute.
 LazyTrace& Context::trace_for(const LazyRunner& runner) {
+  if (trace->is_run_by(runner)) [[likely]]
+    return *trace;
   if (!trace->change_runner(runner)) [[unlikely]] {
     std::shared_ptr<LazyTrace> fresh = LazyTrace::make();
     fresh->take_counters(*trace);

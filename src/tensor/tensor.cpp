@@ -211,7 +211,7 @@ std::byte* Tensor::promised_bytes() const {
 
 void Tensor::tell_watchers() {
   const auto told = detail::before_write.load();
-  if (told != nullptr) told();
+  if (told != nullptr && storage_ != nullptr) told(*storage_);
   unwatch();
 }
 

@@ -39,3 +39,38 @@ TEST_CASE("[G5] threads with sequences of their own do not disturb each other") 
   CHECK(wrong == 0);
   CHECK(hot_statistics().expected == 0);
 }
+
+TEST_CASE("[G5] who writes to what one thread reads leaves what waits on another") {
+  std::atomic<int> stage{0}, wrong{0};
+  const auto wait_for = [&](int wanted) {
+    while (stage < wanted) std::this_thread::yield();
+  };
+  std::thread other([&] {
+    const HotPaths guard;
+    const Array x = array({1.0, 2.0});
+    Array y, z;
+    for (int i = 0; i < 40; ++i) {
+      y = sin(x) + 1.0;
+      z = y * y;
+      if (i < 39) (void)sum(z).item();
+    }
+    if (!is_promise(z)) ++wrong;
+    stage = 1;
+    wait_for(2);
+    if (!is_promise(z) || !is_promise(y)) ++wrong;
+    if (std::abs(z.tensor().at(1).real() - std::pow(std::sin(2.0) + 1.0, 2)) > 1e-14) ++wrong;
+  });
+  wait_for(1);
+  {
+    const Lazy lazy;
+    const Array mine = array({3.0, 4.0});
+    Tensor storage = mine.tensor();
+    const Array doubled = mine * 2.0;
+    storage.mutable_data<double>()[0] = 7.0;  // what reads it is evaluated before that
+    CHECK_FALSE(is_promise(doubled));
+    CHECK(doubled.tensor().at(0).real() == 6.0);
+  }
+  stage = 2;
+  other.join();
+  CHECK(wrong == 0);
+}

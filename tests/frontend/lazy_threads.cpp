@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <thread>
 #include <vector>
 
@@ -54,6 +56,74 @@ TEST_CASE("[N2] a promise may be read, used and dropped on another thread") {
     other.join();
     CHECK(wrong == 0);
   }
+}
+
+// x + sin(0.25), which is folded.
+static Graph with_constant() {
+  GraphBuilder builder("with_constant");
+  const Value x = builder.input("x", Type(f64, {5}));
+  const Value constant = ops::sin(ops::full_like(x, 0.25));
+  return builder.build({constant + x});
+}
+
+TEST_CASE("[N5] a thread that waits for another one's compilation keeps nobody from its promises") {
+  // A constant is folded: its kernel runs while the program is compiled by the first thread that asks, and
+  // reads what the second one has promised.
+  std::atomic<bool> promised{false}, folding{false}, asking{false};
+  Array promise;
+  double seen = 0.0;
+  const CpuExecutor nested = cpu().with_kernel("sin", [&](const KernelCall& call) {
+    if (!folding.exchange(true)) {
+      while (!asking) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it is to be waiting by then
+      seen = promise.item();
+    }
+    const double* x = call.input(0).data<double>();
+    double* y = call.output().mutable_data<double>();
+    for (std::int64_t i = 0; i < call.input(0).size(); ++i) y[i] = std::sin(x[i]);
+  });
+  std::atomic<int> wrong{0};
+  const Graph graph = with_constant();
+  const Array ones = full({5}, 1.0);
+  const auto read = [&] {
+    const Array y = call_graph(graph, {ones})[0];
+    if (folding) asking = true;
+    if (std::abs(y.tensor().at(4).real() - std::sin(0.25) - 1.0) > 1e-15) ++wrong;
+  };
+  std::thread first([&] {
+    const ExecutorGuard guard(nested);
+    const Lazy lazy;
+    while (!promised) std::this_thread::yield();
+    read();
+  });
+  std::thread second([&] {
+    const ExecutorGuard guard(nested);
+    const Lazy lazy;
+    promise = Array(2.0) * 3.0;
+    promised = true;
+    while (!folding) std::this_thread::yield();
+    read();
+  });
+  first.join();
+  second.join();
+  CHECK(wrong == 0);
+  CHECK(seen == 6.0);
+}
+
+TEST_CASE("[N2] what one thread has promised is an operand of another one's promises") {
+  const Lazy lazy;
+  const Array x(1.5), theirs = (x + 1.0) * 2.0;
+  double seen = 0.0;
+  std::thread other([&] {
+    const Lazy here;
+    Array sum_of(10.0);
+    for (int i = 0; i < 8; ++i) sum_of = sum_of + 1.0;
+    const Array mixed = sum_of * theirs;
+    seen = mixed.item();
+  });
+  other.join();
+  CHECK(seen == 18.0 * 5.0);
+  CHECK(theirs.item() == 5.0);
 }
 
 TEST_CASE("[N6] a promise outlives the thread that made it") {

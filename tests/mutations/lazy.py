@@ -24,15 +24,15 @@ mutation("N4", "the executor is not in the key", EVALUATE,
 mutation("N5", "one value that fails keeps the others from theirs", EVALUATE,
          "if (waiting.size() < 2) throw;", "if (!waiting.empty()) throw;", programs=LAZY)
 mutation("N5", "what failed is given to the next executor", EVALUATE,
-         "    if (waits(value) && referred(value)) return false;\n  runner_ = runner;",
-         "    if (false && waits(value)) return false;\n  runner_ = runner;", programs=LAZY)
+         "    if (waits(value) && referred(value)) return false;\n  try {",
+         "    if (false && waits(value)) return false;\n  try {", programs=LAZY)
 mutation("N6", "a tensor that was written to is taken for what it was", "src/frontend/lazy.cpp",
          "if (values_[leaves_[at]].version == tensor.version()) return leaves_[at];",
          "if (values_[leaves_[at]].version <= tensor.version()) return leaves_[at];", programs=LAZY)
 mutation("N9", "the stream is not in the key", EVALUATE,
          "words.push_back(runner_.placement.stream);", "words.push_back(0 * runner_.placement.stream);", programs=LAZY)
 mutation("G1", "a batch is never compiled", EVALUATE,
-         "if (greedy_ && is_new(address)) {", "if (greedy_) {", programs=LAZY)
+         "if (greedy && is_new(address)) {", "if (greedy) {", programs=LAZY)
 mutation("G1", "two repetitions that differ are taken for equal", "src/frontend/hot.cpp",
          "if (hash(count_ - i * length, length) != last) return;",
          "if (hash(count_ - i * length, length) == 0 * last + 1) return;", programs=LAZY)
@@ -45,4 +45,47 @@ mutation("G3", "backward is not seen", "src/frontend/context.hpp",
 mutation("G4", "what is pending when a sequence deviates stays so", "src/frontend/hot.cpp",
          "if (detector.deviated()) c.trace->evaluate_all();", "static_cast<void>(detector.deviated());", programs=LAZY)
 mutation("G4", "a parameter that others see is replaced", "src/frontend/lazy.cpp",
-         "const bool alone = old.exclusive();", "const bool alone = true;", programs=LAZY)
+         "const bool alone = old.exclusive();\n  held = old;", "const bool alone = true;\n  held = old;", programs=LAZY)
+
+mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
+         "for (const Array& array : arrays) types.push_back(array.type());",
+         "for (const Array& array : arrays) types.push_back(array.is_traced() ? array.type() : array.tensor().type());",
+         programs=LAZY)
+mutation("N7", "a graph is replayed at once", "src/frontend/invoke.cpp",
+         """  if (c.intercepts) {
+    std::vector<Tensor> promises(graph""", """  if (c.intercepts && c.lazy == 0) {
+    std::vector<Tensor> promises(graph""", programs=LAZY)
+mutation("N8", "the results of an operation are handed out in another order", "src/frontend/lazy.cpp",
+         "out[i] = values_[first_value + i].tensor;", "out[i] = values_[first_value + num_results - 1 - i].tensor;",
+         programs=LAZY)
+mutation("N8", "each result of an operation is its first", EVALUATE,
+         "= results[step.graph.outputs()[slot]];", "= results[step.graph.outputs()[0 * slot]];", programs=LAZY)
+mutation("G5", "a write evaluates what waits on every thread", "src/frontend/lazy.cpp",
+         "if (trace->reads(storage)) trace->evaluate_all();",
+         "if (trace->reads(storage) || true) trace->evaluate_all();", programs=LAZY)
+mutation("G5", "all threads have one trace", "src/frontend/lazy.cpp",
+         "auto trace = std::make_shared<LazyTrace>();",
+         "static const std::shared_ptr<LazyTrace> trace = std::make_shared<LazyTrace>();", programs=LAZY,
+         wide="a thread that ends takes the values of the others along")
+mutation("N5", "a thread that waits for a compilation holds its trace", EVALUATE,
+         "if (auto known = compile_cache().find<Program>(request); known != nullptr) return known;\n"
+         "  const Apart apart = take_apart(run);\n  lock.unlock();\n"
+         "  return compile_cache().get<Program>(request, [&] {\n",
+         "return compile_cache().get<Program>(request, [&] {\n"
+         "    const Apart apart = take_apart(run);\n    lock.unlock();\n", programs=LAZY)
+
+FOLLOW = "src/frontend/lazy_follow.cpp"
+
+mutation("G1", "no pattern is ever followed to its end", FOLLOW,
+         "if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;",
+         "if (follows_ == nullptr || at_ != follows_->ops.size() + 1) return nullptr;", programs=LAZY)
+mutation("G2", "what is referred to is taken for what was the last time", FOLLOW,
+         "return known.referred == now;", "return known.referred.size() == now.size();", programs=LAZY)
+mutation("G4", "operands are not compared with those that were followed", FOLLOW,
+         "static_cast<const Promise*>(pending)->value_ != id)", "static_cast<const Promise*>(pending)->value_ == no_index)",
+         programs=LAZY)
+mutation("G4", "another leaf is taken for the one that was followed", FOLLOW,
+         "return tensor.shares_storage_with(leaf) &&", "return (tensor.shares_storage_with(leaf) || version == 0) &&",
+         (FOLLOW, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)
+mutation("G4", "what was followed is lost where a sequence deviates", FOLLOW,
+         "std::vector<Op> ops(done.begin(), done.end());", "std::vector<Op> ops(done.begin(), done.begin());", programs=LAZY)

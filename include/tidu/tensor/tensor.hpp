@@ -67,8 +67,8 @@ class PromisedStorage : public TensorStorage {
  protected:
   ~PromisedStorage() = default;
 };
-/// Called before a watched storage is written to.
-inline constinit std::atomic<void (*)()> before_write{nullptr};
+/// Called before a watched storage, which it is told, is written to.
+inline constinit std::atomic<void (*)(const TensorStorage&)> before_write{nullptr};
 }  // namespace detail
 
 /// The dtype whose elements are Ts. There is none for the 16-bit floating types, whose elements are read as
@@ -260,6 +260,8 @@ class Tensor {
   }
   /// Are both parts of one storage?
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
+  /// Is this a part of that storage?
+  bool lies_in(const detail::TensorStorage& storage) const { return storage_ == &storage; }
   /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
   std::uint64_t version() const {
     return storage_ == nullptr

@@ -1,0 +1,239 @@
+// lazy_follow.cpp - following a pattern, place by place, learning one, and leaving it. See Note [Following]
+// in lazy.hpp. All of it happens under the trace's lock, but where a program runs.
+#include <algorithm>
+
+#include "frontend/lazy.hpp"
+
+namespace tidu::frontend_detail {
+namespace {
+
+constexpr std::size_t most_patterns = 8;
+constexpr std::size_t most_known = 4;  // of one pattern
+constexpr std::size_t most_ops = std::size_t{1} << 12;
+
+// Are these the elements that were meant, as they were?
+bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_t version) {
+  return tensor.shares_storage_with(leaf) && tensor.type() == leaf.type() && tensor.version() == version &&
+         tensor.place() == leaf.place();
+}
+
+}  // namespace
+
+// Which pattern begins like that? The one that came next the last time, or any.
+bool LazyTrace::start_following(const Graph& graph) {
+  if (!greedy_ || patterns_.empty()) return false;
+  const auto begins = [&](const Pattern& pattern) {
+    return &pattern.ops[0].graph.data() == &graph.data() && pattern.runner == runner_ &&
+           pattern.executor == runner_.executor->id();
+  };
+  Pattern* found = last_ != nullptr ? last_->next : nullptr;
+  if (found == nullptr || !begins(*found)) {
+    const auto at =
+        std::find_if(patterns_.begin(), patterns_.end(), [&](const auto& one) { return begins(*one); });
+    if (at == patterns_.end()) return false;
+    found = at->get();
+  }
+  values_.reserve(found->results.size());
+  follows_ = found;
+  at_ = 0;
+  return true;
+}
+
+// The next operation, if it is the pattern's. What was taken up of its leaves stays where it is not.
+bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
+  Pattern& pattern = *follows_;
+  if (at_ == pattern.ops.size()) return false;
+  const Op& op = pattern.ops[at_];
+  if (&op.graph.data() != &graph.data() || inputs.size() != op.num_operands) return false;
+  for (std::uint32_t k = 0; k < op.num_operands; ++k) {
+    const std::uint32_t id = pattern.operands[op.first_operand + k];
+    const Tensor& tensor = *inputs[k];
+    const auto* const pending = tensor.pending();
+    if (pattern.results[id] != 0) {
+      if (pending == nullptr || pending->maker != this || static_cast<const Promise*>(pending)->value_ != id)
+        return false;
+    } else if (pending != nullptr || tensor.borrowed()) {
+      return false;
+    } else if (id < values_.size()) {
+      if (!is_leaf_again(tensor, values_[id].tensor, values_[id].version)) return false;
+    } else if (id == values_.size()) {
+      values_.emplace_back(tensor, tensor.version(), no_index);
+      tensor.watch();
+    } else {
+      return false;
+    }
+  }
+  if (values_.size() != op.first_value) return false;
+  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
+    const auto id = static_cast<std::uint32_t>(values_.size());
+    Tensor& unused = pattern.unused[id];
+    try {
+      if (unused.pending() == nullptr) unused = make_promise(graph.type(graph.outputs()[slot]), id);
+    } catch (...) {
+      values_.resize(op.first_value, Value{});
+      throw;
+    }
+    values_.emplace_back(std::move(unused), 0, static_cast<std::uint32_t>(at_));
+  }
+  for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
+    out[slot] = values_[op.first_value + slot].tensor;
+  ++at_;
+  ++counters_.recorded;
+  return true;
+}
+
+// Writes down what was followed so far.
+void LazyTrace::leave() {
+  if (follows_ == nullptr) return;
+  const std::span<const Op> done = recorded();
+  const std::size_t num_operands = done.empty() ? 0 : done.back().first_operand + done.back().num_operands;
+  const std::span<const std::uint32_t> read(follows_->operands.data(), num_operands);
+  std::vector<Op> ops(done.begin(), done.end());
+  std::vector<std::uint32_t> operands(read.begin(), read.end());
+  fresh_bytes_ = list_leaves();
+  due_ = due_ || fresh_bytes_ > byte_limit_;
+  ops_.swap(ops);
+  operands_.swap(operands);
+  follows_ = nullptr;
+  at_ = 0;
+}
+
+// What is known for what is referred to now, where a pattern has come to its end; else null.
+const LazyTrace::Pattern::Known* LazyTrace::known_end() {
+  if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;
+  std::vector<std::uint8_t>& now = follows_->referred;
+  for (std::size_t id = 0; id < values_.size(); ++id) {
+    const Value& value = values_[id];
+    if (value.op == no_index) {
+      if (value.tensor.version() != value.version) return nullptr;
+    } else {
+      if (!waits(value)) return nullptr;
+      now[id] = referred(value) ? 1 : 0;
+    }
+  }
+  const auto found = std::find_if(follows_->known.begin(), follows_->known.end(),
+                                  [&](const Pattern::Known& known) { return known.referred == now; });
+  return found != follows_->known.end() ? &*found : nullptr;
+}
+
+// Has nobody but this trace and the Array that holds it, where one is meant to be written to, a reference?
+bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised) {
+  // There is no table of leaves, and one may stand in several places.
+  Value* held = nullptr;
+  std::uint32_t times = 0;
+  for (const std::uint32_t id : follows_->leaves) {
+    if (id >= values_.size()) break;
+    if (!values_[id].tensor.shares_storage_with(old)) continue;
+    held = &values_[id];
+    ++times;
+  }
+  if (promised != nullptr) return promised->references.load(std::memory_order_acquire) == 1 + times;
+  if (times == 0) return old.exclusive();
+  if (times != 1 || held->tensor.type() != old.type()) return false;
+  held->tensor = Tensor();
+  const bool alone = old.exclusive();
+  held->tensor = old;
+  return alone;
+}
+
+// Runs it, and begins anew.
+void LazyTrace::run_known(const Pattern::Known& known, std::unique_lock<std::mutex>& lock) {
+  std::unique_ptr<Run> run = spare_ != nullptr ? std::move(spare_) : std::make_unique<Run>();
+  for (const std::uint32_t id : known.input_values) run->inputs.push_back(values_[id].tensor);
+  for (const std::uint32_t id : known.output_values) run->promised.push_back(values_[id].tensor);
+  for (const Tensor& input : run->inputs) run->pointers.push_back(&input);
+  const std::shared_ptr<const Program> program = known.program;
+  const std::size_t num_ops = known.num_ops;
+  const LazyRunner runner = runner_;
+  const std::uint64_t batch = ++batch_;
+  lock.unlock();
+  try {
+    run_program(*program, runner, *run);
+  } catch (...) {
+    lock.lock();
+    ++counters_.failures;
+    throw;
+  }
+  lock.lock();
+  std::vector<Value> dropped;
+  std::vector<Op> dropped_ops;
+  keep_results(*run);
+  ++counters_.evaluations;
+  counters_.evaluated += num_ops;
+  if (greedy_) hot_compiled_ += num_ops;
+  if (batch != batch_ || follows_ == nullptr || at_ != follows_->ops.size()) {
+    compact(dropped, dropped_ops);  // another thread was here
+  } else {
+    Pattern& pattern = *follows_;
+    for (std::size_t id = 0; id < values_.size(); ++id) {
+      Tensor& tensor = values_[id].tensor;
+      if (pattern.results[id] != 0 && tensor.pending() != nullptr && !referred(values_[id]))
+        pattern.unused[id] = std::move(tensor);
+    }
+    dropped = std::exchange(values_, std::exchange(spare_values_, {}));
+    last_ = follows_;
+    follows_ = nullptr;
+    at_ = 0;
+  }
+  put_away(std::move(run), dropped, dropped_ops, lock);
+}
+
+// Keeps what was just evaluated, all of what the trace has and in one piece, as a pattern. Returns what had
+// to go, to be destroyed without the lock.
+std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared_ptr<const Program> program) {
+  Pattern* const before = std::exchange(last_, nullptr);
+  if (ops_.size() > most_ops) return nullptr;
+  Pattern::Known known;
+  known.referred.resize(values_.size());
+  for (const std::uint32_t id : run.output_values) known.referred[id] = 1;
+  for (std::size_t id = 0; id < values_.size(); ++id)
+    if (values_[id].op != no_index && known.referred[id] == 0 && !waits(values_[id])) return nullptr;
+  for (const std::uint32_t id : run.input_values)
+    if (values_[id].op != no_index) return nullptr;
+  known.input_values = run.input_values;
+  known.output_values = run.output_values;
+  known.num_ops = run.order.size();
+  known.program = std::move(program);
+  const auto same = [&](const auto& pattern) {
+    return pattern->runner == runner_ && pattern->executor == runner_.executor->id() &&
+           pattern->operands == operands_ &&
+           std::equal(pattern->ops.begin(), pattern->ops.end(), ops_.begin(), ops_.end(),
+                      [](const Op& a, const Op& b) { return &a.graph.data() == &b.graph.data(); });
+  };
+  std::unique_ptr<Pattern> gone;
+  const auto found = std::find_if(patterns_.begin(), patterns_.end(), same);
+  Pattern* pattern = found != patterns_.end() ? found->get() : nullptr;
+  if (pattern == nullptr) {
+    auto fresh = std::make_unique<Pattern>();
+    fresh->ops = ops_;
+    fresh->operands = operands_;
+    for (std::uint32_t id = 0; id < values_.size(); ++id) {
+      fresh->results.push_back(values_[id].op != no_index ? 1 : 0);
+      if (values_[id].op == no_index) fresh->leaves.push_back(id);
+    }
+    fresh->referred.resize(values_.size());
+    fresh->unused.resize(values_.size());
+    fresh->executor = runner_.executor->id();
+    fresh->runner = runner_;
+    if (patterns_.size() < most_patterns) {
+      patterns_.push_back(std::move(fresh));
+      pattern = patterns_.back().get();
+    } else {
+      pattern = patterns_[replaced_++ % most_patterns].get();
+      std::swap(*pattern, *fresh);  // who points to it expects another one, which is no harm
+      gone = std::move(fresh);
+    }
+  }
+  if (pattern->known.size() < most_known) {
+    pattern->known.push_back(std::move(known));
+  } else {
+    std::swap(pattern->known[pattern->replaced++ % most_known], known);
+    gone = gone != nullptr ? std::move(gone) : std::make_unique<Pattern>();
+    gone->known.push_back(std::move(known));
+  }
+  if (before != nullptr) before->next = pattern;
+  last_ = pattern;
+  return gone;
+}
+
+}  // namespace tidu::frontend_detail
