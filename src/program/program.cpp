@@ -36,6 +36,8 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   data->schedule = options.fuse
                        ? passes::fused_schedule(data->graph, data->splats, is_constant, std::move(loops))
                        : passes::sequential_schedule(data->graph, is_constant, std::move(loops));
+  if (options.fuse)
+    data->schedule = passes::compute_again(data->graph, std::move(data->schedule), data->roots, data->splats);
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
                                     options.in_place);
   for (const BlockedLoop& loop : data->schedule.loops)

@@ -225,6 +225,31 @@ TEST_CASE("several rows share what all periods repeat and fold") {
   }
 }
 
+TEST_CASE("groups compute again what they would read") {
+  std::mt19937_64 random(7);
+  constexpr std::int64_t rows = 300, columns = 40;
+  const Type matrix(f64, {rows, columns});
+  GraphBuilder g("again");
+  const Value x = g.input("x", matrix), y = g.input("y", matrix),
+              w = g.input("w", Type(f64, {columns, columns}));
+  const Value b = g.input("b", Type(f64, {columns}));
+  const auto times = [&](const Value& a) { return ops::matmul(a, w); };
+  // `twice` of x and what is smaller; `both` of two arrays; `kept` is an output; `base` is read by a product.
+  const Value centred = x - down(b, x), twice = centred + centred, both = centred * y;
+  const Value kept = ops::neg(centred), base = x + down(b, x), shifted = base + down(b, x);
+  const Value product = times(ops::exp(twice + both) + times(base));
+  const Value more = times(product * twice + along(ops::reduce_sum(twice * shifted, {1}), x));
+  const Value last = ops::tanh(more * twice - product * shifted) + both;
+  const Graph graph = g.build({kept, last, ops::reduce_sum(last * twice, {0})});
+  ProgramOptions options;
+  options.block = false;
+  const Program program = Program::make(graph, options);
+  std::vector<bool> is_constant = passes::find_constants(program.graph(), options.constant_bytes);
+  const Schedule first = passes::fused_schedule(program.graph(), program.splats(), is_constant);
+  CHECK(program.schedule().nodes.size() > first.nodes.size());
+  check_bits(graph, random_inputs(graph, random), "again");
+}
+
 TEST_CASE("an operand is of a period in one place and of rows in another") {
   constexpr std::int64_t n = 32;
   std::mt19937_64 random(6);

@@ -92,10 +92,17 @@ RowStep row_step(const Graph& graph, std::uint32_t operation);
 /// Groups of 1024 elements or more whose floating elements are all f32 or all f64 may be rows of a matrix of
 /// 16 columns or more: in them are also folds of each row to one element, what is computed of such element by
 /// element, what is repeated along each row or along all rows, and folds of all rows to one. A group reads
-/// what it folds of a row, and leaves what it folds of all rows. The node of such a group has the number of
+/// what it folds of a row, and leaves what it folds of all rows. What is repeated along all rows, or folds
+/// them all, may have the elements of several of the group's rows. The node of such a group has the number of
 /// columns for an index.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan = {});
+
+/// The schedule in which groups do not leave what other groups, which alone read it, can compute again with a
+/// few sums and products from one array of its size and from what is smaller. The operations that make it
+/// then stand in several groups, and their values have no memory. `schedule` is one of fused_schedule.
+Schedule compute_again(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                       const std::vector<ValueId>& splats);
 
 /// One operation after another, in the order of the graph, without constants and without views, which need no
 /// work.

@@ -1,0 +1,245 @@
+// recompute.cpp - what a group would leave in memory although others can compute it again from what they read
+// in its place.
+//
+// Note [Computed again]: a result of a group goes when groups alone read it, and when it is a few sums and
+// products of one array of its size, of single elements and of what is repeated along rows. Its readers then
+// read that array and compute it again: as much is read as before, and nothing is written. The operations
+// stand in several groups, in none of which their values have memory.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+namespace {
+
+constexpr std::int64_t fewest_elements = 4096;  // below, groups may run operation by operation
+constexpr std::size_t most_again = 4;           // operations
+constexpr std::size_t most_operations = 40, most_operands = 20;
+constexpr std::int64_t fewest_in_period = 512;
+
+class Recomputer {
+ public:
+  Recomputer(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+             const std::vector<ValueId>& splats)
+      : graph_(graph), g_(graph.data()), schedule_(std::move(schedule)), roots_(roots), splats_(splats) {}
+
+  Schedule run() {
+    std::vector<NodeValues> values = node_values(graph_, schedule_, roots_, splats_);
+    for (std::uint32_t at = 0; at < values.size(); at += schedule_.nodes[at].size) {
+      for (const ValueId id : values[at].operands) readers_[id].push_back(at);
+      if (schedule_.nodes[at].kind != NodeKind::fused_group) continue;
+      Group& group = groups_[at];
+      for (std::uint32_t k = at + 1; k < at + schedule_.nodes[at].size; ++k)
+        group.operations.push_back(schedule_.nodes[k].index);
+      group.operands = values[at].operands.size();
+    }
+    for (const ValueId id : graph_.outputs()) readers_[roots_[id]].push_back(no_index);
+    bool changed = false;
+    for (std::uint32_t at = 0; at < values.size(); at += schedule_.nodes[at].size) {
+      if (groups_.find(at) == groups_.end()) continue;
+      bool here = false;
+      for (const ValueId id : values[at].results) here = compute_again(at, id) || here;
+      if (here) drop_dead(at);
+      changed = changed || here;
+    }
+    return changed ? rewritten() : std::move(schedule_);
+  }
+
+ private:
+  struct Group {
+    std::vector<std::uint32_t> operations;
+    std::size_t operands = 0;
+  };
+  std::span<const ValueId> operands(std::uint32_t operation) const {
+    const OperationRecord& record = g_.operations[operation];
+    return {g_.operands.data() + record.first_input, record.num_inputs};
+  }
+  // Linear in each of its operands: sums, products, signs.
+  static bool is_cheap(const OperationRecord& record) {
+    const Primitive& primitive = *record.op->primitive;
+    if (!primitive.has_trait(Trait::elementwise) || primitive.linearity.kind == Linearity::Kind::none)
+      return false;
+    for (std::size_t i = 0; i < record.num_inputs; ++i) {
+      if (!primitive.linearity.includes(i)) return false;
+    }
+    return true;
+  }
+  // Of a whole array of the group, not of one for each row.
+  std::int64_t elements_of(const Group& group) const {
+    std::int64_t most = 0;
+    for (const std::uint32_t operation : group.operations) {
+      most = std::max(most, graph_.type(g_.operations[operation].first_output).size());
+      for (const ValueId id : operands(operation)) {
+        if (splats_[id] == no_index) most = std::max(most, graph_.type(id).size());
+      }
+    }
+    return most;
+  }
+
+  // The operations that make the value of that group, in order; none where it is not to be computed again.
+  std::vector<std::uint32_t> chain_of(const Group& group, ValueId value) const {
+    const Type type = graph_.type(value);
+    std::vector<std::uint32_t> chain;
+    std::unordered_set<ValueId> wanted = {value};
+    std::unordered_set<ValueId> large;  // read from memory
+    std::size_t found = 0;
+    for (std::size_t i = group.operations.size(); i-- > 0 && found < wanted.size();) {
+      const std::uint32_t operation = group.operations[i];
+      const OperationRecord& record = g_.operations[operation];
+      if (wanted.find(record.first_output) == wanted.end()) continue;
+      ++found;
+      const Primitive& primitive = *record.op->primitive;
+      const bool repeats = primitive.has_trait(Trait::repeats);
+      const Type made = graph_.type(record.first_output);
+      if (made.size() != type.size() || made.dtype() != type.dtype() || !(repeats || is_cheap(record)) ||
+          chain.size() == most_again)
+        return {};
+      chain.push_back(operation);
+      for (const ValueId operand : operands(operation)) {
+        if (splats_[operand] != no_index) {
+          const ValueId source = roots_[splats_[operand]];
+          if (graph_.type(source).size() == 1 && is_made_in(group, source)) return {};
+          continue;
+        }
+        const ValueId id = roots_[operand];
+        if (graph_.type(id).dtype() != type.dtype()) return {};
+        const bool made_here = is_made_in(group, id);
+        if (repeats) {
+          if (made_here) return {};
+        } else if (made_here && !is_read(id)) {
+          wanted.insert(id);
+        } else {  // in memory
+          large.insert(id);
+        }
+      }
+    }
+    if (large.size() != 1 || found < wanted.size()) return {};
+    std::reverse(chain.begin(), chain.end());
+    return chain;
+  }
+  // By another node, or by the caller?
+  bool is_read(ValueId id) const {
+    const auto readers = readers_.find(id);
+    return readers != readers_.end() && !readers->second.empty();
+  }
+  bool is_made_in(const Group& group, ValueId id) const { return makes(group.operations, id); }
+  bool makes(const std::vector<std::uint32_t>& operations, ValueId id) const {
+    return std::any_of(operations.begin(), operations.end(),
+                       [&](std::uint32_t i) { return g_.operations[i].first_output == id; });
+  }
+
+  // Can the group of that node take the operation, which repeats along rows? See Note [Periods] in fuse.cpp.
+  bool fits(std::uint32_t node, std::uint32_t operation) const {
+    const RowStep step = row_step(graph_, operation);
+    const std::int64_t columns = schedule_.nodes[node].index;
+    if (columns == 0 || step.kind == RowStep::Kind::none) return false;
+    if (step.columns == columns) return true;
+    if (step.kind != RowStep::Kind::rows || step.columns % columns != 0 || step.columns < fewest_in_period)
+      return false;
+    for (const std::uint32_t other : groups_.at(node).operations) {
+      const RowStep at = row_step(graph_, other);
+      const bool fold = at.kind == RowStep::Kind::fold_columns;
+      if (!fold && at.kind != RowStep::Kind::rows) continue;
+      if (at.columns != step.columns && (fold || at.columns != columns)) return false;
+    }
+    return true;
+  }
+
+  bool compute_again(std::uint32_t node, ValueId value) {
+    const std::int64_t elements = graph_.type(value).size();
+    if (elements < fewest_elements || elements != elements_of(groups_.at(node)) || splats_[value] != no_index)
+      return false;
+    if (!is_read(value)) return false;
+    const std::vector<std::uint32_t>& readers = readers_.at(value);
+    const std::vector<std::uint32_t> chain = chain_of(groups_.at(node), value);
+    if (chain.empty()) return false;
+    for (const std::uint32_t reader : readers) {
+      const auto at = reader == no_index ? groups_.end() : groups_.find(reader);
+      if (at == groups_.end() || at->second.operations.size() + chain.size() > most_operations ||
+          at->second.operands + 2 * chain.size() > most_operands || elements_of(at->second) != elements)
+        return false;
+      for (const std::uint32_t operation : chain) {
+        if (g_.operations[operation].op->primitive->has_trait(Trait::repeats) && !fits(reader, operation))
+          return false;
+      }
+    }
+    for (const std::uint32_t reader : readers) {
+      Group& group = groups_.at(reader);
+      for (const std::uint32_t operation : chain) {
+        if (is_made_in(group, g_.operations[operation].first_output)) continue;
+        group.operations.push_back(operation);
+        for (const ValueId operand : operands(operation)) {
+          const bool one = splats_[operand] != no_index;
+          const ValueId id = roots_[one ? splats_[operand] : operand];
+          if ((one && graph_.type(id).size() != 1) || makes(chain, id)) continue;
+          std::vector<std::uint32_t>& by = readers_[id];
+          if (std::find(by.begin(), by.end(), reader) != by.end()) continue;
+          by.push_back(reader);
+          ++group.operands;
+        }
+      }
+      std::sort(group.operations.begin(), group.operations.end());  // operands first, as in the graph
+    }
+    readers_[value].clear();
+    return true;
+  }
+  // What nothing reads any more.
+  void drop_dead(std::uint32_t node) {
+    Group& group = groups_.at(node);
+    std::unordered_set<ValueId> read;
+    std::vector<std::uint32_t> alive;
+    for (std::size_t i = group.operations.size(); i-- > 0;) {
+      const std::uint32_t operation = group.operations[i];
+      const ValueId result = g_.operations[operation].first_output;
+      if (!is_read(result) && read.find(result) == read.end()) continue;
+      alive.push_back(operation);
+      for (const ValueId operand : operands(operation))
+        read.insert(roots_[splats_[operand] != no_index ? splats_[operand] : operand]);
+    }
+    group.operations.assign(alive.rbegin(), alive.rend());
+  }
+  Schedule rewritten() {
+    Schedule schedule;
+    schedule.loops = std::move(schedule_.loops);
+    for (std::uint32_t at = 0; at < schedule_.nodes.size(); at += schedule_.nodes[at].size) {
+      const ScheduleNode& node = schedule_.nodes[at];
+      const auto group = groups_.find(at);
+      if (group == groups_.end()) {
+        schedule.nodes.push_back(node);
+        continue;
+      }
+      const std::vector<std::uint32_t>& operations = group->second.operations;
+      if (operations.empty()) continue;
+      const bool has_rows = std::any_of(operations.begin(), operations.end(), [&](std::uint32_t operation) {
+        return row_step(graph_, operation).kind != RowStep::Kind::none;
+      });
+      schedule.nodes.push_back(
+          {node.kind, has_rows ? node.index : 0, static_cast<std::uint32_t>(operations.size() + 1)});
+      for (const std::uint32_t operation : operations)
+        schedule.nodes.push_back({NodeKind::operation, operation, 1});
+    }
+    return schedule;
+  }
+
+  const Graph& graph_;
+  const GraphData& g_;
+  Schedule schedule_;
+  const std::vector<ValueId>& roots_;
+  const std::vector<ValueId>& splats_;
+  std::unordered_map<std::uint32_t, Group> groups_;                  // by position in the schedule
+  std::unordered_map<ValueId, std::vector<std::uint32_t>> readers_;  // positions; no_index for an output
+};
+
+}  // namespace
+
+Schedule compute_again(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                       const std::vector<ValueId>& splats) {
+  return Recomputer(graph, std::move(schedule), roots, splats).run();
+}
+
+}  // namespace tidu::passes
