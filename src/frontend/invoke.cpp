@@ -36,6 +36,23 @@ bool same(const CacheEntry& entry, const Call& call, std::span<const Input> oper
   return true;
 }
 
+// Where the call's entry is, or may be made. Four places are looked at: were there one, two operations of a
+// loop would often be in each other's, and be made anew all the time.
+struct Found {
+  CacheEntry* entry;
+  bool known;
+};
+Found find(const Context& c, const Call& call, std::span<const Input> operands) {
+  constexpr std::size_t ways = 4;
+  static thread_local std::size_t replaced = 0;
+  CacheEntry* const set = &c.cache[home(call, operands) & ~(ways - 1)];
+  for (std::size_t i = 0; i < ways; ++i)
+    if (same(set[i], call, operands)) return {set + i, true};
+  for (std::size_t i = 0; i < ways; ++i)
+    if (set[i].name == nullptr) return {set + i, false};
+  return {set + replaced++ % ways, false};
+}
+
 std::vector<Type> input_types(std::span<const Input> operands) {
   std::vector<Type> types;
   for (const Input& operand : operands) types.push_back(operand.tensor->type());
@@ -247,15 +264,19 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   std::optional<eager::RecordedGraph> held;
   const eager::RecordedGraph* graph = nullptr;
   CacheEntry* entry = nullptr;
+  bool known = false;
   const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
-  if (cacheable) [[likely]]
-    entry = &c.cache[home(call, operands)];
+  if (cacheable) [[likely]] {
+    const Found found = find(c, call, operands);
+    entry = found.entry;
+    known = found.known;
+  }
   // The result is computed where it stays.
   Array array(Array::Adopt{}, make_body());
   Body& body = array.required();
   try {
     if (cacheable) [[likely]] {
-      if (!same(*entry, call, operands)) fill(*entry, c, call, operands, one);
+      if (!known) fill(*entry, c, call, operands, one);
     } else {
       entry = &uncached.emplace();
       fill_graph(*entry, c, kept_graph(c, call, operands, one));
