@@ -105,9 +105,11 @@ class RowsRun {
   void periods(const std::byte** pointers, std::byte* scratch, std::int64_t begin, std::int64_t end) const {
     if (s_.period == 1) return kernel_->run(pointers, scratch, begin, end - begin);
     const auto move = [&](std::int64_t by) {
+      const std::size_t bytes = static_cast<std::size_t>(by) * s_.period_size;
       for (const std::uint32_t i : s_.periodic) {
-        pointers[i] = reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(pointers[i]) -
-                                                         static_cast<std::size_t>(by) * s_.period_size);
+        const auto address = reinterpret_cast<std::uintptr_t>(pointers[i]) - bytes;
+        // It may lie before the array: no arithmetic on pointers leads there.
+        pointers[i] = reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
       }
     };
     std::int64_t at = begin, moved = 0;
