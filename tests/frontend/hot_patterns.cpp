@@ -66,11 +66,12 @@ TEST_CASE("[G2] promises that are left of one repetition stay what they were") {
   const Array x = random_array({4}, 1);
   std::vector<Tensor> tensors;
   for (int i = 0; i < 60; ++i) {
-    const Array a = x + static_cast<double>(i), b = sin(a), c = b * 2.0;
+    const Array a = x + static_cast<double>(i), b = sin(a), c = b * 2.0, aside = cos(a);
     tensors.push_back(b.body()->tensor);  // the promise itself, without its Array
     (void)sum(c).item();
     CHECK_FALSE(is_promise(b));  // who reads one value has all
     CHECK_FALSE(is_promise(c));
+    CHECK_FALSE(is_promise(aside));  // also what it did not need
   }
   const HotPaths off(false);
   for (std::size_t i = 0; i < tensors.size(); ++i)

@@ -31,7 +31,7 @@ struct CpuOptions {
   /// any number.
   int threads = 0;
   /// Fail when an index of take, scatter_add, … is out of range, whatever its mode, naming operation,
-  /// position and bound.
+  /// position and bound. Nothing is computed block by block then, where positions would be those in a block.
   bool check_indices = false;
   /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
   std::size_t cached_bytes = std::size_t{1} << 30;
