@@ -241,6 +241,7 @@ constexpr KernelEntry shape_entries[] = {
     {"squeeze", plan_copy, any_dtype, true},
     {"expand_dims", plan_copy, any_dtype, true},
     {"stop_gradient", plan_copy, any_dtype, true},
+    {"device_put", plan_copy, any_dtype, true},
     {"optimization_barrier", plan_copy, any_dtype, true},
     {"transpose", plan_transpose, any_dtype, true},
     {"broadcast_in_dim", plan_broadcast, any_dtype, true},

@@ -86,7 +86,7 @@ std::vector<ExpressionEntry> elementwise_expressions() {
       {"xor", with_of},         {"round", round},         {"integer_pow", integer_pow},
       {"erf_inv", special},     {"lgamma", special},      {"digamma", special},
       {"polygamma", polygamma}, {"nextafter", nextafter}, {"convert_element_type", convert},
-      {"select_n", select_n},   {"stop_gradient", same},
+      {"select_n", select_n},   {"stop_gradient", same},  {"device_put", same},
   };
   for (const std::string_view name :
        {"neg",      "abs",    "sign",       "floor", "ceil",  "exp",      "exp2",    "expm1", "log",

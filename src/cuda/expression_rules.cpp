@@ -105,6 +105,7 @@ constexpr RuleEntry entries[] = {
     {"squeeze", copies, dtypes::all},
     {"expand_dims", copies, dtypes::all},
     {"stop_gradient", copies, dtypes::all},
+    {"device_put", copies, dtypes::all},
     {"optimization_barrier", copies, dtypes::all},
     {"broadcast_in_dim", by_elements, dtypes::all},
     {"rev", by_elements, dtypes::all},

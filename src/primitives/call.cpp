@@ -55,6 +55,7 @@ std::vector<const Primitive*> structural_primitives() {
           &concatenate,
           &convert_element_type,
           &stop_gradient,
+          &device_put,
           &optimization_barrier,
           &dynamic_slice,
           &dynamic_update_slice,

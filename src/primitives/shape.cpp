@@ -20,6 +20,7 @@ constexpr AttributeSpec broadcast[] = {{"shape", AttributeKind::ints},
 constexpr AttributeSpec dimensions[] = {{"dimensions", AttributeKind::ints}};
 constexpr AttributeSpec new_dtype[] = {{"new_dtype", AttributeKind::dtype}};
 constexpr AttributeSpec instance[] = {{"instance", AttributeKind::integer}};
+constexpr AttributeSpec devices[] = {{"device", AttributeKind::string}, {"src", AttributeKind::string}};
 
 // The op on an operand with a leading axis, where its attribute `dimensions` lists axes.
 Values batch_dimensions(BatchContext& c) {
@@ -241,6 +242,25 @@ constinit const Primitive stop_gradient{.name = "stop_gradient",
                                         .batch = batch_elementwise,
                                         .simplify = simplify_pass};
 
+// y = x on `device`, where x is on `src`          ct_x = ct, moved back
+constinit const Primitive device_put{
+    .name = "device_put",
+    .attributes = devices,
+    .traits = Trait::elementwise | Trait::view,
+    .linearity = linearity::linear,
+    .infer =
+        [](InferContext& c) {
+          for (const char* which : {"device", "src"})
+            c.require(!c.op().string(which).empty(), "expected the name of a device as ", which,
+                      ", got an empty one");
+          c.result(c.operand(0));
+        },
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      return ops::device_put(*c.cotangent(), c.op().string("src"), c.op().string("device"));
+    },
+    .batch = batch_elementwise,
+    .simplify = simplify_pass};
+
 // y_i = x_i          dy, ct_x: what is there of them, behind a barrier of their own; batched operands stay
 // batched and the others what they are
 constinit const Primitive optimization_barrier{
@@ -322,6 +342,10 @@ Value convert_element_type(Value x, DType new_dtype, Where where) {
 }
 
 Value stop_gradient(Value x, Where where) { return emit1(plain_op<prim::stop_gradient>(), {x}, where); }
+
+Value device_put(Value x, std::string_view device, std::string_view src, Where where) {
+  return emit1(Op::make(prim::device_put, {{"device", device}, {"src", src}}), {x}, where);
+}
 
 Values optimization_barrier(std::span<const Value> operands, std::int64_t instance, Where where) {
   return emit(Op::make(prim::optimization_barrier, {{"instance", instance}}), operands, where);

@@ -140,7 +140,8 @@ void convert_element_type(const KernelCall& c) {
 
 std::vector<NamedKernel> shape_kernels() {
   std::vector<NamedKernel> rows;
-  for (const char* name : {"reshape", "squeeze", "expand_dims", "stop_gradient", "optimization_barrier"}) {
+  for (const char* name :
+       {"reshape", "squeeze", "expand_dims", "stop_gradient", "device_put", "optimization_barrier"}) {
     rows.push_back({name, dtypes::all, pass});
   }
   rows.push_back({"transpose", dtypes::all, transpose});

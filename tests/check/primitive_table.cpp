@@ -218,6 +218,7 @@ void add_shape(std::vector<Row>& t) {
   t.push_back(noted({"convert_element_type", {i32, bool_}, {{s23, whole(0, 3)}}, with({{"new_dtype", f64}})},
                     "from exact"));
   t.push_back({"stop_gradient", inexact, {{s23}}});
+  t.push_back({"device_put", inexact, {{s23}}, with({{"device", "cuda:0"}, {"src", "cpu"}})});
   t.push_back({"optimization_barrier", inexact, {{s23}, {{2}}}, with({{"instance", 7}})});
 }
 

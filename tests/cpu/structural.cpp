@@ -50,6 +50,7 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
   check_all({2, 1, 3}, random, [](Value x) { return ops::squeeze(x, {1}); });
   check_all({2, 3}, random, [](Value x) { return ops::expand_dims(x, {0, 3}); });
   check_all({2, 3}, random, [](Value x) { return ops::stop_gradient(x); });
+  check_all({2, 3}, random, [](Value x) { return ops::device_put(x, "cuda:0", "cpu"); });
   check_all({2, 3}, random, [](Value x) { return ops::optimization_barrier(std::vector{x}, 4)[0]; });
   for (const IntLists& config :
        {IntLists{{1, 2, 0}, {0, 0, 0}}, IntLists{{0, 1, 2}, {3, 0, 1}}, IntLists{{-1, -1, 0}, {-2, 4, 1}},

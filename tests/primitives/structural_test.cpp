@@ -57,6 +57,7 @@ TEST_CASE("shape primitives give the types of lax") {
   CHECK(infer(prim::concatenate, {{"dimension", 1}}, {f({2, 3}), f({2, 1}), f({2, 0})}) == f({2, 4}));
   CHECK(infer(prim::convert_element_type, {{"new_dtype", c128}}, {i({3})}) == Type(c128, {3}));
   CHECK(infer(prim::stop_gradient, {}, {i({3})}) == i({3}));
+  CHECK(infer(prim::device_put, {{"device", "cuda:0"}, {"src", "cpu"}}, {i({3})}) == i({3}));
   const Op barrier = Op::make(prim::optimization_barrier, {{"instance", 7}});
   CHECK(infer_types(barrier, std::vector<Type>{f({2}), i({})}) == std::vector<Type>{f({2}), i({})});
 }
@@ -86,6 +87,8 @@ TEST_CASE("shape primitives refuse what does not fit") {
   check_refused(prim::rev, {{"dimensions", Ints{1, 1}}}, {f({3, 4})});
   check_refused(prim::convert_element_type, {{"new_dtype", f64}}, {Type(c128, {3})});
   check_refused(prim::optimization_barrier, {{"instance", 7}}, {});
+  check_refused(prim::device_put, {{"device", ""}, {"src", "cpu"}}, {f({3})});
+  check_refused(prim::device_put, {{"device", "cpu"}, {"src", ""}}, {f({3})});
 }
 
 TEST_CASE("slice, pad and concatenate refuse what does not fit") {

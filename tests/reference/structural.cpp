@@ -33,6 +33,7 @@ TEST_CASE("elements move") {
   CHECK(data_of("concatenate", {grid(), Tensor::from<std::int32_t>({2, 1}, {8, 9})}, {{"dimension", 1}}) ==
         "[0, 1, 2, 8, 3, 4, 5, 9]");
   CHECK(data_of("stop_gradient", {row({1.5})}) == "[1.5]");
+  CHECK(data_of("device_put", {row({1.5})}, {{"device", "cuda:0"}, {"src", "cpu"}}) == "[1.5]");
   const auto passed = run_op("optimization_barrier", {grid(), row({1.5})}, {{"instance", 1}});
   CHECK(data_of(passed[0]) == "[0, 1, 2, 3, 4, 5]");
   CHECK(data_of(passed[1]) == "[1.5]");

@@ -13,7 +13,7 @@ namespace tidu::prim {
 
 /// Shapes, conversions, and what passes its operand through.
 extern const Primitive reshape, transpose, broadcast_in_dim, squeeze, expand_dims, rev, slice, pad,
-    concatenate, convert_element_type, stop_gradient, optimization_barrier;
+    concatenate, convert_element_type, stop_gradient, device_put, optimization_barrier;
 /// Windows at places that are computed.
 extern const Primitive dynamic_slice, dynamic_update_slice;
 /// Elements at places that are computed.
@@ -64,6 +64,9 @@ Value concatenate(std::span<const Value> operands, std::int64_t dimension, Where
 Value convert_element_type(Value x, DType new_dtype, Where where = Source::current());
 /// x, without a tangent.
 Value stop_gradient(Value x, Where where = Source::current());
+/// x on the device of that name ("cpu", "cuda:0"), where it is on `src`. An executor runs a graph on one
+/// device, where there is nothing to move; who runs graphs over several is the frontend (docs/cuda.md).
+Value device_put(Value x, std::string_view device, std::string_view src, Where where = Source::current());
 /// Passes its operands through and keeps them from being merged with values that do not pass; one instance,
 /// one barrier.
 Values optimization_barrier(std::span<const Value> operands, std::int64_t instance,
