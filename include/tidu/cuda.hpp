@@ -7,10 +7,12 @@
 // who reads it on the host waits for the elements and gets a copy. Nothing else waits for the device.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,10 +31,12 @@ namespace tidu {
 
 namespace cuda_detail {
 class Compiled;
+struct Communicator;
 class Device;
 class Runtime;
 class Opener;
 class Watched;
+using Axes = std::map<std::string, std::shared_ptr<const Communicator>, std::less<>>;
 }  // namespace cuda_detail
 
 /// How the CUDA executor runs.
@@ -71,6 +75,7 @@ struct CudaStatistics {
 };
 
 class CudaExecutor;
+struct CudaAxis;
 
 /// A stream of a device: work that is put there runs in order. Copies name the same stream. One made by
 /// make() is given back with its last copy, for others to use.
@@ -144,6 +149,46 @@ class CudaExecutable {
   std::shared_ptr<const cuda_detail::Compiled> compiled_;
 };
 
+/// What the ranks of a communicator agree on. One of them makes it and hands the bytes to the others by
+/// whatever they have: MPI_Bcast, a file, a socket.
+struct CudaCommunicatorId {
+  std::array<std::byte, 128> bytes{};
+  /// Throws Error (execution), in one line where there is no device or NCCL is not installed.
+  static CudaCommunicatorId make(const CudaExecutor& executor);
+};
+
+/// A device's place among several, each of which has a process or a thread of its own, to sum and exchange
+/// data by NCCL. Copies name the same place, which is left with the last of them and the last program that
+/// uses it.
+class CudaCommunicator {
+ public:
+  /// As rank `rank` of `size`, all of which call it, and all of whose devices differ; returns when they have.
+  /// Throws Error: invalid_argument for a rank that is not below size, execution as CudaCommunicatorId::make
+  /// and for what NCCL refuses.
+  static CudaCommunicator join(const CudaExecutor& executor, const CudaCommunicatorId& id, int rank,
+                               int size);
+  int rank() const;
+  int size() const;
+
+ private:
+  friend CudaExecutor with_axes(const CudaExecutor& executor, const std::vector<CudaAxis>& axes);
+  explicit CudaCommunicator(std::shared_ptr<const cuda_detail::Communicator> held) : held_(std::move(held)) {}
+  std::shared_ptr<const cuda_detail::Communicator> held_;
+};
+
+/// The name of an axis, as operations name it, and the devices along it.
+struct CudaAxis {
+  std::string name;               ///< as operations name it
+  CudaCommunicator communicator;  ///< of the devices along it
+};
+
+/// `executor` with collectives (psum, all_gather, reduce_scatter, ppermute) over these axes, and over no
+/// others but those of one rank. All ranks run the same collectives in one order, as programs that are
+/// compiled from equal graphs do, from one thread at a time. Throws Error (invalid_argument) for a name that
+/// is empty or bound twice, and a communicator of another device. Compiling throws Error (execution) where an
+/// op's axis is not bound, or its axis_size is not the communicator's size.
+CudaExecutor with_axes(const CudaExecutor& executor, const std::vector<CudaAxis>& axes);
+
 /// Compiles each graph once (see compile_cache()) and runs it on a device. The device is opened when it is
 /// first needed; what needs it throws Error (execution) in one line where there is none. Its results are the
 /// reference executor's up to rounding, and the same to the last bit from run to run.
@@ -179,6 +224,10 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   eager::Event record(eager::Placement placement) const override;
   void wait(eager::Placement placement, const eager::Event& event) const override;
   std::shared_ptr<const eager::ThreadState> thread_state() const override;
+  /// Steps of programs, replayed programs and copies, by whatever thread, each with its begin and end on its
+  /// stream: events are put there, and read when events() of the profile is asked. Of two profiles at a time
+  /// the later one has it. Opens the device.
+  std::shared_ptr<const void> profile_device(eager::Profile& profile) const override;
 
   /// A graph may come from compile_cache(), a Program is always compiled. Errors: those of Program::make;
   /// execution where a kernel is missing, naming operation and place, or where there is no device;
@@ -207,8 +256,12 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
 
  private:
   friend class CudaStream;
+  friend class CudaCommunicator;
+  friend struct CudaCommunicatorId;
+  friend CudaExecutor with_axes(const CudaExecutor& executor, const std::vector<CudaAxis>& axes);
   cuda_detail::Runtime& runtime() const;
   CudaOptions options_;
+  std::shared_ptr<const cuda_detail::Axes> axes_;
   std::shared_ptr<cuda_detail::Opener> opener_;
   std::shared_ptr<cuda_detail::Watched> watched_;
 };

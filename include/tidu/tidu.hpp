@@ -22,6 +22,7 @@
 #include <tidu/eager/recorder.hpp>
 #include <tidu/eager/trace.hpp>
 #include <tidu/frontend/array.hpp>
+#include <tidu/frontend/collectives.hpp>
 #include <tidu/frontend/creation.hpp>
 #include <tidu/frontend/custom.hpp>
 #include <tidu/frontend/explain.hpp>

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cuda/activity.hpp"
 #include "cuda/compose.hpp"
 #include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
@@ -76,6 +77,9 @@ Compiled::Compiled(std::shared_ptr<Runtime> runtime, Program program, const Comp
   std::vector<Node> constants, nodes;
   for (Node& node : plan_nodes(graph, node_options)) {
     add_workspaces(node.plan, runtime_->device());
+    for (Step& step : node.plan.steps)
+      if (std::holds_alternative<CollectiveStep>(step))
+        bind_axes(step, options.axes.get(), graph.operation(node.operations.front()).name());
     const bool constant = is_constant(graph, node, program_.options().constant_bytes);
     (constant ? constants : nodes).push_back(std::move(node));
   }
@@ -207,8 +211,43 @@ void Compiled::issue_copies(const Addresses& at, Stream stream) const {
 void Compiled::run_plainly(const Addresses& at, Stream stream) const {
   std::vector<Memory> table;
   bind(at, table);
-  for (const LoadedNode& node : nodes_) issue(node, at, table, stream);
+  for (const LoadedNode& node : nodes_) {
+    ActivitySpan span(*runtime_, stream);
+    issue(node, at, table, stream);
+    if (span) enter(node.node, span);
+  }
+  if (layout_.copies.empty()) return;
+  ActivitySpan span(*runtime_, stream);
   issue_copies(at, stream);
+  if (span) span.finish("copy of results", 0);
+}
+
+// "mul+add and 3 more", where the first of them stands, and what they make.
+void Compiled::enter(const Node& node, ActivitySpan& span) const {
+  const Graph& graph = program_.graph();
+  constexpr std::size_t most_names = 3;
+  std::string name, where;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < std::min(most_names, node.operations.size()); ++i) {
+    const Operation operation = graph.operation(node.operations[i]);
+    name += detail::str(i != 0 ? "+" : "", operation.name());
+    if (where.empty()) where = operation.where();
+  }
+  if (node.operations.size() > most_names)
+    name += detail::str(" and ", node.operations.size() - most_names, " more");
+  for (const ValueId result : node.results) bytes += graph.type(result).bytes();
+  span.finish(std::move(name), bytes, std::move(where));
+}
+
+// All as one.
+void Compiled::launch(ReplayGraph graph, Stream stream) const {
+  ActivitySpan span(*runtime_, stream);
+  runtime_->device().launch(graph, stream);
+  if (!span) return;
+  std::size_t bytes = 0;
+  for (const Type type : output_types_) bytes += type.bytes();
+  const std::string& name = program_.graph().name();
+  span.finish(detail::str(name.empty() ? "program" : name, " (", num_steps_, " steps)"), bytes);
 }
 
 namespace {

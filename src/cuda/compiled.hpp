@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "cuda/communicator.hpp"
 #include "cuda/groups.hpp"
 #include "cuda/layout.hpp"
 #include "cuda/runtime.hpp"
@@ -29,12 +30,15 @@ namespace tidu::cuda_detail {
 /// Throws Error (invalid_argument) for another word.
 bool prefers_cudnn();
 
+class ActivitySpan;
+
 struct CompileOptions {
   bool fuse = true;
   bool tf32 = false;
   bool cudnn = prefers_cudnn();  ///< for convolutions
   bool replay = true;
-  std::uint32_t lanes = 4;  ///< streams that independent nodes may run on
+  std::uint32_t lanes = 4;           ///< streams that independent nodes may run on
+  std::shared_ptr<const Axes> axes;  ///< of collectives; null: none
 };
 
 class Compiled {
@@ -80,6 +84,8 @@ class Compiled {
              Stream stream) const;
   void issue_copies(const Addresses& at, Stream stream) const;
   void run_plainly(const Addresses& at, Stream stream) const;
+  void enter(const Node& node, ActivitySpan& span) const;
+  void launch(ReplayGraph graph, Stream stream) const;
   bool replay(const Addresses& at, Stream stream) const;
   ReplayGraph capture(const Addresses& at, ReplayGraph previous) const;
   void issue_on_lanes(const Addresses& at, std::span<const Stream> streams) const;

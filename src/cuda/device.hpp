@@ -6,6 +6,7 @@
 // device memory are not for the host to read.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,8 @@ struct Event {
 struct Kernel {
   void* handle = nullptr;
 };
+/// NCCL's ncclUniqueId.
+using CommunicatorKey = std::array<std::byte, 128>;
 /// What was captured, made ready to be launched.
 struct ReplayGraph {
   void* handle = nullptr;
@@ -142,6 +145,14 @@ class Device {
   virtual std::size_t workspace_bytes(const Step& step) const = 0;
   /// May the step be captured? Not where the library waits for the device.
   virtual bool can_capture(const Step& step) const = 0;
+
+  // --- communicators
+
+  /// What the ranks of a new communicator agree on.
+  virtual CommunicatorKey communicator_id() = 0;
+  /// This device's place in it. Returns when all ranks have come.
+  virtual void* join(const CommunicatorKey& id, int rank, int ranks) = 0;
+  virtual void leave(void* communicator) noexcept = 0;
 
   // --- capture
 

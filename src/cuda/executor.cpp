@@ -224,6 +224,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Program& program) const {
     options.fuse = program.options().fuse;
     options.tf32 = options_.tf32;
     options.replay = options_.replay;
+    options.axes = axes_;
     options.lanes = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
     Program runnable = program;
     if (program.options().fuse || program.options().block) {

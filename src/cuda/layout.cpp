@@ -159,7 +159,14 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
     }
     pieces.emplace(offset, Piece{offset + bytes, node, {}});
   };
+  std::uint32_t exchanged = no_index;  // the last collective: all ranks run them in one order
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<Step>& steps = nodes[n].plan.steps;
+    if (std::any_of(steps.begin(), steps.end(),
+                    [](const Step& step) { return std::holds_alternative<CollectiveStep>(step); })) {
+      if (exchanged != no_index) before[n].push_back(exchanged);
+      exchanged = n;
+    }
     for (const ValueId operand : nodes[n].operands) {
       const Spot& spot = layout.spots[operand];
       if (spot.home == Home::output && maker_of_output[operand] != no_index) {

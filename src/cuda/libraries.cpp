@@ -44,7 +44,16 @@ class ToolkitLibraries final : public Libraries {
 
   void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
     use_device();
-    collectives_.run(step, at, stream);
+    run_collective(step, at, stream);
+  }
+  CommunicatorKey communicator_id() override { return make_communicator_key(); }
+  void* join(const CommunicatorKey& id, int rank, int ranks) override {
+    use_device();
+    return join_communicator(id, rank, ranks);
+  }
+  void leave(void* communicator) noexcept override {
+    (void)cudaSetDevice(ordinal_);
+    leave_communicator(communicator);
   }
 
   std::size_t workspace_bytes(const Step& step) const override {
@@ -85,7 +94,6 @@ class ToolkitLibraries final : public Libraries {
   mutable ProductLibrary products_;  // made ready where something is going to be captured
   mutable ConvolutionLibrary convolutions_;
   mutable SolverLibrary solver_;
-  CollectiveLibrary collectives_;
 };
 
 }  // namespace

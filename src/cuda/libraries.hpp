@@ -25,6 +25,10 @@ class Libraries {
   virtual void run(const CollectiveStep& step, const Bindings& at, Stream stream) = 0;
   /// Bytes that sorting and solvers work in; 0 for other steps.
   virtual std::size_t workspace_bytes(const Step& step) const = 0;
+  /// See Device.
+  virtual CommunicatorKey communicator_id() = 0;
+  virtual void* join(const CommunicatorKey& id, int rank, int ranks) = 0;
+  virtual void leave(void* communicator) noexcept = 0;
   /// Not where a call waits for the device.
   virtual bool can_capture(const Step& step) const = 0;
 };

@@ -3,6 +3,8 @@
 
 #include <nccl.h>
 
+#include <cstring>
+
 #include "cuda/library_calls.hpp"
 
 namespace tidu::cuda_detail {
@@ -17,6 +19,9 @@ struct Functions {
   decltype(::ncclRecv)* receive = find<decltype(::ncclRecv)>("ncclRecv");
   decltype(::ncclGroupStart)* group_start = find<decltype(::ncclGroupStart)>("ncclGroupStart");
   decltype(::ncclGroupEnd)* group_end = find<decltype(::ncclGroupEnd)>("ncclGroupEnd");
+  decltype(::ncclGetUniqueId)* get_id = find<decltype(::ncclGetUniqueId)>("ncclGetUniqueId");
+  decltype(::ncclCommInitRank)* join = find<decltype(::ncclCommInitRank)>("ncclCommInitRank");
+  decltype(::ncclCommDestroy)* leave = find<decltype(::ncclCommDestroy)>("ncclCommDestroy");
   decltype(::ncclGetErrorString)* words = find<decltype(::ncclGetErrorString)>("ncclGetErrorString");
   template <class F>
   F* find(const char* name) const {
@@ -63,31 +68,33 @@ void run_alone(const CollectiveStep& step, const Bindings& at, Stream stream) {
 
 }  // namespace
 
-void CollectiveLibrary::bind(const std::string& axis_name, const BoundAxis& axis) {
-  const std::lock_guard lock(mutex_);
-  axes_[axis_name] = axis;
+CommunicatorKey make_communicator_key() {
+  static_assert(sizeof(ncclUniqueId) == sizeof(CommunicatorKey));
+  const Functions& f = functions();
+  ncclUniqueId id;
+  f.check("ncclGetUniqueId", f.get_id(&id));
+  CommunicatorKey key;
+  std::memcpy(key.data(), &id, sizeof id);
+  return key;
 }
 
-void CollectiveLibrary::run(const CollectiveStep& step, const Bindings& at, Stream stream) {
-  BoundAxis axis;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = axes_.find(step.axis_name);
-    if (found == axes_.end()) {
-      if (step.ranks == 1) return run_alone(step, at, stream);
-      throw Error(ErrorKind::execution,
-                  detail::str("[cuda] expected the axis \"", step.axis_name, "\" of ", step.ranks,
-                              " ranks to be bound to a communicator, got none"));
-    }
-    axis = found->second;
-  }
-  if (axis.ranks != step.ranks) {
-    throw Error(ErrorKind::execution,
-                detail::str("[cuda] expected a communicator of ", step.ranks, " ranks for axis \"",
-                            step.axis_name, "\", got one of ", axis.ranks));
-  }
+void* join_communicator(const CommunicatorKey& key, int rank, int ranks) {
   const Functions& f = functions();
-  auto* const comm = static_cast<ncclComm_t>(axis.communicator);
+  ncclUniqueId id;
+  std::memcpy(&id, key.data(), sizeof id);
+  ncclComm_t made = nullptr;
+  f.check("ncclCommInitRank", f.join(&made, ranks, id, rank));
+  return made;
+}
+
+void leave_communicator(void* communicator) noexcept {
+  (void)functions().leave(static_cast<ncclComm_t>(communicator));  // which were found when it was joined
+}
+
+void run_collective(const CollectiveStep& step, const Bindings& at, Stream stream) {
+  if (step.communicator == nullptr) return run_alone(step, at, stream);
+  const Functions& f = functions();
+  auto* const comm = static_cast<ncclComm_t>(step.communicator);
   const auto [type, parts] = element_of(step.dtype);
   const std::size_t count = static_cast<std::size_t>(step.count) * parts;
   const std::byte* const in = at.at(step.in);
@@ -105,9 +112,9 @@ void CollectiveLibrary::run(const CollectiveStep& step, const Bindings& at, Stre
   bool receives = false;
   f.check("ncclGroupStart", f.group_start());
   for (const auto& [source, destination] : step.pairs) {
-    if (source == axis.rank)
+    if (source == step.rank)
       f.check("ncclSend", f.send(in, count, type, destination, comm, stream_of(stream)));
-    if (destination != axis.rank) continue;
+    if (destination != step.rank) continue;
     receives = true;
     f.check("ncclRecv", f.receive(out, count, type, source, comm, stream_of(stream)));
   }

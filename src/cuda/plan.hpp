@@ -159,7 +159,10 @@ struct CollectiveStep {
   enum class Kind : std::uint8_t { sum, gather, scatter_sum, permute };
   Kind kind = Kind::sum;
   DType dtype = DType::f32;
-  std::string axis_name;   ///< who compiles binds it to a communicator
+  std::string axis_name;
+  void* communicator =
+      nullptr;             ///< the device's, which whoever compiles binds the axis to; null: of one rank
+  std::int32_t rank = 0;   ///< of this process in it
   std::int32_t ranks = 1;  ///< of the axis, which the communicator has to have
   std::int64_t count = 0;  ///< elements of the operand on each rank; scatter_sum: of the result
   std::vector<std::pair<std::int32_t, std::int32_t>> pairs;  ///< permute: (source, destination)

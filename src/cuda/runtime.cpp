@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "cuda/activity.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/pool.hpp"
 
@@ -20,6 +21,7 @@ DeviceStorage::DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, st
                              Stream stream)
     : runtime_(std::move(runtime)), memory_(memory), bytes_(bytes), home_(stream) {
   maker = &maker_of_device_tensors;
+  device = runtime_->number();
   resident.store(this, std::memory_order_release);
 }
 
@@ -59,7 +61,9 @@ void DeviceStorage::fulfil() {
   if (bytes_ == 0) return made.store(tidu::detail::no_elements, std::memory_order_release);
   const Memory copy = runtime_->pinned().acquire(bytes_);
   try {
+    ActivitySpan span(*runtime_, home_);
     runtime_->device().copy_to_host(copy.at, memory_.at, bytes_, home_);
+    span.finish("to host", bytes_);
     runtime_->device().synchronize(home_);
   } catch (...) {
     runtime_->pinned().release(copy);
@@ -74,8 +78,9 @@ std::size_t memory_limit(const Device& device, std::size_t wanted) {
   return wanted == 0 ? all : std::min(wanted, all);
 }
 
-Runtime::Runtime(std::shared_ptr<Device> device, std::size_t limit)
+Runtime::Runtime(std::shared_ptr<Device> device, std::size_t limit, std::uint32_t number)
     : device_(std::move(device)),
+      number_(number),
       events_(*device_),
       pool_(*device_, events_, limit),
       pinned_(*device_, events_),
@@ -140,7 +145,9 @@ void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream str
   const Memory staged = pinned_.acquire(from.size());
   std::memcpy(staged.at, from.data(), from.size());
   try {
+    ActivitySpan span(*this, stream);
     device_->copy_to_device(to, staged.at, from.size(), stream);
+    span.finish("to device", from.size());
   } catch (...) {
     pinned_.release(staged);
     throw;
@@ -149,6 +156,7 @@ void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream str
 }
 
 Tensor Runtime::upload(const Tensor& tensor, Stream stream) {
+  if (auto* const pending = tensor.pending(); pending != nullptr) pending->settle();
   if (find(tensor) != nullptr) return tensor;
   const std::byte* const bytes = tensor.bytes();
   Tensor there = make(tensor.type(), stream);

@@ -7,6 +7,7 @@
 // given the elements anew.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@
 
 namespace tidu::cuda_detail {
 
+class Activity;
 class Runtime;
 
 /// Elements in a device's memory. See Note [Device tensors].
@@ -54,13 +56,15 @@ class DeviceStorage final : public tidu::detail::PromisedStorage {
 /// An opened device. Shared by executors, executables and tensors; any thread may use it.
 class Runtime : public std::enable_shared_from_this<Runtime> {
  public:
-  Runtime(std::shared_ptr<Device> device, std::size_t memory_limit);
+  /// `number`: what Tensor::device says of its tensors.
+  Runtime(std::shared_ptr<Device> device, std::size_t memory_limit, std::uint32_t number);
   ~Runtime();
 
   Device& device() { return *device_; }
   EventPool& events() { return events_; }
   Pool& pool() { return pool_; }
   PinnedPool& pinned() { return pinned_; }
+  std::uint32_t number() const { return number_; }
   /// Where work goes when nobody says where.
   Stream default_stream() const { return default_stream_; }
   /// Who uses streams: users, whose tensors may name one after it was given back, and captures, which none of
@@ -79,13 +83,22 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// Copies from the host, by way of pinned memory. `to` is for work on `stream`.
   void copy_in(std::byte* to, std::span<const std::byte> from, Stream stream);
 
+  /// What is put on the device from now on is entered there, until it ends; the last one that began counts.
+  void begin_activity(std::shared_ptr<Activity> activity);
+  void end_activity(const Activity* activity) noexcept;
+  /// Null: nobody profiles.
+  std::shared_ptr<Activity> activity() const;
+
  private:
   std::shared_ptr<Device> device_;
+  std::uint32_t number_;
   EventPool events_;
   Pool pool_;
   PinnedPool pinned_;
   Stream default_stream_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Activity>> activities_;
+  std::atomic<bool> profiled_{false};
   std::vector<Stream> idle_streams_[2];  // by use
   std::size_t leased_[2] = {0, 0};
 };

@@ -153,6 +153,11 @@ class RuntimeDevice final : public Device {
     use();
     return libraries_->workspace_bytes(step);
   }
+  CommunicatorKey communicator_id() override { return libraries_->communicator_id(); }
+  void* join(const CommunicatorKey& id, int rank, int ranks) override {
+    return libraries_->join(id, rank, ranks);
+  }
+  void leave(void* communicator) noexcept override { libraries_->leave(communicator); }
   bool can_capture(const Step& step) const override {
     return std::holds_alternative<Launch>(step) || std::holds_alternative<CopyStep>(step) ||
            std::holds_alternative<ClearStep>(step) || libraries_->can_capture(step);

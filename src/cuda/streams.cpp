@@ -30,8 +30,9 @@ const std::shared_ptr<Runtime>& Opener::runtime() {
   if (peek() != nullptr) return runtime_;
   const std::lock_guard lock(mutex_);
   if (runtime_ != nullptr) return runtime_;
+  const std::uint32_t number = 1 + static_cast<std::uint32_t>(options_.device);
   if (device_ != nullptr) {
-    runtime_ = std::make_shared<Runtime>(device_, memory_limit(*device_, options_.memory_limit));
+    runtime_ = std::make_shared<Runtime>(device_, memory_limit(*device_, options_.memory_limit), number);
   } else {
     const std::lock_guard all(runtimes().mutex);
     std::weak_ptr<Runtime>& known = runtimes().by_device[options_.device];
@@ -40,7 +41,7 @@ const std::shared_ptr<Runtime>& Opener::runtime() {
       const std::string folder =
           options_.kernel_cache == "default" ? default_kernel_folder() : options_.kernel_cache;
       const std::shared_ptr<Device> device = open_device(options_.device, folder);
-      runtime_ = std::make_shared<Runtime>(device, memory_limit(*device, options_.memory_limit));
+      runtime_ = std::make_shared<Runtime>(device, memory_limit(*device, options_.memory_limit), number);
       known = runtime_;
     } else if (options_.memory_limit != 0) {
       runtime_->pool().set_limit(memory_limit(runtime_->device(), options_.memory_limit));

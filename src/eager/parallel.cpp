@@ -348,7 +348,9 @@ void Run::serve(std::uint32_t device) {
 
 }  // namespace
 
-bool BackwardCall::wants_threads() const { return !creates_graph && (options.workers > 1 || has_devices); }
+bool BackwardCall::wants_threads() const {
+  return !creates_graph && (options.workers > 1 || (has_devices && options.workers != 0));
+}
 
 void BackwardCall::run_threaded() { std::make_shared<Run>(*this)->drive(); }
 

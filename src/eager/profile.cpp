@@ -7,7 +7,8 @@
 namespace tidu::eager {
 
 std::string_view to_string(ProfilePhase phase) {
-  constexpr std::string_view names[] = {"execute", "record", "forward", "transposed", "add", "hook"};
+  constexpr std::string_view names[] = {"execute", "record", "forward", "transposed",
+                                        "add",     "hook",   "device"};
   return names[static_cast<std::size_t>(phase)];
 }
 
@@ -28,13 +29,24 @@ void Profile::add(ProfileEvent event) {
   events_.push_back(std::move(event));
 }
 
+void Profile::add(std::shared_ptr<ProfileSource> source) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sources_.push_back(std::move(source));
+}
+
+void Profile::take() const {
+  for (const std::shared_ptr<ProfileSource>& source : sources_) source->take(events_);
+}
+
 std::vector<ProfileEvent> Profile::events() const {
   const std::lock_guard<std::mutex> lock(mutex_);
+  take();
   return events_;
 }
 
 void Profile::clear() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  take();
   events_.clear();
 }
 

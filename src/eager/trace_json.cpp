@@ -1,6 +1,6 @@
 // trace_json.cpp - a Profile in Chrome's trace event format: complete events ("X") with times in
 // microseconds, one process for each device, and in it one row for each thread (of the host) or stream (of
-// other devices).
+// other devices). What a device did has rows of its own, beside those of what the host put there.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -23,8 +23,9 @@ class Rows {
     const std::uint32_t device = event.placement.device;
     const std::uint64_t lane = device == 0 ? event.thread : event.placement.stream;
     auto& lanes = devices_[device];
-    return device == 0 ? lanes.emplace(lane, lane).first->second
-                       : lanes.emplace(lane, lanes.size()).first->second;
+    const Lane key{lane, event.phase == ProfilePhase::device};
+    return device == 0 ? lanes.emplace(key, lane).first->second
+                       : lanes.emplace(key, lanes.size()).first->second;
   }
   void name(Json& events) const {
     for (const auto& [device, lanes] : devices_) {
@@ -35,14 +36,16 @@ class Rows {
       add("process_name", 0, {{"name", device == 0 ? "host" : str("device ", device)}});
       add("process_sort_index", 0, {{"sort_index", device}});
       for (const auto& [lane, row] : lanes) {
-        add("thread_name", row, {{"name", str(device == 0 ? "thread " : "stream ", lane)}});
+        const char* const kind = device == 0 ? "thread " : lane.second ? "activity of stream " : "stream ";
+        add("thread_name", row, {{"name", str(kind, lane.first)}});
         add("thread_sort_index", row, {{"sort_index", row}});
       }
     }
   }
 
  private:
-  std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> devices_;
+  using Lane = std::pair<std::uint64_t, bool>;  // thread or stream, and is it the device's own activity?
+  std::map<std::uint32_t, std::map<Lane, std::size_t>> devices_;
 };
 
 double microseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000.0; }
@@ -53,8 +56,9 @@ Json json_of(const ProfileEvent& event, std::size_t row) {
   args["bytes"] = event.bytes;
   if (!event.where.empty()) args["where"] = event.where;
   args["stream"] = event.placement.stream;
-  return {{"name",
-           event.phase == ProfilePhase::execute ? event.name : str(to_string(event.phase), ' ', event.name)},
+  return {{"name", event.phase == ProfilePhase::execute || event.phase == ProfilePhase::device
+                       ? event.name
+                       : str(to_string(event.phase), ' ', event.name)},
           {"cat", to_string(event.phase)},
           {"ph", "X"},
           {"ts", microseconds(event.begin)},

@@ -26,7 +26,7 @@ void destroy(Body* body) noexcept {
   tidu::detail::pool_deallocate(body, sizeof(Body));
 }
 
-Array make_traced(std::shared_ptr<Tracer> tracer, Value value) {
+Array make_traced(std::shared_ptr<Tracer> tracer, Value value, std::uint32_t device) {
   Array array = make_array(Tensor());
   Body& body = array.required();
   body.extra = new Extra;
@@ -34,6 +34,7 @@ Array make_traced(std::shared_ptr<Tracer> tracer, Value value) {
   body.extra->tracer = std::move(tracer);
   body.extra->value = value;
   body.extra->type = value.type();
+  body.extra->device = device;
   return array;
 }
 
@@ -67,7 +68,7 @@ eager::Gradients<Tensor> run_backward(std::span<const eager::Root<Tensor>> roots
   Context& c = context();
   options.anomaly = options.anomaly || c.recorder.options().anomaly;
   if (options.profile == nullptr) options.profile = c.recorder.options().profile;
-  if (c.lazy != 0) options.workers = 1;  // there is nothing to do but to record
+  if (c.lazy != 0) options.workers = 0;  // there is nothing to do but to record
   const GradMode mode(options.create_graph);
   return eager::backward<Tensor>(roots, c.host, options, requested, &c.recorder);
 }
@@ -122,7 +123,7 @@ std::int64_t Array::shape(std::int64_t axis) const {
 const Tensor& Array::tensor(Where where) const {
   const Body& body = required();
   frontend_detail::require_data(body, "Array::tensor", where);
-  if (body.tensor.pending() != nullptr) (void)body.tensor.bytes();  // a promise is kept here
+  if (body.tensor.pending() != nullptr) body.tensor.pending()->settle();  // a promise is kept here
   return body.tensor;
 }
 
@@ -149,9 +150,11 @@ Array& Array::assign(const Array& value, Where where) {
     refuse(ErrorKind::invalid_argument, "Array::assign",
            "expected a leaf or an Array without a gradient, got the result of a recorded operation", where);
   }
-  if (context().lazy != 0) {
+  if (const std::uint32_t device = body.tensor.device(); context().lazy != 0 || device != 0) {
     // Nothing is written: what was computed from this Array keeps what it was computed from.
-    body.tensor = value.detach().copy(where).required().tensor;
+    body.tensor = from.tensor.device() == device
+                      ? value.detach().copy(where).required().tensor
+                      : frontend_detail::moved(from.tensor, device, *context().host.executor());
     if (body.extra != nullptr) body.extra->promised = nullptr;
     return *this;
   }

@@ -32,17 +32,20 @@ struct Owner {
 class Modes final : public eager::ThreadState {
  public:
   explicit Modes(const Context& from)
-      : grad_mode_(from.grad_mode),
-        executor_(from.host.executor()),
-        options_(from.recorder.options()),
-        of_executor_(executor_->thread_state()) {}
+      : grad_mode_(from.grad_mode), executor_(from.host.executor()), options_(from.recorder.options()) {
+    of_executors_.push_back(executor_->thread_state());
+    if (!devices_in_use()) return;
+    for (const HostExecutor* const other : device_executors())
+      if (other != executor_) of_executors_.push_back(other->thread_state());
+  }
   std::shared_ptr<const ThreadState> install() const override {
     Context& to = context();
     auto before = std::make_shared<Modes>(to);
     to.grad_mode = grad_mode_;
     to.set_executor(executor_);
     to.set_options(options_);
-    if (of_executor_ != nullptr) of_executor_->install();
+    for (const auto& state : of_executors_)
+      if (state != nullptr) state->install();
     return before;
   }
 
@@ -50,7 +53,7 @@ class Modes final : public eager::ThreadState {
   bool grad_mode_;
   const HostExecutor* executor_;
   eager::RecorderOptions options_;
-  std::shared_ptr<const ThreadState> of_executor_;
+  std::vector<std::shared_ptr<const ThreadState>> of_executors_;
 };
 
 const HostExecutor* initial_executor() {
@@ -77,7 +80,7 @@ bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* con
   std::uninitialized_default_construct_n(out, count);
   bool recorded = false;
   try {
-    recorded = record_lazily(context(), call.graph, call.placement, inputs, std::span<Tensor>(out, count));
+    recorded = record_lazily(context(), call.graph, 0, inputs, std::span<Tensor>(out, count));
   } catch (...) {
     std::destroy_n(out, count);
     throw;
@@ -86,17 +89,67 @@ bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* con
   return recorded;
 }
 
+// Only where devices are in use. False, and nothing done, for what the thread's executor is to run.
+bool Host::run_on_devices(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
+                          Tensor* out) const {
+  const std::uint32_t home = executor_->current_placement().device;
+  std::vector<std::uint32_t> devices;
+  std::uint32_t device = 0;
+  bool several = false;
+  for (const Tensor* const input : inputs) {
+    const std::uint32_t there = input->device() != 0 ? input->device() : home;
+    devices.push_back(there);
+    several = several || (there != 0 && device != 0 && there != device);
+    if (there != 0) device = there;
+  }
+  const Spread& spread = Spread::of(call.graph, call.slot);
+  if (several || spread.moves()) {
+    std::vector<Tensor> made(call.graph.outputs().size());
+    spread.stages(call.graph, devices, true).run(*executor_, linear, inputs, made);
+    std::uninitialized_move_n(made.begin(), made.size(), out);
+    return true;
+  }
+  if (device == 0) device = call.placement.device;  // what came in are seeds
+  if (device == 0 || device == home) return false;
+  const std::size_t count = call.graph.outputs().size();
+  if (intercepts_.load(std::memory_order_relaxed) && records()) {
+    std::vector<Tensor> promises(count);
+    if (record_lazily(context(), call.graph, device, inputs, promises)) {
+      std::uninitialized_move_n(promises.begin(), count, out);
+      return true;
+    }
+  }
+  const HostExecutor& executor = executor_on(device);
+  const eager::Placement placement =
+      call.placement.device == device ? call.placement : executor.current_placement();
+  executor.run_at({call.graph, call.slot, placement, call.node}, linear, inputs, out);
+  return true;
+}
+
+void Host::check_watched() const {
+  executor_->check_watched();
+  if (!devices_in_use()) return;
+  for (const HostExecutor* const other : device_executors())
+    if (other != executor_) other->check_watched();
+}
+
 Result<Tensor> Host::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
+  const std::uint32_t device = a.device() != 0 ? a.device() : b.device();
+  const HostExecutor& executor = executor_at(device);
+  const eager::Placement placement = &executor == executor_ || call.placement.device == device
+                                         ? call.placement
+                                         : executor.current_placement();
   if (intercepts_.load(std::memory_order_relaxed) && call.graph != nullptr && records()) [[unlikely]] {
     return tidu::detail::capture([&] {
       const Tensor* inputs[] = {&a, &b};
       Tensor sum;
-      if (!record_lazily(context(), call.graph->graph(), call.placement, inputs, std::span(&sum, 1)))
-        return executor_->add_operands(call, std::move(a), b).value();
+      if (!record_lazily(context(), call.graph->graph(), &executor == executor_ ? 0 : device, inputs,
+                         std::span(&sum, 1)))
+        return executor.add_operands({call.type, call.graph, placement}, std::move(a), b).value();
       return sum;
     });
   }
-  return executor_->add_operands(call, std::move(a), b);
+  return executor.add_operands({call.type, call.graph, placement}, std::move(a), b);
 }
 
 Context::~Context() {
@@ -110,7 +163,14 @@ Context::Context()
       recorder(&host),
       cache(std::make_unique<CacheEntry[]>(cache_size)) {}
 
+LazyRunner Context::runner_on(std::uint32_t device) const {
+  const HostExecutor& executor = host.executor_at(device);
+  const CpuExecutor* const on_cpu = &executor == host.executor() ? cpu : nullptr;
+  return {&executor, on_cpu, on_cpu != nullptr ? eager::Placement() : executor.current_placement()};
+}
+
 void Context::set_executor(const HostExecutor* executor) {
+  know_device(*executor);
   if (executor == host.executor()) return;
   // What was recorded for the one that goes is run by it.
   if (trace != nullptr)
@@ -163,7 +223,13 @@ ExplainGuard::ExplainGuard(bool enabled)
 ExplainGuard::~ExplainGuard() { exchange_option(&eager::RecorderOptions::keep_blocked, before_); }
 
 ProfileGuard::ProfileGuard(eager::Profile& profile)
-    : before_(exchange_option(&eager::RecorderOptions::profile, &profile)) {}
+    : before_(exchange_option(&eager::RecorderOptions::profile, &profile)) {
+  const frontend_detail::HostExecutor* const own = context().host.executor();
+  devices_.push_back(own->profile_device(profile));
+  if (!frontend_detail::devices_in_use()) return;
+  for (const frontend_detail::HostExecutor* const other : frontend_detail::device_executors())
+    if (other != own) devices_.push_back(other->profile_device(profile));
+}
 ProfileGuard::~ProfileGuard() { exchange_option(&eager::RecorderOptions::profile, before_); }
 
 ExecutorGuard::ExecutorGuard(const eager::BackwardExecutor<Tensor>& executor)

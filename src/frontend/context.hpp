@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "frontend/devices.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/recorder.hpp"
 #include "tidu/frontend/array.hpp"
@@ -24,7 +25,8 @@
 
 namespace tidu::frontend_detail {
 
-using HostExecutor = eager::BackwardExecutor<Tensor>;
+/// Of a traced Array that may be anywhere.
+inline constexpr std::uint32_t unknown_device = ~std::uint32_t{0};
 
 /// A graph that is being made by trace(). Arrays with data that its operations meet become inputs of their
 /// own (captures), so that one graph serves whatever they hold.
@@ -49,7 +51,8 @@ struct Extra {
   const tidu::detail::PromisedStorage* promised = nullptr;
   std::shared_ptr<Tracer> tracer;
   Value value;
-  Type type;  ///< of the value, also when the trace has ended
+  Type type;                              ///< of the value, also when the trace has ended
+  std::uint32_t device = unknown_device;  ///< where the value will be, as far as that is known
 };
 
 /// The executor that recorders and backward calls see: the one that the thread has chosen, which carries the
@@ -67,6 +70,8 @@ class Host final : public TensorOperands<HostExecutor> {
   }
   void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
               Tensor* out) const override {
+    if (devices_in_use() && run_on_devices(call, linear, inputs, out)) [[unlikely]]
+      return;
     if (intercepts_.load(std::memory_order_relaxed) && intercepted(call, inputs, out)) [[unlikely]]
       return;
     executor_->run_at(call, linear, inputs, out);
@@ -76,21 +81,29 @@ class Host final : public TensorOperands<HostExecutor> {
     return executor_->device_of(tensor);
   }
   bool watch_finite(const Tensor& tensor, const std::function<void()>& report) const override {
-    return executor_->watch_finite(tensor, report);
+    return executor_at(tensor.device()).watch_finite(tensor, report);
   }
-  void check_watched() const override { executor_->check_watched(); }
+  void check_watched() const override;
   eager::Placement current_placement() const override { return executor_->current_placement(); }
-  eager::Event record(eager::Placement placement) const override { return executor_->record(placement); }
+  eager::Event record(eager::Placement placement) const override {
+    return executor_at(placement.device).record(placement);
+  }
   void wait(eager::Placement placement, const eager::Event& event) const override {
-    executor_->wait(placement, event);
+    executor_at(placement.device).wait(placement, event);
   }
   std::shared_ptr<const eager::ThreadState> thread_state() const override;
+  /// Who computes there: the thread's executor on its own device, and for the host.
+  const HostExecutor& executor_at(std::uint32_t device) const {
+    return device == 0 || device == executor_->current_placement().device ? *executor_ : executor_on(device);
+  }
 
   const HostExecutor* executor() const { return executor_; }
   void set_executor(const HostExecutor* executor) { executor_ = executor; }
   void set_intercepts(bool intercepts) { intercepts_.store(intercepts, std::memory_order_relaxed); }
 
  private:
+  bool run_on_devices(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
+                      Tensor* out) const;
   bool intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs, Tensor* out) const;
   bool records() const;
   const HostExecutor* executor_;
@@ -125,6 +138,7 @@ inline constexpr std::size_t most_words = 6;
 struct Call {
   const char* name;
   std::span<const std::int64_t> words{};
+  bool moves = false;  ///< the operand goes to the device of the first word
 };
 
 /// What the cache keeps for a call on some types.
@@ -171,6 +185,7 @@ struct Context {
   std::unordered_map<std::string, eager::RecordedGraph> graphs;
 
   void set_executor(const HostExecutor* executor);
+  LazyRunner runner_on(std::uint32_t device) const;
   void set_hot(bool on);
   void update();                                   ///< when `lazy` or `hot_on` has changed
   LazyTrace& trace_for(const LazyRunner& runner);  ///< the trace, which that one runs
@@ -185,9 +200,10 @@ inline Context& context() {
   return found != nullptr ? *found : make_context();
 }
 
-/// Where operations are intercepted: records the graph on `inputs`, and puts promises in `out`; false, and
-/// nothing done, where it must run at once.
-bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
+/// Where operations are intercepted: records the graph on `inputs`, to run on that device (0: where the
+/// thread's executor runs things), and puts promises in `out`; false, and nothing done, where it must run at
+/// once.
+bool record_lazily(Context& c, const Graph& graph, std::uint32_t device,
                    std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
 /// An operand of invoke: `body` is null for a number.
@@ -207,12 +223,23 @@ std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands
 /// Wraps a result; `trace` when it was recorded.
 Array make_array(Tensor&& tensor);
 Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded);
-Array make_traced(std::shared_ptr<Tracer> tracer, Value value);
+Array make_traced(std::shared_ptr<Tracer> tracer, Value value, std::uint32_t device);
+/// Where the thread's executor is to do an operation on these: 0, or another device, which they are on.
+/// Throws Error (invalid_argument) where they are on several.
+std::uint32_t device_for(const Context& c, std::span<const Input> operands, std::string_view operation);
+/// The same before anything is computed, which may leave it open.
+std::uint32_t traced_device(std::span<const Input> operands, std::string_view operation);
+/// The same of the outputs of a graph.
+std::vector<std::uint32_t> traced_devices(const Graph& graph, std::span<const Input> operands);
 inline bool is_traced(const Body& body) { return body.traced; }
 /// The innermost tracer among the operands, or null.
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);
 
+/// A graph of one operation, called: for operations with attributes that are no words of a Call.
+std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
+                                  const std::function<Values(Emitter&, std::span<const Value>)>& emit,
+                                  Where where);
 /// Runs and records a graph of any number of outputs as one node.
 std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
                                   Where where);

@@ -84,8 +84,13 @@ Array full(const Shape& shape, double value, DType dtype, Where) {
 
 Array zeros(const Shape& shape, DType dtype, Where where) { return full(shape, 0.0, dtype, where); }
 Array ones(const Shape& shape, DType dtype, Where where) { return full(shape, 1.0, dtype, where); }
+// Where x is.
 Array full_like(const Array& x, double value, Where where) {
-  return full(x.shape(), value, x.dtype(), where);
+  Array made = full(x.shape(), value, x.dtype(), where);
+  const frontend_detail::Body& body = x.required();
+  if (frontend_detail::is_traced(body) || body.tensor.device() == 0) return made;
+  return Array(frontend_detail::moved(made.required().tensor, body.tensor.device(),
+                                      *frontend_detail::context().host.executor()));
 }
 Array zeros_like(const Array& x, Where where) { return full_like(x, 0.0, where); }
 Array ones_like(const Array& x, Where where) { return full_like(x, 1.0, where); }

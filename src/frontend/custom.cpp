@@ -6,7 +6,6 @@
 #include "frontend/context.hpp"
 
 namespace tidu::frontend_detail {
-namespace {
 
 std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
                                   const std::function<Values(Emitter&, std::span<const Value>)>& emit,
@@ -24,8 +23,6 @@ std::vector<Array> call_operation(std::string_view name, const std::vector<Array
   }
   return call_graph(*graph, arguments, where);
 }
-
-}  // namespace
 
 std::vector<Array> call_custom_jvp(const Graph& graph, const Graph& jvp, const std::vector<Array>& arguments,
                                    Where where) {

@@ -111,12 +111,19 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
   return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
 }
 
-// Has x what is promised in place of writing it, where nobody can tell. So a hot sequence goes on.
+// Has x what is promised in place of writing it, where nobody can tell. So a hot sequence goes on. Elements
+// on a device are never written to: x has the result's own there.
 bool replace(Array& x, Array& result) {
   const frontend_detail::Context& c = frontend_detail::context();
-  if (!c.hot_on || c.lazy != 0 || c.trace == nullptr) return false;
   frontend_detail::Body &to = x.required(), &from = result.required();
   if (to.traced || from.traced || to.tensor.type() != from.tensor.type()) return false;
+  if (to.tensor.device() != from.tensor.device()) return false;
+  if (to.tensor.device() != 0 && from.references.load(std::memory_order_acquire) == 1) {
+    to.tensor = std::move(from.tensor);
+    to.extra->promised = nullptr;
+    return true;
+  }
+  if (!c.hot_on || c.lazy != 0 || c.trace == nullptr) return false;
   if (!c.trace->may_replace(to.tensor, to.extra->promised, from.tensor)) return false;
   to.tensor = std::move(from.tensor);
   to.extra->promised = to.tensor.pending();

@@ -49,13 +49,12 @@ void HotDetector::leave() {
 }
 
 // An operation as it is done while hot sequences are looked for.
-bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
+bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   HotDetector& detector = *c.hot;
   const bool expected = detector.advance(&graph.data());
   if (detector.deviated()) c.trace->evaluate_all();
   if (!expected) return false;
-  const LazyRunner runner{c.host.executor(), c.cpu, placement};
   LazyTrace& trace = c.trace->is_run_by(runner) ? *c.trace : c.trace_for(runner);
   if (!trace.record(graph, inputs, out)) return false;
   if (detector.at_end()) {

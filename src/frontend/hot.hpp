@@ -86,8 +86,9 @@ class HotDetector {
 };
 
 struct Context;
+struct LazyRunner;
 /// As record_lazily, while hot sequences are looked for.
-bool record_hot(Context& c, const Graph& graph, eager::Placement placement,
+bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
 }  // namespace tidu::frontend_detail

@@ -94,16 +94,16 @@ const Executable& compiled(const CpuExecutor& executor, const eager::RecordedGra
 }
 
 // Changes the entry only when nothing throws.
-void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph) {
+void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph, bool here) {
   const Executable* executable = nullptr;
-  if (c.cpu != nullptr && c.lazy == 0) executable = &compiled(*c.cpu, graph);
+  if (c.cpu != nullptr && c.lazy == 0 && here) executable = &compiled(*c.cpu, graph);
   entry.graph = std::move(graph);
   entry.executable = executable;
 }
 
 void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
-          const BuildMany& build) {
-  fill_graph(entry, c, make_graph(call, operands, build));
+          const BuildMany& build, bool here) {
+  fill_graph(entry, c, make_graph(call, operands, build), here);
   entry.name = call.name;
   entry.num_types = operands.size();
   entry.num_words = call.words.size();
@@ -111,32 +111,41 @@ void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const
   std::copy(call.words.begin(), call.words.end(), entry.words.begin());
 }
 
+// On a device but that of the thread's executor.
+void run_away(Context& c, const eager::RecordedGraph& graph, std::uint32_t device,
+              std::span<const Tensor* const> inputs, Tensor& out) {
+  if (c.intercepts && record_lazily(c, graph.graph(), device, inputs, std::span(&out, 1))) return;
+  const HostExecutor& executor = executor_on(device);
+  const eager::GraphCall call{graph.graph(), graph.slot(), executor.current_placement()};
+  out = std::move(executor.execute_forward(call, inputs).value()[0]);
+}
+
 // `executable`: null as long as none was needed.
 void run(Context& c, const eager::RecordedGraph& graph, const Executable*& executable,
-         std::span<const Tensor* const> inputs, Tensor& out) {
+         std::span<const Tensor* const> inputs, Tensor& out, std::uint32_t device) {
+  if (device != 0) [[unlikely]]
+    return run_away(c, graph, device, inputs, out);
   if (executable != nullptr && !c.intercepts) [[likely]] {
     executable->run_into(inputs, std::span(&out, 1));
     return;
   }
-  if (c.intercepts) {
-    const eager::Placement placement = c.cpu != nullptr ? eager::Placement() : c.host.current_placement();
-    if (record_lazily(c, graph.graph(), placement, inputs, std::span(&out, 1))) return;
-  }
+  if (c.intercepts && record_lazily(c, graph.graph(), 0, inputs, std::span(&out, 1))) return;
   if (c.cpu != nullptr) {
     if (executable == nullptr) executable = &compiled(*c.cpu, graph);
     return executable->run_into(inputs, std::span(&out, 1));
   }
   const eager::GraphCall call{graph.graph(), graph.slot()};
-  out = std::move(c.host.execute_forward(call, inputs).value()[0]);
+  out = std::move(c.host.executor()->execute_forward(call, inputs).value()[0]);
 }
 
 // The same, entered in the profile.
 void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executable*& executable,
-                  std::span<const Tensor* const> inputs, Tensor& out, std::string_view name, Where where) {
+                  std::span<const Tensor* const> inputs, Tensor& out, std::string_view name, Where where,
+                  std::uint32_t device) {
   eager::Profile& profile = *c.recorder.options().profile;
   eager::ProfileEvent event;
   event.begin = profile.now();
-  run(c, graph, executable, inputs, out);
+  run(c, graph, executable, inputs, out, device);
   event.end = profile.now();
   event.phase = eager::ProfilePhase::execute;
   event.name = name;
@@ -145,9 +154,16 @@ void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executabl
   profile.add(std::move(event));
 }
 
+// Where the backward of an operation runs that was done there.
+eager::Placement placement_at(const Context& c, std::uint32_t device) {
+  if (device == 0 && c.cpu != nullptr) [[likely]]
+    return {};
+  return c.host.executor_at(device).current_placement();
+}
+
 // Records the invocation that gave `made`.
 void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Body& made,
-            Where where) {
+            Where where, std::uint32_t device) {
   eager::detail::ShortArray<RecordInput, most_operands> inputs(operands.size());
   const std::uint64_t own = c.recorder.keys().source();
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -161,8 +177,8 @@ void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input
   }
   const void* outputs[1] = {&made.tensor};
   bool active = false;
-  eager::detail::Node* node =
-      c.recorder.core().record({graph.shared(), inputs.span(), outputs, {}, {}, where}, &active);
+  eager::detail::Node* node = c.recorder.core().record(
+      {graph.shared(), inputs.span(), outputs, {}, placement_at(c, device), where}, &active);
   if (node != nullptr) {
     made.trace = eager::Trace::adopt(eager::detail::count_of(node));
     made.key = eager::detail::first_key(made.trace.node());
@@ -224,6 +240,20 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
   }
 }
 
+// Of the results of a call on traced Arrays.
+std::uint32_t device_of_traced(std::span<const Input> operands, const Call& call, Where where) {
+  if (call.moves) return static_cast<std::uint32_t>(call.words[0]);
+  try {
+    return traced_device(operands, call.name);
+  } catch (const Error& error) {
+    std::vector<Type> types;
+    for (const Input& operand : operands)
+      types.push_back(operand.body != nullptr && is_traced(*operand.body) ? operand.body->extra->type
+                                                                          : operand.tensor->type());
+    raise_located(error, call.name, types, where);
+  }
+}
+
 }  // namespace
 
 Tracer* tracer_of(std::span<const Input> operands) {
@@ -247,18 +277,21 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   Context& c = context();
   bool grad = c.watches;
   bool traced = false;
+  bool away = false;
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
     grad |= operand.body->requires_grad;
     traced |= operand.body->traced;
+    away |= operand.tensor->device() != 0;
   }
   const auto one = [&](Emitter& emitter, std::span<const Value> values) -> Values {
     return build(emitter, values);
   };
   if (traced) [[unlikely]] {
     Tracer& tracer = *tracer_of(operands);
+    const std::uint32_t device = device_of_traced(operands, call, where);
     const Value result = emit_traced(tracer, operands, one, call, where)[0];
-    return make_traced(shared_tracer(operands, &tracer), result);
+    return make_traced(shared_tracer(operands, &tracer), result, device);
   }
   std::optional<CacheEntry> uncached;
   std::optional<eager::RecordedGraph> held;
@@ -274,12 +307,16 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   // The result is computed where it stays.
   Array array(Array::Adopt{}, make_body());
   Body& body = array.required();
+  std::uint32_t device = 0;
   try {
+    if (away) [[unlikely]]
+      device = device_for(c, operands, call.name);
+    const bool here = device == 0 && !call.moves;
     if (cacheable) [[likely]] {
-      if (!known) fill(*entry, c, call, operands, one);
+      if (!known) fill(*entry, c, call, operands, one, here);
     } else {
       entry = &uncached.emplace();
-      fill_graph(*entry, c, kept_graph(c, call, operands, one));
+      fill_graph(*entry, c, kept_graph(c, call, operands, one), here);
     }
     graph = &*entry->graph;
     const Executable** executable = &entry->executable;
@@ -292,15 +329,17 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
     }
     eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
-    if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {
-      run_profiled(c, *graph, *executable, inputs.span(), body.tensor, call.name, where);
+    if (call.moves) [[unlikely]] {
+      body.tensor = moved(*inputs[0], static_cast<std::uint32_t>(call.words[0]), *c.host.executor());
+    } else if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {
+      run_profiled(c, *graph, *executable, inputs.span(), body.tensor, call.name, where, device);
     } else {
-      run(c, *graph, *executable, inputs.span(), body.tensor);
+      run(c, *graph, *executable, inputs.span(), body.tensor, device);
     }
   } catch (const Error& error) {
     raise_located(error, call.name, input_types(operands), where);
   }
-  if (grad && c.grad_mode) record(c, *graph, operands, body, where);
+  if (grad && c.grad_mode) record(c, *graph, operands, body, where, device);
   return array;
 }
 
@@ -309,9 +348,10 @@ std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands
   const std::vector<Input> inputs(operands.begin(), operands.end());
   if (Tracer* const tracer = tracer_of(inputs); tracer != nullptr) {
     std::vector<Array> arrays;
+    const std::uint32_t device = device_of_traced(inputs, call, where);
     const Values results = emit_traced(*tracer, inputs, build, call, where);
     const auto shared = shared_tracer(inputs, tracer);
-    for (const Value& result : results) arrays.push_back(make_traced(shared, result));
+    for (const Value& result : results) arrays.push_back(make_traced(shared, result, device));
     return arrays;
   }
   try {
@@ -339,14 +379,36 @@ Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded) {
 
 namespace {
 
+// The results, and where the operation was done: where it was on several devices, any of them.
 eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
-                                  std::span<const Tensor* const> inputs) {
+                                  std::span<const Tensor* const> inputs, std::uint32_t& device) {
+  const std::size_t count = graph.output_types().size();
+  if (devices_in_use()) [[unlikely]] {
+    const std::uint32_t home = c.host.executor()->current_placement().device;
+    std::vector<std::uint32_t> devices;
+    for (const Tensor* const input : inputs) devices.push_back(input->device() != 0 ? input->device() : home);
+    const bool one =
+        std::adjacent_find(devices.begin(), devices.end(), std::not_equal_to<>()) == devices.end();
+    if (!devices.empty()) device = *std::max_element(devices.begin(), devices.end());
+    if (device == home) device = 0;
+    const Spread& spread = Spread::of(graph.graph(), graph.slot());
+    if (!one || spread.moves()) {
+      std::vector<Tensor> made(count);
+      spread.stages(graph.graph(), devices, false).run(*c.host.executor(), false, inputs, made);
+      return eager::Operands<Tensor>(std::move(made));
+    }
+  }
   if (c.intercepts) {
-    std::vector<Tensor> promises(graph.output_types().size());
-    if (record_lazily(c, graph.graph(), c.host.current_placement(), inputs, promises))
+    std::vector<Tensor> promises(count);
+    if (record_lazily(c, graph.graph(), device, inputs, promises))
       return eager::Operands<Tensor>(std::move(promises));
   }
-  return c.host.execute_forward({graph.graph(), graph.slot()}, inputs).value();
+  const HostExecutor& executor = c.host.executor_at(device);
+  return executor
+      .execute_forward(
+          {graph.graph(), graph.slot(), device != 0 ? executor.current_placement() : eager::Placement()},
+          inputs)
+      .value();
 }
 
 }  // namespace
@@ -366,11 +428,13 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
     if (body.requires_grad && c.grad_mode)
       c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
   }
-  eager::Operands<Tensor> results = run_graph(c, graph, tensors);
+  std::uint32_t device = 0;
+  eager::Operands<Tensor> results = run_graph(c, graph, tensors, device);
   std::vector<Array> arrays;
   if ((grad || c.watches) && c.grad_mode) {
-    const eager::EagerOutputs outputs = c.recorder.record_graph(
-        graph, recorded, std::span<const Tensor>(results.begin(), results.size()), {}, where);
+    const eager::EagerOutputs outputs =
+        c.recorder.record_graph(graph, recorded, std::span<const Tensor>(results.begin(), results.size()), {},
+                                placement_at(c, device), where);
     for (std::size_t i = 0; i < results.size(); ++i)
       arrays.push_back(make_array(std::move(results[i]), outputs[i]));
   } else {

@@ -58,7 +58,7 @@ void before_write(const tidu::detail::TensorStorage& storage) {
 
 }  // namespace
 
-void Promise::fulfil() {
+void Promise::settle() {
   if (resident.load(std::memory_order_acquire) == nullptr) {
     const std::shared_ptr<LazyTrace> trace = trace_;
     Promise* const target = this;
@@ -70,6 +70,10 @@ void Promise::fulfil() {
       trace->run_targets(std::span(&target, 1), false);  // it may be another that fails
     }
   }
+}
+
+void Promise::fulfil() {
+  settle();
   if (resident.load(std::memory_order_acquire) != nullptr)
     made.store(const_cast<std::byte*>(tensor_.bytes()), std::memory_order_release);
 }
@@ -98,7 +102,7 @@ bool LazyTrace::takes(const Graph& graph) {
   std::move_backward(known.begin(), known.end() - 1, known.end());
   known[0].graph = graph;
   known[0].takes = graph.primitives() == standard_primitives() && graph.externals().empty() &&
-                   !graph.outputs().empty() && !has_effects(graph);
+                   !graph.outputs().empty() && !has_effects(graph) && !Spread(graph).moves();
   return known[0].takes;
 }
 
@@ -198,6 +202,7 @@ Tensor LazyTrace::make_promise(Type type, std::uint32_t id) {
   void* const memory = tidu::detail::pool_allocate(sizeof(Promise));
   auto* const promise = ::new (memory) Promise(shared_from_this(), id);
   promise->maker = this;
+  promise->device.store(runner_.placement.device, std::memory_order_relaxed);
   return Tensor::promise(type, promise);
 }
 
@@ -213,7 +218,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
     const auto* const pending = input->pending();
-    if (pending != nullptr && pending->maker != this) (void)input->bytes();  // of another thread
+    if (pending != nullptr && pending->maker != this) input->pending()->settle();  // of another thread
   }
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
@@ -388,10 +393,11 @@ LazyStatistics LazyTrace::statistics() {
   return result;
 }
 
-bool record_lazily(Context& c, const Graph& graph, eager::Placement placement,
+bool record_lazily(Context& c, const Graph& graph, std::uint32_t device,
                    std::span<const Tensor* const> inputs, std::span<Tensor> out) {
-  if (c.lazy == 0) return record_hot(c, graph, placement, inputs, out);
-  return c.trace_for({c.host.executor(), c.cpu, placement}).record(graph, inputs, out);
+  const LazyRunner runner = c.runner_on(device);
+  if (c.lazy == 0) return record_hot(c, graph, runner, inputs, out);
+  return c.trace_for(runner).record(graph, inputs, out);
 }
 
 void eval_all(std::span<const Array> arrays, Where where) {
@@ -408,7 +414,7 @@ void eval_all(std::span<const Array> arrays, Where where) {
   const Context& c = context();
   if (c.trace != nullptr) c.trace->evaluate(tensors);
   for (const Tensor& tensor : tensors)
-    if (tensor.pending() != nullptr) (void)tensor.bytes();  // of another thread
+    if (auto* const pending = tensor.pending(); pending != nullptr) pending->settle();  // of another thread
 }
 
 }  // namespace tidu::frontend_detail

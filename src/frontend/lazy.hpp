@@ -48,6 +48,7 @@ class Promise final : public tidu::detail::PromisedStorage {
   Promise(std::shared_ptr<LazyTrace> trace, std::uint32_t number)
       : trace_(std::move(trace)), value_(number) {}
   void fulfil() override;
+  void settle() override;
   void discard() noexcept override;
 
  private:

@@ -267,6 +267,7 @@ void LazyTrace::keep_results(Run& run) {
     if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
       promise->resident.store(resident, std::memory_order_release);
     } else {
+      promise->device.store(0, std::memory_order_relaxed);  // whatever its executor says of itself
       promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
     }
     // Operations that wait may read it.

@@ -50,12 +50,13 @@ class Running {
 
 }  // namespace
 
-Traced trace_flat(const FlatFunction& f, std::span<const Type> types, const std::string& name) {
+Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name) {
   const Running running(name);
   const std::shared_ptr<Tracer>& tracer = running.tracer();
   std::vector<Array> arguments;
-  for (std::size_t i = 0; i < types.size(); ++i)
-    arguments.push_back(make_traced(tracer, tracer->builder.input(detail::str('x', i), types[i])));
+  for (std::size_t i = 0; i < like.size(); ++i)
+    arguments.push_back(
+        make_traced(tracer, tracer->builder.input(detail::str('x', i), like[i].type()), device_of(like[i])));
   const std::vector<Array> results = f(arguments);
   std::vector<Value> outputs;
   for (const Array& result : results) outputs.push_back(tracer->value_of(result));
@@ -101,7 +102,7 @@ Array placeholder(Type type) {
   auto tracer = std::make_shared<Tracer>("placeholder", 0);
   const Value value = tracer->builder.input("x", type);
   tracer->ended = true;
-  return make_traced(std::move(tracer), value);
+  return make_traced(std::move(tracer), value, unknown_device);
 }
 
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where) {
@@ -136,9 +137,10 @@ std::vector<Array> call_graph(const Graph& graph, std::span<const Array> argumen
     for (const Array& argument : arguments) operands.push_back(tracer->value_of(argument));
     const std::vector<Value> values = inline_graph(tracer->builder, graph, operands);
     const auto shared = frontend_detail::shared_tracer(inputs, tracer);
+    const std::vector<std::uint32_t> devices = frontend_detail::traced_devices(graph, inputs);
     std::vector<Array> results;
-    for (const ValueId id : graph.outputs())
-      results.push_back(frontend_detail::make_traced(shared, values[id]));
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      results.push_back(frontend_detail::make_traced(shared, values[graph.outputs()[i]], devices[i]));
     return results;
   }
   try {

@@ -14,7 +14,7 @@ struct Applied {
 };
 
 Applied apply_traced(const FlatFunction& f, const std::vector<Array>& arguments, const char* name) {
-  Applied applied{trace_flat(f, types_of(arguments), name), arguments};
+  Applied applied{trace_flat(f, arguments, name), arguments};
   applied.inputs.insert(applied.inputs.end(), applied.traced.captured.begin(), applied.traced.captured.end());
   return applied;
 }

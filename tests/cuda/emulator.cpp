@@ -240,6 +240,7 @@ void Emulator::load(const Kernels& kernels) {
 }
 
 void Emulator::launch(const Launch& launch, const Locate& locate) {
+  const std::lock_guard lock(mutex_);
   auto found = entries_.find(launch.kernel->entry);
   if (found == entries_.end()) {
     load({launch.kernel});

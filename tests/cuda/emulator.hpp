@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -58,6 +59,7 @@ class Emulator {
   };
   void load(const std::vector<std::shared_ptr<const cuda_detail::KernelSource>>& kernels);
 
+  std::mutex mutex_;                                // of launches: blocks of threads are one at a time
   std::unordered_map<std::string, Entry> entries_;  // by the kernel's entry
   std::unordered_map<std::string, std::shared_ptr<const cuda_detail::KernelSource>> noted_;
 };

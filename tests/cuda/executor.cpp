@@ -6,7 +6,7 @@
 #include <array>
 
 #include "cpu/compare.hpp"
-#include "cuda/fake_device.hpp"
+#include "cuda/machine.hpp"
 #include "tidu/dlpack.hpp"
 #include "tidu/eager/anomaly.hpp"
 #include "tidu/frontend/array.hpp"
@@ -17,14 +17,6 @@
 
 namespace tidu::test {
 namespace {
-
-struct Machine {
-  explicit Machine(CudaOptions options = {}, std::size_t memory = std::size_t{1} << 30)
-      : device(std::make_shared<FakeDevice>(memory)), cuda(device, options) {}
-  ~Machine() { CHECK_MESSAGE(device->faults().empty(), detail::list(device->faults())); }
-  std::shared_ptr<FakeDevice> device;
-  CudaExecutor cuda;
-};
 
 std::vector<double> iota(std::size_t count) {
   std::vector<double> all(count);

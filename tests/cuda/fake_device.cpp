@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cuda/fake_collectives.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::test {
@@ -33,7 +34,7 @@ std::size_t FakeDevice::held() const {
   for (const auto& [at, allocation] : memory_) bytes += allocation.bytes;
   return bytes;
 }
-std::size_t FakeDevice::handles() const { return streams_.size() + events_ + graphs_; }
+std::size_t FakeDevice::handles() const { return streams_.size() + events_ + graphs_ + communicators_; }
 
 void FakeDevice::fail(const std::string& beginning, int nth) { failures_.push_back({beginning, nth}); }
 
@@ -88,6 +89,7 @@ void FakeDevice::touch(const Touch& touch, const std::string& what, std::size_t 
 
 void FakeDevice::perform(const Work& work, std::size_t process, Clock& clock) {
   tick(clock, process);
+  ++time_;
   for (const bool writes : {false, true})
     for (const Touch& one : work.touches)
       if (one.writes == writes) touch(one, work.line, process, clock);
@@ -177,9 +179,10 @@ void FakeDevice::destroy_stream(Stream stream) noexcept {
   std::erase(streams_, static_cast<StreamState*>(stream.handle));
   delete static_cast<StreamState*>(stream.handle);
 }
-Event FakeDevice::create_event(bool) {
+Event FakeDevice::create_event(bool timed) {
   const std::lock_guard lock(mutex_);
   auto event = std::make_unique<EventState>();
+  event->timed = timed;
   event->number = next_event_++;
   ++events_;
   return {event.release()};
@@ -196,6 +199,7 @@ void FakeDevice::record(Event event, Stream stream) {
   StreamState& on = state(stream);
   note("record e" + std::to_string(at.number) + " on s" + std::to_string(on.number));
   at.recorded = true;
+  at.time = ++time_;
   at.capture = on.capture;
   if (on.capture != nullptr) {
     on.capture->steps.push_back({Captured::Kind::record, on.number, at.number, {}});
@@ -228,7 +232,13 @@ bool FakeDevice::is_done(Event event) {
     if (clock[i] > (i < host_.size() ? host_[i] : 0)) return false;
   return true;
 }
-double FakeDevice::elapsed(Event, Event) { return 0.001; }
+// A microsecond between two events and the next two.
+double FakeDevice::elapsed(Event begin, Event end) {
+  const std::lock_guard lock(mutex_);
+  if (!state(begin).timed || !state(end).timed) fault("the time of an event is asked that tells none");
+  if (!is_done(begin) || !is_done(end)) fault("the time of an event is asked that was not passed");
+  return 0.001 * (static_cast<double>(state(end).time) - static_cast<double>(state(begin).time));
+}
 
 void FakeDevice::synchronize(Stream stream) {
   const std::lock_guard lock(mutex_);
@@ -304,8 +314,35 @@ void FakeDevice::run(const SortStep& step, const Bindings& at, Stream stream) {
 void FakeDevice::run(const SolverStep& step, const Bindings& at, Stream stream) {
   run_library(step, "solver", at, stream);
 }
+// Devices of one communicator are driven by a thread each, which wait for one another in the work itself.
 void FakeDevice::run(const CollectiveStep& step, const Bindings& at, Stream stream) {
-  run_library(step, "collective", at, stream);
+  if (step.communicator == nullptr) return run_library(step, "collective", at, stream);
+  const std::lock_guard lock(mutex_);
+  std::vector<Touch> touches;
+  for (const Memory& memory : at.operands) touches.push_back({memory.at, memory.bytes, false});
+  for (const Memory& memory : at.results) touches.push_back({memory.at, memory.bytes, true});
+  touches.push_back({at.scratch.at, at.scratch.bytes, true});
+  const auto exchange = [step, where = locate(at)] { run_collective(step, where); };
+  put(stream, {"run collective", std::move(touches), exchange});
+}
+
+CommunicatorKey FakeDevice::communicator_id() {
+  const std::lock_guard lock(mutex_);
+  note("communicator id");
+  return new_communicator();
+}
+void* FakeDevice::join(const CommunicatorKey& id, int rank, int ranks) {
+  {
+    const std::lock_guard lock(mutex_);
+    note("join as " + std::to_string(rank) + " of " + std::to_string(ranks));
+    ++communicators_;
+  }
+  return join_group(id, ranks);
+}
+void FakeDevice::leave(void* communicator) noexcept {
+  const std::lock_guard lock(mutex_);
+  --communicators_;
+  leave_group(communicator);
 }
 
 std::size_t FakeDevice::workspace_bytes(const Step& step) const {

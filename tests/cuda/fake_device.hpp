@@ -44,7 +44,7 @@ class FakeDevice final : public cuda_detail::Device {
   void fail(const std::string& beginning, int nth);
   /// Device memory that was not given back, in bytes.
   std::size_t held() const;
-  /// Streams, events, graphs that were not given back.
+  /// Streams, events, graphs and communicators that were not given back.
   std::size_t handles() const;
 
   const cuda_detail::DeviceProperties& properties() const override { return properties_; }
@@ -75,6 +75,9 @@ class FakeDevice final : public cuda_detail::Device {
   void run(const cuda_detail::SolverStep& step, const Bindings& at, Stream stream) override;
   void run(const cuda_detail::CollectiveStep& step, const Bindings& at, Stream stream) override;
   std::size_t workspace_bytes(const cuda_detail::Step& step) const override;
+  cuda_detail::CommunicatorKey communicator_id() override;
+  void* join(const cuda_detail::CommunicatorKey& id, int rank, int ranks) override;
+  void leave(void* communicator) noexcept override;
   bool can_capture(const cuda_detail::Step& step) const override;
   void begin_capture(Stream stream) override;
   cuda_detail::ReplayGraph end_capture(Stream stream, cuda_detail::ReplayGraph previous) override;
@@ -124,6 +127,8 @@ class FakeDevice final : public cuda_detail::Device {
     std::size_t number = 0;
     Clock clock;
     bool recorded = false;
+    bool timed = false;
+    std::uint64_t time = 0;  // in ticks of all devices
     Graph* capture = nullptr;
   };
 
@@ -155,11 +160,12 @@ class FakeDevice final : public cuda_detail::Device {
   std::map<std::byte*, Allocation> memory_;
   std::map<std::string, std::unique_ptr<std::string>> kernels_;  // by text
   std::size_t next_process_ = 1, next_event_ = 1, next_graph_ = 1;
-  std::size_t events_ = 0, graphs_ = 0;
+  std::size_t events_ = 0, graphs_ = 0, communicators_ = 0;
   std::vector<StreamState*> streams_;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> lanes_;  // processes by graph and stream
   Clock host_;
   std::size_t in_use_ = 0;
+  std::uint64_t time_ = 0;
 };
 
 }  // namespace tidu::test

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "cpu/compare.hpp"
-#include "cuda/fake_device.hpp"
 #include "cuda/layout.hpp"
+#include "cuda/machine.hpp"
 #include "cuda/memory.hpp"
 #include "tidu/cuda.hpp"
 #include "tidu/program/cache.hpp"
@@ -14,17 +14,6 @@ namespace tidu::test {
 namespace {
 
 using namespace cuda_detail;
-
-struct Machine {
-  explicit Machine(const CudaOptions& options = {}, std::size_t memory = std::size_t{1} << 30)
-      : device(std::make_shared<FakeDevice>(memory)), cuda(device, options) {}
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
-  ~Machine() { CHECK_MESSAGE(device->faults().empty(), detail::list(device->faults())); }
-  Tensor put(const Tensor& tensor) const { return cuda.put(tensor).value(); }
-  std::shared_ptr<FakeDevice> device;
-  CudaExecutor cuda;
-};
 
 CudaOptions without_fusion() {
   CudaOptions options;

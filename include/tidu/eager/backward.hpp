@@ -37,7 +37,8 @@ struct BackwardOptions {
   /// Add gradients to the slots of Leafs instead of returning them (those of leaves without a slot are
   /// returned in any case). All slots change together when everything has succeeded, or none does.
   bool accumulate = false;
-  /// Threads that may run independent nodes at once, the calling one among them.
+  /// Threads that may run independent nodes at once, the calling one among them; devices but the host have
+  /// one each besides. 0: the calling thread runs all, those of devices too.
   int workers = 1;
   Order order = Order::latest_first;  ///< of nodes that are ready
   std::uint64_t order_seed = 1;       ///< of Order::random

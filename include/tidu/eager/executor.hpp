@@ -27,6 +27,8 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+class Profile;
+
 /// A point in the work of a stream that other streams can wait for; made and read by the executor alone.
 using Event = std::shared_ptr<void>;
 
@@ -66,6 +68,8 @@ class ExecutorIdentity {
  public:
   ExecutorIdentity() : id_(next()) {}
   std::uint64_t id() const { return id_; }
+  /// Expires when this object, not a copy, is destroyed.
+  std::weak_ptr<const void> lifetime() const { return lifetime_.token; }
 
  protected:
   /// Kernels or options have changed: nothing that was kept before is right for this object.
@@ -75,8 +79,16 @@ class ExecutorIdentity {
   ExecutorIdentity& operator=(const ExecutorIdentity&) = default;
 
  private:
+  struct Lifetime {
+    Lifetime() = default;
+    Lifetime(const Lifetime&) {}
+    Lifetime& operator=(const Lifetime&) { return *this; }  // NOLINT(bugprone-unhandled-self-assignment)
+    ~Lifetime() = default;
+    std::shared_ptr<const char> token = std::make_shared<const char>();
+  };
   static std::uint64_t next();
   std::uint64_t id_;
+  Lifetime lifetime_;
 };
 
 /// Runs what tapes of `Operand`s need.
@@ -154,6 +166,9 @@ class BackwardExecutor : public ExecutorIdentity {
   virtual Event record(Placement) const { return nullptr; }
   /// What is put on `stream` from now on runs after `event`.
   virtual void wait(Placement, const Event&) const {}
+  /// What its device does from now on, until the result is destroyed, is entered in the profile, which may
+  /// end before. Default: null, and there is nothing but what the host did.
+  virtual std::shared_ptr<const void> profile_device(Profile&) const { return nullptr; }
   /// What workers need of the thread that called backward. Default: nothing.
   virtual std::shared_ptr<const ThreadState> thread_state() const { return nullptr; }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -13,8 +14,8 @@
 namespace tidu::eager {
 
 /// What took the time: an operation run by the frontend, its recording, recomputation, a transposed graph, a
-/// sum of cotangents, a hook.
-enum class ProfilePhase : std::uint8_t { execute, record, forward, transposed, add, hook };
+/// sum of cotangents, a hook; or, on a device, a step of a program.
+enum class ProfilePhase : std::uint8_t { execute, record, forward, transposed, add, hook, device };
 /// "execute", "record", …
 std::string_view to_string(ProfilePhase phase);
 
@@ -31,6 +32,17 @@ struct ProfileEvent {
   std::uint32_t thread = 0;                   ///< counted from 0 in the order of first events
 };
 
+/// Somebody who learns later than it happens what has happened: a device.
+class ProfileSource {
+ public:
+  ProfileSource() = default;
+  ProfileSource(const ProfileSource&) = delete;
+  ProfileSource& operator=(const ProfileSource&) = delete;
+  virtual ~ProfileSource() = default;
+  /// Appends what has ended since it was last asked. Waits for nothing.
+  virtual void take(std::vector<ProfileEvent>& ended) = 0;
+};
+
 /// Collects events; any thread may add.
 class Profile {
  public:
@@ -41,6 +53,9 @@ class Profile {
   std::int64_t now() const;
   /// Fills in the thread.
   void add(ProfileEvent event);
+  /// Will be asked by events(), as long as this lives.
+  void add(std::shared_ptr<ProfileSource> source);
+  /// Those of a device are there from when they have ended on: whoever wants all waits for the device first.
   std::vector<ProfileEvent> events() const;
   /// Forgets all events.
   void clear();
@@ -50,8 +65,10 @@ class Profile {
 
  private:
   std::chrono::steady_clock::time_point start_;
+  void take() const;
   mutable std::mutex mutex_;
-  std::vector<ProfileEvent> events_;
+  mutable std::vector<ProfileEvent> events_;
+  std::vector<std::shared_ptr<ProfileSource>> sources_;
   std::vector<std::uint64_t> threads_;
 };
 

@@ -137,6 +137,8 @@ class Array {
   std::int64_t size() const { return type().size(); }
   /// Is it a value of a graph that is being made, without data?
   bool is_traced() const;
+  /// "cpu" for the host, or "cuda:0": where it is, and where operations on it are done.
+  std::string device() const;
 
   // --- its elements. Of a traced Array these throw Error (invalid_argument) that says what to do.
 
@@ -235,6 +237,12 @@ class Array {
   Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;
   /// Converted to another dtype.
   Array to(DType dtype, Where where = Where::current()) const;
+  /// On the device of that executor (cuda(), or cpu() for the host): itself where it is there, else a copy,
+  /// through which gradients flow back to where this is (device_put). Operations on Arrays there are done by
+  /// the executor that was named last, which outlives them. Nothing else moves an Array: operations on Arrays
+  /// of two devices throw Error (invalid_argument) that says which is where. To the host it waits for the
+  /// elements, and evaluates what is lazy. Throws Error (execution, out_of_memory).
+  Array to(const eager::BackwardExecutor<Tensor>& executor, Where where = Where::current()) const;
   /// The same elements in another shape, of which one extent may be -1.
   Array reshape(const Shape& shape, Where where = Where::current()) const;
   /// Axes in reverse order.

@@ -31,7 +31,7 @@ template <class F, class Arguments, class Result>
 Graph trace_closed(const F& f, const Arguments& arguments, std::optional<Result>& result,
                    const std::string& name, Where where) {
   const std::vector<Array> flat = arrays_of(arguments);
-  return closed(trace_flat(flat_function(f, arguments, result), types_of(flat), name), where);
+  return closed(trace_flat(flat_function(f, arguments, result), flat, name), where);
 }
 
 }  // namespace frontend_detail

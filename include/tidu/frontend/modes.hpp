@@ -3,7 +3,9 @@
 // caller's modes to the threads that work for them.
 #pragma once
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "tidu/eager/executor.hpp"
 #include "tidu/eager/profile.hpp"
@@ -67,7 +69,8 @@ class ExplainGuard {
   bool before_;
 };
 
-/// What is run, recorded and differentiated is entered in `profile`.
+/// What is run, recorded and differentiated is entered in `profile`; with what devices do meanwhile, for
+/// those that Arrays are on when it begins.
 class ProfileGuard {
  public:
   /// Until it is destroyed; `profile` outlives it.
@@ -78,6 +81,7 @@ class ProfileGuard {
 
  private:
   eager::Profile* before_;
+  std::vector<std::shared_ptr<const void>> devices_;
 };
 
 /// Runs this thread's operations by another executor (cpu() if nothing is said), which outlives the guard.

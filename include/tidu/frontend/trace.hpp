@@ -28,8 +28,11 @@ struct Traced {
   Graph graph;
   std::vector<Array> captured;
 };
-/// `types`: of the arguments. Throws what f throws; Error (invalid_argument) where f asks for data.
-Traced trace_flat(const FlatFunction& f, std::span<const Type> types, const std::string& name);
+/// `like`: of the types of the arguments, and where they are. Throws what f throws; Error (invalid_argument)
+/// where f asks for data.
+Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name);
+/// Where it is; of a traced Array as far as that is known.
+std::uint32_t device_of(const Array& array);
 /// The same graph with what was captured as constants.
 Graph closed(const Traced& traced, Where where);
 std::vector<Type> types_of(std::span<const Array> arrays);
@@ -58,9 +61,7 @@ Graph trace(const F& f, const Args&... args) {
   std::optional<Out> result;
   const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
   return frontend_detail::closed(
-      frontend_detail::trace_flat(frontend_detail::flat_function(f, arguments, result),
-                                  frontend_detail::types_of(flat), "traced"),
-      {});
+      frontend_detail::trace_flat(frontend_detail::flat_function(f, arguments, result), flat, "traced"), {});
 }
 
 /// The outputs of a graph on these Arrays, as one operation that is recorded as one node; where Arrays are
@@ -85,9 +86,9 @@ bool any_traced(std::span<const Array> arrays);
 
 }  // namespace frontend_detail
 
-/// f, traced once for each list of argument types and then run as one graph. f must do the same whatever the
-/// elements are; what else it uses is fixed when it is traced. Copies share what was traced: for 1,024 lists
-/// of types at most, of which the longest unused half goes when there are more.
+/// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
+/// whatever the elements are; what else it uses is fixed when it is traced. Copies share what was traced: for
+/// 1,024 lists of types at most, of which the longest unused half goes when there are more.
 template <class F>
 class Compiled {
  public:
@@ -102,12 +103,15 @@ class Compiled {
     const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
     Key key;
-    for (const Array& array : flat) key.push_back(reinterpret_cast<std::uintptr_t>(array.type().identity()));
+    for (const Array& array : flat) {
+      key.push_back(reinterpret_cast<std::uintptr_t>(array.type().identity()));
+      if (const std::uint32_t device = frontend_detail::device_of(array); device != 0) key.push_back(device);
+    }
     for (const std::size_t offset : frontend_detail::offsets(arguments)) key.push_back(offset);
     const Entry entry = find(std::move(key), [&] {
       std::optional<Out> result;
       frontend_detail::Traced traced = frontend_detail::trace_flat(
-          frontend_detail::flat_function(f_, arguments, result), frontend_detail::types_of(flat), "compiled");
+          frontend_detail::flat_function(f_, arguments, result), flat, "compiled");
       return Entry{std::make_shared<const frontend_detail::CompiledCall>(frontend_detail::CompiledCall{
                        eager::RecordedGraph::of(traced.graph), std::move(traced.captured)}),
                    std::make_shared<const Out>(std::move(*result))};
@@ -123,7 +127,8 @@ class Compiled {
   }
 
  private:
-  using Key = std::vector<std::uintptr_t>;  ///< identities of the types, and where each argument begins
+  /// Identities of the types, devices but the host, and where each argument begins.
+  using Key = std::vector<std::uintptr_t>;
   struct Entry {
     std::shared_ptr<const frontend_detail::CompiledCall> call;
     std::shared_ptr<const void> shape;  ///< what f returned

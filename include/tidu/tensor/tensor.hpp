@@ -56,6 +56,8 @@ class PromisedStorage : public TensorStorage {
   PromisedStorage& operator=(const PromisedStorage&) = delete;
   /// Sets `made`, or throws. On any thread.
   virtual void fulfil() = 0;
+  /// The same for who reads the elements where they are: they may stay in a device's memory (`resident`).
+  virtual void settle() { fulfil(); }
   /// Nobody refers to it any more: frees it.
   virtual void discard() noexcept = 0;
   std::atomic<std::byte*> made{nullptr};  ///< the elements, which live as long as this
@@ -63,6 +65,7 @@ class PromisedStorage : public TensorStorage {
   /// Who has the elements in a device's memory, for as long as this lives: itself, or another; null: nobody
   /// (yet). What fulfil() makes then is a copy.
   std::atomic<PromisedStorage*> resident{nullptr};
+  std::atomic<std::uint32_t> device{0};  ///< see Tensor::device
 
  protected:
   ~PromisedStorage() = default;
@@ -262,6 +265,12 @@ class Tensor {
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
   /// Is this a part of that storage?
   bool lies_in(const detail::TensorStorage& storage) const { return storage_ == &storage; }
+  /// Where its elements are made and read best: 0 for the host's memory, else 1 + the number of the device
+  /// (eager::Placement::device).
+  std::uint32_t device() const {
+    const detail::PromisedStorage* const promise = promised();
+    return promise != nullptr ? promise->device.load(std::memory_order_relaxed) : 0;
+  }
   /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
   std::uint64_t version() const {
     return storage_ == nullptr

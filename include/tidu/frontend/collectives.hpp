@@ -1,0 +1,32 @@
+// collectives.hpp - psum, all_gather, reduce_scatter and ppermute of Arrays: data-parallel programs, of which
+// each rank runs the same code on data of its own. The executor that runs them knows what an axis is: one of
+// with_axes() (tidu/mpi.hpp, tidu/cuda.hpp), or, for an axis of one rank, any. See primitives/collectives.hpp
+// for how they are differentiated.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tidu/frontend/array.hpp"
+#include "tidu/graph/attribute.hpp"
+
+namespace tidu {
+
+/// The sum of every rank's x, on each of them. Throws Error: type for booleans, execution where the axis is
+/// not bound to as many ranks.
+Array psum(const Array& x, std::string_view axis_name, std::int64_t axis_size,
+           Where where = Where::current());
+/// Every rank's x in order of ranks, along a new axis at place `all_gather_dimension`, or, `tiled`, one after
+/// another along that axis. Throws Error (type, execution).
+Array all_gather(const Array& x, std::string_view axis_name, std::int64_t axis_size,
+                 std::int64_t all_gather_dimension = 0, bool tiled = false, Where where = Where::current());
+/// This rank's part of psum(x) along `scatter_dimension`, which is of extent `axis_size` and goes, or,
+/// `tiled`, is divided. Throws Error (type, execution).
+Array reduce_scatter(const Array& x, std::string_view axis_name, std::int64_t axis_size,
+                     std::int64_t scatter_dimension = 0, bool tiled = false, Where where = Where::current());
+/// x of the rank that sends to this one, or zeros; `perm` are [source, destination]. Throws Error (type,
+/// execution).
+Array ppermute(const Array& x, std::string_view axis_name, std::int64_t axis_size, const IntLists& perm,
+               Where where = Where::current());
+
+}  // namespace tidu
