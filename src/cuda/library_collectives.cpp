@@ -1,7 +1,14 @@
-// library_collectives.cpp - NCCL, whose order of sums is fixed by the shape of the communicator.
+// library_collectives.cpp - NCCL, whose order of sums is fixed by the shape of the communicator. It is no
+// part of every toolkit: where its header was not found, tidu is built without, and says so when a
+// communicator is made.
 #include "cuda/library_collectives.hpp"
 
+#if __has_include(<nccl.h>)
 #include <nccl.h>
+#define TIDU_WITH_NCCL 1
+#else
+#define TIDU_WITH_NCCL 0
+#endif
 
 #include <cstring>
 
@@ -9,6 +16,8 @@
 
 namespace tidu::cuda_detail {
 namespace {
+
+#if TIDU_WITH_NCCL
 
 struct Functions {
   DynamicLibrary library{"NCCL", {"libnccl.so.2", "libnccl.so"}};
@@ -55,6 +64,8 @@ Element element_of(DType dtype) {
   }
 }
 
+#endif
+
 void run_alone(const CollectiveStep& step, const Bindings& at, Stream stream) {
   const std::size_t bytes = static_cast<std::size_t>(step.count) * size_of(step.dtype);
   if (bytes == 0) return;
@@ -67,6 +78,8 @@ void run_alone(const CollectiveStep& step, const Bindings& at, Stream stream) {
 }
 
 }  // namespace
+
+#if TIDU_WITH_NCCL
 
 CommunicatorKey make_communicator_key() {
   static_assert(sizeof(ncclUniqueId) == sizeof(CommunicatorKey));
@@ -125,5 +138,25 @@ void run_collective(const CollectiveStep& step, const Bindings& at, Stream strea
                                   stream_of(stream)));
   }
 }
+
+#else
+
+CommunicatorKey make_communicator_key() {
+  throw Error(ErrorKind::execution,
+              "[cuda] expected tidu built where nccl.h was found, got a build without NCCL");
+}
+
+void* join_communicator(const CommunicatorKey&, int, int) {
+  make_communicator_key();
+  return nullptr;
+}
+
+void leave_communicator(void*) noexcept {}
+
+void run_collective(const CollectiveStep& step, const Bindings& at, Stream stream) {
+  run_alone(step, at, stream);
+}
+
+#endif
 
 }  // namespace tidu::cuda_detail
