@@ -152,7 +152,7 @@ class CudaExecutable {
 /// What the ranks of a communicator agree on. One of them makes it and hands the bytes to the others by
 /// whatever they have: MPI_Bcast, a file, a socket.
 struct CudaCommunicatorId {
-  std::array<std::byte, 128> bytes{};
+  std::array<std::byte, 128> bytes{};  ///< as NCCL fills them
   /// Throws Error (execution), in one line where there is no device or NCCL is not installed.
   static CudaCommunicatorId make(const CudaExecutor& executor);
 };
