@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "program/groups.hpp"
 #include "program/loops.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
@@ -28,9 +29,7 @@
 namespace tidu::passes {
 namespace {
 
-// Operations in one group, and values that it reads from memory, at most; nodes that it may be behind.
-constexpr std::size_t most_operations = 40;
-constexpr std::size_t most_operands = 20;
+// Nodes that a group may be behind, at most.
 constexpr std::uint32_t farthest = 64;
 // Elements of a group, at least: below, its overhead is more than the memory it spares.
 constexpr std::int64_t fewest_elements = 64;
@@ -39,9 +38,6 @@ constexpr std::int64_t fewest_elements = 64;
 constexpr std::int64_t fewest_in_rows = 1024;
 constexpr std::int64_t fewest_columns = 16;
 constexpr std::int64_t most_columns = 8192;
-// What a period has, where it is of several rows.
-constexpr std::int64_t fewest_in_period = 512;
-constexpr std::int64_t most_in_period = 65536;
 
 struct Node {
   std::vector<std::uint32_t> operations;
@@ -334,7 +330,7 @@ class Fuser {
   }
   bool is_open(std::uint32_t node) const {
     return node >= first_open_ && nodes_.size() - node <= farthest &&
-           nodes_[node].operations.size() < most_operations;
+           nodes_[node].operations.size() < most_in_group;
   }
   void join(std::uint32_t node, std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];

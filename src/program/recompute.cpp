@@ -11,16 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "program/groups.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 namespace {
 
-constexpr std::int64_t fewest_elements = 4096;  // below, groups may run operation by operation
-constexpr std::size_t most_again = 4;           // operations
-constexpr std::size_t most_operations = 40, most_operands = 20;
-constexpr std::int64_t fewest_in_period = 512;
+constexpr std::int64_t fewest_elements_again = 4096;  // below, groups may run operation by operation
+constexpr std::size_t most_again = 4;                 // operations
 
 class Recomputer {
  public:
@@ -152,7 +151,8 @@ class Recomputer {
 
   bool compute_again(std::uint32_t node, ValueId value) {
     const std::int64_t elements = graph_.type(value).size();
-    if (elements < fewest_elements || elements != elements_of(groups_.at(node)) || splats_[value] != no_index)
+    if (elements < fewest_elements_again || elements != elements_of(groups_.at(node)) ||
+        splats_[value] != no_index)
       return false;
     if (!is_read(value)) return false;
     const std::vector<std::uint32_t>& readers = readers_.at(value);
@@ -160,7 +160,7 @@ class Recomputer {
     if (chain.empty()) return false;
     for (const std::uint32_t reader : readers) {
       const auto at = reader == no_index ? groups_.end() : groups_.find(reader);
-      if (at == groups_.end() || at->second.operations.size() + chain.size() > most_operations ||
+      if (at == groups_.end() || at->second.operations.size() + chain.size() > most_in_group ||
           at->second.operands + 2 * chain.size() > most_operands || elements_of(at->second) != elements)
         return false;
       for (const std::uint32_t operation : chain) {
