@@ -26,8 +26,10 @@ constexpr const char* library_name = "cuDNN";
 
 struct Functions {
   DynamicLibrary library{library_name, {"libcudnn.so.9", "libcudnn.so"}};
+// NOLINTBEGIN(bugprone-macro-parentheses): the argument is a part of a name
 #define TIDU_FIND(name) \
   decltype(::cudnn##name)* name = library.function<decltype(::cudnn##name)>("cudnn" #name)
+  // NOLINTEND(bugprone-macro-parentheses)
   TIDU_FIND(Create);
   TIDU_FIND(Destroy);
   TIDU_FIND(SetStream);
