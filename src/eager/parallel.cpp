@@ -141,7 +141,8 @@ class Run : public std::enable_shared_from_this<Run> {
   std::condition_variable changed_;
   std::atomic<std::uint64_t> changes_{0};
   std::size_t running_ = 0;
-  bool failed_ = false;  // no further node is started
+  std::size_t visitors_ = 0;  // other threads that have the caller's state, or are about to
+  bool failed_ = false;       // no further node is started
   bool closed_ = false;
 };
 
@@ -307,6 +308,8 @@ void Run::drive() {
   }
   closed_ = true;
   wake();
+  // What the caller's state refers to may end with the call.
+  changed_.wait(lock, [&] { return visitors_ == 0; });
   lock.unlock();
   workers.withdraw(this);
   for (const auto& entry : call_.device_ready) workers.device(entry.first).remove(this);
@@ -317,6 +320,7 @@ template <class Work>
 void Run::on_another_thread(const Work& work) {
   Lock lock(mutex_);
   if (closed_) return;
+  ++visitors_;
   lock.unlock();
   try {
     const StateGuard guard(state_.get(), depth + 1);
@@ -325,11 +329,14 @@ void Run::on_another_thread(const Work& work) {
     if (lock.owns_lock()) lock.unlock();
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
-    if (closed_) return;
-    call_.keep_error(std::current_exception());
-    failed_ = true;
-    wake();
+    if (!closed_) {
+      call_.keep_error(std::current_exception());
+      failed_ = true;
+      wake();
+    }
   }
+  if (!lock.owns_lock()) lock.lock();
+  if (--visitors_ == 0 && closed_) changed_.notify_all();
 }
 
 void Run::help() {

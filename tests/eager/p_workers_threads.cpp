@@ -171,8 +171,10 @@ class ModeExecutor final : public TensorOperands<eager::BackwardExecutor<Tensor>
     return reference().add_operands(call, std::move(a), b);
   }
   std::shared_ptr<const eager::ThreadState> thread_state() const override {
+    if (state != nullptr) return state;
     return std::make_shared<Mode>(mode_of_thread);
   }
+  std::shared_ptr<const eager::ThreadState> state;  // instead of the mode
   std::set<int> modes() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return seen_;
@@ -214,6 +216,36 @@ TEST_CASE("[P10] nodes see the caller's thread-local state on whatever thread th
     CHECK(hooks == std::set<int>{mode});
     CHECK(mode_of_thread == mode);
     hook.remove();
+  }
+}
+
+// Counts the threads that have it, and takes its time to go.
+class Held final : public eager::ThreadState {
+ public:
+  explicit Held(std::atomic<int>& threads, bool goes = false) : threads_(threads), goes_(goes) {}
+  std::shared_ptr<const ThreadState> install() const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    threads_ += goes_ ? -1 : 1;
+    return goes_ ? nullptr : std::make_shared<Held>(threads_, true);
+  }
+
+ private:
+  std::atomic<int>& threads_;
+  bool goes_;
+};
+
+TEST_CASE("[P10] when the call returns no other thread has the caller's state, which may end then") {
+  Tape tape;
+  std::vector<Var> leaves;
+  for (int i = 0; i < 4; ++i) leaves.push_back(tape.leaf(0.3 * (i + 1)));
+  const Var out = wide(tape, leaves, 8, 0.7);
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    std::atomic<int> threads{0};
+    ModeExecutor executor;
+    executor.state = std::make_shared<Held>(threads);
+    run(executor, {root_of(out)}, workers(4));
+    CHECK(executor.threads() > 1);
+    CHECK(threads == 0);
   }
 }
 
