@@ -172,6 +172,16 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, 
   batch_pieces_ = static_cast<int>(std::min<Index>(call_.batch, 4096));
 }
 
+GemmCall transposed(GemmCall call) {
+  std::swap(call.m, call.n);
+  std::swap(call.lda, call.ldb);
+  std::swap(call.stride_a, call.stride_b);
+  const bool trans_a = call.trans_a;
+  call.trans_a = !call.trans_b;
+  call.trans_b = !trans_a;
+  return call;
+}
+
 GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call) {
   check(call);
   if (call_.m == 0 || call_.n == 0 || call_.batch == 0) {
@@ -188,12 +198,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   // A column C is the row C^T = op(B)^T op(A)^T.
   if (call_.n == 1 && call_.m > 1 && call_.ldc == 1) {
     swapped_ = true;
-    std::swap(call_.m, call_.n);
-    std::swap(call_.lda, call_.ldb);
-    std::swap(call_.stride_a, call_.stride_b);
-    const bool trans_a = call_.trans_a;
-    call_.trans_a = !call_.trans_b;
-    call_.trans_b = !trans_a;
+    call_ = transposed(call_);
   }
   // A column of A without gaps is a row.
   if (call_.m == 1 && call_.trans_a && call_.lda == 1) {

@@ -37,6 +37,9 @@ struct GemmCall {
   bool add = false;  ///< the product is added to C
 };
 
+/// C^T = op(B)^T op(A)^T, A and B having changed places; ldc is the caller's to choose.
+GemmCall transposed(GemmCall call);
+
 /// A product that no memory could hold, or whose strides contradict its sizes.
 class GemmError : public std::invalid_argument {
  public:

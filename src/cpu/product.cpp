@@ -126,16 +126,6 @@ bool is_better_turned(const GemmCall& call) {
   return (call.type == GemmType::f32 || call.type == GemmType::f64) && !call.add && call.batch == 1 &&
          call.trans_a && call.n > 1 && call.n <= lanes / 2 && call.m >= many && call.k >= terms;
 }
-GemmCall turned(GemmCall call) {
-  std::swap(call.m, call.n);
-  std::swap(call.lda, call.ldb);
-  std::swap(call.stride_a, call.stride_b);
-  const bool trans_a = call.trans_a;
-  call.trans_a = !call.trans_b;
-  call.trans_b = !trans_a;
-  call.ldc = call.n;
-  return call;
-}
 
 // The pairs of contracted axes, ordered as the chosen operand has them.
 void sort_pairs(Ints& by, Ints& other) {
@@ -196,7 +186,8 @@ Plan plan_dot(const PlanRequest& request) {
             StridedCopy({{call.m, call.n, 1}, {call.n, 1, call.m}}, size_of(lhs.dtype()), request.threads);
         state.turned_at = scratch;
         scratch += request.out[0].bytes();
-        call = turned(call);
+        call = transposed(call);
+        call.ldc = call.n;
       }
       state.plan.emplace(call, request.threads);
     } catch (const GemmError& error) {

@@ -12,8 +12,8 @@ mutation("N2", "what was computed on the way is not kept", EVALUATE,
          "if (value.wanted == sweep_ || referred(value)) {", "if (value.wanted == sweep_) {", programs=LAZY,
          wide="it is the one place where results are chosen")
 mutation("N2", "a promise of another thread is taken for one of this trace", "src/frontend/lazy.cpp",
-         "if (pending != nullptr && pending->maker != this) (void)input->bytes();",
-         "if (pending != nullptr && pending->maker == nullptr) (void)input->bytes();", programs=LAZY)
+         "if (pending != nullptr && pending->maker != this) input->pending()->settle();",
+         "if (pending != nullptr && pending->maker == nullptr) input->pending()->settle();", programs=LAZY)
 mutation("N3", "which values are wanted is not in the key", EVALUATE,
          "for (const std::uint32_t id : run.output_values) words.push_back(values_[id].number);",
          "words.push_back(run.output_values.size());", programs=LAZY)
@@ -53,8 +53,8 @@ mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
          programs=LAZY)
 mutation("N7", "a graph is replayed at once", "src/frontend/invoke.cpp",
          """  if (c.intercepts) {
-    std::vector<Tensor> promises(graph""", """  if (c.intercepts && c.lazy == 0) {
-    std::vector<Tensor> promises(graph""", programs=LAZY)
+    std::vector<Tensor> promises(count""", """  if (c.intercepts && c.lazy == 0) {
+    std::vector<Tensor> promises(count""", programs=LAZY)
 mutation("N8", "the results of an operation are handed out in another order", "src/frontend/lazy.cpp",
          "out[i] = values_[first_value + i].tensor;", "out[i] = values_[first_value + num_results - 1 - i].tensor;",
          programs=LAZY)

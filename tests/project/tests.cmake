@@ -2,6 +2,7 @@
 set(scripts "${PROJECT_SOURCE_DIR}/scripts")
 add_test(NAME layers COMMAND Python3::Interpreter -B "${scripts}/check_layers.py")
 add_test(NAME layers_self_test COMMAND Python3::Interpreter -B "${scripts}/check_layers.py" --self-test)
+add_test(NAME planted_faults_fit COMMAND Python3::Interpreter -B "${PROJECT_SOURCE_DIR}/scripts/mutations.py" --check)
 add_test(NAME umbrella_header COMMAND Python3::Interpreter -B "${scripts}/umbrella.py")
 add_test(NAME documentation_text COMMAND Python3::Interpreter -B "${scripts}/docs.py" check)
 
