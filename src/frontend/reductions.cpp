@@ -161,7 +161,8 @@ Array softmax(const Array& x, const Axes& axes, Where where) {
     const Value y = convert(v, inexact(v.dtype()));
     const Value greatest = ops::stop_gradient(ops::reduce_max(y, list));
     const Value powers = ops::exp(y - spread(greatest, list, y.shape()));
-    return powers / spread(ops::reduce_sum(powers, list), list, y.shape());
+    // One division for all of a row, whose sum is at least 1: half an ulp more, and nothing overflows.
+    return powers * spread(ops::reciprocal(ops::reduce_sum(powers, list)), list, y.shape());
   });
 }
 Array log_softmax(const Array& x, const Axes& axes, Where where) {

@@ -127,6 +127,33 @@ TEST_CASE("reductions: values and gradients") {
   CHECK(mean(x, 0).shape() == Shape{4});
 }
 
+TEST_CASE("softmax: every element within the roundings of its formula, and one division for a row") {
+  for (const DType dtype : {f32, f64}) {
+    const double eps = dtype == f32 ? std::ldexp(1, -24) : std::ldexp(1, -53);
+    for (const double size : {1.0, 30.0, 3000.0}) {
+      const Array x = astype(size * random_array({7, 50}, 35), dtype);
+      const auto values = elements(x), got = elements(softmax(x));
+      for (std::size_t row = 0; row < 7; ++row) {
+        const auto first = values.begin() + static_cast<std::ptrdiff_t>(50 * row);
+        const long double greatest = *std::max_element(first, first + 50);
+        long double sum = 0;
+        for (auto it = first; it != first + 50; ++it) sum += std::exp(*it - greatest);
+        for (std::size_t i = 50 * row; i < 50 * row + 50; ++i) {
+          // The difference's rounding counts as often as it is long; sums round 49 times at most.
+          const long double difference = values[i] - greatest, exact = std::exp(difference) / sum;
+          const auto bound = static_cast<double>((60 - difference) * eps * exact);
+          CHECK(std::abs(got[i] - static_cast<double>(exact)) <= bound + std::numeric_limits<float>::min());
+        }
+      }
+    }
+  }
+  const Graph graph = trace([](const Array& a) { return softmax(a); }, random_array({7, 50}, 36).type());
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const bool divides = graph.operation(i).name() == "div" || graph.operation(i).name() == "reciprocal";
+    if (divides) CHECK(num_elements(graph.type(graph.operation(i).output()).shape()) == 7);
+  }
+}
+
 TEST_CASE("gradients of reductions, products and shapes") {
   const Array x = random_array({3, 4}, 31), y = random_array({4, 2}, 32), z = random_array({2, 3, 4}, 33);
   const auto rows = array({2, 0, 2});
