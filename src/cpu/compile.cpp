@@ -42,6 +42,8 @@ class Compiler {
     for (const ValueId id : graph_.outputs()) to_.output_types_.push_back(graph_.type(id));
     place_inputs_and_outputs();
     make_constants();
+    // Kernels of other projects might look at all that there is.
+    if (!kernels_.has_foreign()) reads_ = find_reads(graph_, to_.constant_at_, options_.reads);
     const Schedule& schedule = to_.program_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
@@ -138,8 +140,9 @@ class Compiler {
       out_.push_back(graph_.type(operation.output(slot)));
     const Op op = operation.op();
     try {
-      const PlanRequest request{
+      PlanRequest request{
           op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes};
+      request.reads = reads_of(index);
       Plan plan = adding ? kernels_.plan_adding(request) : kernels_.plan(request);
       if (plan || adding) return plan;
     } catch (const Error& error) {
@@ -148,11 +151,17 @@ class Compiler {
     no_kernel(graph_, index);
   }
 
+  const std::vector<bool>* reads_of(std::uint32_t operation) const {
+    const OperationRecord& record = graph_.data().operations[operation];
+    return reads_.empty() || record.num_outputs != 1 ? nullptr : reads_[record.first_output].get();
+  }
+
   // The plan of an operation, from the cache when one with the same op and types was planned lately.
   std::uint32_t cached_plan(std::uint32_t index) {
     const OperationRecord& record = graph_.data().operations[index];
     const ValueId* operands = graph_.data().operands.data() + record.first_input;
-    if (record.num_inputs > 3 || record.num_outputs > 1) return keep(plan_of(index));
+    if (record.num_inputs > 3 || record.num_outputs > 1 || reads_of(index) != nullptr)
+      return keep(plan_of(index));
     Recent key{record.op, {}, no_index};
     std::size_t hash = reinterpret_cast<std::uintptr_t>(record.op) >> 4;
     for (std::uint32_t i = 0; i < record.num_inputs; ++i) {
@@ -242,10 +251,11 @@ class Compiler {
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
     const bool loop = at.kind == NodeKind::blocked_loop;
-    to_.plans_.push_back(
-        loop ? plan_loop(to_.program_, schedule.loops[at.index], values, options_, kernels_, to_.arena_)
-        : at.index != 0 ? plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_)
-                        : plan_group(to_.program_, node, values, options_, kernels_));
+    to_.plans_.push_back(loop ? plan_loop(to_.program_, schedule.loops[at.index], values, reads_, options_,
+                                          kernels_, to_.arena_)
+                         : at.index != 0
+                             ? plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_)
+                             : plan_group(to_.program_, node, values, options_, kernels_));
     is_scalar_.push_back(false);
     const Plan& plan = to_.plans_.back();
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
@@ -321,6 +331,7 @@ class Compiler {
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   std::vector<Type> in_, out_;
+  std::vector<ReadElements> reads_;       // by value, or empty; see find_reads
   std::vector<std::uint32_t> sums_into_;  // by operation: the addition that it does, too; see find_sums
 };
 

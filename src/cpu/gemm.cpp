@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <string>
 
 #include "cpu/gemm_onednn.hpp"
@@ -120,6 +121,8 @@ void check(const GemmCall& call) {
   check_not_negative("stride_a", call.stride_a);
   check_not_negative("stride_b", call.stride_b);
   check_not_negative("stride_c", call.stride_c);
+  if (call.row_ends != nullptr && call.row_period < 1)
+    refuse("expected row_period >= 1, got " + std::to_string(call.row_period));
   if (static_cast<unsigned>(call.type) > static_cast<unsigned>(GemmType::i64)) refuse("expected a GemmType");
   const Index size = gemm_element_size(call.type);
   checked_extent("A", call.trans_a ? call.k : call.m, call.trans_a ? call.m : call.k, call.lda, call.batch,
@@ -149,9 +152,27 @@ std::pair<Index, Index> part_of(Index size, Index unit, int index, int parts) {
 
 /// A tile's height with AVX-512; its width is 128 bytes, two cache lines.
 constexpr Index kRowUnit = 14;
+/// That of a tile where rows have ends.
+constexpr Index kRowUnitOfEnds = 8;
 
 /// Multiply-adds of real numbers that repay another thread (about 1.5 microseconds of AVX-512).
 constexpr double kLeastWork = 128 * 1024;
+
+/// Do tiles that rows' ends leave out repay that those of the others are lower?
+bool gains_by_ends(const GemmCall& call) {
+  if (call.row_ends == nullptr) return false;
+  constexpr double most_left = 0.8;
+  const Index lanes = 64 / gemm_element_size(call.type), rows = std::lcm(call.row_period, kRowUnitOfEnds);
+  Index made = 0;
+  for (Index i = 0; i < rows; i += kRowUnitOfEnds) {
+    Index end = 0;
+    for (Index r = i; r < i + kRowUnitOfEnds; ++r)
+      end = std::max<Index>(end, call.row_ends[r % call.row_period]);
+    made += kRowUnitOfEnds * ((end + lanes - 1) / lanes);
+  }
+  const double whole = static_cast<double>(rows) * static_cast<double>((call.n + lanes - 1) / lanes);
+  return static_cast<double>(made) <= most_left * whole;
+}
 
 }  // namespace
 
@@ -161,7 +182,7 @@ std::int64_t gemm_element_size(GemmType type) noexcept {
 }
 
 GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, GemmIsa::avx512) {
-  if (call_.batch == 0 || !onednn::is_faster(call_)) return;
+  if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
   threads_ = std::max(threads, 1);
@@ -199,7 +220,9 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   if (call_.n == 1 && call_.m > 1 && call_.ldc == 1) {
     swapped_ = true;
     call_ = transposed(call_);
+    call_.row_ends = nullptr;
   }
+  if (!gains_by_ends(call_)) call_.row_ends = nullptr;
   // A column of A without gaps is a row.
   if (call_.m == 1 && call_.trans_a && call_.lda == 1) {
     call_.trans_a = false;
@@ -214,7 +237,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
     batch_pieces_ = std::max(wanted, 1);
     return;
   }
-  row_unit_ = kRowUnit;
+  row_unit_ = call_.row_ends == nullptr ? kRowUnit : kRowUnitOfEnds;
   column_unit_ = 128 / gemm_element_size(call_.type);
   for (int factor = 2; wanted > 1;) {
     if (wanted % factor != 0) {

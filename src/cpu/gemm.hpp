@@ -35,6 +35,11 @@ struct GemmCall {
   std::int64_t batch = 1;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
   bool add = false;  ///< the product is added to C
+  /// Of row i of member q of C only the first row_ends[(q m + i) % row_period] elements (0 to n) are wanted.
+  /// Those behind are made, or become 0, or, where the product is added, stay what they are. Null: all are
+  /// wanted. Plans keep the pointer.
+  const std::int32_t* row_ends = nullptr;
+  std::int64_t row_period = 1;
 };
 
 /// C^T = op(B)^T op(A)^T, A and B having changed places; ldc is the caller's to choose.

@@ -192,6 +192,9 @@ inline constexpr double kNear = 512 * 1024;
 /// Rows at such distances fall into the same sets of the caches and each into a page of its own.
 inline constexpr double kPage = 4096;
 
+/// Rows of a tile where rows have ends, so that few of a tile are not wanted.
+inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
+
 template <class T, bool Complex>
 struct Product {
   static constexpr Index kScalars = Complex ? 2 : 1;
@@ -202,18 +205,46 @@ struct Product {
   static constexpr int kWideVectors = Complex ? 4 : 8;
   static constexpr Index kPadding = 64 / static_cast<Index>(sizeof(T));
 
+  /// How far rows of C are wanted: see GemmCall::row_ends.
+  struct Ends {
+    const std::int32_t* at = nullptr;  // null: all of them, whole
+    Index period = 1, row = 0, column = 0;
+    Ends from(Index j) const { return {at, period, row, column + j}; }
+    /// Of `rows` rows from the i-th on, in scalars: whole vectors, or all of the width.
+    TIDU_GEMM_INLINE Index of(Index i, int rows, Index width) const {
+      if (at == nullptr) return width;
+      Index end = column;
+      for (Index r = 0, place = (row + i) % period; r < rows; ++r) {
+        end = at[place] > end ? at[place] : end;
+        if (++place == period) place = 0;
+      }
+      return least(ceil_div((end - column) * kScalars, kLanes<T>) * kLanes<T>, width);
+    }
+  };
+
   /// The cut of m rows into tiles of nearly the same height.
   struct Panels {
     Index least_rows, more;
-    explicit Panels(Index m) : least_rows(m), more(0) {
-      if (m > kRows) {
-        const Index count = ceil_div(m, kRows);
+    Panels(Index m, const Ends& ends) : least_rows(m), more(0) {
+      const Index most = ends.at == nullptr ? kRows : least(kRows, kRowsOfEnds / kScalars);
+      if (m > most) {
+        const Index count = ceil_div(m, most);
         least_rows = m / count;
         more = m % count;
       }
     }
     int rows(Index panel) const { return static_cast<int>(least_rows + (panel < more ? 1 : 0)); }
   };
+
+  /// Zeros behind the ends of rows.
+  static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
+    const Panels panels(m, ends);
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const Index end = ends.of(i, panels.rows(panel), width);
+      for (Index r = i; end < width && r < i + panels.rows(panel); ++r)
+        __builtin_memset(c + r * ldc + end, 0, static_cast<std::size_t>(width - end) * sizeof(T));
+    }
+  }
 
   template <AOrder Order>
   static TIDU_GEMM_INLINE void one_tile(int rows, Index left, Index k, const T* a, Index a_stride, const T* b,
@@ -230,19 +261,22 @@ struct Product {
   /// other, each read of B serving all.
   template <AOrder Order>
   static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
-                                T* c, Index ldc, bool accumulate) {
+                                T* c, Index ldc, bool accumulate, const Ends& ends) {
     Index j = 0;
-    if (m == 1) {  // a row of C: all that counts is the reading of B, so wide pieces of its rows
+    if (m == 1 &&
+        ends.at == nullptr) {  // a row of C: all that counts is the reading of B, so wide pieces of its rows
       for (; j + kWideVectors * kLanes<T> <= width; j += kWideVectors * kLanes<T>) {
         tile<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(k, a, lda, b + j, ldb, c + j,
                                                                                  ldc, 0, accumulate);
       }
     }
-    const Panels panels(m);
+    const Panels panels(m, ends);
     for (; j < width; j += kWidth) {
       for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
-        one_tile<Order>(panels.rows(panel), width - j, k, a + i * (Order == AOrder::rows ? lda : kScalars),
-                        lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+        const Index end = ends.of(i, panels.rows(panel), width);
+        if (j >= end) continue;
+        one_tile<Order>(panels.rows(panel), end - j, k, a + i * (Order == AOrder::rows ? lda : kScalars), lda,
+                        b + j, ldb, c + i * ldc + j, ldc, accumulate);
       }
     }
   }
@@ -252,10 +286,12 @@ struct Product {
   /// is given.
   template <AOrder Order>
   static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, T* c,
-                              Index ldc, bool accumulate, T* room_a) {
-    const Panels panels(m);
+                              Index ldc, bool accumulate, T* room_a, const Ends& ends) {
+    const Panels panels(m, ends);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
+      const Index end = ends.of(i, rows, width);
+      if (end <= 0) continue;
       const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
       Index a_stride = lda;
       if (room_a != nullptr) {
@@ -268,9 +304,8 @@ struct Product {
         }
         ai = room_a;
       }
-      for (Index j = 0; j < width; j += kWidth) {
-        one_tile<Order>(rows, width - j, k, ai, a_stride, b + j * k, kWidth, c + i * ldc + j, ldc,
-                        accumulate);
+      for (Index j = 0; j < end; j += kWidth) {
+        one_tile<Order>(rows, end - j, k, ai, a_stride, b + j * k, kWidth, c + i * ldc + j, ldc, accumulate);
       }
     }
   }
@@ -301,7 +336,7 @@ struct Product {
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
   /// this piece, decides the method, so that pieces sum as the whole would.
   static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
-                  const T* b, Index ldb, T* c, Index ldc, bool add) {
+                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends) {
     const Index width = n * kScalars;
     if (k == 0) {
       if (add) return;
@@ -321,6 +356,7 @@ struct Product {
       }
       return;
     }
+    if (ends.at != nullptr && !add) clear(m, width, c, ldc, ends);
     const auto is_far = [](Index rows, Index ld) {
       const double row_bytes = static_cast<double>(ld) * sizeof(T);
       return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
@@ -333,10 +369,10 @@ struct Product {
         const Index terms = least(kTerms, k - p);
         if (trans_a) {
           multiply_in_place<AOrder::columns>(m, width, terms, a + p * lda, lda, b + p * ldb, ldb, c, ldc,
-                                             add || p > 0);
+                                             add || p > 0, ends);
         } else {
           multiply_in_place<AOrder::rows>(m, width, terms, a + p * kScalars, lda, b + p * ldb, ldb, c, ldc,
-                                          add || p > 0);
+                                          add || p > 0, ends);
         }
       }
       return;
@@ -348,16 +384,17 @@ struct Product {
     T* room_a = pack_the_a ? room_b + b_scalars : nullptr;
     for (Index j = 0; j < width; j += block_width) {
       const Index w = least(block_width, width - j);
+      const Ends own = ends.from(j / kScalars);
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
         pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
                room_b);
         if (trans_a) {
           multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, room_b, c + j, ldc, add || p > 0,
-                                           room_a);
+                                           room_a, own);
         } else {
           multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, room_b, c + j, ldc, add || p > 0,
-                                        room_a);
+                                        room_a, own);
         }
       }
     }
@@ -373,7 +410,8 @@ struct Product {
     T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
-          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add);
+          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add,
+          Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin});
     }
   }
 };

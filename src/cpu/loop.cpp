@@ -187,13 +187,17 @@ Part make_part(Type type, const BlockedLoop::Value& value, std::uint32_t index) 
 }  // namespace
 
 Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels,
+               std::span<const ReadElements> reads, const CompileOptions& options, const KernelTable& kernels,
                const std::shared_ptr<Arena>& arena) {
   const Graph& graph = program.graph();
   LoopState state;
+  std::vector<ReadElements> result_reads;
+  for (const BlockedLoop::Value& result : loop.results)
+    result_reads.push_back(reads.empty() || result.axis != BlockedLoop::none ? nullptr : reads[result.id]);
   CompileOptions inner = options;
   inner.threads = 1;
   inner.sums = true;
+  inner.reads = result_reads;
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
   state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);
   if (loop.rest != nullptr) state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena);

@@ -10,10 +10,11 @@
 
 namespace tidu::cpu_detail {
 
-/// The plan of a loop of `program`, which reads values.operands and makes values.results, in this order.
-/// Throws Error (execution, out_of_memory).
+/// The plan of a loop of `program`, which reads values.operands and makes values.results, in this order;
+/// `reads` says by value which elements something reads, if it is not empty. Throws Error (execution,
+/// out_of_memory).
 Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels,
+               std::span<const ReadElements> reads, const CompileOptions& options, const KernelTable& kernels,
                const std::shared_ptr<Arena>& arena);
 
 }  // namespace tidu::cpu_detail

@@ -9,6 +9,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/strided.hpp"
+#include "cpu/unread.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -100,7 +101,8 @@ struct ProductState {
   std::size_t turned_at = 0;  // bytes into the scratch memory: of C^T, where that is computed
   bool turned = false;
   StridedCopy turn;
-  std::optional<GemmPlan> plan;  // none for an empty result
+  std::vector<std::int32_t> row_ends;  // what the plan refers to
+  std::optional<GemmPlan> plan;        // none for an empty result
 };
 void multiply_matrices(const ProductState& s, const Call& call) {
   if (!s.plan) return;
@@ -188,6 +190,12 @@ Plan plan_dot(const PlanRequest& request) {
         scratch += request.out[0].bytes();
         call = transposed(call);
         call.ldc = call.n;
+      } else if (request.reads != nullptr && is_inexact(lhs.dtype())) {
+        state.row_ends = row_ends(*request.reads, call.n);
+        if (!state.row_ends.empty()) {
+          call.row_ends = state.row_ends.data();
+          call.row_period = static_cast<std::int64_t>(state.row_ends.size());
+        }
       }
       state.plan.emplace(call, request.threads);
     } catch (const GemmError& error) {

@@ -282,6 +282,58 @@ TEST_CASE("threads change no bit, and pieces may be run one by one") {
   }
 }
 
+TEST_CASE_TEMPLATE("what is behind the ends of rows is left out, and the rest is the same", T, float, double,
+                   std::complex<float>, std::int32_t) {
+  std::mt19937 random(17);
+  for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
+    for (const Index size : {16, 32, 65}) {
+      for (const Index k : {5, 90, 800}) {
+        for (const bool trans_a : {false, true}) {
+          GemmCall g = make_call(TypeOf<T>::value, trans_a, k == 90, 3 * size, size, k);
+          g.batch = k == 90 ? 2 : 1;
+          std::vector<std::int32_t> ends(static_cast<std::size_t>(size));
+          for (Index i = 0; i < size; ++i)
+            ends[static_cast<std::size_t>(i)] =
+                static_cast<std::int32_t>(size == 65 ? (i < 48 ? 9 : 0) : i + 1);
+          const auto a = random_elements<T>(g.batch * g.stride_a, random);
+          const auto b = random_elements<T>(g.batch * g.stride_b, random);
+          std::vector<T> got(static_cast<std::size_t>(g.batch * g.stride_c), T(1000)), expected = got;
+          for (const bool add : {false, true}) {
+            g.add = add;
+            g.row_ends = nullptr;
+            plain_product(g, a.data(), b.data(), expected.data());
+            g.row_ends = ends.data();
+            g.row_period = size;
+            const auto before = got;
+            GemmPlan(g, 1, isa).run(a.data(), b.data(), got.data());
+            std::size_t wrong = 0, unwanted = 0, left_out = 0;
+            for (std::size_t i = 0; i < got.size(); ++i) {
+              const auto row = static_cast<Index>(i) / size, column = static_cast<Index>(i) % size;
+              if (column < ends[static_cast<std::size_t>(row % size)]) {
+                wrong += got[i] == expected[i] ? 0U : 1U;
+              } else {
+                ++unwanted;
+                left_out += got[i] == (add ? before[i] : T()) ? 1U : 0U;
+              }
+            }
+            INFO(describe(g, 1, isa));
+            CHECK(wrong == 0);
+            if (size > 16) CHECK(left_out > unwanted / 2);
+            GemmPlan pieces(g, 3, isa);
+            auto again = before;
+            pieces.run(a.data(), b.data(), again.data());
+            for (std::size_t i = 0; i < got.size(); ++i) {
+              const auto row = static_cast<Index>(i) / size, column = static_cast<Index>(i) % size;
+              if (column < ends[static_cast<std::size_t>(row % size)]) wrong += again[i] == got[i] ? 0U : 1U;
+            }
+            CHECK(wrong == 0);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("sizes that contradict one another are refused by name") {
   const auto refused = [](auto&& change, const char* part) {
     GemmCall g = make_call(GemmType::f32, false, false, 4, 5, 6);
