@@ -47,7 +47,7 @@ class Compiler {
     const Schedule& schedule = to_.program_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
-    if (options_.sums) find_sums();
+    if (!options_.sums.empty()) find_sums();
     std::vector<passes::NodeValues> values;  // of groups' nodes
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
@@ -185,8 +185,8 @@ class Compiler {
     return static_cast<std::uint32_t>(to_.plans_.size() - 1);
   }
 
-  // See CompileOptions::sums: where an output is the sum of an input and of what an operation makes for it
-  // alone, the operation may add to what is there. Then the addition is none of the steps.
+  // See CompileOptions::sums: where such an output is the sum of its input and of what an operation makes for
+  // it alone, the operation may add to what is there. Then the addition is none of the steps.
   void find_sums() {
     const GraphData& g = graph_.data();
     sums_into_.assign(g.operations.size(), no_index);
@@ -198,7 +198,9 @@ class Compiler {
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       if (schedule.nodes[i].kind == NodeKind::operation) alone[schedule.nodes[i].index] = true;
     }
-    for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) {
+    const std::size_t first = graph_.inputs().size() - options_.sums.size();
+    for (std::size_t k = 0; k < options_.sums.size(); ++k) {
+      const std::uint32_t i = options_.sums[k];
       const ValueId sum = graph_.outputs()[i];
       const std::uint32_t addition = g.producers[sum];
       if (addition >= g.operations.size() || !alone[addition] || !to_.program_.is_written_directly(i))
@@ -207,7 +209,7 @@ class Compiler {
       if (record.op->primitive != graph_.primitives().add() || reads[sum] != 1) continue;
       const ValueId so_far = g.operands[record.first_input], term = g.operands[record.first_input + 1];
       const std::uint32_t maker = g.producers[term];
-      if (g.producers[so_far] != GraphData::from_input || reads[so_far] != 1 || reads[term] != 1 ||
+      if (so_far != graph_.inputs()[first + k] || reads[so_far] != 1 || reads[term] != 1 ||
           maker >= g.operations.size() || !alone[maker] || graph_.type(sum).size() == 1)
         continue;
       const Plan plan = plan_of(maker, true);

@@ -236,7 +236,8 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;
   CompileOptions apart = options;
-  apart.sums = false;
+  apart.sums = {};
+  apart.reads = {};
   auto compiled = std::make_unique<const Compiled>(
       Program::make(graph_of_group(program, node, values), one_by_one), apart, kernels, arena);
   const std::size_t scratch = compiled->inner_bytes();

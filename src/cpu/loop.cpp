@@ -196,7 +196,11 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
     result_reads.push_back(reads.empty() || result.axis != BlockedLoop::none ? nullptr : reads[result.id]);
   CompileOptions inner = options;
   inner.threads = 1;
-  inner.sums = true;
+  std::vector<std::uint32_t> sums;
+  for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
+    if (loop.results[i].axis == BlockedLoop::none) sums.push_back(i);
+  }
+  inner.sums = sums;
   inner.reads = result_reads;
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
   state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);

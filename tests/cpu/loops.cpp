@@ -146,9 +146,29 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   CHECK(used > 0.95 * predicted);
 
   // The body's product and the addition that follows it are one instruction.
-  const Program& body = *program.schedule().loops[0].body;
-  const cpu_detail::Compiled alone(body, {}, *kernels, arena), summing(body, {.sums = true}, *kernels, arena);
+  const BlockedLoop& loop = program.schedule().loops[0];
+  const Program& body = *loop.body;
+  std::vector<std::uint32_t> sums;
+  for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
+    if (loop.results[i].axis == BlockedLoop::none) sums.push_back(i);
+  }
+  const cpu_detail::Compiled alone(body, {}, *kernels, arena), summing(body, {.sums = sums}, *kernels, arena);
   CHECK(summing.num_instructions() + 1 == alone.num_instructions());
+}
+
+TEST_CASE("a product is added to where it is to an operand's part only where that begins the result") {
+  std::mt19937_64 random(29);
+  for (const bool sum_first : {false, true}) {
+    GraphBuilder g("f");
+    const Value x = g.input("x", {f64, {2000, 16}}), y = g.input("y", {f64, {2000, 16}});
+    const Value w = g.input("w", {f64, {16, 16}});
+    const Value hidden = ops::tanh(ops::matmul(x, w));
+    const Value more = y + ops::matmul(hidden, w);  // not y's memory
+    const Value total = ops::dot_general(hidden, x, {.lhs_contracting = {0}, .rhs_contracting = {0}});
+    const Graph graph = g.build(sum_first ? std::vector{total, more} : std::vector{more, total});
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 16})
+      check_loops(graph, forced(bytes), random, 1e-12, 1);
+  }
 }
 
 TEST_CASE("what is small, has barriers or nothing to spare has no loops") {
