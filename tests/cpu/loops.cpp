@@ -285,13 +285,14 @@ Graph random_graph(std::int64_t n, std::int64_t k, int operations, std::mt19937_
   std::vector<Value> values{g.input("a", {f64, {n, k}}), g.input("b", {f64, {n}}),
                             g.input("c", {f64, {k, k}}), g.input("d", {f64, {k}}),
                             g.input("e", {f64, {n, k}})};
-  const auto pick = [&] {
+  const auto pick = [&] {  // what was made lately, or an input
+    if (random() % 6 == 0) return values[random() % 5];
     return values[values.size() - 1 - random() % std::min<std::size_t>(9, values.size())];
   };
-  const auto bounded = [](Value v) { return ops::sin(v); };
+  const auto bounded = [&](Value v) { return random() % 3 == 0 ? v : ops::sin(v); };
   for (int i = 0; i < operations; ++i) {
     const Value a = pick(), b = pick();
-    switch (random() % 12) {
+    switch (random() % 13) {
       case 0: values.push_back(bounded(a)); break;
       case 1: values.push_back(a.type() == b.type() ? bounded(a * b) : ops::tanh(a)); break;
       case 2: values.push_back(a.type() == b.type() ? bounded(a + b) : ops::cos(b)); break;
@@ -333,6 +334,13 @@ Graph random_graph(std::int64_t n, std::int64_t k, int operations, std::mt19937_
       case 10: {
         if (a.rank() == 0 || a.type() != b.type()) break;
         values.push_back(ops::concatenate(std::array{a, b}, static_cast<std::int64_t>(a.rank()) - 1));
+        break;
+      }
+      case 11: {  // as of a layer that adds to its operand, and of a gradient with several terms
+        if (a.rank() != 2 || a.shape()[1] != k) break;
+        const Value product =
+            ops::dot_general(a, values[2], {.lhs_contracting = {1}, .rhs_contracting = {0}});
+        values.push_back(g.input("to" + std::to_string(i), product.type()) + product);
         break;
       }
       default: values.push_back(ops::mul(a, ops::full_like(a, 0.5))); break;
