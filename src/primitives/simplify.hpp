@@ -36,6 +36,13 @@ Values simplify_complex(SimplifyContext& c);
 Values simplify_conj(SimplifyContext& c);
 /// A sum of values that are zero but in stretches apart from each other.
 Values sum_of_stretches(SimplifyContext& c);
+/// What computes or moves elements is done before they are transposed, not behind.
+Values before_transposes(SimplifyContext& c);
+Values concatenate_before_transposes(const SimplifyContext& c);
+Values pad_before_transpose(const SimplifyContext& c);
+Values slice_before_transpose(const SimplifyContext& c);
+Values take_before_transpose(const SimplifyContext& c);
+Values product_before_transpose(const SimplifyContext& c);
 /// Of every element-wise operation: on broadcast operands it is done before they are broadcast, on transposed
 /// ones before they are transposed.
 Values simplify_elementwise(SimplifyContext& c);

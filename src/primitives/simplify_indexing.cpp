@@ -122,8 +122,10 @@ class Rows {
 
 }  // namespace
 
+namespace {
+
 // (x y)[indices] = x[indices] y
-Values simplify_take(SimplifyContext& c) {
+Values take_before_product(SimplifyContext& c) {
   const Value x = c.operand(0), indices = c.operand(1);
   const std::int64_t axis = c.op().integer("axis");
   if (indices.rank() != 1 || c.result_type().size() == 0 || x.type().size() == 0 ||
@@ -146,6 +148,13 @@ Values simplify_take(SimplifyContext& c) {
   Rows rows(c, indices, read);
   if (!rows.gain(x, axis)) return unchanged();
   return rows.of(x, axis);
+}
+
+}  // namespace
+
+Values simplify_take(SimplifyContext& c) {
+  Values results = take_before_product(c);
+  return results.empty() ? take_before_transpose(c) : results;
 }
 
 }  // namespace tidu::prim

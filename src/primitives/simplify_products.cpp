@@ -45,15 +45,6 @@ bool is_one_axis(const Shape& shape, const Ints& axes) {
   return true;
 }
 
-// Are these matrices, transposed or not, of which products are made where they lie?
-bool lies_as_matrices(const Shape& shape, const Ints& batch, const Ints& free, const Ints& contracting) {
-  std::int64_t inner = static_cast<std::int64_t>(shape.size()) - 1;
-  while (inner >= 0 && shape[at(inner)] == 1) --inner;
-  const auto in_batch = std::find(batch.begin(), batch.end(), inner) != batch.end();
-  return !in_batch && is_one_axis(shape, batch) && is_one_axis(shape, free) &&
-         is_one_axis(shape, contracting);
-}
-
 // One operand of a product: what is transposed, and the lists of dimension numbers that speak of it.
 struct Operand {
   Value value;
@@ -96,6 +87,14 @@ Values reduce_units(SimplifyContext& c, const Ints& axes) {
 
 }  // namespace
 
+bool lies_as_matrices(const Shape& shape, const Ints& batch, const Ints& free, const Ints& contracting) {
+  std::int64_t inner = static_cast<std::int64_t>(shape.size()) - 1;
+  while (inner >= 0 && shape[at(inner)] == 1) --inner;
+  const auto in_batch = std::find(batch.begin(), batch.end(), inner) != batch.end();
+  return !in_batch && is_one_axis(shape, batch) && is_one_axis(shape, free) &&
+         is_one_axis(shape, contracting);
+}
+
 // Over axes of extent 1: x + 0, of integers x
 Values simplify_sum(SimplifyContext& c) {
   const Value x = c.operand();
@@ -135,7 +134,8 @@ Values simplify_dot(SimplifyContext& c) {
   Operand lhs{c.operand(0), numbers[0], numbers[2]}, rhs{c.operand(1), numbers[1], numbers[3]};
   if (!has_one_order(lhs, rhs)) return unchanged();
   const bool left = absorb_transpose(c, lhs, c.shared(0)), right = absorb_transpose(c, rhs, c.shared(1));
-  return (left || right) && has_one_order(lhs, rhs) ? product(lhs, rhs) : unchanged();
+  if (!left && !right) return product_before_transpose(c);
+  return has_one_order(lhs, rhs) ? product(lhs, rhs) : unchanged();
 }
 
 // Axes of the result: batch, those of lhs, those of rhs.

@@ -9,4 +9,8 @@ namespace tidu::prim {
 /// batch axes in another; nothing where that is not enough.
 Values transposed_product(const SimplifyContext& c, const Operation& made, const Ints& permutation);
 
+/// Are these matrices, transposed or not, of which products are made where they lie? Lists of axes of
+/// `shape`.
+bool lies_as_matrices(const Shape& shape, const Ints& batch, const Ints& free, const Ints& contracting);
+
 }  // namespace tidu::prim

@@ -103,6 +103,32 @@ bool ends_with(const Shape& shape, const Ints& placed, const Shape& result) {
   return !placed.empty() && placed.back() == last && shape.back() != 1;
 }
 
+// How many elements of the result lie behind each other in what is broadcast, so that they are copied as one;
+// 1 where they do not.
+std::int64_t copied_together(const Shape& shape, const Ints& placed, const Shape& result) {
+  std::int64_t count = 1;
+  auto axis = static_cast<std::int64_t>(result.size()) - 1;
+  for (std::size_t i = placed.size(); axis >= 0; --axis) {
+    if (result[at(axis)] == 1) continue;
+    while (i > 0 && shape[i - 1] == 1) --i;
+    if (i == 0 || placed[i - 1] != axis) break;
+    count *= result[at(axis)];
+    --i;
+  }
+  return count;
+}
+
+// How many elements of the result, one after another, are one element of what is broadcast.
+std::int64_t filled_together(const Shape& shape, const Ints& placed, const Shape& result) {
+  std::int64_t count = 1;
+  for (auto axis = static_cast<std::int64_t>(result.size()) - 1; axis >= 0; --axis) {
+    const auto found = std::find(placed.begin(), placed.end(), axis);
+    if (found != placed.end() && shape[at(found - placed.begin())] != 1) break;
+    count *= result[at(axis)];
+  }
+  return count;
+}
+
 // A slice that takes whole axes of x where x was not repeated: what was repeated, repeated less often.
 Values slice_of_broadcast(const SimplifyContext& c, const Operation& made) {
   const Value x = c.input(made);
@@ -186,9 +212,10 @@ Values simplify_broadcast(SimplifyContext& c) {
     const Op op = made->op();
     const Value source = c.input(*made);
     const Ints places = extents_at(placed, op.ints("broadcast_dimensions"));
+    const std::int64_t filled = filled_together(source.shape(), places, type.shape());
     const bool two_steps = source.type().size() > 1 && 2 * x.type().size() <= type.size() &&
-                           ends_with(x.shape(), placed, type.shape()) &&
-                           !ends_with(source.shape(), places, type.shape());
+                           !ends_with(source.shape(), places, type.shape()) &&
+                           filled < copied_together(x.shape(), placed, type.shape());
     if (!two_steps) return ops::broadcast_in_dim(source, type.shape(), places);
   }
   if (const auto made = view_maker(c, x)) {  // axes of extent 1 that come and go
@@ -232,14 +259,15 @@ Values simplify_slice(SimplifyContext& c) {
   if (const auto made = c.maker(x, broadcast_in_dim)) return slice_of_broadcast(c, *made);
   if (const auto made = c.maker(x, concatenate)) return slice_of_concatenate(c, *made);
   if (const auto made = c.maker(x, pad)) return slice_of_pad(c, *made);
-  return unchanged();
+  return slice_before_transpose(c);
 }
 
 Values simplify_pad(SimplifyContext& c) {
   const IntLists& config = c.op().lists("padding_config");
   const auto pads_nothing = [](const Ints& entry) { return all_are(entry, 0); };
   if (std::all_of(config.begin(), config.end(), pads_nothing)) return c.operand(0);
-  return filled_like_operands(c);
+  Values result = filled_like_operands(c);
+  return result.empty() ? pad_before_transpose(c) : result;
 }
 
 Values simplify_concatenate(SimplifyContext& c) {
@@ -255,7 +283,7 @@ Values simplify_concatenate(SimplifyContext& c) {
     if (!joins) operands.push_back(c.operand(i));
     nested = nested || joins;
   }
-  if (!nested || operands.size() > most_operands) return unchanged();
+  if (!nested || operands.size() > most_operands) return concatenate_before_transposes(c);
   return ops::concatenate(operands, c.op().integer("dimension"));
 }
 

@@ -87,33 +87,6 @@ Values before_broadcasts(SimplifyContext& c) {
   return ops::broadcast_in_dim(result, shape, kept);
 }
 
-// f(xᵀ, yᵀ, literal) = f(x, y, literal)ᵀ, where nobody else reads the transposed operands
-Values before_transposes(SimplifyContext& c) {
-  std::optional<Op> order;
-  Shape inner;
-  for (std::size_t i = 0; i < c.num_operands(); ++i) {
-    if (c.operand(i).rank() == 0 || c.splat(c.operand(i))) continue;
-    const auto made = c.maker(c.operand(i), transpose);
-    if (!made || c.shared(i) || (order && !(*order == made->op()))) return unchanged();
-    order = made->op();
-    inner = c.input(*made).shape();
-  }
-  if (!order) return unchanged();
-  Values operands;
-  for (std::size_t i = 0; i < c.num_operands(); ++i) {
-    const Value operand = c.operand(i);
-    if (operand.rank() == 0) {
-      operands.push_back(operand);
-    } else if (const auto element = c.splat(operand)) {
-      operands.push_back(filled(c, Type(operand.dtype(), inner), *element));
-    } else {
-      operands.push_back(c.input(*c.maker(operand)));
-    }
-  }
-  const Value result = c.emitter().emit_one(c.op(), operands);
-  return ops::transpose(result, order->ints("permutation"));
-}
-
 }  // namespace
 
 bool is_number(const SimplifyContext& c, Value value, double number) {

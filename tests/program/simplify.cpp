@@ -5,47 +5,7 @@
 namespace tidu::test {
 namespace {
 
-using Build = std::function<Value(Value x, Value y)>;
-const std::vector<DType> floats{f64, f32, f16, bf16}, integers{i32, i64}, complexes{c64, c128},
-    booleans{bool_};
-std::vector<DType> operator|(std::vector<DType> a, const std::vector<DType>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-constexpr std::int64_t n = 20;
-
-Tensor along(Type type, std::size_t axis) {
-  return special_tensor(type, [=](std::size_t i) { return axis == 0 ? i / n : i % n; });
-}
-
-// The operations that are left, "mul sub"; x and y are of n x n elements, every number beside every other.
-void rule(const std::vector<DType>& dtypes, const std::string& left, const Build& build,
-          bool fast_math = false) {
-  for (const DType dtype : dtypes) {
-    GraphBuilder builder("f");
-    const Type type(dtype, {n, n});
-    const Value x = builder.input("x", type), y = builder.input("y", type);
-    const Graph graph = builder.build({build(x, y)});
-    const Graph simplified = passes::simplify(graph, fast_math);
-    std::string names;
-    for (std::size_t i = 0; i < simplified.num_operations(); ++i)
-      names += (i == 0 ? "" : " ") + std::string(simplified.operation(i).name());
-    CHECK_MESSAGE(names == left, to_text(graph), to_text(simplified));
-    verify(simplified);
-    if (!fast_math) CHECK(differences(graph, simplified, {along(type, 0), along(type, 1)}) == "");
-  }
-}
-// The rule is not exact: the graph stays as it is.
-void no_rule(const std::vector<DType>& dtypes, const Build& build) {
-  for (const DType dtype : dtypes) {
-    GraphBuilder builder("f");
-    const Type type(dtype, {n, n});
-    const Value x = builder.input("x", type), y = builder.input("y", type);
-    const Graph graph = builder.build({build(x, y)});
-    CHECK_MESSAGE(structurally_equal(passes::simplify(graph, false), graph), to_text(graph));
-  }
-}
+using namespace rules;
 
 Value number(Value x, double value) { return ops::full_like(x, value); }
 

@@ -1,0 +1,97 @@
+// Transposes go outward, where nothing needs what was transposed and moving it later costs no more.
+#include "simplify_support.hpp"
+
+namespace tidu::test {
+namespace {
+
+using namespace rules;
+
+const std::vector<DType> any = floats | integers | complexes;
+Value t(Value x) { return ops::transpose(x, {1, 0}); }
+Value split(Value x) { return ops::reshape(x, {4, 5, n}); }
+Value rows(Value x, std::int64_t axis, std::int64_t count, std::int64_t step = 7) {
+  std::vector<std::int32_t> which;
+  for (std::int64_t i = 0; i < count; ++i) which.push_back(static_cast<std::int32_t>(i * step % 19));
+  return ops::take(x, ops::constant(*x.emitter(), Literal::of<std::int32_t>(Type(i32, {count}), which)),
+                   axis);
+}
+
+}  // namespace
+
+TEST_CASE("simplify: transposes go past element-wise operations beside what is repeated") {
+  const auto repeated = [](Value x) {
+    return ops::broadcast_in_dim(ops::reshape(ops::slice(x, {0, 3}, {n, 4}), {n}), {n, n}, {0});
+  };
+  rule(any, "slice reshape broadcast_in_dim add transpose",
+       [&](Value x, Value y) { return t(x) + repeated(y); });
+  rule(any, "slice reshape broadcast_in_dim add", [&](Value x, Value y) { return t(t(x) + repeated(y)); });
+  // What is not repeated stays as it lies, and so what it meets.
+  no_rule(any, [](Value x, Value y) { return t(x) + y; });
+  // What something else reads as it is.
+  no_rule(floats | integers, [](Value x, Value) {
+    const Value turned = t(x);
+    return ops::concatenate(std::vector{ops::reshape(-turned, {n * n}), ops::reduce_max(turned, {0})}, 0);
+  });
+}
+
+TEST_CASE("simplify: transposes that several operations read go past all of them") {
+  rule(any, "slice slice mul sub transpose", [](Value x, Value y) {
+    const Value a = t(ops::slice(x, {0, 0}, {9, n})), b = t(ops::slice(y, {3, 0}, {12, n}));
+    return a * a - b;
+  });
+}
+
+TEST_CASE("simplify: transposes go past what moves elements") {
+  rule(any, "concatenate transpose", [](Value x, Value y) {
+    return ops::concatenate(std::vector{t(x), t(y)}, 0);
+  });
+  no_rule(any, [](Value x, Value y) { return ops::concatenate(std::vector{t(x), y}, 0); });
+  rule(any, "slice transpose", [](Value x, Value) { return ops::slice(t(x), {2, 0}, {19, 7}, {3, 1}); });
+  rule(any, "full pad transpose", [](Value x, Value) {
+    return ops::pad(t(x), ops::full(*x.emitter(), Type(x.dtype(), {}), 1.0), {{1, 2, 0}, {0, -3, 1}});
+  });
+  no_rule(any, [](Value x, Value) {  // three that each copy a part
+    const Value turned = ops::transpose(split(x), {2, 0, 1});
+    return ops::reduce_sum(ops::slice(turned, {0, 0, 0}, {7, 4, 5}), {0, 1, 2}) +
+           ops::reduce_sum(ops::slice(turned, {7, 0, 0}, {14, 4, 5}), {0, 1, 2});
+  });
+}
+
+TEST_CASE("simplify: rows of what was transposed are taken where they are long") {
+  rule(any, "reshape constant take transpose", [](Value x, Value) {
+    return rows(ops::transpose(split(x), {1, 0, 2}), 1, 9);
+  });
+  rule(any, "constant take constant take add transpose",
+       [](Value x, Value) { return rows(t(x), 1, 30) + rows(t(x), 1, 30, 3); });
+  // Rows that become shorter; more of them than is worth while.
+  no_rule(any, [](Value x, Value) { return rows(t(x), 0, 9); });
+  no_rule(any, [](Value x, Value) { return rows(t(x), 1, 161); });
+}
+
+TEST_CASE("simplify: transposes go past products whose axes change places") {
+  const std::vector<DType> numbers{f64, f32, i32, i64, c64, c128};
+  const auto square = [](Value y) { return ops::slice(y, {0, 0}, {4, 4}); };
+  // [4,5,20]: the product of each of the 5 times 20 columns lies as they do.
+  rule(numbers, "reshape slice dot_general transpose", [&](Value x, Value y) {
+    const Value a = ops::transpose(split(x), {2, 1, 0}), b = square(y);
+    return ops::dot_general(a, b, {{2}, {0}, {}, {}});
+  });
+  rule(numbers, "reshape slice dot_general transpose", [&](Value x, Value y) {
+    const Value a = ops::transpose(split(x), {2, 1, 0}), b = square(y);
+    return ops::dot_general(b, a, {{1}, {2}, {}, {}});
+  });
+  // The result is larger than what would be transposed.
+  no_rule(numbers, [&](Value x, Value y) {
+    return ops::dot_general(ops::transpose(split(x), {2, 1, 0}), ops::slice(y, {0, 0}, {4, 9}),
+                            {{2}, {0}, {}, {}});
+  });
+}
+
+TEST_CASE("simplify: what fills long stretches is repeated in one step") {
+  rule(any, "slice reshape broadcast_in_dim", [](Value x, Value) {
+    const Value column = ops::reshape(ops::slice(x, {0, 3}, {n, 4}), {n});
+    return ops::broadcast_in_dim(ops::broadcast_in_dim(column, {n, 3}, {0}), {n, 30, 3}, {0, 2});
+  });
+}
+
+}  // namespace tidu::test
