@@ -148,7 +148,8 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
                     const CompileOptions& options) {
   if (options.lanes == nullptr || values.operands.size() + values.results.size() > most_pointers) return {};
   std::optional<RowsPlan> plan = plan_rows_code(program, node, values, options.repeats);
-  if (!plan) return {};
+  // What checks indices says where they are: no code does.
+  if (!plan || (options.check_indices && !plan->code.picks.empty())) return {};
   RowsState state;
   state.num_operands = values.operands.size();
   state.num_results = values.results.size();

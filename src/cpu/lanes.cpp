@@ -306,6 +306,11 @@ std::uint64_t RowsCode::hash() const {
     hasher.mix(phase.elements);
     hasher.mix(phase.row);
   }
+  for (const Pick& pick : picks) {
+    hasher.mix(std::uint64_t{pick.array} << 32U | pick.indices);
+    hasher.mix(static_cast<std::uint64_t>(pick.rows));
+    hasher.mix(std::uint64_t{pick.wide});
+  }
   return hasher.hash();
 }
 

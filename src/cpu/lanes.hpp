@@ -31,6 +31,7 @@ enum class LaneOp : std::uint8_t {
   // Of rows (rows.hpp) alone:
   load_column,  // elements of operand `index`, which has one row for all
   splat_row,    // the element of operand `index` that belongs to the row
+  load_picked,  // elements of the row that pick `index` reads
   slot,         // value `index` of the row
   slot_mask,
   kept,  // elements `index` that were kept of the row

@@ -33,6 +33,14 @@ struct RowsCode {
   std::uint32_t num_pointers = 0;
   std::uint32_t num_slots = 0;
   std::uint32_t num_kept = 0;
+  /// Each row reads one row of an array, which an integer of the row's own names, moved into range.
+  struct Pick {
+    std::uint32_t array = 0, indices = 0;  ///< pointers
+    std::int64_t rows = 0;                 ///< of the array
+    bool wide = false;                     ///< i64 indices, not i32
+    friend bool operator==(const Pick&, const Pick&) = default;
+  };
+  std::vector<Pick> picks;
   friend bool operator==(const RowsCode&, const RowsCode&) = default;
   std::uint64_t hash() const;
 };

@@ -68,7 +68,8 @@ class RowsPlanner {
     fold,       // of a row
     column,     // fold of all rows
     along_row,  // repeats an element for each row
-    all_rows    // repeats a row
+    all_rows,   // repeats a row
+    picked      // a row that an index names
   };
   static constexpr std::uint32_t never = no_index;
   struct Item {
@@ -106,6 +107,7 @@ class RowsPlanner {
       case RowStep::Kind::fold_columns: item.kind = Kind::column; break;
       case RowStep::Kind::along_rows: item.kind = Kind::along_row; break;
       case RowStep::Kind::rows: item.kind = Kind::all_rows; break;
+      case RowStep::Kind::picked: item.kind = Kind::picked; break;
       case RowStep::Kind::none: {
         for (const ValueId id : inputs) {
           const Item* of = item_of(id);
@@ -258,6 +260,9 @@ class RowsPlanner {
           lane_of_[item.result] = list_.add({.op = is_periodic(item) ? LaneOp::load : LaneOp::load_column,
                                              .index = pointer_of_.at(read(operand))});
           break;
+        case Kind::picked:
+          lane_of_[item.result] = list_.add({.op = LaneOp::load_picked, .index = pick(item)});
+          break;
         default: {
           if (item.done < phase && item.kept) {
             lane_of_[item.result] = loaded_again(item);
@@ -284,6 +289,16 @@ class RowsPlanner {
     }
     code_.phases.back().elements = std::move(list_.steps);
     return true;
+  }
+  std::uint32_t pick(const Item& item) {
+    const Operation operation = graph_.operation(item.operation);
+    const ValueId array = read(operation.inputs()[0]), indices = read(operation.inputs()[1]);
+    const RowsCode::Pick pick{pointer_of_.at(array), pointer_of_.at(indices), item.step.picked_of,
+                              graph_.type(indices).dtype() == i64};
+    const auto found = std::find(code_.picks.begin(), code_.picks.end(), pick);
+    if (found == code_.picks.end()) code_.picks.push_back(pick);
+    return static_cast<std::uint32_t>(std::find(code_.picks.begin(), code_.picks.end(), pick) -
+                                      code_.picks.begin());
   }
   static LaneOp fold_of(const Operation& operation, LaneOp sum) {
     const std::string_view name = operation.op().name();

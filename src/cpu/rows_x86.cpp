@@ -27,6 +27,7 @@ class RowsGenerator : private RowsAssembler {
     xor_(r13, r13);
     Xbyak::Label rows;
     L(rows);
+    find_picked();
     for (std::size_t i = 0; i < code_.phases.size(); ++i) phase(code_.phases[i], i == 0);
     to_start();
     add(r14, static_cast<std::uint32_t>(code_.columns));
@@ -96,6 +97,7 @@ class RowsGenerator : private RowsAssembler {
       if (step.op == LaneOp::load || step.op == LaneOp::store) fetched_.insert(step.index);
     }
     cached_.clear();
+    cached_picks_.clear();
     if (phase.row.empty()) return;
     copies_.assign(phase.row.size(), 0);
     masked_copy_ = nowhere;

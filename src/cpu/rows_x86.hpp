@@ -2,8 +2,8 @@
 //
 // Registers: r12 pointers, r15 scratch memory, rbx the row, r13 the element within the row, r14 within the
 // matrix. In scratch memory lie values of the row, a vector each, all lanes the same; accumulators, where
-// they are not in registers; what folds make of each 1024 elements of longer rows; and what is kept of the
-// row.
+// they are not in registers; what folds make of each 1024 elements of longer rows; what is kept of the row;
+// and the addresses of rows that are picked for it.
 //
 // What a vector does not fill is loaded and stored under a mask. As the number of columns is known, so is how
 // many vectors there are.
@@ -29,7 +29,8 @@ class RowsAssembler : protected LaneAssembler {
     for (const RowsCode::Phase& phase : code.phases) folds = std::max(folds, folds_of(phase).size());
     kept_at_ = accumulators_at_ + folds * static_cast<std::size_t>(many_lanes * element_);
     kept_size_ = aligned(static_cast<std::size_t>(code.columns * element_)) + line;
-    scratch_ = kept_at_ + code.num_kept * kept_size_;
+    picks_at_ = kept_at_ + code.num_kept * kept_size_;
+    scratch_ = picks_at_ + aligned(code.picks.size() * sizeof(void*));
   }
 
   static constexpr std::size_t line = 64;
@@ -56,10 +57,17 @@ class RowsAssembler : protected LaneAssembler {
   // Where no call takes them, registers hold the pointers that the phase needs.
   void cache_pointers() {
     cached_.clear();
+    cached_picks_.clear();
     if (calls_) return;
     std::vector<Xbyak::Reg64> free = {r8, r9, r10, r11, rcx, rsi, rdi};
     for (const LaneStep& step : *elements_) {
       if (free.empty()) return;
+      if (step.op == LaneOp::load_picked && cached_picks_.find(step.index) == cached_picks_.end()) {
+        cached_picks_.emplace(step.index, free.back());
+        mov(free.back(), in_picks(step.index));
+        free.pop_back();
+        continue;
+      }
       const bool reads = step.op <= LaneOp::splat_row;
       const bool writes = step.op == LaneOp::store || step.op == LaneOp::stream ||
                           step.op == LaneOp::store_mask || is_column_fold(step.op);
@@ -75,6 +83,37 @@ class RowsAssembler : protected LaneAssembler {
     if (it != cached_.end()) return it->second;
     mov(rax, ptr[r12 + 8 * static_cast<std::size_t>(index)]);
     return rax;
+  }
+
+  Address in_picks(std::uint32_t index) { return ptr[r15 + picks_at_ + index * sizeof(void*)]; }
+  // The same of a row that is picked.
+  Xbyak::Reg64 picked(std::uint32_t index) {
+    const auto it = cached_picks_.find(index);
+    if (it != cached_picks_.end()) return it->second;
+    mov(rax, in_picks(index));
+    return rax;
+  }
+  // Where the rows are that are picked for this one. No pointer is in a register.
+  void find_picked() {
+    for (std::uint32_t i = 0; i < code_.picks.size(); ++i) {
+      const RowsCode::Pick& pick = code_.picks[i];
+      mov(rax, ptr[r12 + 8 * static_cast<std::size_t>(pick.indices)]);
+      if (pick.wide) {
+        mov(rax, ptr[rax + rbx * 8]);
+      } else {
+        movsxd(rax, dword[rax + rbx * 4]);
+      }
+      xor_(edx, edx);
+      test(rax, rax);
+      cmovs(rax, rdx);
+      mov(rdx, static_cast<std::uint64_t>(pick.rows - 1));
+      cmp(rax, rdx);
+      cmovg(rax, rdx);
+      mov(rdx, static_cast<std::uint64_t>(code_.columns * element_));
+      imul(rax, rdx);
+      add(rax, ptr[r12 + 8 * static_cast<std::size_t>(pick.array)]);
+      mov(in_picks(i), rax);
+    }
   }
 
   bool is_masked(std::size_t id) const { return copies_[id] == masked_copy_; }
@@ -159,6 +198,7 @@ class RowsAssembler : protected LaneAssembler {
         return fetch_next(id, from);
       }
       case LaneOp::load_column: return load_elements(to, id, pointer(step.index), true);
+      case LaneOp::load_picked: return load_elements(to, id, picked(step.index), true);
       case LaneOp::load_mask: return load_mask_bytes(to, id, pointer(step.index));
       case LaneOp::splat_row: return broadcast(to, ptr[pointer(step.index) + rbx * element_]);
       case LaneOp::splat: return broadcast(to, ptr[pointer(step.index)]);
@@ -237,12 +277,13 @@ class RowsAssembler : protected LaneAssembler {
   const int lanes_;
   const int num_registers_;
   std::size_t parts_at_ = 0, parts_size_ = 0, accumulators_at_ = 0, kept_at_ = 0, kept_size_ = 0;
-  std::size_t scratch_ = 0;
+  std::size_t picks_at_ = 0, scratch_ = 0;
   const std::vector<LaneStep>* elements_ = nullptr;  // of the phase
   bool calls_ = false;                               // has the phase calls?
   std::map<std::uint32_t, Xbyak::Reg64> cached_;     // by pointer
-  std::set<std::uint32_t> fetched_;                  // pointers whose next rows an earlier phase fetches
-  std::vector<int> copies_;                          // by step: which vector it is of
+  std::map<std::uint32_t, Xbyak::Reg64> cached_picks_;
+  std::set<std::uint32_t> fetched_;  // pointers whose next rows an earlier phase fetches
+  std::vector<int> copies_;          // by step: which vector it is of
   int masked_copy_ = nowhere;
   bool uses_tail_ = false;
   Xbyak::Label tail_mask_;

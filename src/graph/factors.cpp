@@ -9,6 +9,7 @@ void Factors::begin(const Op& op, std::span<const Type> operands, Type result) {
   result_ = result;
   axes_.clear();
   extents_.clear();
+  picked_axis_ = none;
 }
 
 void Factors::add(std::span<const int> axes, int result_axis) {

@@ -152,6 +152,7 @@ void factors_of_take(Factors& f) {
     if (i != axis) f.add({i, none}, i < axis ? i : i + indices - 1);
   }
   for (int i = 0; i < indices; ++i) f.add({none, i}, axis + i);
+  if (f.op().string("mode") == "clip") f.pick(axis);
 }
 
 void factors_of_take_along(Factors& f) {

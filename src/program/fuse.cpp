@@ -12,9 +12,9 @@
 // are needed for: its rows may as well be several of the group's, `period` of them, after which its elements
 // begin anew. So a group's rows become shorter when it takes what needs shorter ones.
 //
-// Note [Waiting]: what is repeated along rows waits for the first operation that reads it, and then joins the
-// group where that one can be. Otherwise it would join one that is too early, and its elements would go by
-// way of memory.
+// Note [Waiting]: what is repeated along rows, and rows that are picked of an array, wait for the first
+// operation that reads it, and then joins the group where that one can be. Otherwise it would join one that
+// is too early, and its elements would go by way of memory.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -206,6 +206,12 @@ class Fuser {
     nodes_[node].can_have_rows = false;
     return node;
   }
+  // Only what picks rows makes floating elements of integers: rows_plan.cpp sees to all others.
+  bool names_rows(const OperationRecord& record, std::size_t i) const {
+    const auto is_index = [](DType dtype) { return dtype == i32 || dtype == i64; };
+    return record.num_inputs == 2 && i == 1 && is_index(graph_.type(operands(record)[1]).dtype()) &&
+           !is_index(graph_.type(record.first_output).dtype());
+  }
   // The dtype of the group's floating elements with the operation's; nothing where there is none for all.
   std::optional<DType> dtype_with(const Node& node, const OperationRecord& record) const {
     DType dtype = node.dtype;
@@ -216,7 +222,8 @@ class Fuser {
       return true;
     };
     bool fits = add(graph_.type(record.first_output).dtype());
-    for (const ValueId id : operands(record)) fits = fits && add(graph_.type(id).dtype());
+    for (std::size_t i = 0; i < record.num_inputs; ++i)
+      fits = fits && (names_rows(record, i) || add(graph_.type(operands(record)[i]).dtype()));
     if (!fits) return std::nullopt;
     return dtype;
   }
@@ -243,7 +250,9 @@ class Fuser {
   // The step of an operation that groups of rows may take, or of kind none.
   RowStep step_of(std::uint32_t operation) const {
     const OperationRecord& record = g_.operations[operation];
-    if (record.num_inputs != 1 || splats_[operands(record)[0]] != no_index) return {};
+    for (const ValueId id : operands(record)) {
+      if (splats_[id] != no_index) return {};
+    }
     const RowStep step = row_step(graph_, operation);
     const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
     if (step.rows < 2 || step.rows * step.columns < fewest_in_rows || step.columns < fewest_columns ||
@@ -255,8 +264,8 @@ class Fuser {
 
   // See Note [Waiting].
   bool can_wait(std::uint32_t operation) const {
-    if (!g_.operations[operation].op->primitive->has_trait(Trait::repeats)) return false;
-    return step_of(operation).kind != RowStep::Kind::none;
+    const RowStep::Kind kind = step_of(operation).kind;
+    return kind == RowStep::Kind::along_rows || kind == RowStep::Kind::rows || kind == RowStep::Kind::picked;
   }
   // Lets what waits for the operation, or for a loop or an output, join a group: `least` or a later one.
   void place_operands(const OperationRecord& record) {
@@ -284,8 +293,11 @@ class Fuser {
       const Node& at = nodes_[node];
       if (node < least || !at.group || !at.can_have_rows || !rows_with(at, step) || !dtype_with(at, record))
         return false;
-      // What is repeated along all rows is no value of the group's.
-      if (step.kind == RowStep::Kind::rows && made_by_[id] == node) return false;
+      // What is repeated along all rows is no value of the group's, nor is what rows are picked of.
+      for (const ValueId operand : operands(record)) {
+        const bool whole = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::picked;
+        if (whole && made_by_[roots_[operand]] == node) return false;
+      }
       return can_join(node, record, folds ? Extent::whole : Extent::of_row);
     };
     std::uint32_t node = made_by_[id];
@@ -357,13 +369,18 @@ class Fuser {
     }
     return true;
   }
+  // Rows that are picked and no more: a copy, which needs no group.
+  bool only_picks(const Node& node) const {
+    return std::all_of(node.operations.begin(), node.operations.end(),
+                       [&](std::uint32_t operation) { return names_rows(g_.operations[operation], 1); });
+  }
   Schedule schedule() {
     Schedule schedule;
     schedule.loops = std::move(plan_.loops);
     for (std::size_t n = 1; n < nodes_.size(); ++n) {
       const Node& node = nodes_[n];
       if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
-      if (node.group && !is_alone(node)) {
+      if (node.group && !is_alone(node) && !only_picks(node)) {
         schedule.nodes.push_back({NodeKind::fused_group, static_cast<std::uint32_t>(node.columns),
                                   static_cast<std::uint32_t>(node.operations.size() + 1)});
       }

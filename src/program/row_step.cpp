@@ -1,8 +1,24 @@
-// row_step.cpp - which folds and repetitions go row by row.
+// row_step.cpp - which folds, repetitions and choices of rows go row by row.
 #include "tidu/graph/factors.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
+
+namespace {
+
+// Entries of the first axis that is longer than 1.
+RowStep picked_rows(const Factors& factors) {
+  const Type from = factors.operand(0);
+  const auto axis = static_cast<std::size_t>(factors.picked_axis());
+  RowStep step{RowStep::Kind::picked, factors.operand(1).size(), 1, from.dim(axis)};
+  for (std::size_t i = 0; i < axis; ++i) {
+    if (from.dim(i) != 1) return {};
+  }
+  for (std::size_t i = axis + 1; i < from.rank(); ++i) step.columns *= from.dim(i);
+  return from.size() == 0 || step.rows == 0 ? RowStep() : step;
+}
+
+}  // namespace
 
 // Axes that the smaller side lacks are behind all others, or before them. (Only sums name the axes that they
 // fold.)
@@ -10,15 +26,17 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
   const OperationRecord& record = graph.data().operations[operation];
   const Primitive& primitive = *record.op->primitive;
   const bool folds = primitive.has_trait(Trait::folds);
-  if (!(folds || primitive.has_trait(Trait::repeats)) || primitive.factors == nullptr ||
-      record.num_inputs != 1 || record.num_outputs != 1)
-    return {};
-  const Type operand = graph.type(graph.data().operands[record.first_input]);
+  const bool one = record.num_inputs == 1 && (folds || primitive.has_trait(Trait::repeats));
+  const bool picks = record.num_inputs == 2 && primitive.has_trait(Trait::shape_only);
+  if (!(one || picks) || primitive.factors == nullptr || record.num_outputs != 1) return {};
+  const ValueId* operands = graph.data().operands.data() + record.first_input;
+  const Type types[] = {graph.type(operands[0]), graph.type(operands[picks ? 1 : 0])}, operand = types[0];
   const Type result = graph.type(record.first_output);
   const Op op = Op::of(record.op);  // which `factors` refers to
   Factors factors;
-  factors.begin(op, {&operand, 1}, result);
+  factors.begin(op, {types, record.num_inputs}, result);
   primitive.factors(factors);
+  if (picks) return factors.picked_axis() == Factors::none ? RowStep() : picked_rows(factors);
   const Type large_type = folds ? operand : result;
   std::vector<int> small_axes(large_type.rank(), Factors::none);
   for (std::size_t f = 0; f < factors.size(); ++f) {

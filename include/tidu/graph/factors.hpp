@@ -40,6 +40,12 @@ class Factors {
     add(std::span(axes.begin(), axes.size()), result_axis);
   }
 
+  /// For rules: of that axis of operand 0, which is in no factor, the result has the entries that the
+  /// elements of operand 1 name, each moved into range, as `take` does.
+  void pick(int axis) { picked_axis_ = axis; }
+  /// The axis of operand 0 of which operand 1 names entries, or `none`.
+  int picked_axis() const { return picked_axis_; }
+
   /// How many factors.
   std::size_t size() const { return extents_.size(); }
   /// The axis of an operand, or `none`.
@@ -57,6 +63,7 @@ class Factors {
   Type result_;
   std::vector<std::int8_t> axes_;
   std::vector<std::int64_t> extents_;
+  int picked_axis_ = none;
 };
 
 }  // namespace tidu

@@ -73,13 +73,16 @@ struct RowStep {
     fold_rows,     ///< each row to one element
     fold_columns,  ///< all rows to one
     along_rows,    ///< one element for each row, repeated along it
-    rows           ///< one row, repeated
+    rows,          ///< one row, repeated
+    picked         ///< rows of operand 0 that operand 1 names, moved into range: `picked_of` rows
   };
-  Kind kind = Kind::none;    ///< which of them
-  std::int64_t rows = 0;     ///< how many
-  std::int64_t columns = 0;  ///< how many
+  Kind kind = Kind::none;      ///< which of them
+  std::int64_t rows = 0;       ///< how many
+  std::int64_t columns = 0;    ///< how many
+  std::int64_t picked_of = 0;  ///< how many rows operand 0 has, of kind picked
 };
-/// Of an operation with one operand that has trait folds or repeats; none for others.
+/// Of an operation with one operand that has trait folds or repeats, or that picks entries of an axis (see
+/// Factors::pick); none for others.
 RowStep row_step(const Graph& graph, std::uint32_t operation);
 
 /// Element-wise operations on as many elements each, 64 or more, are gathered in fused groups, with the folds
@@ -91,10 +94,10 @@ RowStep row_step(const Graph& graph, std::uint32_t operation);
 ///
 /// Groups of 1024 elements or more whose floating elements are all f32 or all f64 may be rows of a matrix of
 /// 16 columns or more: in them are also folds of each row to one element, what is computed of such element by
-/// element, what is repeated along each row or along all rows, and folds of all rows to one. A group reads
-/// what it folds of a row, and leaves what it folds of all rows. What is repeated along all rows, or folds
-/// them all, may have the elements of several of the group's rows. The node of such a group has the number of
-/// columns for an index.
+/// element, what is repeated along each row or along all rows, rows picked of arrays that the group reads, and
+/// folds of all rows to one. A group reads what it folds of a row, and leaves what it folds of all rows. What
+/// is repeated along all rows, or folds them all, may have the elements of several of the group's rows. The
+/// node of such a group has the number of columns for an index.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan = {});
 
