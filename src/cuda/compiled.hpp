@@ -31,6 +31,7 @@ namespace tidu::cuda_detail {
 bool prefers_cudnn();
 
 class ActivitySpan;
+class EventLease;
 
 struct CompileOptions {
   bool fuse = true;
@@ -88,7 +89,7 @@ class Compiled {
   void launch(ReplayGraph graph, Stream stream) const;
   bool replay(const Addresses& at, Stream stream) const;
   ReplayGraph capture(const Addresses& at, ReplayGraph previous) const;
-  void issue_on_lanes(const Addresses& at, std::span<const Stream> streams) const;
+  void issue_on_lanes(const Addresses& at, std::span<const Stream> streams, EventLease& events) const;
   [[noreturn]] void explain(const Error& error, const Node& node) const;
 
   std::shared_ptr<Runtime> runtime_;

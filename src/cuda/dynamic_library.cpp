@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
+
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
@@ -10,8 +12,8 @@ namespace tidu::cuda_detail {
 DynamicLibrary::DynamicLibrary(std::string_view what, std::initializer_list<const char*> names)
     : what_(what) {
   std::string failures;
-  for (const char* const folder : {"", TIDU_CUDA_LIBRARY_DIR "/"}) {
-    for (const char* const name : names) {
+  for (const char* const name : names) {
+    for (const char* const folder : {"", TIDU_CUDA_LIBRARY_DIR "/"}) {
       name_ = std::string(folder) + name;
       handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle_ != nullptr) return;
@@ -23,6 +25,17 @@ DynamicLibrary::DynamicLibrary(std::string_view what, std::initializer_list<cons
   }
   throw Error(ErrorKind::execution,
               detail::str("[cuda] expected ", what, " to be installed, got: ", failures));
+}
+
+void DynamicLibrary::load_beside(std::string_view beginning) const noexcept {
+  const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
+  if (folder.empty()) return;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    if (at->path().filename().string().compare(0, beginning.size(), beginning) == 0)
+      ::dlopen(at->path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
 }
 
 void* DynamicLibrary::symbol(const char* name) const {

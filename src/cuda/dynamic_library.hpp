@@ -11,7 +11,7 @@ namespace tidu::cuda_detail {
 /// A shared library, kept for as long as the process lives.
 class DynamicLibrary {
  public:
-  /// The first of `names` that can be loaded, as they are and then in the toolkit's folder of when tidu was
+  /// The first of `names` that can be loaded: each as it is, and in the toolkit's folder of when tidu was
   /// built. `what` is for messages. Throws Error (execution) when none can be.
   DynamicLibrary(std::string_view what, std::initializer_list<const char*> names);
 
@@ -20,6 +20,9 @@ class DynamicLibrary {
   F* function(const char* name) const {
     return reinterpret_cast<F*>(symbol(name));
   }
+  /// Loads the libraries of its folder that begin so, which it is going to ask the system for by name alone;
+  /// nothing where the system found it.
+  void load_beside(std::string_view beginning) const noexcept;
   /// The path or name by which it was loaded.
   const std::string& name() const { return name_; }
 

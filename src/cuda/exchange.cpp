@@ -56,6 +56,7 @@ DLManagedTensorVersioned* CudaExecutor::to_dlpack(const Tensor& tensor, void* co
   DeviceStorage* const storage = device.find(exported->tensor);
   storage->use_on(here);
   if (consumer != nullptr) {
+    device.pool().note_foreign(Stream{consumer});
     storage->use_on(Stream{consumer});
     device.events().join(Stream{consumer}, here);
   } else {
@@ -124,7 +125,7 @@ Tensor CudaExecutor::from_dlpack(DLManagedTensorVersioned* managed, void* produc
   const Stream here = cuda_detail::current_stream(*device);
   if (producer != nullptr) device->events().join(here, Stream{producer});
   auto* const storage = ::new (detail::pool_allocate(sizeof(DeviceStorage)))
-      DeviceStorage(device, first, type.bytes(), here, std::move(owner));
+      DeviceStorage(device, first, type.bytes(), here, {std::move(owner), Stream{producer}});
   return Tensor::promise(type, storage);
 }
 

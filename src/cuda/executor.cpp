@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "cuda/compiled.hpp"
 #include "cuda/opener.hpp"
@@ -79,6 +80,7 @@ CudaStatistics CudaExecutor::device_statistics() const {
   all.launches = counters.launches;
   all.captures = counters.captures;
   all.replays = counters.graph_launches;
+  std::tie(all.refused_captures, all.last_refusal) = runtime->refusals();
   return all;
 }
 

@@ -40,6 +40,7 @@ struct Nvrtc {
   decltype(::nvrtcGetErrorString)* error_string =
       library.function<decltype(::nvrtcGetErrorString)>("nvrtcGetErrorString");
 
+  Nvrtc() { library.load_beside("libnvrtc-builtins.so"); }
   static const Nvrtc& get() {
     static const Nvrtc* const functions = new Nvrtc;
     return *functions;

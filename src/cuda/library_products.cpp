@@ -183,7 +183,9 @@ std::unique_ptr<Chosen> choose(cublasLtHandle_t handle, const GemmStep& s, const
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(at.b));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(at.a));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(at.out));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(at.out));
+  // The vector of an epilogue is read in pieces as large as the result's.
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+         std::min(alignment_of(at.out), alignment_of(s.has_bias ? at.bias : at.out)));
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status = f.matmul_algo_get_heuristic(

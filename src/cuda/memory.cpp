@@ -68,6 +68,8 @@ void EventPool::join(Stream waiting, Stream stream) {
 
 Pool::~Pool() {
   trim_locked();
+  for (const auto& [bytes, blocks] : free_)
+    for (const Block& block : blocks) forget(block);
   for (const Large& segment : segments_) device_.deallocate(segment.at, segment.bytes);
 }
 
@@ -114,21 +116,16 @@ bool Pool::take(std::size_t bytes, Stream stream, bool waiting, Block& block, st
 // See Note [Reuse in the order of streams].
 bool Pool::take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Block& block) {
   const auto is_ours = [stream](const Block& b) {
-    return std::all_of(b.uses.begin(), b.uses.end(), [stream](Stream use) { return use == stream; });
+    return std::all_of(b.uses.begin(), b.uses.end(),
+                       [stream](const Use& use) { return use.stream == stream; });
   };
   auto found = std::find_if(blocks.rbegin(), blocks.rend(), is_ours);
   if (found == blocks.rend() && !blocks.empty()) {
     const Block& oldest = blocks.front();
     bool is_free = true;
-    for (const Stream use : oldest.uses) {
-      if (use == stream) continue;
-      const Event event = events_.acquire();
-      device_.record(event, use);
-      if (!device_.is_done(event)) {
-        is_free = false;
-        if (waiting) device_.wait(stream, event);
-      }
-      events_.release(event);
+    for (const Use& use : oldest.uses) {
+      if (use.stream == stream) continue;
+      is_free = wait_for(use, stream, waiting) && is_free;
       if (!is_free && !waiting) break;
     }
     if (is_free || waiting) found = std::prev(blocks.rend());
@@ -136,7 +133,35 @@ bool Pool::take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Bl
   if (found == blocks.rend()) return false;
   block = std::move(*found);
   blocks.erase(std::next(found).base());
+  forget(block);
   return true;
+}
+
+// Is the use over? If not, the stream may be told to wait for it.
+bool Pool::wait_for(const Use& use, Stream stream, bool waiting) {
+  const bool is_foreign = use.passed.handle != nullptr;
+  const Event event = is_foreign ? use.passed : events_.acquire();
+  bool is_over = false;
+  try {
+    if (!is_foreign) device_.record(event, use.stream);
+    is_over = device_.is_done(event);
+    if (!is_over && waiting) device_.wait(stream, event);
+  } catch (...) {
+    if (!is_foreign) events_.release(event);
+    throw;
+  }
+  if (!is_foreign) events_.release(event);
+  return is_over;
+}
+
+void Pool::forget(const Block& block) noexcept {
+  for (const Use& use : block.uses)
+    if (use.passed.handle != nullptr) events_.release(use.passed);
+}
+
+void Pool::note_foreign(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  if (std::find(foreign_.begin(), foreign_.end(), stream) == foreign_.end()) foreign_.push_back(stream);
 }
 
 // From the device, within the limit.
@@ -172,13 +197,20 @@ void Pool::release(Memory memory, std::span<const Stream> uses) noexcept {
   if (memory.at == nullptr) return;
   const std::lock_guard lock(mutex_);
   statistics_.in_use -= memory.bytes;
+  Block block;
+  block.at = memory.at;
   try {
-    Block block;
-    block.at = memory.at;
-    block.uses.assign(uses.begin(), uses.end());
+    block.uses.reserve(uses.size());
+    for (const Stream stream : uses) {
+      block.uses.push_back({stream, {}});
+      if (std::find(foreign_.begin(), foreign_.end(), stream) == foreign_.end()) continue;
+      block.uses.back().passed = events_.acquire();
+      device_.record(block.uses.back().passed, stream);
+    }
     free_[memory.bytes].push_back(std::move(block));
-  } catch (
-      ...) {  // no memory to remember it: large blocks go back to the device, small ones with their segment
+  } catch (...) {  // nothing tells when it is free: large blocks go back to the device, small ones with their
+                   // segment
+    forget(block);
     if (memory.bytes > small_most) {
       device_.deallocate(memory.at, memory.bytes);
       statistics_.held -= memory.bytes;
@@ -195,6 +227,7 @@ std::size_t Pool::trim_locked() noexcept {
   std::size_t bytes = 0;
   for (auto at = free_.upper_bound(small_most); at != free_.end(); at = free_.erase(at)) {
     for (const Block& block : at->second) {
+      forget(block);
       device_.deallocate(block.at, at->first);
       bytes += at->first;
     }
@@ -234,8 +267,7 @@ void PinnedPool::collect() {
   std::erase_if(pending_, [this](const Pending& one) {
     if (!device_.is_done(one.event)) return false;
     events_.release(one.event);
-    free_[one.memory.bytes].push_back(one.memory.at);
-    kept_ += one.memory.bytes;
+    keep(one.memory);
     return true;
   });
 }
@@ -263,6 +295,11 @@ Memory PinnedPool::acquire(std::size_t bytes) {
 void PinnedPool::release(Memory memory) noexcept {
   if (memory.at == nullptr) return;
   const std::lock_guard lock(mutex_);
+  keep(memory);
+}
+
+// Under the lock. What would be too much is given back, for which the device may be waited for.
+void PinnedPool::keep(Memory memory) noexcept {
   if (kept_ + memory.bytes <= most_kept) {
     try {
       free_[memory.bytes].push_back(memory.at);

@@ -3,7 +3,8 @@
 // Note [Reuse in the order of streams]: a block that is given back may still be read or written by work that
 // was put on streams before. It goes at once to whoever wants memory on the same stream, whose work comes
 // behind that work anyway; to another stream only when the work is done, or, when there is no other memory,
-// after that stream was told to wait for it. The host waits for nothing.
+// after that stream was told to wait for it. The host waits for nothing. A stream that is not the runtime's
+// may be destroyed when nothing is left that was made on it: of such ones an event is kept with the block.
 #pragma once
 
 #include <cstddef>
@@ -62,14 +63,20 @@ class Pool {
   void release(Memory memory, std::span<const Stream> uses) noexcept;
   /// Gives what waits for reuse back to the device, and returns its bytes. May wait for the device.
   std::size_t trim() noexcept;
+  /// That stream is somebody else's.
+  void note_foreign(Stream stream);
   PoolStatistics statistics() const;
   /// From now on; what is held already stays.
   void set_limit(std::size_t limit);
 
  private:
+  struct Use {
+    Stream stream;
+    Event passed;  // of a foreign stream: the point behind the use
+  };
   struct Block {
     std::byte* at = nullptr;
-    std::vector<Stream> uses;
+    std::vector<Use> uses;
   };
   struct Large {  // what small blocks are cut from
     std::byte* at = nullptr;
@@ -82,12 +89,15 @@ class Pool {
   std::byte* grow(std::size_t bytes, bool trimming);
   bool cut(std::size_t bytes, bool trimming, Block& block);
   std::size_t trim_locked() noexcept;
+  bool wait_for(const Use& use, Stream stream, bool waiting);
+  void forget(const Block& block) noexcept;
   [[noreturn]] void refuse(std::size_t bytes) const;
 
   Device& device_;
   EventPool& events_;
   mutable std::mutex mutex_;
   Free free_;
+  std::vector<Stream> foreign_;
   std::vector<Large> segments_;
   std::size_t segment_used_ = 0;  // of the last segment
   PoolStatistics statistics_;
@@ -115,6 +125,7 @@ class PinnedPool {
   };
   static constexpr std::size_t most_kept = std::size_t{256} << 20;
   void collect();
+  void keep(Memory memory) noexcept;
 
   Device& device_;
   EventPool& events_;

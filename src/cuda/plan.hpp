@@ -54,10 +54,13 @@ struct Argument {
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
+/// Arguments of a launch: a group's operands and results, and the numbers that its kernel is given.
+inline constexpr std::size_t most_arguments = 256;
+
 /// A kernel over a grid. Blocks have one dimension, at most 1024 threads.
 struct Launch {
   std::shared_ptr<const KernelSource> kernel;
-  std::array<std::uint32_t, 3> grid{1, 1, 1};  ///< blocks, each of them at most 2^31 - 1, 65535, 65535
+  std::array<std::uint32_t, 3> grid{1, 1, 1};  ///< blocks: at least 1, at most 2^31 - 1, 65535, 65535
   std::uint32_t block = 1;                     ///< threads
   std::uint32_t shared_bytes = 0;              ///< of dynamic shared memory
   std::vector<Argument> arguments;

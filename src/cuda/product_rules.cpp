@@ -51,6 +51,9 @@ std::optional<Lying> lying(std::int64_t rows, std::int64_t columns, std::int64_t
   return std::nullopt;
 }
 
+// Matrices of one call: cuBLASLt has an axis of the grid for them, which ends at 65535.
+constexpr std::int64_t most_batch = 65535;
+
 // Workspace lets a library cut sums that few blocks would share; more than this it hardly uses.
 std::size_t workspace_for(const Products& p) {
   constexpr std::size_t most = std::size_t{32} << 20;
@@ -82,7 +85,6 @@ void append_products(Plan& plan, const Products& p, const PlanRequest& like) {
   step.dtype = p.dtype;
   step.accumulate = size_of(p.dtype) == 2 ? DType::f32 : p.dtype;
   step.tf32 = like.tf32 && p.dtype == DType::f32;
-  step.batch = p.batch;
   step.m = p.m;
   step.n = p.n;
   step.k = p.k;
@@ -94,12 +96,19 @@ void append_products(Plan& plan, const Products& p, const PlanRequest& like) {
   step.stride_a = p.a_matrix;
   step.stride_b = p.b_matrix;
   step.stride_c = p.out_matrix;
-  step.a = p.a;
-  step.b = p.b;
-  step.out = p.out;
   step.workspace_bytes = workspace_for(p);
   step.workspace = take_scratch(plan, step.workspace_bytes);
-  plan.steps.emplace_back(step);
+  const auto moved = [&p](Place place, std::int64_t elements) {
+    place.offset += static_cast<std::size_t>(elements) * size_of(p.dtype);
+    return place;
+  };
+  for (std::int64_t first = 0; first < p.batch; first += most_batch) {
+    step.batch = std::min(most_batch, p.batch - first);
+    step.a = moved(p.a, first * p.a_matrix);
+    step.b = moved(p.b, first * p.b_matrix);
+    step.out = moved(p.out, first * p.out_matrix);
+    plan.steps.emplace_back(step);
+  }
 }
 
 namespace {

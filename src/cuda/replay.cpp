@@ -27,6 +27,8 @@ class StreamLease {
   std::vector<Stream> streams_;
 };
 
+}  // namespace
+
 // Events of one capture, which must not be recorded anew until it has ended.
 class EventLease {
  public:
@@ -47,12 +49,10 @@ class EventLease {
   std::vector<Event> events_;
 };
 
-}  // namespace
-
 // The first stream is that of the capture; the others come from it and lead back to it.
-void Compiled::issue_on_lanes(const Addresses& at, std::span<const Stream> streams) const {
+void Compiled::issue_on_lanes(const Addresses& at, std::span<const Stream> streams,
+                              EventLease& events) const {
   Device& device = runtime_->device();
-  EventLease events(runtime_->events());
   std::vector<Memory> table;
   bind(at, table);
   if (streams.size() > 1) {
@@ -82,6 +82,7 @@ ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph previous) const {
   Device& device = runtime_->device();
   const StreamLease streams(*runtime_, lanes_.used);
   const Stream origin = streams.get()[0];
+  EventLease events(runtime_->events());
   try {
     device.begin_capture(origin);
   } catch (...) {
@@ -89,7 +90,7 @@ ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph previous) const {
     throw;
   }
   try {
-    issue_on_lanes(at, streams.get());
+    issue_on_lanes(at, streams.get(), events);
   } catch (...) {
     device.abandon_capture(origin);
     device.destroy_graph(previous);
@@ -123,8 +124,9 @@ bool Compiled::replay(const Addresses& at, Stream stream) const {
   try {
     replays_.reserve(most_replays);
     graph = capture(at, previous);
-  } catch (const Error&) {
+  } catch (const Error& error) {
     refuses_capture_ = true;  // what is wrong with it, if anything, the steps themselves will say
+    runtime_->note_refusal(error.what());
     return false;
   }
   replays_.push_back({at, graph, run});

@@ -26,13 +26,39 @@ DeviceStorage::DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, st
 }
 
 DeviceStorage::DeviceStorage(std::shared_ptr<Runtime> runtime, std::byte* at, std::size_t bytes,
-                             Stream stream, std::shared_ptr<void> owner)
+                             Stream stream, Foreign foreign)
     : DeviceStorage(std::move(runtime), Memory{at, bytes}, bytes, stream) {
-  owner_ = std::move(owner);
+  foreign_ = std::move(foreign);
+}
+
+// What fails here was said to whoever put the work there, or will be to who waits for it.
+void DeviceStorage::give_back() noexcept {
+  EventPool& events = runtime_->events();
+  Device& gpu = runtime_->device();
+  const auto part_from = [&](Stream use) {
+    try {
+      if (foreign_.stream.handle != nullptr) return events.join(foreign_.stream, use);
+      const Event event = events.acquire();
+      try {
+        gpu.record(event, use);
+        if (!gpu.is_done(event)) gpu.synchronize(use);
+      } catch (const Error&) {
+        events.release(event);
+        throw;
+      }
+      events.release(event);
+    } catch (const Error&) {
+      return;
+    }
+  };
+  part_from(home_);
+  for (const Stream use : users_) part_from(use);
 }
 
 DeviceStorage::~DeviceStorage() {
-  if (owner_ == nullptr) {
+  if (foreign_.owner != nullptr) {
+    give_back();
+  } else {
     if (!users_.empty()) users_.push_back(home_);  // has room: see use_on
     runtime_->pool().release(memory_, users_.empty() ? std::span<const Stream>(&home_, 1) : users_);
   }
@@ -120,6 +146,17 @@ void Runtime::return_streams(std::span<const Stream> streams, StreamUse use) noe
   idle.insert(idle.end(), streams.begin(), streams.end());  // room was made when they were leased
 }
 
+void Runtime::note_refusal(std::string why) {
+  const std::lock_guard lock(mutex_);
+  ++refused_;
+  last_refusal_ = std::move(why);
+}
+
+std::pair<std::uint64_t, std::string> Runtime::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return {refused_, last_refusal_};
+}
+
 Tensor Runtime::make(Type type, Stream stream) {
   const Memory memory = pool_.acquire(type.bytes(), stream);
   void* place = nullptr;
@@ -141,18 +178,22 @@ DeviceStorage* Runtime::find(const Tensor& tensor) const {
 }
 
 void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream stream) {
-  if (from.empty()) return;
-  const Memory staged = pinned_.acquire(from.size());
-  std::memcpy(staged.at, from.data(), from.size());
-  try {
-    ActivitySpan span(*this, stream);
-    device_->copy_to_device(to, staged.at, from.size(), stream);
-    span.finish("to device", from.size());
-  } catch (...) {
-    pinned_.release(staged);
-    throw;
+  constexpr std::size_t most_at_once = std::size_t{64} << 20;
+  for (std::size_t done = 0; done < from.size();) {
+    const std::span<const std::byte> part = from.subspan(done, std::min(most_at_once, from.size() - done));
+    const Memory staged = pinned_.acquire(part.size());
+    std::memcpy(staged.at, part.data(), part.size());
+    try {
+      ActivitySpan span(*this, stream);
+      device_->copy_to_device(to + done, staged.at, part.size(), stream);
+      span.finish("to device", part.size());
+    } catch (...) {
+      pinned_.release(staged);
+      throw;
+    }
+    pinned_.release_after(staged, stream);
+    done += part.size();
   }
-  pinned_.release_after(staged, stream);
 }
 
 Tensor Runtime::upload(const Tensor& tensor, Stream stream) {

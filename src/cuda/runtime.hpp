@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/device.hpp"
@@ -28,9 +30,14 @@ class Runtime;
 class DeviceStorage final : public tidu::detail::PromisedStorage {
  public:
   DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, std::size_t bytes, Stream stream);
-  /// Memory of someone else's, kept until `owner` is let go of.
+  /// Memory of someone else's, who has it again when all work on it is done: work on the owner's stream waits
+  /// for that; where there is none, who lets go of the last tensor does.
+  struct Foreign {
+    std::shared_ptr<void> owner;
+    Stream stream;
+  };
   DeviceStorage(std::shared_ptr<Runtime> runtime, std::byte* at, std::size_t bytes, Stream stream,
-                std::shared_ptr<void> owner);
+                Foreign foreign);
   void fulfil() override;
   void discard() noexcept override;
 
@@ -43,11 +50,12 @@ class DeviceStorage final : public tidu::detail::PromisedStorage {
 
  private:
   ~DeviceStorage();
+  void give_back() noexcept;
   std::shared_ptr<Runtime> runtime_;
   Memory memory_;
   std::size_t bytes_;
   Stream home_;
-  std::shared_ptr<void> owner_;  // of foreign memory
+  Foreign foreign_;
   std::mutex mutex_;
   std::vector<Stream> users_;  // but home_
   Memory copy_;                // for the host, pinned
@@ -83,6 +91,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// Copies from the host, by way of pinned memory. `to` is for work on `stream`.
   void copy_in(std::byte* to, std::span<const std::byte> from, Stream stream);
 
+  /// A program could not be captured: how many could not, and why the last one.
+  void note_refusal(std::string why);
+  std::pair<std::uint64_t, std::string> refusals() const;
+
   /// What is put on the device from now on is entered there, until it ends; the last one that began counts.
   void begin_activity(std::shared_ptr<Activity> activity);
   void end_activity(const Activity* activity) noexcept;
@@ -99,6 +111,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Activity>> activities_;
   std::atomic<bool> profiled_{false};
+  std::uint64_t refused_ = 0;
+  std::string last_refusal_;
   std::vector<Stream> idle_streams_[2];  // by use
   std::size_t leased_[2] = {0, 0};
 };

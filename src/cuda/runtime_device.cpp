@@ -81,18 +81,22 @@ class RuntimeDevice final : public Device {
   void deallocate_pinned(std::byte* at, std::size_t) noexcept override { cudaFreeHost(at); }
 
   void copy_to_device(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) override {
+    if (bytes == 0) return;  // an address of nothing may be null
     use();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)), "cudaMemcpyAsync");
   }
   void copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) override {
+    if (bytes == 0) return;  // an address of nothing may be null
     use();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, native(stream)), "cudaMemcpyAsync");
   }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) override {
+    if (bytes == 0) return;  // an address of nothing may be null
     use();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)), "cudaMemcpyAsync");
   }
   void clear(std::byte* at, std::size_t bytes, Stream stream) override {
+    if (bytes == 0) return;  // an address of nothing may be null
     use();
     check(cudaMemsetAsync(at, 0, bytes, native(stream)), "cudaMemsetAsync");
   }
@@ -190,13 +194,15 @@ class RuntimeDevice final : public Device {
     cudaLibrary_t library = nullptr;
     cudaKernel_t kernel = nullptr;
   };
-  // This thread's calls are for this device.
+  // This thread's calls are for this device, whatever another library has chosen since. A thread without a
+  // context is told to be on device 0: the first call on it sets one.
   void use() const {
-    thread_local int current = -1;
-    if (current == ordinal_) [[likely]]
+    thread_local bool has_context = false;
+    int current = -1;
+    if (has_context && cudaGetDevice(&current) == cudaSuccess && current == ordinal_) [[likely]]
       return;
     check(cudaSetDevice(ordinal_), "cudaSetDevice");
-    current = ordinal_;
+    has_context = true;
   }
   template <class LibraryStep>
   void run_step(const LibraryStep& step, const Bindings& at, Stream stream) {
@@ -240,12 +246,11 @@ Kernel RuntimeDevice::load(const KernelSource& source) {
 
 void RuntimeDevice::launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) {
   use();
-  constexpr std::size_t most = 64;
-  std::byte* places[most];
-  void* arguments[most];
+  std::byte* places[most_arguments];
+  void* arguments[most_arguments];
   const std::size_t count = launch.arguments.size();
-  if (count > most) {
-    throw Error(ErrorKind::internal, detail::str("[cuda] expected at most ", most, " arguments of ",
+  if (count > most_arguments) {
+    throw Error(ErrorKind::internal, detail::str("[cuda] expected at most ", most_arguments, " arguments of ",
                                                  launch.kernel->entry, ", got ", count));
   }
   for (std::size_t i = 0; i < count; ++i) {

@@ -110,6 +110,7 @@ CudaStream CudaStream::of(const CudaExecutor& executor, void* stream) {
   const std::shared_ptr<cuda_detail::Runtime>& runtime = executor.opener_->runtime();
   const cuda_detail::Stream handle =
       stream != nullptr ? cuda_detail::Stream{stream} : runtime->default_stream();
+  if (stream != nullptr) runtime->pool().note_foreign(handle);
   return CudaStream(std::make_shared<const State>(runtime, handle, false));
 }
 

@@ -50,6 +50,28 @@ void FakeDevice::note(const std::string& line) {
 
 void FakeDevice::fault(const std::string& text) { faults_.push_back(text); }
 
+FakeDevice::StreamState& FakeDevice::state(Stream stream) {
+  StreamState& on = *static_cast<StreamState*>(stream.handle);
+  if (on.is_gone) fault("s" + std::to_string(on.number) + " is used, which was destroyed");
+  return on;
+}
+
+void FakeDevice::refuse_in_capture(const char* what) {
+  for (const auto& [graph, thread] : captures_)
+    if (thread == std::this_thread::get_id()) fault(std::string(what) + " by a thread that captures");
+}
+
+void FakeDevice::check_launch(const Launch& launch) {
+  constexpr std::uint32_t most[] = {0x7fffffffU, 65535, 65535};
+  bool fits = launch.block >= 1 && launch.block <= 1024 && launch.shared_bytes <= 48U * 1024 &&
+              launch.arguments.size() <= most_arguments;
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    fits = fits && launch.grid[axis] >= 1 && launch.grid[axis] <= most[axis];
+  // Lanes of a warp speak to each other all together.
+  if (launch.kernel->text.find("together::") != std::string::npos) fits = fits && launch.block % 32 == 0;
+  if (!fits) fault(launch.kernel->entry + " is launched beyond CUDA's limits");
+}
+
 // --- clocks
 
 void FakeDevice::join(Clock& into, const Clock& other) {
@@ -112,6 +134,7 @@ void FakeDevice::put(Stream stream, Work work) {
 
 std::byte* FakeDevice::make(std::size_t bytes, bool pinned) {
   const std::lock_guard lock(mutex_);
+  refuse_in_capture("memory is asked for");
   try {
     note((pinned ? "pin " : "allocate ") + std::to_string(bytes));
   } catch (const Error&) {
@@ -127,6 +150,7 @@ std::byte* FakeDevice::make(std::size_t bytes, bool pinned) {
 
 void FakeDevice::drop(std::byte* at, std::size_t bytes, bool pinned) noexcept {
   const std::lock_guard lock(mutex_);
+  refuse_in_capture("memory is given back");
   log_.push_back((pinned ? "unpin " : "free ") + std::to_string(bytes));
   const auto found = memory_.find(at);
   if (found == memory_.end() || found->second.bytes != bytes || found->second.pinned != pinned)
@@ -176,8 +200,10 @@ Stream FakeDevice::create_stream() {
 }
 void FakeDevice::destroy_stream(Stream stream) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase(streams_, static_cast<StreamState*>(stream.handle));
-  delete static_cast<StreamState*>(stream.handle);
+  StreamState& gone = state(stream);
+  std::erase(streams_, &gone);
+  gone.is_gone = true;
+  destroyed_.emplace_back(&gone);
 }
 Event FakeDevice::create_event(bool timed) {
   const std::lock_guard lock(mutex_);
@@ -198,6 +224,8 @@ void FakeDevice::record(Event event, Stream stream) {
   EventState& at = state(event);
   StreamState& on = state(stream);
   note("record e" + std::to_string(at.number) + " on s" + std::to_string(on.number));
+  if (at.capture != on.capture && captures_.count(at.capture) != 0)
+    fault("an event of a capture that has not ended is recorded anew");
   at.recorded = true;
   at.time = ++time_;
   at.capture = on.capture;
@@ -227,6 +255,8 @@ void FakeDevice::wait(Stream stream, Event event) {
 
 bool FakeDevice::is_done(Event event) {
   const std::lock_guard lock(mutex_);
+  refuse_in_capture("an event is asked for");
+  if (captures_.count(state(event).capture) != 0) fault("an event of a capture is asked for");
   const Clock& clock = state(event).clock;
   for (std::size_t i = 0; i < clock.size(); ++i)
     if (clock[i] > (i < host_.size() ? host_[i] : 0)) return false;
@@ -244,6 +274,7 @@ void FakeDevice::synchronize(Stream stream) {
   const std::lock_guard lock(mutex_);
   StreamState& on = state(stream);
   note("synchronize s" + std::to_string(on.number));
+  refuse_in_capture("the device is waited for");
   if (on.capture != nullptr) fault("the host waits for a stream that is being captured");
   ++counters_.synchronizations;
   join(host_, on.clock);
@@ -279,6 +310,7 @@ Emulator::Locate locate(const Bindings& at) {
 void FakeDevice::launch(const Launch& launch, cuda_detail::Kernel kernel, const Bindings& at, Stream stream) {
   const std::lock_guard lock(mutex_);
   if (kernel.handle == nullptr) fault("a kernel is launched that was not loaded");
+  check_launch(launch);
   std::vector<Touch> touches;
   for (const Argument& argument : launch.arguments) {
     if (!argument.is_place) continue;
@@ -363,6 +395,7 @@ void FakeDevice::begin_capture(Stream stream) {
   graph->origin = on.number;
   ++graphs_;
   ++counters_.captures;
+  captures_[graph.get()] = std::this_thread::get_id();
   on.capture = graph.release();
 }
 
@@ -370,6 +403,7 @@ FakeDevice::Graph* FakeDevice::end(Stream stream) {
   Graph* const graph = state(stream).capture;
   for (StreamState* const one : streams_)
     if (one->capture == graph) one->capture = nullptr;
+  captures_.erase(graph);
   return graph;
 }
 

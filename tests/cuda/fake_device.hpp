@@ -1,8 +1,9 @@
 // fake_device.hpp - FakeDevice: a device in the host's memory. It notes every call as a line of text, runs
 // kernels through the emulator, fails where it is told to, and checks what it is asked: work that reads what
 // other work has written, or writes where other work has read or written, must come after it by the order of
-// a stream, by an event, or because the host has waited. Memory must be there, everything must be given back,
-// and nobody waits for the device within a capture.
+// a stream, by an event, or because the host has waited. Memory must be there, streams too, launches within
+// CUDA's limits, and everything must be given back. A thread that captures asks for nothing that CUDA refuses
+// then: memory, whether an event is done, waiting.
 //
 // Work is done at once, when it is put on a stream; what comes before what is told by clocks, one for each
 // stream and one for the host, that streams and events carry along.
@@ -14,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/device.hpp"
@@ -122,6 +124,7 @@ class FakeDevice final : public cuda_detail::Device {
     std::size_t number = 0;
     Clock clock;
     Graph* capture = nullptr;
+    bool is_gone = false;
   };
   struct EventState {
     std::size_t number = 0;
@@ -132,12 +135,14 @@ class FakeDevice final : public cuda_detail::Device {
     Graph* capture = nullptr;
   };
 
-  static StreamState& state(Stream stream) { return *static_cast<StreamState*>(stream.handle); }
+  StreamState& state(Stream stream);
   static EventState& state(Event event) { return *static_cast<EventState*>(event.handle); }
   static void join(Clock& into, const Clock& other);
   static bool is_before(const Access& access, const Clock& clock);
   void note(const std::string& line);
   void fault(const std::string& text);
+  void refuse_in_capture(const char* what);
+  void check_launch(const cuda_detail::Launch& launch);
   void tick(Clock& clock, std::size_t process);
   void put(Stream stream, Work work);
   void perform(const Work& work, std::size_t process, Clock& clock);
@@ -162,6 +167,8 @@ class FakeDevice final : public cuda_detail::Device {
   std::size_t next_process_ = 1, next_event_ = 1, next_graph_ = 1;
   std::size_t events_ = 0, graphs_ = 0, communicators_ = 0;
   std::vector<StreamState*> streams_;
+  std::vector<std::unique_ptr<StreamState>> destroyed_;
+  std::map<Graph*, std::thread::id> captures_;                        // by which thread they were begun
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> lanes_;  // processes by graph and stream
   Clock host_;
   std::size_t in_use_ = 0;

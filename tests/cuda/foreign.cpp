@@ -1,0 +1,138 @@
+// What belongs to others on a fake device: their streams, which end sooner than memory that was used there,
+// and their memory, which they have again; and libraries that are not installed.
+#include <array>
+
+#include "cpu/compare.hpp"
+#include "cuda/dynamic_library.hpp"
+#include "cuda/groups.hpp"
+#include "cuda/machine.hpp"
+#include "cuda/runtime.hpp"
+#include "tensor/dlpack_structs.hpp"
+#include "tidu/graph/builder.hpp"
+
+namespace tidu::test {
+namespace {
+
+Tensor numbers(std::int64_t count) { return Tensor::zeros(Type(f32, {count})); }
+
+Graph exponential(std::int64_t count) {
+  GraphBuilder builder("exponential");
+  return builder.build({ops::exp(builder.input("x", Type(f32, {count})))});
+}
+
+TEST_CASE("a stream of the caller's may end before memory that was used on it is used again") {
+  const Machine machine;
+  const cuda_detail::Stream raw = machine.device->create_stream();
+  const std::array inputs{numbers(1 << 20)};
+  {
+    const CudaStream stream = CudaStream::of(machine.cuda, raw.handle);
+    const CudaExecutable program = machine.cuda.compile(exponential(1 << 20));
+    const Tensor first = program.run(inputs, stream)[0];
+    const std::size_t held = machine.cuda.device_statistics().memory_held;
+    for (int round = 0; round < 4; ++round) (void)program.run(inputs, stream);
+    CHECK(machine.cuda.device_statistics().memory_held <= held + (std::size_t{8} << 20));
+    stream.synchronize();
+  }
+  machine.device->destroy_stream(raw);
+  const std::size_t allocations = machine.cuda.device_statistics().allocations;
+  const Tensor there = machine.put(inputs[0]);
+  CHECK(machine.cuda.device_statistics().allocations == allocations);  // memory of that stream
+  CHECK(difference(there, inputs[0]) == "");
+}
+
+// Device memory of somebody's, who notes when it comes back.
+struct Lender {
+  explicit Lender(const Machine& on) : machine(on), at(on.device->allocate(64 * 4)) {
+    managed.version = {1, 0};
+    managed.manager_ctx = this;
+    managed.deleter = [](DLManagedTensorVersioned* self) {
+      static_cast<Lender*>(self->manager_ctx)->is_back = true;
+    };
+    managed.dl_tensor.data = at;
+    managed.dl_tensor.device = {2, 0};
+    managed.dl_tensor.ndim = 1;
+    managed.dl_tensor.dtype = {2, 32, 1};
+    managed.dl_tensor.shape = &extent;
+  }
+  Lender(const Lender&) = delete;
+  Lender& operator=(const Lender&) = delete;
+  ~Lender() { machine.device->deallocate(at, 64 * 4); }
+  const Machine& machine;
+  std::byte* at;
+  std::int64_t extent = 64;
+  DLManagedTensorVersioned managed{};
+  bool is_back = false;
+};
+
+TEST_CASE("memory of others is theirs again when all work on it is done") {
+  for (const bool says_stream : {true, false}) {
+    const Machine machine;
+    Lender lender(machine);
+    const cuda_detail::Stream raw = machine.device->create_stream();
+    machine.device->clear(lender.at, 64 * 4, raw);
+    if (!says_stream) machine.device->synchronize(raw);
+    const std::size_t waits = machine.waits();
+    const CudaStream other = CudaStream::make(machine.cuda);
+    {
+      const Tensor theirs = machine.cuda.from_dlpack(&lender.managed, says_stream ? raw.handle : nullptr);
+      const CudaExecutable program = machine.cuda.compile(exponential(64));
+      CHECK(program.run(std::span(&theirs, 1), other)[0].at(5) == 1.0);
+      (void)program.run(std::span(&theirs, 1), other);
+      CHECK_FALSE(lender.is_back);
+    }
+    CHECK(lender.is_back);
+    CHECK(machine.waits() == waits + 1 + (says_stream ? 0 : 1));  // one for the element
+    machine.device->clear(lender.at, 64 * 4, raw);
+    machine.device->synchronize(raw);
+    machine.device->destroy_stream(raw);
+  }
+}
+
+TEST_CASE("large tensors are uploaded by way of little pinned memory") {
+  const Machine machine({}, std::size_t{1} << 30);
+  const Tensor large = numbers(std::int64_t{40} << 20);  // 160 MiB
+  const Tensor there = machine.put(large);
+  CHECK(machine.device->count("upload") == 3);
+  CHECK(there.at((std::int64_t{40} << 20) - 1) == 0.0);
+}
+
+TEST_CASE("a kernel may leave many results") {
+  const Machine machine;
+  GraphBuilder builder("many");
+  const Value x = builder.input("x", Type(f32, {100}));
+  std::vector<Value> results;
+  for (std::int64_t k = 0; k < 45; ++k) {
+    // A parameter of the kernel each.
+    const Value part = ops::slice(x, {k + 1}, {k + 41}, {1});
+    results.push_back(ops::sin(part));
+  }
+  const Graph graph = builder.build(results);
+  std::size_t most = 0;
+  for (const cuda_detail::Node& node : cuda_detail::plan_nodes(graph)) {
+    for (const cuda_detail::Step& step : node.plan.steps)
+      if (const auto* launch = std::get_if<cuda_detail::Launch>(&step))
+        most = std::max(most, launch->arguments.size());
+  }
+  CHECK(most > 64);
+  CHECK(most <= cuda_detail::most_arguments);
+  const std::array inputs{Tensor::zeros(Type(f32, {100}))};
+  const std::vector<Tensor> got = machine.cuda.run(graph, inputs);
+  CHECK(difference(got[44], Tensor::zeros(Type(f32, {40}))) == "");
+}
+
+TEST_CASE("a library that is not installed is an error in one line that names it") {
+  const auto load = [] {
+    const cuda_detail::DynamicLibrary library("NCCL", {"libnccl.so.none", "libnone.so"});
+  };
+  CHECK_THROWS_WITH_AS(
+      load(), doctest::Contains("[cuda] expected NCCL to be installed, got: libnccl.so.none"), Error);
+  try {
+    load();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::execution);
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tidu::test
