@@ -1,5 +1,5 @@
-// Whole graphs, as nodes of several operations, on the host against the reference interpreter: the
-// conformance programs with their gradients, and random graphs.
+// Whole graphs, as nodes of several operations, against the reference interpreter, on the host or on this
+// machine's device where that is chosen: the conformance programs with their gradients, and random graphs.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cuda/emulator.hpp"
+#include "cuda/this_machine.hpp"
 #include "fuzz/generator.hpp"
 #include "support/distance.hpp"
+#include "support/shard.hpp"
 #include "support/support.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
@@ -35,6 +37,8 @@ double tolerance_of(DType dtype) {
 class Batch {
  public:
   void add(const Graph& graph, std::vector<Tensor> inputs, std::string name) {
+    ++all_;
+    if (!shard_.next()) return;
     ProgramOptions options;
     options.fuse = options.block = false;
     Case one{Program::make(graph, options).graph(), {}, std::move(inputs), std::move(name)};
@@ -45,20 +49,25 @@ class Batch {
       return;
     }
     for (const cuda_detail::Node& node : one.nodes) {
-      Emulator::shared().add(node.plan);
+      if (device_ == nullptr) Emulator::shared().add(node.plan);
       operations_ += node.operations.size();
     }
     nodes_ += one.nodes.size();
     cases_.push_back(std::move(one));
   }
   void check() {
-    Emulator& emulator = Emulator::shared();
-    if (Emulator::is_enabled()) emulator.compile();
+    const bool emulated = device_ == nullptr && Emulator::is_enabled();
+    if (emulated) Emulator::shared().compile();
     for (const Case& one : cases_) {
-      if (!Emulator::is_enabled()) break;
+      if (!emulated && device_ == nullptr) break;
       const std::vector<Tensor> expected = reference().run(one.graph, one.inputs);
-      const std::vector<Tensor> got = emulator.run(one.graph, one.nodes, one.inputs);
-      const std::set<std::string_view> names = primitives_in(one.graph);
+      std::vector<Tensor> got;
+      try {
+        got = emulated ? Emulator::shared().run(one.graph, one.nodes, one.inputs)
+                       : run_there(*device_, one.graph, one.inputs);
+      } catch (const Error& error) {
+        CHECK_MESSAGE(false, one.name, ": ", error.what());
+      }
       for (std::size_t k = 0; k < got.size(); ++k) {
         const double apart = distance(expected[k], got[k]);
         CHECK_MESSAGE(apart <= tolerance_of(got[k].dtype()), one.name, " output ", k, " is apart by ", apart,
@@ -68,7 +77,7 @@ class Batch {
     std::cout << cases_.size() << " graphs of " << operations_ << " operations ran as " << nodes_
               << " nodes; " << refused_ << " wait for rules\n";
   }
-  std::size_t size() const { return cases_.size(); }
+  std::size_t size() const { return all_; }
   std::size_t operations() const { return operations_; }
   std::size_t nodes() const { return nodes_; }
 
@@ -79,8 +88,10 @@ class Batch {
     std::vector<Tensor> inputs;
     std::string name;
   };
+  const CudaExecutor* device_ = chosen_device();
+  Shard shard_;
   std::vector<Case> cases_;
-  std::size_t operations_ = 0, nodes_ = 0, refused_ = 0;
+  std::size_t all_ = 0, operations_ = 0, nodes_ = 0, refused_ = 0;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cuda/groups.hpp"
 #include "cuda/nvrtc.hpp"
 #include "cuda/rules.hpp"
+#include "cuda/this_machine.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/linalg.hpp"
@@ -35,10 +36,12 @@ std::vector<Step> steps_of(const Plan& plan) {
   return found;
 }
 
-// What the operation's plan gives, its kernels compiled one by one.
+// What the operation's plan gives, its kernels compiled one by one, or what this machine's device gives.
 std::vector<Tensor> run_plan(const Op& op, const std::vector<Tensor>& operands) {
   std::vector<Type> in;
   for (const Tensor& tensor : operands) in.push_back(tensor.type());
+  if (const CudaExecutor* const device = chosen_device())
+    return run_there(*device, graph_of(op, in), operands);
   const Plan plan = plan_of(op, in);
   REQUIRE(plan.supported);
   std::vector<Tensor> results;

@@ -1,0 +1,44 @@
+// this_machine.cpp - opening the device once.
+#include "cuda/this_machine.hpp"
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string_view>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::test {
+
+const CudaExecutor* this_machine() {
+  // Never destroyed: threads may end after main.
+  static const CudaExecutor* const executor = []() -> const CudaExecutor* {
+    auto made = std::make_unique<CudaExecutor>();
+    try {
+      made->open();
+      return made.release();
+    } catch (const Error& error) {
+      std::cout << "SKIPPED: " << error.what() << '\n';
+      return nullptr;
+    }
+  }();
+  return executor;
+}
+
+const CudaExecutor* chosen_device() {
+  const char* const wanted = std::getenv("TIDU_TEST_DEVICE");
+  if (wanted == nullptr || std::string_view(wanted) != "1") return nullptr;
+  const CudaExecutor* const device = this_machine();
+  if (device == nullptr) throw Error(ErrorKind::execution, "TIDU_TEST_DEVICE=1: expected a device, got none");
+  return device;
+}
+
+std::vector<Tensor> run_there(const CudaExecutor& device, const Graph& graph, std::span<const Tensor> inputs,
+                              bool fuse) {
+  ProgramOptions options;
+  options.fuse = fuse;
+  options.block = false;
+  return device.compile(Program::make(graph, options)).run(inputs);
+}
+
+}  // namespace tidu::test
