@@ -283,6 +283,10 @@ void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor>
   at.inputs.reserve(inputs.size());
   for (const Tensor* const input : inputs) {
     DeviceStorage* there = runtime_->find(*input);
+    if (std::byte* const constant = there == nullptr ? runtime_->constant(*input, stream) : nullptr) {
+      at.inputs.push_back(constant);
+      continue;
+    }
     if (there == nullptr) there = runtime_->find(uploaded.emplace_back(runtime_->upload(*input, stream)));
     there->use_on(stream);
     at.inputs.push_back(there->address());

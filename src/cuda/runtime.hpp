@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -88,6 +89,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   DeviceStorage* find(const Tensor& tensor) const;
   /// The same elements on this device, put there by work on `stream` where they are not.
   Tensor upload(const Tensor& tensor, Stream stream);
+  /// Where a few bytes of the host's lie on this device for work on `stream`, which were copied there once
+  /// and stay: numbers and seeds, of which programs meet few. Null for a tensor that is larger, not there
+  /// yet, or one too many.
+  std::byte* constant(const Tensor& tensor, Stream stream);
   /// Copies from the host, by way of pinned memory. `to` is for work on `stream`.
   void copy_in(std::byte* to, std::span<const std::byte> from, Stream stream);
 
@@ -111,6 +116,12 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Activity>> activities_;
   std::atomic<bool> profiled_{false};
+  struct Constant {
+    Memory memory;
+    Event copied;  // on the default stream; none once it is known to be over
+  };
+  std::mutex constants_mutex_;
+  std::map<std::string, Constant> constants_;  // by bytes
   std::uint64_t refused_ = 0;
   std::string last_refusal_;
   std::vector<Stream> idle_streams_[2];  // by use

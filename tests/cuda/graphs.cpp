@@ -1,5 +1,6 @@
 // Whole graphs, as nodes of several operations, against the reference interpreter, on the host or on this
-// machine's device where that is chosen: the conformance programs with their gradients, and random graphs.
+// machine's device where that is chosen: the conformance programs with their gradients, ADBench's, and random
+// graphs.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -9,6 +10,9 @@
 #include "cuda/emulator.hpp"
 #include "cuda/this_machine.hpp"
 #include "fuzz/generator.hpp"
+#ifdef TIDU_WITH_ADBENCH
+#include "adbench/problem.hpp"
+#endif
 #include "support/distance.hpp"
 #include "support/shard.hpp"
 #include "support/support.hpp"
@@ -193,6 +197,22 @@ TEST_CASE("softmax and normalisation of rows are one kernel") {
   }
   batch.check();
 }
+
+#ifdef TIDU_WITH_ADBENCH
+TEST_CASE("ADBench programs and their derivatives in groups") {
+  const auto data = source_dir() / "examples/data/adbench";
+  Batch batch;
+  for (const adbench::Problem& problem :
+       {adbench::read_gmm(data / "gmm_test.txt", false), adbench::read_ba(data / "ba_test.txt"),
+        adbench::read_hand(data / "hand_test.txt", data / "model", false),
+        adbench::read_hand(data / "hand_test_complicated.txt", data / "model", true),
+        adbench::read_lstm(data / "lstm_three_layers.txt", adbench::LstmForm::flat)}) {
+    batch.add(problem.objective, problem.inputs, problem.name);
+    batch.add(problem.derivative, problem.inputs, problem.name + " derivative");
+  }
+  batch.check();
+}
+#endif
 
 TEST_CASE("random graphs in groups") {
   Batch batch;

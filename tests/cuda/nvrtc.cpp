@@ -12,6 +12,7 @@ namespace tidu::test {
 namespace {
 
 struct Nvrtc {
+  Nvrtc() { library.load_beside("libnvrtc-builtins.so"); }
   cuda_detail::DynamicLibrary library{"NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}};
   using Program = void*;
   int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) =

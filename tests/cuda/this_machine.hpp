@@ -11,11 +11,12 @@
 
 namespace tidu::test {
 
-/// An executor for it, or null; the first who asks is told why.
+/// An executor for it, or null; the first who asks is told why. With TIDU_TEST_DEVICE=1 in the environment
+/// there has to be one: throws Error (execution).
 const CudaExecutor* this_machine();
 
-/// With TIDU_TEST_DEVICE=1 in the environment, an executor of this machine's device for the tests that run
-/// kernels on the host otherwise; else null. Throws Error (execution) when there is no device.
+/// With TIDU_TEST_DEVICE=1 in the environment the same for tests that run kernels on the host otherwise; else
+/// null.
 const CudaExecutor* chosen_device();
 
 /// What the graph gives there, its operations fused or one by one.

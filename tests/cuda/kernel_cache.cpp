@@ -1,0 +1,55 @@
+// Kernels as machine code by NVRTC, and the folder of what was compiled before.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "cuda/kernel_compiler.hpp"
+#include "cuda/nvrtc.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::test {
+
+using cuda_detail::KernelCompiler;
+using cuda_detail::KernelSource;
+
+TEST_CASE("a kernel is compiled once and kept, and compiled anew where its file is damaged") {
+  if (!has_nvrtc()) {
+    MESSAGE("no NVRTC here");
+    return;
+  }
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tidu-kernels-" + std::to_string(::getpid()));
+  const KernelSource source{"twice",
+                            "extern \"C\" __global__ void twice(f16* x) { store(x[thread_index()], 2 * "
+                            "value(x[thread_index()])); }\n"};
+  const KernelCompiler compiler(9, 0, folder.string());
+  CHECK(compiler.architecture() == "sm_90");
+  bool compiled = false;
+  const std::vector<char> code = compiler.compile(source, &compiled);
+  CHECK(compiled);
+  REQUIRE(code.size() > 4);
+  CHECK(std::string(code.begin() + 1, code.begin() + 4) == "ELF");
+  CHECK(compiler.compile(source, &compiled) == code);
+  CHECK_FALSE(compiled);
+  // Half a file is none.
+  const std::string path = compiler.path_of(source);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  CHECK(compiler.compile(source, &compiled) == code);
+  CHECK(compiled);
+  // Another architecture, another file.
+  CHECK(KernelCompiler(10, 0, folder.string()).path_of(source) != path);
+  const KernelSource wrong{"wrong", "extern \"C\" __global__ void wrong() { nothing(); }\n"};
+  try {
+    (void)compiler.compile(wrong);
+    FAIL("expected an error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::internal);
+    CHECK(std::string(error.what()).find("nothing") != std::string::npos);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace tidu::test
