@@ -102,7 +102,7 @@ explain() {
   echo "--- $1: what failed, how often"
   # Test cases by name, then messages without their numbers.
   grep -hE '^TEST CASE:' "$logs/$1".*log | sort | uniq -c | sort -rn | head -n 15
-  grep -hE 'ERROR|Error|error:|cuda[A-Z][A-Za-z]+|CUDA' "$logs/$1".*log | cut -c1-200 | sort | uniq -c | sort -rn | head -n 12
+  grep -hE 'ERROR|Error|error:|cuda[A-Z][A-Za-z]+|CUDA|failed to run|Killed|Terminated' "$logs/$1".*log | cut -c1-200 | sort | uniq -c | sort -rn | head -n 12
 }
 
 # part NAME SECONDS COMMAND...: runs a command for so long at most, as long as there is time, keeps what it says, and enters it in
