@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/kernel.hpp"
@@ -19,6 +20,10 @@ struct IndexState {
   bool drop, check;
   std::size_t bytes;  // of an element
   std::string_view name;
+  std::vector<bool> read{};  // of a result of single elements: see PlanRequest::reads
+  bool reads(std::int64_t index) const {
+    return read.empty() || read[static_cast<std::size_t>(index) % read.size()];
+  }
 };
 
 [[noreturn]] void out_of_range(const IndexState& s, std::int64_t index, std::int64_t position) {
@@ -118,6 +123,30 @@ void scatter_add(const IndexState& s, const Call& call) {
   }
 }
 
+// The same for slices of one element: places are found once, so many at a time, and only those that are read.
+template <class T, class I>
+void scatter_elements(const IndexState& s, const Call& call) {
+  constexpr std::int64_t at_once = 256;
+  const I* const indices = call.operand<I>(1);
+  T* const y = call.result<T>();
+  std::copy_n(call.operand<T>(0), s.outer * s.extent, y);
+  std::int64_t places[at_once], positions[at_once];
+  for (std::int64_t first = 0; first < s.count; first += at_once) {
+    std::int64_t n = 0;
+    for (std::int64_t i = first; i < std::min(first + at_once, s.count); ++i) {
+      const std::int64_t index = resolve(s, indices, i);
+      if (index < 0 || !s.reads(index)) continue;
+      places[n] = index;
+      positions[n++] = i;
+    }
+    for (std::int64_t o = 0; o < s.outer; ++o) {
+      const T* const update = call.operand<T>(2) + o * s.count;
+      T* const to = y + o * s.extent;
+      for (std::int64_t i = 0; i < n; ++i) to[places[i]] = Add()(to[places[i]], update[positions[i]]);
+    }
+  }
+}
+
 template <class T, class I>
 void scatter_add_along(const IndexState& s, const Call& call) {
   const I* indices = call.operand<I>(1);
@@ -195,11 +224,17 @@ Plan plan_take(const PlanRequest& request) {
 }
 template <bool along>
 Plan plan_scatter(const PlanRequest& request) {
-  const IndexState state = state_of(request, along);
+  IndexState state = state_of(request, along);
+  if (request.reads != nullptr && static_cast<std::size_t>(state.extent) % request.reads->size() == 0)
+    state.read = *request.reads;
   return with_type(request.out[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (Boolean<T>) {
       return Plan();
     } else {
+      if (!along && state.inner == 1) {
+        return request.in[1].dtype() == i64 ? make_plan<IndexState, scatter_elements<T, std::int64_t>>(state)
+                                            : make_plan<IndexState, scatter_elements<T, std::int32_t>>(state);
+      }
       if (request.in[1].dtype() == i64) {
         return along ? make_plan<IndexState, scatter_add_along<T, std::int64_t>>(state)
                      : make_plan<IndexState, scatter_add<T, std::int64_t>>(state);

@@ -2,7 +2,9 @@
 // that results are those of whole products.
 #include "cpu/unread.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
@@ -140,6 +142,28 @@ TEST_CASE("products leave out what is not read of an output, alone and as sums o
       CHECK(left_out > got.size() / 8);
     }
   }
+}
+
+TEST_CASE("sums that are not read are not scattered") {
+  GraphBuilder g;
+  const Value x = g.input("x", {f64, {2, 4}}), i = g.input("i", {i32, {5}}), u = g.input("u", {f64, {2, 5}});
+  const Program program = Program::make(g.build({ops::scatter_add(x, i, u, 1)}));
+  const std::vector<ReadElements> reads{
+      std::make_shared<const std::vector<bool>>(std::vector<bool>{true, false, true, true})};
+  const auto tensor = [](Type type, std::vector<double> values) {
+    Tensor made(type);
+    std::memcpy(made.mutable_bytes(), values.data(), made.num_bytes());
+    return made;
+  };
+  Tensor indices(Type(i32, {5}));
+  const std::int32_t places[] = {3, 1, 3, 0, 1};
+  std::memcpy(indices.mutable_bytes(), places, sizeof places);
+  const std::vector<Tensor> inputs{tensor({f64, {2, 4}}, {1, 2, 3, 4, 5, 6, 7, 8}), indices,
+                                   tensor({f64, {2, 5}}, {1, 10, 100, 1000, 10, 2, 20, 200, 2000, 20})};
+  const KernelTable kernels;
+  const Tensor got = Compiled(program, {.reads = reads}, kernels, new_arena()).run(inputs)[0];
+  const std::vector<double> expected{1001, 2, 3, 105, 2005, 6, 7, 210};
+  CHECK(std::equal(expected.begin(), expected.end(), got.elements<double>().begin()));
 }
 
 TEST_CASE("gradients in triangles are those of whole products") {
