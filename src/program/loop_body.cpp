@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "program/groups.hpp"
 #include "program/loops.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/factors.hpp"
@@ -159,6 +161,7 @@ class LoopMaker {
 
   /// Bytes spared, estimated; 0 where there is no gain.
   double estimate() {
+    find_heavy();
     find_results(loop_);
     if (!traffic_.structure || traffic_.within == 0 || traffic_.within < c_.options.loop_bytes ||
         loop_.results.empty())
@@ -286,10 +289,37 @@ class LoopMaker {
         traffic_.boundary += bytes;
         traffic_.packed += packed_bytes(id, role.axis);
         loop.results.push_back({id, role.axis});
-      } else if (bytes >= large_value || c_.options.loop_bytes == 0) {
+      } else if (c_.options.loop_bytes == 0 ||
+                 (bytes >= large_value && !(one_group_ && joins_group(index)))) {
         traffic_.within += bytes;
       }
     }
+  }
+  // Is it computed element by element, or repeated, or rows picked of what is not cut?
+  bool is_light(std::uint32_t operation) const {
+    const Primitive& primitive = *g_.operations[operation].op->primitive;
+    if (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::repeats)) return true;
+    return row_step(c_.graph, operation).kind == RowStep::Kind::picked;
+  }
+  bool joins_group(std::uint32_t operation) const {
+    return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();
+  }
+  // What others than element-wise operations of the loop read; and may one group do all that is light? Of
+  // loops with products, blocks are chosen as if it did not.
+  void find_heavy() {
+    std::size_t light = 0;
+    bool products = false;
+    for (const std::uint32_t index : operations_) {
+      const OperationRecord& record = g_.operations[index];
+      if (record.op->primitive->has_trait(Trait::view)) continue;
+      products = products || record.op->primitive->has_trait(Trait::product);
+      if (is_light(index)) ++light;
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        if (!record.op->primitive->has_trait(Trait::elementwise))
+          heavy_.insert(c_.roots[g_.operands[record.first_input + k]]);
+      }
+    }
+    one_group_ = c_.options.fuse && !products && light <= most_in_group;
   }
 
   // Bytes alive at once in a block: some of what is made, and the ends.
@@ -370,6 +400,8 @@ class LoopMaker {
   const std::vector<std::uint32_t>& operations_;
   BlockedLoop loop_;
   Traffic traffic_;
+  std::unordered_set<ValueId> heavy_;  // that has memory, whatever groups do
+  bool one_group_ = false;
   std::size_t target_ = 0;
   double gain_ = 0;
 };

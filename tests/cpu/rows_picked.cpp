@@ -141,3 +141,19 @@ TEST_CASE("which choices go row by row") {
     CHECK(got.picked_of == expected[k].picked_of);
   }
 }
+
+TEST_CASE("no loop is made for arrays that a group keeps in registers") {
+  constexpr std::int64_t points = 800, directions = 64;
+  const Shape shape{points, directions, 3};
+  GraphBuilder g("weighted");
+  const Value x = g.input("x", Type(f64, {544, directions, 3}));
+  Value sum = ops::full(g, Type(f64, shape), 0.0);
+  for (int corner = 0; corner < 3; ++corner) {
+    const Value weight = g.input(detail::str("w", corner), Type(f64, {points}));
+    const Value rows = ops::take(x, g.input(detail::str("i", corner), Type(i32, {points})), 0);
+    sum = sum - ops::broadcast_in_dim(weight, shape, {0}) * rows;
+  }
+  const Program program = Program::make(g.build({ops::transpose(sum, {1, 0, 2})}));
+  CHECK_MESSAGE(program.schedule().loops.empty(), to_text(program));
+  CHECK(operations_alone(program) == 1);
+}
