@@ -149,6 +149,17 @@ class Recomputer {
     return true;
   }
 
+  // Does the group need all of it for one of its rows?
+  bool reads_whole(const Group& group, ValueId value) const {
+    return std::any_of(group.operations.begin(), group.operations.end(), [&](std::uint32_t operation) {
+      const std::span<const ValueId> list = operands(operation);
+      const auto reads = [&](ValueId id) { return splats_[id] == no_index && roots_[id] == value; };
+      if (std::none_of(list.begin(), list.end(), reads)) return false;
+      const RowStep::Kind kind = row_step(graph_, operation).kind;
+      return kind == RowStep::Kind::rows || kind == RowStep::Kind::picked;
+    });
+  }
+
   bool compute_again(std::uint32_t node, ValueId value) {
     const std::int64_t elements = graph_.type(value).size();
     if (elements < fewest_elements_again || elements != elements_of(groups_.at(node)) ||
@@ -161,7 +172,8 @@ class Recomputer {
     for (const std::uint32_t reader : readers) {
       const auto at = reader == no_index ? groups_.end() : groups_.find(reader);
       if (at == groups_.end() || at->second.operations.size() + chain.size() > most_in_group ||
-          at->second.operands + 2 * chain.size() > most_operands || elements_of(at->second) != elements)
+          at->second.operands + 2 * chain.size() > most_operands || elements_of(at->second) != elements ||
+          reads_whole(at->second, value))
         return false;
       for (const std::uint32_t operation : chain) {
         if (g_.operations[operation].op->primitive->has_trait(Trait::repeats) && !fits(reader, operation))

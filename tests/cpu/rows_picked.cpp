@@ -125,6 +125,20 @@ TEST_CASE(
   CHECK_MESSAGE(operations_alone(program) == program.schedule().nodes.size(), to_text(program));
 }
 
+TEST_CASE("what rows are picked of is not computed again in the group that picks them") {
+  GraphBuilder g("scaled");
+  const Value x = g.input("x", Type(f64, {37, 130})), i = g.input("i", Type(i32, {16}));
+  const Value scaled = x * ops::broadcast_in_dim(ops::logsumexp(x, {1}), {37, 130}, {0});
+  const Value some = ops::take(scaled, i, 0);
+  const Graph graph = g.build({ops::reduce_sum(ops::mul(some, ops::full_like(some, 0.125)), {0, 1})});
+  std::mt19937_64 random(13);
+  const std::vector<Tensor> inputs{random_tensor(graph.type(graph.inputs()[0]), {-2, 2}, random),
+                                   Tensor::from<std::int32_t>({16}, std::vector<std::int32_t>(16, 7))};
+  const Tensor expected = reference().run(graph, std::span<const Tensor>(inputs))[0];
+  const Tensor got = cpu().run(graph, std::span<const Tensor>(inputs))[0];
+  CHECK(got.at(0).real() == doctest::Approx(expected.at(0).real()).epsilon(1e-12));
+}
+
 TEST_CASE("which choices go row by row") {
   GraphBuilder g("steps");
   const Value x = g.input("x", Type(f32, {1, 7, 5, 6})), i = g.input("i", Type(i32, {2, 3}));
