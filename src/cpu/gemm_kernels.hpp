@@ -15,6 +15,7 @@
 #pragma once
 
 #include "cpu/gemm.hpp"
+#include "cpu/gemm_narrow.hpp"
 #include "cpu/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail {
@@ -355,6 +356,15 @@ struct Product {
           inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
       }
       return;
+    }
+    if constexpr (!Complex) {
+      if (n == k && !trans_a && lda == k && ldc == n && ends.at == nullptr) {
+        const Index done = multiply_narrow<T>(n, m, a, b, ldb, trans_b, c, add);
+        if (done == m) return;
+        a += done * lda;
+        c += done * ldc;
+        m -= done;
+      }
     }
     if (ends.at != nullptr && !add) clear(m, width, c, ldc, ends);
     const auto is_far = [](Index rows, Index ld) {
