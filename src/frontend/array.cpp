@@ -5,6 +5,7 @@
 #include <new>
 
 #include "frontend/context.hpp"
+#include "frontend/hot.hpp"
 #include "tidu/frontend/explain.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/modes.hpp"
@@ -203,8 +204,10 @@ bool Array::is_leaf() const {
 
 void Array::backward(BackwardOptions options, Where where) const {
   options.accumulate = true;
-  const eager::Root<Tensor> root = frontend_detail::make_root(*this, nullptr, "Array::backward", where);
-  frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
+  eager::Root<Tensor> root = frontend_detail::make_root(*this, nullptr, "Array::backward", where);
+  const auto run = [&] { frontend_detail::run_backward(std::span(&root, 1), std::move(options), {}); };
+  if (!frontend_detail::may_repeat_backward(context(), options)) return run();
+  frontend_detail::backward_hot(context(), root, run);
 }
 
 void Array::backward(const Array& seed, BackwardOptions options, Where where) const {

@@ -57,12 +57,15 @@ bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
   if (!expected) return false;
   LazyTrace& trace = c.trace->is_run_by(runner) ? *c.trace : c.trace_for(runner);
   if (!trace.record(graph, inputs, out)) return false;
-  if (detector.at_end()) {
-    // Whoever read in the meantime has cut the repetition where that suits the program.
-    if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();
-    c.evaluations_before = c.trace->evaluations();
-  }
+  end_repetition(c);
   return true;
+}
+
+void end_repetition(Context& c) {
+  if (!c.hot->at_end()) return;
+  // Whoever read in the meantime has cut the repetition where that suits the program.
+  if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();
+  c.evaluations_before = c.trace->evaluations();
 }
 
 void Context::set_hot(bool on) {

@@ -10,10 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "tidu/eager/backward.hpp"
 #include "tidu/eager/executor.hpp"
 #include "tidu/frontend/hot_paths.hpp"
 #include "tidu/graph/graph.hpp"
@@ -40,10 +42,24 @@ class HotDetector {
     if (count_ >= gram) look();
     return false;
   }
+  /// How many operations a hot sequence expects until a repetition ends.
+  std::size_t until_end() const { return following_ ? sequence_.size() - position_ : 0; }
+  /// Are these `count` operations expected next, a repetition at most?
+  template <class Token>
+  bool expects(std::size_t count, const Token& token) const {
+    if (!following_ || sequence_.size() < count) return false;
+    std::size_t at = position_;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (sequence_[at] != token(i)) return false;
+      if (++at == sequence_.size()) at = 0;
+    }
+    return true;
+  }
   /// Did the last operation end a repetition?
   bool at_end() const { return following_ && position_ == 0; }
   /// Did the last operation end a sequence before its time? Asked once.
   bool deviated() { return std::exchange(deviated_, false); }
+  void count_backward() { ++statistics_.backwards; }
   const HotStatistics& statistics() const { return statistics_; }
   /// What was followed is over.
   void leave();
@@ -90,5 +106,14 @@ struct LazyRunner;
 /// As record_lazily, while hot sequences are looked for.
 bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out);
+
+/// After an operation that came as expected: at the end of a repetition what it left is evaluated.
+void end_repetition(Context& c);
+
+/// Does a backward call with these options do what hot sequences have learned of one?
+bool may_repeat_backward(const Context& c, const eager::BackwardOptions& options);
+/// The backward call `run` from a root without a seed, as it is done while hot sequences are looked for: it
+/// may not run (see lazy.hpp, Note [Backward again]), or get its seed.
+void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<void()>& run);
 
 }  // namespace tidu::frontend_detail

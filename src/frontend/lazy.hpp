@@ -18,6 +18,13 @@
 // the values, promises of the last time that nobody refers to are used again, and the program is known.
 // Whatever comes otherwise leaves the pattern: what was followed so far is then written down as if it had
 // been recorded.
+//
+// Note [Backward again]: what a backward call does depends on its tape alone: the invocations and how they
+// hang together, what they saved, the slots of the leaves, and hooks. A call whose operations are those of a
+// pattern from one place to another is written down beside the pattern: tape, saved operands by value, and
+// which value each leaf got. A later call in the same place on a tape that is found to be the same, node by
+// node, without hooks and with empty slots, is not run: its operations are taken as followed, and the leaves
+// get their values. What follows cannot tell the difference.
 #pragma once
 
 #include <array>
@@ -31,12 +38,19 @@
 
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/executor.hpp"
+#include "tidu/eager/recorded_graph.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/tensor/tensor.hpp"
 
+namespace tidu::eager::detail {
+struct Node;
+struct Variant;
+}  // namespace tidu::eager::detail
+
 namespace tidu::frontend_detail {
 
+struct Context;
 class LazyTrace;
 
 /// A program of a trace is compiled or run by this thread just now.
@@ -104,6 +118,18 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   /// until it has come a few times. What hot sequences want.
   void set_greedy(bool greedy) { greedy_ = greedy; }
   std::uint64_t evaluations();
+
+  /// A backward call that runs while a pattern is followed.
+  struct BackwardSeen;
+  /// Does what a backward call from the one output of `root` did before in this place, where the tape is the
+  /// same; false, and nothing done, otherwise. For the thread that
+  /// records.
+  bool repeat_backward(eager::detail::Node& root, Context& c);
+  /// Before a backward call with such a seed from `root` runs: what is to be known of it to learn it; null
+  /// where it is not worth it.
+  std::unique_ptr<BackwardSeen> watch_backward(eager::detail::Node& root, const Tensor& seed);
+  /// After it has run.
+  void learn_backward(BackwardSeen& seen);
   /// Operations that ran as part of a compiled program while it was greedy.
   std::uint64_t hot_compiled();
 
@@ -154,6 +180,33 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     }
   };
   struct Program;
+  // See Note [Backward again].
+  struct Backward {
+    struct Node {
+      const eager::detail::Variant* variant;
+      eager::RecordedGraph graph;  // keeps it
+      std::uint32_t first_edge;
+      std::uint32_t first_saved;
+    };
+    struct Edge {
+      std::uint32_t target;  // among the nodes, or with leaf_bit among the leaves
+      std::uint32_t slot;
+    };
+    static constexpr std::uint32_t leaf_bit = 0x80000000U;
+    std::vector<Node> nodes;  // in descending order of their numbers: the root first
+    std::vector<Edge> edges;
+    std::vector<std::uint32_t> saved;    // values; no_index: nobody reads it
+    std::vector<std::uint32_t> results;  // by leaf: a value, or no_index
+    struct Source {
+      std::uint32_t value, node, saved;
+    };
+    std::vector<Source> sources;  // of leaves that come in it, but for the seed
+    Tensor seed;
+    std::uint64_t seed_version = 0;
+    std::uint32_t seed_value = no_index;
+    std::size_t begin = 0, end = 0;  // operations of the pattern
+    std::size_t first_value = 0;     // that comes in it
+  };
   // What was evaluated at once. See Note [Following].
   struct Pattern {
     std::vector<Op> ops;
@@ -167,6 +220,8 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
       std::shared_ptr<const Program> program;
     };
     std::vector<Known> known;            // by which values were referred to
+    std::vector<Backward> backwards;     // by where they begin
+    int learned_backward = 0;            // how often one was
     std::size_t replaced = 0;            // how many of those had to go
     std::vector<std::uint8_t> referred;  // by value, this time
     std::vector<Tensor> unused;          // by value: promises that nobody refers to
@@ -199,6 +254,9 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
                 std::unique_lock<std::mutex>& lock);
   bool start_following(const Graph& graph);
+  bool same_tape(const Backward& known, eager::detail::Node& root);
+  bool same_saved(const Backward& known);
+  void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   Tensor make_promise(Type type, std::uint32_t id);
   void leave();
@@ -249,6 +307,8 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   std::size_t at_ = 0;          // so many operations of it
   Pattern* last_ = nullptr;     // what was evaluated last, where that is a pattern
   std::uint64_t batch_ = 0;     // runs of patterns so far
+  std::uint64_t followed_ = 0;  // how often a pattern began
+  std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call that is looked at
 };
 
 }  // namespace tidu::frontend_detail

@@ -36,6 +36,7 @@ bool LazyTrace::start_following(const Graph& graph) {
   values_.reserve(found->results.size());
   follows_ = found;
   at_ = 0;
+  ++followed_;
   return true;
 }
 

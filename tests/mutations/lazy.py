@@ -89,3 +89,33 @@ mutation("G4", "another leaf is taken for the one that was followed", FOLLOW,
          (FOLLOW, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)
 mutation("G4", "what was followed is lost where a sequence deviates", FOLLOW,
          "std::vector<Op> ops(done.begin(), done.end());", "std::vector<Op> ops(done.begin(), done.begin());", programs=LAZY)
+
+BACKWARD = "src/frontend/lazy_backward.cpp"
+
+mutation("G3", "a backward call is never done again", BACKWARD,
+         "if (!detector.expects(count, token)) return false;", "if (detector.expects(count, token)) return false;",
+         programs=LAZY)
+mutation("G3", "a tape that hangs together otherwise is taken for the one that was learned", BACKWARD,
+         "if (place != edge.target) return false;", "if (place->is_leaf() != edge.target->is_leaf()) return false;",
+         programs=LAZY)
+mutation("G3", "two leaves that are one are taken for two", BACKWARD,
+         "      if (tape_leaves_[k]->first_key == tape_leaves_[i]->first_key) return false;",
+         "      if (tape_leaves_[k] == nullptr) return false;", programs=LAZY)
+mutation("G3", "a tape that saved other values is taken for the one that was learned", BACKWARD,
+         "            static_cast<const Promise*>(pending)->value_ != id)\n          return false;",
+         "            static_cast<const Promise*>(pending)->value_ == no_index)\n          return false;", programs=LAZY)
+mutation("G3", "a tape that saved other operands is taken for the one that was learned", BACKWARD,
+         "!same_elements(tensor, values_[id].tensor) || version", "tensor.type() != values_[id].tensor.type() || version",
+         programs=LAZY)
+mutation("G3", "slots that hold gradients are taken for empty", BACKWARD,
+         "  return slot->cell == nullptr;", "  return slot->cell == nullptr || slot->changes != 0;",
+         (BACKWARD, "empty = empty && sorted[i]->cell == nullptr;", "empty = empty && sorted[i] != nullptr;"),
+         programs=LAZY)
+mutation("G3", "hooks of a hot tape are not called", BACKWARD,
+         "return node.extras.load(std::memory_order_acquire) == nullptr && node.device == 0",
+         "return (node.is_leaf() || node.sequence != 0) && node.device == 0", programs=LAZY)
+mutation("G3", "hooks of leaves of a hot tape are not called", BACKWARD,
+         "if (leaf.extras.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;",
+         "if (leaf.device != 0) return false;", programs=LAZY)
+mutation("G3", "a tape stays as it was when its backward is done again", BACKWARD,
+         "    node->free();\n", "", programs=LAZY)

@@ -1,0 +1,373 @@
+// lazy_backward.cpp - backward calls in a hot sequence: learning what one did, and doing it again without
+// running it. See Note [Backward again] in lazy.hpp.
+#include <algorithm>
+#include <unordered_map>
+
+#include "eager/node.hpp"
+#include "frontend/context.hpp"
+#include "frontend/hot.hpp"
+#include "frontend/lazy.hpp"
+
+namespace tidu::frontend_detail {
+
+using eager::detail::Accumulator;
+using eager::detail::Cell;
+using eager::detail::Edge;
+using Node = eager::detail::Node;
+
+namespace {
+
+constexpr std::size_t most_nodes = std::size_t{1} << 12;
+constexpr std::size_t most_backwards = 4;  // of a pattern
+constexpr int most_learned = 64;           // per pattern: tapes that are never the same are not worth it
+
+const Tensor& saved_tensor(const Node& node, std::size_t k) {
+  return *static_cast<const Tensor*>(node.saved(k));
+}
+
+// A node of which nothing but its edges and what it saved says what backward does.
+bool is_plain(const Node& node) {
+  return node.extras.load(std::memory_order_acquire) == nullptr && node.device == 0 &&
+         node.num_passive == 0 && !node.blocked && !node.freed();
+}
+// The same of a leaf whose slot is empty.
+bool is_plain_leaf(const Node& leaf) {
+  if (leaf.extras.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;
+  Accumulator* const slot = leaf.accumulator();
+  if (slot == nullptr) return false;
+  const std::lock_guard lock(slot->mutex);
+  return slot->cell == nullptr;
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.shares_storage_with(b) && a.type() == b.type() && a.place() == b.place();
+}
+// Would it be a leaf of a trace?
+bool is_there(const Tensor& tensor) {
+  return tensor.pending() == nullptr && !tensor.borrowed() && tensor.device() == 0;
+}
+
+}  // namespace
+
+struct LazyTrace::BackwardSeen {
+  const Pattern* pattern = nullptr;
+  std::uint64_t followed = 0;
+  Backward known;
+  std::vector<Node*> leaves;  // which the tape, and so the caller's root, holds
+  std::vector<Tensor> saved;
+};
+
+std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, const Tensor& seed) {
+  auto seen = std::make_unique<BackwardSeen>();
+  Backward& known = seen->known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (follows_ == nullptr || at_ == 0 || follows_->learned_backward >= most_learned) return nullptr;
+    seen->pattern = follows_;
+    seen->followed = followed_;
+    known.begin = at_;
+    known.first_value = values_.size();
+    known.seed = seed;
+    known.seed_version = seed.version();
+  }
+  // The tape in descending order of the numbers, as it is found from the root.
+  std::vector<Node*> nodes{&root};
+  std::unordered_map<const Node*, std::uint32_t> places{{&root, 0}};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = *nodes[i];
+    if (!is_plain(node) || nodes.size() > most_nodes) return nullptr;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      Node* const target = node.edges()[e].target;
+      if (!target->is_leaf() && places.emplace(target, 0).second) nodes.push_back(target);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    if (i > 0 && nodes[i]->sequence == nodes[i - 1]->sequence) return nullptr;  // of two recorders
+    places[nodes[i]] = i;
+  }
+  for (const Node* const node : nodes) {
+    known.nodes.push_back({node->variant, *eager::NodeView(eager::detail::ref(node)).graph(),
+                           static_cast<std::uint32_t>(known.edges.size()),
+                           static_cast<std::uint32_t>(seen->saved.size())});
+    for (std::uint32_t e = 0; e < node->num_edges; ++e) {
+      const Edge& edge = node->edges()[e];
+      const auto [place, is_new] =
+          places.emplace(edge.target, Backward::leaf_bit | static_cast<std::uint32_t>(seen->leaves.size()));
+      if (is_new) {
+        if (!is_plain_leaf(*edge.target)) return nullptr;
+        seen->leaves.push_back(edge.target);
+      }
+      known.edges.push_back({place->second, edge.slot});
+    }
+    for (std::uint32_t k = 0; k < node->num_saved; ++k) seen->saved.push_back(saved_tensor(*node, k));
+  }
+  for (std::size_t i = 0; i < seen->leaves.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (seen->leaves[i]->first_key == seen->leaves[k]->first_key) return nullptr;  // one leaf, twice
+  return seen;
+}
+
+void LazyTrace::learn_backward(BackwardSeen& seen) {
+  Backward gone;  // destroyed without the lock
+  Backward& known = seen.known;
+  const std::lock_guard lock(mutex_);
+  if (follows_ == nullptr || follows_ != seen.pattern || followed_ != seen.followed || at_ <= known.begin)
+    return;
+  Pattern& pattern = *follows_;
+  ++pattern.learned_backward;
+  known.end = at_;
+  const auto first = static_cast<std::uint32_t>(known.first_value);
+  const auto value_of_leaf = [&](const Tensor& tensor) {
+    for (const std::uint32_t id : pattern.leaves)
+      if (id < values_.size() && same_elements(values_[id].tensor, tensor)) return id;
+    return no_index;
+  };
+  for (const Tensor& tensor : seen.saved) {
+    const auto* const pending = tensor.pending();
+    if (pending != nullptr && pending->maker != this) return;
+    known.saved.push_back(pending != nullptr ? static_cast<const Promise*>(pending)->value_
+                                             : value_of_leaf(tensor));
+  }
+  known.seed_value = value_of_leaf(known.seed);
+  // Leaves that came in it are the seed, or what was saved.
+  for (const std::uint32_t id : pattern.leaves) {
+    if (id < first || id >= values_.size() || id == known.seed_value) continue;
+    const auto saved = std::find(known.saved.begin(), known.saved.end(), id) - known.saved.begin();
+    if (static_cast<std::size_t>(saved) == known.saved.size()) return;
+    auto node = static_cast<std::uint32_t>(known.nodes.size() - 1);
+    while (known.nodes[node].first_saved > saved) --node;
+    known.sources.push_back({id, node, static_cast<std::uint32_t>(saved) - known.nodes[node].first_saved});
+  }
+  for (const Node* const leaf : seen.leaves) {
+    Accumulator& slot = *leaf->accumulator();
+    const std::lock_guard slot_lock(slot.mutex);
+    known.results.push_back(no_index);
+    if (slot.cell == nullptr) continue;
+    const auto* const pending = static_cast<const Tensor*>(slot.cell->operand())->pending();
+    if (pending == nullptr || pending->maker != this || slot.cell->trace != nullptr) return;
+    known.results.back() = static_cast<const Promise*>(pending)->value_;
+    if (known.results.back() < first) return;
+  }
+  const auto at = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
+                               [&](const Backward& other) { return other.begin == known.begin; });
+  if (at != pattern.backwards.end()) {
+    std::swap(*at, known);
+  } else if (pattern.backwards.size() < most_backwards) {
+    pattern.backwards.push_back(std::move(known));
+  }
+}
+
+// Is the tape below `root` the one that was learned? Lists its nodes and leaves.
+bool LazyTrace::same_tape(const Backward& known, Node& root) {
+  tape_nodes_.assign(known.nodes.size(), nullptr);
+  tape_leaves_.assign(known.results.size(), nullptr);
+  tape_nodes_[0] = &root;
+  for (std::size_t i = 0; i < known.nodes.size(); ++i) {
+    // Whatever leads to it was looked at before. Numbers descend, so that no node stands in two places.
+    const Node& node = *tape_nodes_[i];
+    const Backward::Node& like = known.nodes[i];
+    if (node.variant != like.variant || !is_plain(node)) return false;
+    if (i > 0 && node.sequence >= tape_nodes_[i - 1]->sequence) return false;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      const Edge& edge = node.edges()[e];
+      const Backward::Edge& expected = known.edges[like.first_edge + e];
+      const bool leaf = (expected.target & Backward::leaf_bit) != 0;
+      if (edge.slot != expected.slot || edge.target->is_leaf() != leaf) return false;
+      Node*& place =
+          leaf ? tape_leaves_[expected.target & ~Backward::leaf_bit] : tape_nodes_[expected.target];
+      if (place == nullptr) place = edge.target;
+      if (place != edge.target) return false;
+    }
+  }
+  for (std::size_t i = 0; i < tape_leaves_.size(); ++i) {
+    if (!is_plain_leaf(*tape_leaves_[i])) return false;
+    for (std::size_t k = 0; k < i; ++k)
+      if (tape_leaves_[k]->first_key == tape_leaves_[i]->first_key) return false;
+  }
+  return true;
+}
+
+// Did it save what was saved then, as it was?
+bool LazyTrace::same_saved(const Backward& known) {
+  const Pattern& pattern = *follows_;
+  for (std::size_t i = 0; i < known.nodes.size(); ++i) {
+    Node& node = *tape_nodes_[i];
+    for (std::uint32_t k = 0; k < node.num_saved; ++k) {
+      const Tensor& tensor = saved_tensor(node, k);
+      const std::uint64_t version = tensor.version();
+      if (node.has_versions && node.versions()[k] != version) return false;  // which is an error
+      const std::uint32_t id = known.saved[known.nodes[i].first_saved + k];
+      if (id == no_index) continue;
+      if (pattern.results[id] != 0) {
+        const auto* const pending = tensor.pending();
+        if (pending == nullptr || pending->maker != this ||
+            static_cast<const Promise*>(pending)->value_ != id)
+          return false;
+      } else if (id < known.first_value) {
+        if (!is_there(tensor) || !same_elements(tensor, values_[id].tensor) || version != values_[id].version)
+          return false;
+      } else {
+        const auto source = std::find_if(known.sources.begin(), known.sources.end(),
+                                         [id](const Backward::Source& one) { return one.value == id; });
+        if (!is_there(tensor) || source == known.sources.end() ||
+            !same_elements(tensor, saved_tensor(*tape_nodes_[source->node], source->saved)))
+          return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Takes its operations for followed, but for their number. Where it throws nothing is changed.
+void LazyTrace::take_up(const Backward& known) {
+  Pattern& pattern = *follows_;
+  std::size_t op = known.begin;
+  auto source = known.sources.begin();
+  const Op& last = pattern.ops[known.end - 1];
+  const std::size_t end = last.first_value + last.num_values;
+  try {
+    values_.reserve(end);
+    for (auto id = static_cast<std::uint32_t>(values_.size()); id < end; ++id) {
+      if (pattern.results[id] == 0) {
+        const Tensor& leaf =
+            id == known.seed_value ? known.seed : saved_tensor(*tape_nodes_[source->node], (source++)->saved);
+        values_.emplace_back(leaf, leaf.version(), no_index);
+        leaf.watch();
+        continue;
+      }
+      while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
+      Tensor& unused = pattern.unused[id];
+      if (unused.pending() == nullptr) {
+        const Graph& graph = pattern.ops[op].graph;
+        unused = make_promise(graph.type(graph.outputs()[id - pattern.ops[op].first_value]), id);
+      }
+      values_.emplace_back(std::move(unused), 0, static_cast<std::uint32_t>(op));
+    }
+  } catch (...) {
+    values_.resize(known.first_value, Value{});
+    throw;
+  }
+}
+
+namespace {
+
+// The slots of leaves, locked in the order of their addresses, and what is to be put there.
+class Slots {
+ public:
+  explicit Slots(std::span<Node* const> leaves) : slots_(leaves.size()), cells_(leaves.size()) {
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      slots_[i] = leaves[i]->accumulator();
+      cells_[i] = nullptr;
+    }
+  }
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
+  ~Slots() {
+    for (std::size_t i = 0; i < cells_.size(); ++i)
+      if (cells_[i] != nullptr) destroy_cell(eager::detail::operand_table<Tensor>, cells_[i]);
+  }
+  void prepare(std::size_t i, const Tensor& gradient, const Node& leaf) {
+    cells_[i] = copy_cell(eager::detail::operand_table<Tensor>, gradient.type(), &gradient);
+    cells_[i]->stream = leaf.stream;
+  }
+  // All of them, or none where one is no longer empty.
+  bool fill() {
+    eager::detail::ShortArray<Accumulator*, 32> sorted(slots_.size());
+    std::copy_n(slots_.data(), slots_.size(), sorted.data());
+    std::sort(sorted.data(), sorted.data() + sorted.size(), std::less<>());
+    bool empty = true;
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      sorted[i]->mutex.lock();
+      empty = empty && sorted[i]->cell == nullptr;
+    }
+    for (std::size_t i = 0; empty && i < slots_.size(); ++i) {
+      if (cells_[i] == nullptr) continue;
+      std::swap(slots_[i]->cell, cells_[i]);
+      ++slots_[i]->changes;
+    }
+    for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i]->mutex.unlock();
+    return empty;
+  }
+
+ private:
+  eager::detail::ShortArray<Accumulator*, 32> slots_;
+  eager::detail::ShortArray<Cell*, 32> cells_;
+};
+
+}  // namespace
+
+bool LazyTrace::repeat_backward(Node& root, Context& c) {
+  HotDetector& detector = *c.hot;
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (follows_ == nullptr) return false;
+    const Pattern& pattern = *follows_;
+    const auto known = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
+                                    [&](const Backward& one) { return one.begin == at_; });
+    if (known == pattern.backwards.end() || known->first_value != values_.size()) return false;
+    count = known->end - known->begin;
+    const auto token = [&](std::size_t i) { return &pattern.ops[known->begin + i].graph.data(); };
+    if (!detector.expects(count, token)) return false;
+    // At the end of a repetition what is pending is evaluated, unless that was done in it.
+    if (detector.until_end() < count && counters_.evaluations == c.evaluations_before) return false;
+    if (known->seed.version() != known->seed_version) return false;
+    if (!same_tape(*known, root) || !same_saved(*known)) return false;
+    take_up(*known);
+    bool filled = false;
+    try {
+      Slots slots(tape_leaves_);
+      for (std::size_t i = 0; i < tape_leaves_.size(); ++i) {
+        if (known->results[i] != no_index)
+          slots.prepare(i, values_[known->results[i]].tensor, *tape_leaves_[i]);
+      }
+      filled = slots.fill();
+    } catch (...) {
+      values_.resize(known->first_value, Value{});
+      throw;
+    }
+    if (!filled) {
+      values_.resize(known->first_value, Value{});
+      return false;
+    }
+    at_ = known->end;
+    detector.count_backward();
+    counters_.recorded += count;
+    for (std::size_t i = 0; i < count; ++i) {
+      detector.advance(token(i));
+      if (i + 1 < count && detector.at_end()) c.evaluations_before = counters_.evaluations;
+    }
+  }
+  for (Node* const node : tape_nodes_) {
+    if (!node->enter()) continue;
+    node->free();
+    node->leave();
+  }
+  end_repetition(c);
+  return true;
+}
+
+bool may_repeat_backward(const Context& c, const BackwardOptions& options) {
+  return c.hot_on && c.lazy == 0 && !c.watches && c.cpu != nullptr && !options.keep_graph &&
+         !options.create_graph && options.workers <= 1 && options.order == eager::Order::latest_first &&
+         !options.anomaly && !options.stop.stop_possible() && options.context == nullptr &&
+         options.profile == nullptr;
+}
+
+void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<void()>& run) {
+  Node& node = *eager::detail::node_of(root.trace.node());
+  LazyTrace& trace = *c.trace;
+  const bool followed = !node.is_leaf() && node.num_outputs() == 1 && root.key == node.first_key &&
+                        trace.is_run_by(c.runner_on(0));
+  if (!followed) return run();
+  if (trace.repeat_backward(node, c)) return;
+  const Tensor seed = ones(node.variant->owner->output_types[0]);
+  const std::unique_ptr<LazyTrace::BackwardSeen> seen = trace.watch_backward(node, seed);
+  if (seen != nullptr) root.seed = seed;
+  run();
+  if (seen != nullptr) trace.learn_backward(*seen);
+}
+
+}  // namespace tidu::frontend_detail
