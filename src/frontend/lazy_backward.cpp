@@ -110,7 +110,6 @@ std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, c
 }
 
 void LazyTrace::learn_backward(BackwardSeen& seen) {
-  Backward gone;  // destroyed without the lock
   Backward& known = seen.known;
   const std::lock_guard lock(mutex_);
   if (follows_ == nullptr || follows_ != seen.pattern || followed_ != seen.followed || at_ <= known.begin)
