@@ -74,3 +74,29 @@ TEST_CASE("[G5] who writes to what one thread reads leaves what waits on another
   other.join();
   CHECK(wrong == 0);
 }
+
+TEST_CASE("[G3] [G5] what hot backward calls promised is read by another thread while they go on") {
+  std::atomic<int> wrong{0};
+  const Array x = array({0.5, -1.0, 2.0});
+  Array w = array({0.1, 0.2, 0.3});
+  w.set_requires_grad();
+  const HotPaths guard;
+  const HotStatistics before = hot_statistics();
+  std::vector<double> expected;
+  for (int step = 0; step < 60; ++step) {
+    const Array h = tanh(w * x), loss = sum(h * h);
+    w.zero_grad();
+    loss.backward();
+    const Array gradient = *w.grad();
+    std::thread reader([&] {
+      // d/dw of tanh(w x)^2 is 2 tanh(w x) (1 - tanh(w x)^2) x; w stays.
+      const double t = std::tanh(0.1 * 0.5);
+      if (std::abs(gradient.tensor().at(0).real() - 2.0 * t * (1.0 - t * t) * 0.5) > 1e-12) ++wrong;
+    });
+    const Array more = gradient * 2.0 + exp(h);  // at once with the reader
+    reader.join();
+    if (!(sum(more).item() > 0.0)) ++wrong;
+  }
+  CHECK(wrong == 0);
+  CHECK(hot_statistics().backwards - before.backwards > 20);
+}
