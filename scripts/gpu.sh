@@ -122,7 +122,8 @@ part() {
   fi
   for ((k = 0; k < count; ++k)); do
     if [ "$count" -gt 1 ]; then export TIDU_TEST_SHARD=$k/$count; fi
-    timeout -k 5 "$limit" "$@" >"$logs/$name.$k.log" 2>&1 &
+    # By lines, so that what was said is there when time is over.
+    timeout -k 5 "$limit" stdbuf -oL "$@" >"$logs/$name.$k.log" 2>&1 &
     pids+=($!)
   done
   unset TIDU_TEST_SHARD
@@ -164,11 +165,9 @@ cudnn=$("$python" -c "import importlib.util as u; print(u.find_spec('nvidia.cudn
 if part build 400 scripts/build.sh cuda "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads; then
   part basics 120 scripts/gpu.sh each "$bin/test_cuda"
   part tests 130 split "$bin/test_cuda" -tc='*Conformance cases on this machine*,every element-wise*,NaN*,conver*,select_n*,constants,shapes:*,reductions*,logsumexp*,a long sum*,argmax*,an empty extent*,sort*,dynamic slices*,indexing*,dot_general*,sliding*,convolutions in*,convolutions that take*,convolutions drawn*,convolutions on*,random*,folds*,scans*,updates*,transpositions*,products on*,linear algebra*,what linear algebra*,a product takes*,softmax*,ADBench*,conformance programs*'
-  if wants benchmarks; then
-    wait "$writer"
-    part benchmarks 190 "${bench[@]}" --peers "$python" --limit $(($(least 190 "$(left)") - 50)) --json "$logs/benchmarks.json" \
-      --details "$logs/details.json"
-  fi
+  if wants benchmarks || wants cudnn; then wait "$writer"; fi
+  part benchmarks 190 "${bench[@]}" --peers "$python" --limit $(($(least 190 "$(left)") - 50)) --json "$logs/benchmarks.json" \
+    --details "$logs/details.json"
   part command 110 split env TIDU_TEST_BACKEND=cuda "$bin/test_cli" -tc='every conformance case*'
   part cudnn 40 env TIDU_CONVOLUTIONS=cudnn LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cudnn:/usr/local/cuda/lib64" "${bench[@]}" --only convnet
   for tool in memcheck racecheck; do

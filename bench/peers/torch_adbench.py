@@ -27,7 +27,7 @@ def gmm(arrays, derivative):
         y = (x @ factors.reshape(k * d, d).T).reshape(n, k, d) - torch.einsum("kij,kj->ki", factors, mu)
         value = torch.sum(torch.logsumexp(alpha + torch.sum(q, 1) - 0.5 * torch.sum(y * y, 2), 1))
         nu = m + d + 1
-        log_gammas = torch.sum(torch.lgamma(0.5 * (nu - torch.arange(d)))) + 0.25 * d * (d - 1) * math.log(math.pi)
+        log_gammas = torch.sum(torch.lgamma(0.5 * (nu - torch.arange(d, device=alpha.device)))) + 0.25 * d * (d - 1) * math.log(math.pi)
         normalizer = nu * d * (torch.log(gamma) - 0.5 * math.log(2)) - log_gammas
         wishart = 0.5 * gamma**2 * torch.sum(entries**2) - m * torch.sum(q) - k * normalizer
         return value + wishart - 0.5 * n * d * math.log(2 * math.pi) - n * torch.logsumexp(alpha, 0)

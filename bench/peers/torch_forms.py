@@ -13,8 +13,7 @@ DEVICE = "cpu"
 def start(threads, device, compiled):
     global COMPILED, DEVICE
     COMPILED, DEVICE = compiled, device
-    if device != "cpu":
-        torch.set_default_device(device)
+    if device != "cpu":  # no default device, which every call would look up
         torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)

@@ -72,7 +72,7 @@ struct CudaStatistics {
   std::uint64_t launches = 0;          ///< of kernels, one by one
   std::uint64_t captures = 0;          ///< programs captured
   std::uint64_t replays = 0;           ///< captured programs launched
-  std::uint64_t refused_captures = 0;  ///< of programs that are not captured again, but run step by step
+  std::uint64_t refused_captures = 0;  ///< that failed, so that a program ran step by step
   std::string last_refusal;            ///< why the last of them was
 };
 

@@ -108,6 +108,7 @@ class Compiled {
   mutable std::vector<Replay> replays_;
   mutable std::uint64_t runs_ = 0;
   mutable std::uint64_t misses_ = 0;  // captures in a row that nobody has launched again
+  mutable std::uint32_t failed_captures_ = 0;
   mutable bool refuses_capture_ = false;
 };
 

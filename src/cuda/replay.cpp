@@ -12,6 +12,8 @@ constexpr std::size_t most_replays = 4;
 constexpr std::uint64_t most_misses = 8;
 // ... but for one run in so many.
 constexpr std::uint64_t retry_every = 64;
+// So many captures that failed, and there are no more.
+constexpr std::uint32_t most_failures = 2;
 
 class StreamLease {
  public:
@@ -125,7 +127,9 @@ bool Compiled::replay(const Addresses& at, Stream stream) const {
     replays_.reserve(most_replays);
     graph = capture(at, previous);
   } catch (const Error& error) {
-    refuses_capture_ = true;  // what is wrong with it, if anything, the steps themselves will say
+    // What is wrong with it, if anything, the steps themselves will say. They may also load what a library
+    // had not loaded before, and could not while it was captured.
+    if (++failed_captures_ == most_failures) refuses_capture_ = true;
     runtime_->note_refusal(error.what());
     return false;
   }

@@ -157,6 +157,7 @@ TEST_CASE("Whatever call fails, the next run works and nothing is lost") {
       if (std::string_view(call) == "capture" && nth == 1) {
         CHECK(machine.cuda.device_statistics().refused_captures == 1);
         CHECK(machine.cuda.device_statistics().last_refusal.find("told to fail") != std::string::npos);
+        CHECK(machine.device->count("replay") != 0);  // captured the next time
       }
       CHECK(failures <= 1);
     }
