@@ -143,6 +143,7 @@ class Compiler {
       PlanRequest request{
           op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes};
       request.reads = reads_of(index);
+      request.fixed = fixed_of(index);
       Plan plan = adding ? kernels_.plan_adding(request) : kernels_.plan(request);
       if (plan || adding) return plan;
     } catch (const Error& error) {
@@ -156,11 +157,24 @@ class Compiler {
     return reads_.empty() || record.num_outputs != 1 ? nullptr : reads_[record.first_output].get();
   }
 
+  // See CompileOptions::fixed: of products.
+  std::uint32_t fixed_of(std::uint32_t operation) const {
+    const OperationRecord& record = graph_.data().operations[operation];
+    if (options_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
+    std::uint32_t fixed = 0;
+    for (std::uint32_t i = 0; i < std::min(record.num_inputs, 32U); ++i) {
+      const SlotId id = plan_.slot_of[graph_.data().operands[record.first_input + i]];
+      const bool is_input = small_at_[id] == no_index && plan_.slots[id].storage == Storage::input;
+      if (is_input && options_.fixed[plan_.slots[id].index] != 0) fixed |= 1U << i;
+    }
+    return fixed;
+  }
+
   // The plan of an operation, from the cache when one with the same op and types was planned lately.
   std::uint32_t cached_plan(std::uint32_t index) {
     const OperationRecord& record = graph_.data().operations[index];
     const ValueId* operands = graph_.data().operands.data() + record.first_input;
-    if (record.num_inputs > 3 || record.num_outputs > 1 || reads_of(index) != nullptr)
+    if (record.num_inputs > 3 || record.num_outputs > 1 || reads_of(index) != nullptr || fixed_of(index) != 0)
       return keep(plan_of(index));
     Recent key{record.op, {}, no_index};
     std::size_t hash = reinterpret_cast<std::uintptr_t>(record.op) >> 4;
@@ -239,7 +253,15 @@ class Compiler {
       instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
       to_.steps_.push_back(
           {plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_), record.num_inputs});
-      for (std::uint32_t i = 0; i < record.num_inputs; ++i) pointer(plan_.slot_of[operands[i]]);
+      for (std::uint32_t i = 0; i < record.num_inputs; ++i) {
+        const SlotId id = plan_.slot_of[operands[i]];
+        if (plan.prepare == nullptr || plan.prepared != i) {
+          pointer(id);
+        } else {
+          prepared_pointer({plan_.slots[id].index, record.op, graph_.type(operands[i]), plan.prepare,
+                            plan.state, plan.prepared_bytes});
+        }
+      }
       for (std::uint32_t i = 0; i < record.num_outputs; ++i) {
         const ValueId result =
             sum == no_index ? record.first_output + i : graph_.data().operations[sum].first_output;
@@ -288,6 +310,12 @@ class Compiler {
       case Storage::constant: to_.constant_pointers_.push_back({at, slot.index, 0}); break;
       default: to_.large_pointers_.push_back({at, 0, slot.offset}); break;
     }
+  }
+  void prepared_pointer(Preparation preparation) {
+    const auto position = graph_.inputs().size() + to_.preparations_.size();
+    to_.input_pointers_.push_back(
+        {static_cast<std::uint32_t>(to_.num_pointers_++), static_cast<std::uint32_t>(position), 0});
+    to_.preparations_.push_back(std::move(preparation));
   }
   void finish_output(std::uint32_t position) {
     const ValueId id = graph_.outputs()[position];

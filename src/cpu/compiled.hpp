@@ -54,6 +54,18 @@ struct CompileOptions {
   /// Outputs that begin as inputs, the last ones of all in this order, and lie where these do.
   std::span<const std::uint32_t> sums{};
   std::span<const ReadElements> reads{};  ///< of each output, or empty: all
+  std::span<const std::uint8_t> fixed{};  ///< by input: is it the same in many runs? Empty: none is
+};
+
+/// What is made of an input that is the same in many runs, once for all of them: see Plan::prepare. Those of
+/// the same op and operand are the same.
+struct Preparation {
+  std::uint32_t input;
+  const OpRecord* op;
+  Type type;  // that the input has as an operand
+  RunFunction run;
+  std::shared_ptr<const void> state;
+  std::size_t bytes;
 };
 
 /// Most bytes of a workspace on the stack: of scalar steps alone, and of all else.
@@ -81,6 +93,8 @@ class Compiled {
   std::size_t inner_bytes() const;
   /// Once before the runs in it.
   void prepare_inner(std::byte* memory) const;
+  /// Of CompileOptions::fixed. Runs find what is made behind their inputs, in this order.
+  const std::vector<Preparation>& preparations() const { return preparations_; }
   /// Throws what kernels throw.
   void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
 
@@ -141,6 +155,7 @@ class Compiled {
   std::vector<Patch> small_pointers_, constant_pointers_, large_pointers_, input_pointers_, output_pointers_;
   std::vector<Move> loads_, stores_, literals_;
   std::vector<Copy> copies_;
+  std::vector<Preparation> preparations_;
   std::vector<std::byte> literal_bytes_;  // of `literals_`, one after another in 16 bytes each
   Arena::Block constants_;
   std::vector<const std::byte*> constant_at_;  // by value that is a constant: its bytes

@@ -21,13 +21,16 @@ namespace tidu::cpu_detail {
 
 namespace avx512 {
 extern const GemmKernel kernels[6];
-}
+extern const GemmPack packs[6];
+}  // namespace avx512
 namespace avx2 {
 extern const GemmKernel kernels[6];
-}
+extern const GemmPack packs[6];
+}  // namespace avx2
 namespace baseline {
 extern const GemmKernel kernels[6];
-}
+extern const GemmPack packs[6];
+}  // namespace baseline
 
 void* gemm_workspace(std::int64_t bytes) {
   struct Room {
@@ -78,6 +81,16 @@ GemmKernel kernel_for(GemmType type, GemmIsa isa) {
 #endif
   (void)isa;
   return baseline::kernels[index];
+}
+
+GemmPack pack_for(GemmType type, GemmIsa isa) {
+  const auto index = static_cast<std::size_t>(type);
+#if defined(__x86_64__)
+  if (isa == GemmIsa::avx512) return avx512::packs[index];
+  if (isa == GemmIsa::avx2) return avx2::packs[index];
+#endif
+  (void)isa;
+  return baseline::packs[index];
 }
 
 // ---- checks
@@ -185,6 +198,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, 
   if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
+  pack_ = nullptr;
   threads_ = std::max(threads, 1);
   row_unit_ = cut.row_unit;
   column_unit_ = cut.column_unit;
@@ -210,6 +224,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
     return;
   }
   kernel_ = kernel_for(call_.type, choose_isa(isa));
+  pack_ = pack_for(call_.type, choose_isa(isa));
   // One B for all, A and C without gaps: one taller product.
   if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
       call_.stride_c == call_.m * call_.ldc) {
@@ -299,6 +314,22 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
       },
       &context);
   if (context.error) std::rethrow_exception(context.error);
+}
+
+std::int64_t GemmPlan::packed_bytes() const noexcept {
+  constexpr Index line = 128;  // a panel's rows are of this many bytes, or of a half or a quarter
+  constexpr Index few = 8;     // columns, of which a product may be made in another way
+  const bool gains =
+      pack_ != nullptr && call_.batch == 1 && !swapped_ && call_.trans_b && call_.m > 2 && call_.n > few;
+  return gains ? (call_.n * gemm_element_size(call_.type) + line - 1) / line * line * call_.k : 0;
+}
+
+void GemmPlan::pack(const void* b, void* to) const { pack_(call_, b, to); }
+
+GemmPlan GemmPlan::packed() const {
+  GemmPlan plan = *this;
+  plan.call_.packed_b = true;
+  return plan;
 }
 
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {

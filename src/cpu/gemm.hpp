@@ -40,6 +40,7 @@ struct GemmCall {
   /// wanted. Plans keep the pointer.
   const std::int32_t* row_ends = nullptr;
   std::int64_t row_period = 1;
+  bool packed_b = false;  ///< B is what GemmPlan::pack made of it
 };
 
 /// C^T = op(B)^T op(A)^T, A and B having changed places; ldc is the caller's to choose.
@@ -57,6 +58,7 @@ struct GemmRange {
 };
 
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
+using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
 /// A product whose sizes are checked and whose code is chosen. A small value, without storage of its own;
 /// safe to use from any number of threads at once.
@@ -82,9 +84,19 @@ class GemmPlan {
   /// zeros, or leaves C. Throws std::bad_alloc where there is no memory for packing.
   void run(const void* a, const void* b, void* c) const;
 
+  /// Where products with one B after another repay it that B is packed once for all of them: the bytes that
+  /// this takes, otherwise 0. It is 0 of two rows or fewer, of eight columns or fewer, of members of a batch,
+  /// and where another library multiplies.
+  [[nodiscard]] std::int64_t packed_bytes() const noexcept;
+  /// Packs B, to memory aligned to 64 bytes. Requires packed_bytes() > 0, as does packed().
+  void pack(const void* b, void* to) const;
+  /// This plan for a B that is packed. It gives the same bits.
+  [[nodiscard]] GemmPlan packed() const;
+
  private:
   GemmCall call_;
   GemmKernel kernel_ = nullptr;
+  GemmPack pack_ = nullptr;
   bool swapped_ = false;  // A and B change places
   int threads_ = 1;
   std::int64_t row_unit_ = 1, column_unit_ = 1;  // pieces begin at multiples of these

@@ -8,6 +8,9 @@ namespace tidu::cpu_detail::avx512 {
 const GemmKernel kernels[6] = {Product<float, false>::run,         Product<double, false>::run,
                                Product<float, true>::run,          Product<double, true>::run,
                                Product<std::uint32_t, false>::run, Product<std::uint64_t, false>::run};
+const GemmPack packs[6] = {Product<float, false>::pack,         Product<double, false>::pack,
+                           Product<float, true>::pack,          Product<double, true>::pack,
+                           Product<std::uint32_t, false>::pack, Product<std::uint64_t, false>::pack};
 
 }  // namespace tidu::cpu_detail::avx512
 #else
@@ -16,7 +19,9 @@ const GemmKernel kernels[6] = {Product<float, false>::run,         Product<doubl
 namespace tidu::cpu_detail::avx512 {
 
 extern const GemmKernel kernels[6];
+extern const GemmPack packs[6];
 const GemmKernel kernels[6] = {};
+const GemmPack packs[6] = {};
 
 }  // namespace tidu::cpu_detail::avx512
 #endif

@@ -283,11 +283,11 @@ struct Product {
   }
 
   /// Likewise with B in panels: one row of tiles after the other, so that its rows of A stay in the
-  /// first-level cache and B comes from the second in order. The rows of A are copied to `room_a`, where that
-  /// is given.
+  /// first-level cache and B comes from the second in order. Panels of B lie `panel_b` apart. The rows of
+  /// A are copied to `room_a`, where that is given.
   template <AOrder Order>
-  static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, T* c,
-                              Index ldc, bool accumulate, T* room_a, const Ends& ends) {
+  static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index panel_b,
+                              T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends) {
     const Panels panels(m, ends);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
@@ -306,7 +306,8 @@ struct Product {
         ai = room_a;
       }
       for (Index j = 0; j < end; j += kWidth) {
-        one_tile<Order>(rows, end - j, k, ai, a_stride, b + j * k, kWidth, c + i * ldc + j, ldc, accumulate);
+        one_tile<Order>(rows, end - j, k, ai, a_stride, b + j / kWidth * panel_b, kWidth, c + i * ldc + j,
+                        ldc, accumulate);
       }
     }
   }
@@ -335,9 +336,10 @@ struct Product {
   }
 
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
-  /// this piece, decides the method, so that pieces sum as the whole would.
+  /// this piece, decides the method, so that pieces sum as the whole would. `packed`: b is what pack made,
+  /// from the first column of this piece on.
   static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
-                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends) {
+                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends, bool packed) {
     const Index width = n * kScalars;
     if (k == 0) {
       if (add) return;
@@ -345,7 +347,7 @@ struct Product {
         __builtin_memset(c + i * ldc, 0, static_cast<std::size_t>(width) * sizeof(T));
       return;
     }
-    if (trans_b && !trans_a && m0 <= 2) {
+    if (trans_b && !trans_a && m0 <= 2 && !packed) {
       for (Index i = 0; i < m; ++i) {
         const T* ai = a + i * lda;
         Index j = 0;
@@ -358,7 +360,7 @@ struct Product {
       return;
     }
     if constexpr (!Complex) {
-      if (n == k && !trans_a && lda == k && ldc == n && ends.at == nullptr) {
+      if (n == k && !trans_a && lda == k && ldc == n && ends.at == nullptr && !packed) {
         const Index done = multiply_narrow<T>(n, m, a, b, ldb, trans_b, c, add);
         if (done == m) return;
         a += done * lda;
@@ -373,7 +375,7 @@ struct Product {
     };
     // A transposed A that is far is read once and not once per column of tiles, so B is packed with it.
     const bool pack_the_a = is_far(trans_a ? k : m, lda) && width >= 3 * kWidth && m > kRows;
-    const bool pack_the_b = trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a);
+    const bool pack_the_b = packed || trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a);
     if (!pack_the_b) {
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
@@ -397,14 +399,17 @@ struct Product {
       const Ends own = ends.from(j / kScalars);
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
-        pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
-               room_b);
+        const T* panels = packed ? b + j * k + p * kWidth : room_b;
+        const Index panel = (packed ? k : terms) * kWidth;
+        if (!packed)
+          pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
+                 room_b);
         if (trans_a) {
-          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, room_b, c + j, ldc, add || p > 0,
-                                           room_a, own);
+          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, panels, panel, c + j, ldc,
+                                           add || p > 0, room_a, own);
         } else {
-          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, room_b, c + j, ldc, add || p > 0,
-                                        room_a, own);
+          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, panels, panel, c + j, ldc,
+                                        add || p > 0, room_a, own);
         }
       }
     }
@@ -415,17 +420,27 @@ struct Product {
     const Index lda = call.lda * kScalars, ldb = call.ldb * kScalars, ldc = call.ldc * kScalars;
     const T* a0 =
         static_cast<const T*>(a) + (call.trans_a ? range.row_begin * kScalars : range.row_begin * lda);
-    const T* b0 =
-        static_cast<const T*>(b) + (call.trans_b ? range.column_begin * ldb : range.column_begin * kScalars);
+    const T* b0 = static_cast<const T*>(b) + (call.packed_b  ? range.column_begin * kScalars * call.k
+                                              : call.trans_b ? range.column_begin * ldb
+                                                             : range.column_begin * kScalars);
     T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
           b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add,
-          Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin});
+          Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin},
+          call.packed_b);
     }
+  }
+
+  /// All of B in panels, of all terms each.
+  static void pack(const GemmCall& call, const void* b, void* to) {
+    pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, call.n * kScalars,
+           static_cast<T*>(to));
   }
 };
 
-extern const GemmKernel kernels[6];  // by GemmType; null where the build lacks the flags
+// By GemmType; null where the build lacks the flags.
+extern const GemmKernel kernels[6];
+extern const GemmPack packs[6];
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

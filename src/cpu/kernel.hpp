@@ -71,6 +71,8 @@ struct PlanRequest {
   bool add = false;               ///< to what is in the result already
   /// Of the only result, element i need not be made unless reads[i % size]; null: all are to be made.
   const std::vector<bool>* reads = nullptr;
+  /// Bit i: operand i is the same in many runs, one after another; see Plan::prepare.
+  std::uint32_t fixed = 0;
 };
 
 /// How an operation runs; `run` is null where there is no kernel for these types.
@@ -82,6 +84,11 @@ struct Plan {
   /// operands.
   Execute scalar = nullptr;
   std::uint32_t parameter = 0;  ///< its `c`, unless that is an operand
+  /// Where an operand is fixed: makes of it, in[0], what runs then have in its place, out[0], of so many
+  /// bytes. Null: they have the operand. What is made depends on op and operand alone.
+  RunFunction prepare = nullptr;
+  std::uint32_t prepared = 0;  ///< which operand
+  std::size_t prepared_bytes = 0;
 
   explicit operator bool() const { return run != nullptr; }
 };

@@ -6,6 +6,9 @@
 // themselves; of one thread, which takes chunk after chunk, the others' lie at one place. Sums begin as
 // zeros. Without sums every block is a chunk.
 //
+// Note [Prepared operands]: what products in the blocks read whole is packed once, before the blocks run, for
+// all of them and all threads. Bodies read it behind their inputs.
+//
 // Note [Parts]: the part of an array that a block has is contiguous where the cut axis is the first of those
 // longer than 1. Otherwise it is copied to memory of its own before the block runs, or from there behind it.
 #include "cpu/loop.hpp"
@@ -40,6 +43,11 @@ struct Part {
   std::size_t offset = 0;   // of `packed`: into a thread's memory; of `sum`: into a chunk's
   std::size_t bytes = 0;    // of `sum`
 };
+// See Note [Prepared operands].
+struct Prepared {
+  Preparation what;
+  std::size_t offset = 0;  // into the prepared memory
+};
 struct Adding {
   Plan plan;
   std::uint32_t result = 0;
@@ -53,6 +61,9 @@ struct LoopState {
   std::vector<Part> in, out;        // of the body
   std::vector<std::uint32_t> sums;  // positions in `out`
   std::vector<Adding> adding;
+  std::vector<Prepared> prepared;
+  std::vector<std::uint32_t> of_body, of_rest;  // which of them they read
+  std::size_t prepared_bytes = 0;
   std::size_t sum_bytes = 0;     // of a chunk
   bool one_worker = false;       // takes all chunks
   std::size_t packed_bytes = 0;  // of a thread
@@ -63,11 +74,17 @@ struct LoopState {
 class LoopRun {
  public:
   LoopRun(const LoopState& s, const Call& call) : s_(s), call_(call) {
-    sums_ = call.scratch;
+    prepared_ = call.scratch;
+    sums_ = prepared_ + s.prepared_bytes;
     memory_ = sums_ + static_cast<std::size_t>(s.one_worker ? 1 : s.chunks - 1) * s.sum_bytes;
   }
   void run() {
     const std::int64_t workers = std::min<std::int64_t>(s_.threads, s_.chunks);
+    for (const Prepared& prepared : s_.prepared) {
+      const Preparation& what = prepared.what;
+      std::byte* const to = prepared_ + prepared.offset;
+      what.run(what.state.get(), Call{&call_.in[s_.in[what.input].index], &to, nullptr});
+    }
     run_pieces(
         s_.threads, workers, [](void* self, std::int64_t) { static_cast<LoopRun*>(self)->work(); }, this);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
@@ -98,10 +115,11 @@ class LoopRun {
         const std::int64_t first = chunk * s_.blocks / s_.chunks, last = (chunk + 1) * s_.blocks / s_.chunks;
         for (std::int64_t block = first; block < last; ++block) {
           const std::int64_t begin = block * s_.block, count = std::min(s_.block, s_.extent - begin);
-          const Compiled& program = count == s_.block ? *s_.body : *s_.rest;
+          const bool is_whole = count == s_.block;
+          const Compiled& program = is_whole ? *s_.body : *s_.rest;
           if (prepared != &program) program.prepare_inner(memory + s_.packed_bytes);
           prepared = &program;
-          run_block(program, memory, chunk, begin, count);
+          run_block(program, is_whole ? s_.of_body : s_.of_rest, memory, chunk, begin, count);
         }
         if (chunk == 0 || !s_.one_worker) continue;
         add(chunk);
@@ -116,14 +134,15 @@ class LoopRun {
   std::byte* sum(const Part& part, std::int64_t chunk) const {
     return chunk == 0 ? call_.out[part.index] : sums_of(chunk) + part.offset;
   }
-  void run_block(const Compiled& program, std::byte* memory, std::int64_t chunk, std::int64_t begin,
-                 std::int64_t count) const {
+  void run_block(const Compiled& program, const std::vector<std::uint32_t>& prepared, std::byte* memory,
+                 std::int64_t chunk, std::int64_t begin, std::int64_t count) const {
     constexpr std::size_t few = 64;
+    const std::size_t num_in = s_.in.size() + prepared.size();
     const std::byte* in_few[few];
     std::byte* out_few[few];
-    std::vector<const std::byte*> in_many(s_.in.size() > few ? s_.in.size() : 0);
+    std::vector<const std::byte*> in_many(num_in > few ? num_in : 0);
     std::vector<std::byte*> out_many(s_.out.size() > few ? s_.out.size() : 0);
-    const std::byte** const in = s_.in.size() > few ? in_many.data() : in_few;
+    const std::byte** const in = num_in > few ? in_many.data() : in_few;
     std::byte** const out = s_.out.size() > few ? out_many.data() : out_few;
     const auto at = static_cast<std::size_t>(begin);
     for (std::size_t i = 0; i < s_.in.size(); ++i) {
@@ -143,6 +162,8 @@ class LoopRun {
         }
       }
     }
+    for (std::size_t i = 0; i < prepared.size(); ++i)
+      in[s_.in.size() + i] = prepared_ + s_.prepared[prepared[i]].offset;
     for (std::size_t i = 0; i < s_.out.size(); ++i) {
       const Part& part = s_.out[i];
       out[i] = part.kind == Part::Kind::sum      ? sum(part, chunk)
@@ -162,12 +183,30 @@ class LoopRun {
 
   const LoopState& s_;
   const Call& call_;
+  std::byte* prepared_;
   std::byte* sums_;
   std::byte* memory_;
   std::atomic<std::int64_t> next_chunk_{0}, next_worker_{0};
   std::mutex mutex_;
   std::exception_ptr failure_;
 };
+
+// Which of the loop's preparations those of a body are, and more of the loop's where they are none yet.
+std::vector<std::uint32_t> gather(LoopState& state, const Compiled& body) {
+  std::vector<std::uint32_t> places;
+  for (const Preparation& what : body.preparations()) {
+    const auto found =
+        std::find_if(state.prepared.begin(), state.prepared.end(), [&](const Prepared& prepared) {
+          const Preparation& other = prepared.what;
+          return other.input == what.input && other.op == what.op && other.type == what.type;
+        });
+    places.push_back(static_cast<std::uint32_t>(found - state.prepared.begin()));
+    if (found != state.prepared.end()) continue;
+    state.prepared.push_back({what, state.prepared_bytes});
+    state.prepared_bytes += aligned(what.bytes);
+  }
+  return places;
+}
 
 void run_loop(const LoopState& s, const Call& call) { LoopRun(s, call).run(); }
 
@@ -202,9 +241,15 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   }
   inner.sums = sums;
   inner.reads = result_reads;
+  std::vector<std::uint8_t> fixed;
+  for (const BlockedLoop::Value& operand : loop.operands) fixed.push_back(operand.axis == BlockedLoop::none);
+  fixed.resize(fixed.size() + loop.results.size(), 0);
+  inner.fixed = fixed;
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
   state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);
   if (loop.rest != nullptr) state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena);
+  state.of_body = gather(state, *state.body);
+  if (state.rest != nullptr) state.of_rest = gather(state, *state.rest);
   state.inner_bytes = state.body->inner_bytes();
   if (state.rest != nullptr) state.inner_bytes = std::max(state.inner_bytes, state.rest->inner_bytes());
   state.extent = loop.extent;
@@ -268,7 +313,8 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   const std::size_t memory = std::max(workers * (state.packed_bytes + state.inner_bytes), state.add_scratch);
   state.one_worker = workers == 1;
   const std::int64_t places = state.one_worker ? 1 : state.chunks - 1;
-  const std::size_t scratch = static_cast<std::size_t>(places) * state.sum_bytes + memory;
+  const std::size_t scratch =
+      state.prepared_bytes + static_cast<std::size_t>(places) * state.sum_bytes + memory;
   return make_plan<LoopState, run_loop>(std::move(state), scratch);
 }
 

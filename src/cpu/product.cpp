@@ -202,7 +202,19 @@ Plan plan_dot(const PlanRequest& request) {
       throw Error(ErrorKind::execution, detail::str('[', request.op.name(), "] ", error.what()));
     }
   }
-  return make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
+  // Which order of several pairs is summed in depends on both operands.
+  const bool fixed = (request.fixed & 2U) != 0 && left.size() == 1 && !state.rhs.packed && !state.turned;
+  const std::int64_t packed = fixed && state.plan ? state.plan->packed_bytes() : 0;
+  if (packed > 0) state.plan = state.plan->packed();
+  Plan plan = make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
+  if (packed > 0) {
+    plan.prepare = [](const void* s, const Call& c) {
+      static_cast<const ProductState*>(s)->plan->pack(c.in[0], c.out[0]);
+    };
+    plan.prepared = 1;
+    plan.prepared_bytes = static_cast<std::size_t>(packed);
+  }
+  return plan;
 }
 
 constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, false, true}};

@@ -1,6 +1,7 @@
 // loop_body.cpp - the program of a blocked loop: its operations again, on one block of the axis.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -406,7 +407,45 @@ class LoopMaker {
   double gain_ = 0;
 };
 
+// Does a product sum along the innermost axis of its second operand?
+bool sums_along_rows(const OperationRecord& record, std::span<const Type> operands, Type result) {
+  Factors factors;
+  const Op op = Op::of(record.op);
+  if (op.primitive().factors == nullptr || operands.size() != 2) return false;
+  factors.begin(op, operands, result);
+  op.primitive().factors(factors);
+  int inner = static_cast<int>(operands[1].rank()) - 1;
+  while (inner >= 0 && operands[1].dim(static_cast<std::size_t>(inner)) == 1) --inner;
+  for (std::size_t f = 0; f < factors.size(); ++f) {
+    if (inner >= 0 && factors.result_axis(f) == none && factors.axis_of(f, 1) == inner) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::size_t prepared_bytes(const BlockedLoop& loop) {
+  const Graph& graph = loop.body->graph();
+  const GraphData& g = graph.data();
+  const std::span<const ValueId> inputs = graph.inputs();
+  std::vector<ValueId> counted;
+  std::size_t bytes = 0;
+  for (const OperationRecord& record : g.operations) {
+    if (!record.op->primitive->has_trait(Trait::product) || record.num_inputs != 2) continue;
+    const ValueId* operands = g.operands.data() + record.first_input;
+    const ValueId source = loop.body->roots()[operands[1]];
+    const auto input =
+        static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), source) - inputs.begin());
+    if (input >= loop.operands.size() || loop.operands[input].axis != none ||
+        std::find(counted.begin(), counted.end(), source) != counted.end())
+      continue;
+    const std::array types{graph.type(operands[0]), graph.type(operands[1])};
+    if (!sums_along_rows(record, types, graph.type(record.first_output))) continue;
+    counted.push_back(source);
+    bytes += graph.type(source).bytes();
+  }
+  return bytes;
+}
 
 double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
   return LoopMaker(context, operations).estimate();

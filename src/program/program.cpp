@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "program/loops.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -41,7 +42,8 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
                                     options.in_place);
   for (const BlockedLoop& loop : data->schedule.loops)
-    data->plan.block_bytes = std::max(data->plan.block_bytes, loop.body->peak_bytes());
+    data->plan.block_bytes =
+        std::max(data->plan.block_bytes, loop.body->peak_bytes() + passes::prepared_bytes(loop));
   return Program(std::move(data));
 }
 

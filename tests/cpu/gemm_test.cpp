@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -113,8 +114,18 @@ void check_product(const GemmCall& g, int threads, std::mt19937& random, GemmIsa
   auto got = random_elements<T>(g.batch * g.stride_c + g.m * g.ldc + 64, random);
   auto expected = got;
   plain_product(g, a.data(), b.data(), expected.data());
-  GemmPlan(g, threads, isa).run(a.data(), b.data(), got.data());
+  const GemmPlan plan(g, threads, isa);
+  plan.run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(got == expected, describe(g, threads, isa));
+  if (plan.packed_bytes() > 0) {
+    std::vector<T> room(static_cast<std::size_t>(plan.packed_bytes()) / sizeof(T) + 64 / sizeof(T));
+    void* to = room.data();
+    std::size_t bytes = room.size() * sizeof(T);
+    std::align(64, static_cast<std::size_t>(plan.packed_bytes()), to, bytes);
+    plan.pack(b.data(), to);
+    plan.packed().run(a.data(), to, got.data());
+    CHECK_MESSAGE(got == expected, "packed: ", describe(g, threads, isa));
+  }
   GemmCall adding = g;
   adding.add = true;
   plain_product(adding, a.data(), b.data(), expected.data());
@@ -392,6 +403,18 @@ TEST_CASE("sizes that contradict one another are refused by name") {
   refused([](GemmCall& g) { g.stride_a = std::numeric_limits<Index>::max(); },
           "bytes of A to fit in an int64");
   refused([](GemmCall& g) { g.m = g.lda = Index{1} << 40; }, "to fit in an int64");
+}
+
+TEST_CASE("a transposed B may be packed beforehand, one that is read where it is need not") {
+  const auto bytes = [](bool trans_b, Index m, Index batch) {
+    GemmCall g = make_call(GemmType::f64, false, trans_b, m, 20, 30);
+    g.batch = batch;
+    return GemmPlan(g, 1).packed_bytes();
+  };
+  CHECK(bytes(true, 3, 1) == 30 * 32 * 8);
+  CHECK(bytes(true, 2, 1) == 0);
+  CHECK(bytes(true, 3, 2) == 0);
+  CHECK(bytes(false, 3, 1) == 0);
 }
 
 TEST_CASE("the code that runs has a name") {

@@ -171,6 +171,27 @@ TEST_CASE("a product is added to where it is to an operand's part only where tha
   }
 }
 
+TEST_CASE("what products in blocks read whole is packed once for all blocks") {
+  std::mt19937_64 random(28);
+  const Graph graph = value_and_grad(mixture(1000, 32, 25), {"q", "m"});
+  const Program program = Program::make(graph);
+  REQUIRE(num_loops(program) == 1);
+  const BlockedLoop& loop = program.schedule().loops[0];
+  const cpu_detail::KernelTable kernels;
+  const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
+  std::vector<std::uint8_t> fixed;
+  for (const BlockedLoop::Value& operand : loop.operands)
+    fixed.push_back(operand.axis == BlockedLoop::none ? 1 : 0);
+  fixed.resize(loop.body->graph().inputs().size(), 0);
+  const cpu_detail::Compiled body(*loop.body, {.fixed = fixed}, kernels, arena);
+  REQUIRE(body.preparations().size() == 1);
+  const cpu_detail::Preparation& packed = body.preparations()[0];
+  CHECK(packed.type == Type(f64, {25, 32, 32}));
+  CHECK(packed.bytes == 25 * 32 * 32 * 8);
+  CHECK(cpu_detail::Compiled(*loop.body, {}, kernels, arena).preparations().empty());
+  check_loops(graph, ProgramOptions(), random, 1e-11, 1);
+}
+
 TEST_CASE("what is small, has barriers or nothing to spare has no loops") {
   CHECK(num_loops(Program::make(value_and_grad(network(64, f32), {"w1"}))) == 0);
   GraphBuilder g("chain");
