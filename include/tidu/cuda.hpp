@@ -252,9 +252,9 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   /// later; null: before anything, which waits. Throws Error.
   DLManagedTensorVersioned* to_dlpack(const Tensor& tensor, void* consumer) const;
   /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
-  /// cudaStream_t (null: now). Consumes `managed` in any case. When the last tensor of it is gone, work that is
-  /// put on `producer` later comes after all that was done with it; with null, who lets go of that tensor waits
-  /// until it is done. Throws Error (invalid_argument, type).
+  /// cudaStream_t (null: now). Consumes `managed` in any case. When the last tensor of it is gone, work that
+  /// is put on `producer` later comes after all that was done with it; with null, who lets go of that tensor
+  /// waits until it is done. Throws Error (invalid_argument, type).
   Tensor from_dlpack(DLManagedTensorVersioned* managed, void* producer) const;
   const CudaOptions& options() const { return options_; }
 

@@ -94,10 +94,10 @@ RowStep row_step(const Graph& graph, std::uint32_t operation);
 ///
 /// Groups of 1024 elements or more whose floating elements are all f32 or all f64 may be rows of a matrix of
 /// 16 columns or more: in them are also folds of each row to one element, what is computed of such element by
-/// element, what is repeated along each row or along all rows, rows picked of arrays that the group reads, and
-/// folds of all rows to one. A group reads what it folds of a row, and leaves what it folds of all rows. What
-/// is repeated along all rows, or folds them all, may have the elements of several of the group's rows. The
-/// node of such a group has the number of columns for an index.
+/// element, what is repeated along each row or along all rows, rows picked of arrays that the group reads,
+/// and folds of all rows to one. A group reads what it folds of a row, and leaves what it folds of all rows.
+/// What is repeated along all rows, or folds them all, may have the elements of several of the group's rows.
+/// The node of such a group has the number of columns for an index.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan = {});
 
