@@ -239,6 +239,7 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
   CompileOptions apart = options;
   apart.sums = {};
   apart.reads = {};
+  apart.fixed = {};
   auto compiled = std::make_unique<const Compiled>(
       Program::make(graph_of_group(program, node, values), one_by_one), apart, kernels, arena);
   const std::size_t scratch = compiled->inner_bytes();

@@ -206,11 +206,11 @@ class Fuser {
     nodes_[node].can_have_rows = false;
     return node;
   }
-  // Only what picks rows makes floating elements of integers: rows_plan.cpp sees to all others.
+  // Of operations with two operands that groups take, those that pick rows are not element by element.
   bool names_rows(const OperationRecord& record, std::size_t i) const {
     const auto is_index = [](DType dtype) { return dtype == i32 || dtype == i64; };
-    return record.num_inputs == 2 && i == 1 && is_index(graph_.type(operands(record)[1]).dtype()) &&
-           !is_index(graph_.type(record.first_output).dtype());
+    return record.num_inputs == 2 && i == 1 && !record.op->primitive->has_trait(Trait::elementwise) &&
+           is_index(graph_.type(operands(record)[1]).dtype());
   }
   // The dtype of the group's floating elements with the operation's; nothing where there is none for all.
   std::optional<DType> dtype_with(const Node& node, const OperationRecord& record) const {

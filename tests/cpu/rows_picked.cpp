@@ -139,6 +139,20 @@ TEST_CASE("what rows are picked of is not computed again in the group that picks
   CHECK(got.at(0).real() == doctest::Approx(expected.at(0).real()).epsilon(1e-12));
 }
 
+TEST_CASE("comparisons of integers are no choice of rows") {
+  GraphBuilder g("signs");
+  const Value a = g.input("a", Type(i32, {80})), b = g.input("b", Type(i32, {80}));
+  const Value zero = ops::broadcast_in_dim(g.input("zero", Type(i32, {})), {80}, {});
+  const Graph graph = g.build({ops::lt(a, zero), ops::lt(b, zero)});
+  std::mt19937_64 random(14);
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {-9, 9}, random));
+  const std::vector<Tensor> expected = reference().run(graph, std::span<const Tensor>(inputs));
+  const std::vector<Tensor> got = cpu().run(graph, std::span<const Tensor>(inputs));
+  for (std::size_t k = 0; k < got.size(); ++k)
+    CHECK(std::memcmp(got[k].bytes(), expected[k].bytes(), got[k].num_bytes()) == 0);
+}
+
 TEST_CASE("which choices go row by row") {
   GraphBuilder g("steps");
   const Value x = g.input("x", Type(f32, {1, 7, 5, 6})), i = g.input("i", Type(i32, {2, 3}));
