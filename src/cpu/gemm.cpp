@@ -183,7 +183,8 @@ bool gains_by_ends(const GemmCall& call) {
       end = std::max<Index>(end, call.row_ends[r % call.row_period]);
     made += kRowUnitOfEnds * ((end + lanes - 1) / lanes);
   }
-  const double whole = static_cast<double>(rows) * static_cast<double>((call.n + lanes - 1) / lanes);
+  const Index vectors = (call.n + lanes - 1) / lanes;
+  const double whole = static_cast<double>(rows) * static_cast<double>(vectors);
   return static_cast<double>(made) <= most_left * whole;
 }
 
