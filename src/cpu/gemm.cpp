@@ -20,16 +20,13 @@
 namespace tidu::cpu_detail {
 
 namespace avx512 {
-extern const GemmKernel kernels[6];
-extern const GemmPack packs[6];
+extern const GemmFunctions functions[6];
 }  // namespace avx512
 namespace avx2 {
-extern const GemmKernel kernels[6];
-extern const GemmPack packs[6];
+extern const GemmFunctions functions[6];
 }  // namespace avx2
 namespace baseline {
-extern const GemmKernel kernels[6];
-extern const GemmPack packs[6];
+extern const GemmFunctions functions[6];
 }  // namespace baseline
 
 void* gemm_workspace(std::int64_t bytes) {
@@ -60,8 +57,8 @@ bool cpu_has(GemmIsa isa) {
   static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
                                  __builtin_cpu_supports("avx512vl");
-  if (isa == GemmIsa::avx512) return has_avx512 && avx512::kernels[0] != nullptr;
-  if (isa == GemmIsa::avx2) return has_avx2 && avx2::kernels[0] != nullptr;
+  if (isa == GemmIsa::avx512) return has_avx512 && avx512::functions[0].multiply != nullptr;
+  if (isa == GemmIsa::avx2) return has_avx2 && avx2::functions[0].multiply != nullptr;
 #endif
   return isa == GemmIsa::baseline;
 }
@@ -73,24 +70,14 @@ GemmIsa choose_isa(GemmIsa limit) {
   return GemmIsa::baseline;
 }
 
-GemmKernel kernel_for(GemmType type, GemmIsa isa) {
+const GemmFunctions& functions_for(GemmType type, GemmIsa isa) {
   const auto index = static_cast<std::size_t>(type);
 #if defined(__x86_64__)
-  if (isa == GemmIsa::avx512) return avx512::kernels[index];
-  if (isa == GemmIsa::avx2) return avx2::kernels[index];
+  if (isa == GemmIsa::avx512) return avx512::functions[index];
+  if (isa == GemmIsa::avx2) return avx2::functions[index];
 #endif
   (void)isa;
-  return baseline::kernels[index];
-}
-
-GemmPack pack_for(GemmType type, GemmIsa isa) {
-  const auto index = static_cast<std::size_t>(type);
-#if defined(__x86_64__)
-  if (isa == GemmIsa::avx512) return avx512::packs[index];
-  if (isa == GemmIsa::avx2) return avx2::packs[index];
-#endif
-  (void)isa;
-  return baseline::packs[index];
+  return baseline::functions[index];
 }
 
 // ---- checks
@@ -188,6 +175,19 @@ bool gains_by_ends(const GemmCall& call) {
   return static_cast<double>(made) <= most_left * whole;
 }
 
+/// See GemmFunctions::narrow; null where it does not apply.
+GemmKernel narrow_kernel(const GemmFunctions& functions, const GemmCall& call) {
+  const bool applies = call.n == call.k && !call.trans_a && call.lda == call.k && call.ldc == call.n &&
+                       call.row_ends == nullptr && !(call.trans_b && call.m <= 2);
+  if (!applies) return nullptr;
+  switch (call.n) {
+    case 2: return functions.narrow[0];
+    case 4: return functions.narrow[1];
+    case 8: return functions.narrow[2];
+    default: return nullptr;
+  }
+}
+
 }  // namespace
 
 std::int64_t gemm_element_size(GemmType type) noexcept {
@@ -224,8 +224,9 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
     call_.batch = 0;
     return;
   }
-  kernel_ = kernel_for(call_.type, choose_isa(isa));
-  pack_ = pack_for(call_.type, choose_isa(isa));
+  const GemmFunctions& functions = functions_for(call_.type, choose_isa(isa));
+  kernel_ = functions.multiply;
+  pack_ = functions.pack;
   // One B for all, A and C without gaps: one taller product.
   if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
       call_.stride_c == call_.m * call_.ldc) {
@@ -244,6 +245,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
     call_.trans_a = false;
     call_.lda = call_.k;
   }
+  if (const GemmKernel narrow = narrow_kernel(functions, call_)) kernel_ = narrow;
   const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);

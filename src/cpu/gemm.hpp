@@ -60,6 +60,15 @@ struct GemmRange {
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
+/// What one instruction set has for one element type; all null where the build lacks the flags.
+struct GemmFunctions {
+  GemmKernel multiply = nullptr;
+  GemmPack pack = nullptr;
+  /// By a square B of 2, 4 or 8 columns, rows of A and C without gaps, A not transposed and rows without
+  /// ends; null where a vector holds no two rows.
+  GemmKernel narrow[3] = {};
+};
+
 /// A product whose sizes are checked and whose code is chosen. A small value, without storage of its own;
 /// safe to use from any number of threads at once.
 class GemmPlan {
@@ -72,6 +81,9 @@ class GemmPlan {
   /// The same with our own kernels, whatever the sizes, `isa` being the best instruction set to use; one that
   /// the CPU lacks gives the next lower one. For tests and measurements.
   GemmPlan(const GemmCall& call, int threads, GemmIsa isa);
+
+  /// The code that was chosen. For tests.
+  [[nodiscard]] GemmKernel kernel() const noexcept { return kernel_; }
 
   /// How many pieces the product is cut into.
   [[nodiscard]] int pieces() const noexcept { return row_pieces_ * column_pieces_ * batch_pieces_; }

@@ -5,12 +5,9 @@
 
 namespace tidu::cpu_detail::avx512 {
 
-const GemmKernel kernels[6] = {Product<float, false>::run,         Product<double, false>::run,
-                               Product<float, true>::run,          Product<double, true>::run,
-                               Product<std::uint32_t, false>::run, Product<std::uint64_t, false>::run};
-const GemmPack packs[6] = {Product<float, false>::pack,         Product<double, false>::pack,
-                           Product<float, true>::pack,          Product<double, true>::pack,
-                           Product<std::uint32_t, false>::pack, Product<std::uint64_t, false>::pack};
+constinit const GemmFunctions functions[6] = {
+    functions_of<float, false>(), functions_of<double, false>(),        functions_of<float, true>(),
+    functions_of<double, true>(), functions_of<std::uint32_t, false>(), functions_of<std::uint64_t, false>()};
 
 }  // namespace tidu::cpu_detail::avx512
 #else
@@ -18,10 +15,8 @@ const GemmPack packs[6] = {Product<float, false>::pack,         Product<double, 
 
 namespace tidu::cpu_detail::avx512 {
 
-extern const GemmKernel kernels[6];
-extern const GemmPack packs[6];
-const GemmKernel kernels[6] = {};
-const GemmPack packs[6] = {};
+extern const GemmFunctions functions[6];
+constinit const GemmFunctions functions[6] = {};
 
 }  // namespace tidu::cpu_detail::avx512
 #endif

@@ -4,11 +4,8 @@
 
 namespace tidu::cpu_detail::baseline {
 
-const GemmKernel kernels[6] = {Product<float, false>::run,         Product<double, false>::run,
-                               Product<float, true>::run,          Product<double, true>::run,
-                               Product<std::uint32_t, false>::run, Product<std::uint64_t, false>::run};
-const GemmPack packs[6] = {Product<float, false>::pack,         Product<double, false>::pack,
-                           Product<float, true>::pack,          Product<double, true>::pack,
-                           Product<std::uint32_t, false>::pack, Product<std::uint64_t, false>::pack};
+constinit const GemmFunctions functions[6] = {
+    functions_of<float, false>(), functions_of<double, false>(),        functions_of<float, true>(),
+    functions_of<double, true>(), functions_of<std::uint32_t, false>(), functions_of<std::uint64_t, false>()};
 
 }  // namespace tidu::cpu_detail::baseline

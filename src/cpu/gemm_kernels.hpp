@@ -359,15 +359,6 @@ struct Product {
       }
       return;
     }
-    if constexpr (!Complex) {
-      if (n == k && !trans_a && lda == k && ldc == n && ends.at == nullptr && !packed) {
-        const Index done = multiply_narrow<T>(n, m, a, b, ldb, trans_b, c, add);
-        if (done == m) return;
-        a += done * lda;
-        c += done * ldc;
-        m -= done;
-      }
-    }
     if (ends.at != nullptr && !add) clear(m, width, c, ldc, ends);
     const auto is_far = [](Index rows, Index ld) {
       const double row_bytes = static_cast<double>(ld) * sizeof(T);
@@ -432,6 +423,21 @@ struct Product {
     }
   }
 
+  /// See GemmFunctions::narrow: a square B of N columns, of which `range` has all.
+  template <int N>
+  static void run_narrow(const GemmCall& call, const GemmRange& range, const void* a, const void* b,
+                         void* c) {
+    for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+      const Index first = range.row_begin * N;
+      const Index done = multiply_narrow<T, N>(
+          range.row_end - range.row_begin, static_cast<const T*>(a) + q * call.stride_a + first,
+          static_cast<const T*>(b) + q * call.stride_b, call.ldb, call.trans_b,
+          static_cast<T*>(c) + q * call.stride_c + first, call.add);
+      const Index rest = range.row_begin + done;
+      if (rest < range.row_end) run(call, {q, q + 1, rest, range.row_end, 0, N}, a, b, c);
+    }
+  }
+
   /// All of B in panels, of all terms each.
   static void pack(const GemmCall& call, const void* b, void* to) {
     pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, call.n * kScalars,
@@ -439,8 +445,23 @@ struct Product {
   }
 };
 
-// By GemmType; null where the build lacks the flags.
-extern const GemmKernel kernels[6];
-extern const GemmPack packs[6];
+template <class T, bool Complex, int N>
+constexpr GemmKernel narrow_function() {
+  if constexpr (!Complex && 2 * N <= kLanes<T>) {
+    return Product<T, Complex>::template run_narrow<N>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <class T, bool Complex>
+constexpr GemmFunctions functions_of() {
+  return {
+      Product<T, Complex>::run,
+      Product<T, Complex>::pack,
+      {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()}};
+}
+
+extern const GemmFunctions functions[6];  // by GemmType
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

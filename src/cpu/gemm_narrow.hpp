@@ -43,22 +43,4 @@ Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, 
   return i;
 }
 
-/// The same where there is such code for n columns, and no row otherwise.
-template <class T>
-Index multiply_narrow(Index n, Index m, const T* a, const T* b, Index ldb, bool trans_b, T* c, bool add) {
-  const auto width = [&]<int N>(std::integral_constant<int, N>) {
-    if constexpr (2 * N <= kLanes<T>) {
-      return multiply_narrow<T, N>(m, a, b, ldb, trans_b, c, add);
-    } else {
-      return Index{0};
-    }
-  };
-  switch (n) {
-    case 2: return width(std::integral_constant<int, 2>());
-    case 4: return width(std::integral_constant<int, 4>());
-    case 8: return width(std::integral_constant<int, 8>());
-    default: return 0;
-  }
-}
-
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA
