@@ -29,12 +29,14 @@ const Literal* carried(const OpRecord& op, Type type) {
 
 class Compiler {
  public:
-  Compiler(Compiled& target, const CompileOptions& options, const KernelTable& kernels)
+  Compiler(Compiled& target, const CompileOptions& options, const KernelTable& kernels,
+           const Surroundings& around)
       : to_(target),
         graph_(target.program_.graph()),
         plan_(target.program_.plan()),
         options_(options),
-        kernels_(kernels) {}
+        kernels_(kernels),
+        around_(around) {}
 
   void compile() {
     to_.small_bytes_ = plan_.small_bytes;
@@ -43,11 +45,11 @@ class Compiler {
     place_inputs_and_outputs();
     make_constants();
     // Kernels of other projects might look at all that there is.
-    if (!kernels_.has_foreign()) reads_ = find_reads(graph_, to_.constant_at_, options_.reads);
+    if (!kernels_.has_foreign()) reads_ = find_reads(graph_, to_.constant_at_, around_.reads);
     const Schedule& schedule = to_.program_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
-    if (!options_.sums.empty()) find_sums();
+    if (!around_.sums.empty()) find_sums();
     std::vector<passes::NodeValues> values;  // of groups' nodes
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
@@ -157,15 +159,15 @@ class Compiler {
     return reads_.empty() || record.num_outputs != 1 ? nullptr : reads_[record.first_output].get();
   }
 
-  // See CompileOptions::fixed: of products.
+  // See Surroundings::fixed: of products.
   std::uint32_t fixed_of(std::uint32_t operation) const {
     const OperationRecord& record = graph_.data().operations[operation];
-    if (options_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
+    if (around_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
     std::uint32_t fixed = 0;
     for (std::uint32_t i = 0; i < std::min(record.num_inputs, 32U); ++i) {
       const SlotId id = plan_.slot_of[graph_.data().operands[record.first_input + i]];
       const bool is_input = small_at_[id] == no_index && plan_.slots[id].storage == Storage::input;
-      if (is_input && options_.fixed[plan_.slots[id].index] != 0) fixed |= 1U << i;
+      if (is_input && around_.fixed[plan_.slots[id].index] != 0) fixed |= 1U << i;
     }
     return fixed;
   }
@@ -199,7 +201,7 @@ class Compiler {
     return static_cast<std::uint32_t>(to_.plans_.size() - 1);
   }
 
-  // See CompileOptions::sums: where such an output is the sum of its input and of what an operation makes for
+  // See Surroundings::sums: where such an output is the sum of its input and of what an operation makes for
   // it alone, the operation may add to what is there. Then the addition is none of the steps.
   void find_sums() {
     const GraphData& g = graph_.data();
@@ -212,9 +214,9 @@ class Compiler {
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       if (schedule.nodes[i].kind == NodeKind::operation) alone[schedule.nodes[i].index] = true;
     }
-    const std::size_t first = graph_.inputs().size() - options_.sums.size();
-    for (std::size_t k = 0; k < options_.sums.size(); ++k) {
-      const std::uint32_t i = options_.sums[k];
+    const std::size_t first = graph_.inputs().size() - around_.sums.size();
+    for (std::size_t k = 0; k < around_.sums.size(); ++k) {
+      const std::uint32_t i = around_.sums[k];
       const ValueId sum = graph_.outputs()[i];
       const std::uint32_t addition = g.producers[sum];
       if (addition >= g.operations.size() || !alone[addition] || !to_.program_.is_written_directly(i))
@@ -357,6 +359,7 @@ class Compiler {
   const SlotPlan& plan_;
   const CompileOptions& options_;
   const KernelTable& kernels_;
+  const Surroundings& around_;
   std::vector<std::uint32_t> small_at_;  // by slot: offset into the small region by 8, or no_index
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
@@ -366,10 +369,10 @@ class Compiler {
 };
 
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
-                   std::shared_ptr<Arena> arena)
+                   std::shared_ptr<Arena> arena, const Surroundings& around)
     : program_(std::move(program)), arena_(std::move(arena)) {
   try {
-    Compiler(*this, options, kernels).compile();
+    Compiler(*this, options, kernels, around).compile();
   } catch (...) {
     arena_->release(constants_);
     throw;

@@ -236,12 +236,8 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
   if (plan) return plan;
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;
-  CompileOptions apart = options;
-  apart.sums = {};
-  apart.reads = {};
-  apart.fixed = {};
   auto compiled = std::make_unique<const Compiled>(
-      Program::make(graph_of_group(program, node, values), one_by_one), apart, kernels, arena);
+      Program::make(graph_of_group(program, node, values), one_by_one), options, kernels, arena);
   const std::size_t scratch = compiled->inner_bytes();
   return make_plan<OneByOne, run_one_by_one>({std::move(compiled)}, scratch);
 }

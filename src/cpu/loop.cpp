@@ -239,15 +239,14 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
     if (loop.results[i].axis == BlockedLoop::none) sums.push_back(i);
   }
-  inner.sums = sums;
-  inner.reads = result_reads;
   std::vector<std::uint8_t> fixed;
   for (const BlockedLoop::Value& operand : loop.operands) fixed.push_back(operand.axis == BlockedLoop::none);
   fixed.resize(fixed.size() + loop.results.size(), 0);
-  inner.fixed = fixed;
+  const Surroundings around{sums, result_reads, fixed};
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
-  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena);
-  if (loop.rest != nullptr) state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena);
+  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena, around);
+  if (loop.rest != nullptr)
+    state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena, around);
   state.of_body = gather(state, *state.body);
   if (state.rest != nullptr) state.of_rest = gather(state, *state.rest);
   state.inner_bytes = state.body->inner_bytes();

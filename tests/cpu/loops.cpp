@@ -152,7 +152,8 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
     if (loop.results[i].axis == BlockedLoop::none) sums.push_back(i);
   }
-  const cpu_detail::Compiled alone(body, {}, *kernels, arena), summing(body, {.sums = sums}, *kernels, arena);
+  const cpu_detail::Compiled alone(body, {}, *kernels, arena),
+      summing(body, {}, *kernels, arena, {.sums = sums});
   CHECK(summing.num_instructions() + 1 == alone.num_instructions());
 }
 
@@ -183,7 +184,7 @@ TEST_CASE("what products in blocks read whole is packed once for all blocks") {
   for (const BlockedLoop::Value& operand : loop.operands)
     fixed.push_back(operand.axis == BlockedLoop::none ? 1 : 0);
   fixed.resize(loop.body->graph().inputs().size(), 0);
-  const cpu_detail::Compiled body(*loop.body, {.fixed = fixed}, kernels, arena);
+  const cpu_detail::Compiled body(*loop.body, {}, kernels, arena, {.fixed = fixed});
   REQUIRE(body.preparations().size() == 1);
   const cpu_detail::Preparation& packed = body.preparations()[0];
   CHECK(packed.type == Type(f64, {25, 32, 32}));

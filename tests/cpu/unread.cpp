@@ -127,7 +127,7 @@ TEST_CASE("products leave out what is not read of an output, alone and as sums o
     const Tensor whole = Compiled(program, {}, kernels, new_arena()).run(inputs)[0];
     const auto expected = whole.elements<double>();
     for (const int threads : {1, 2}) {
-      const Compiled compiled(program, {.threads = threads, .reads = reads}, kernels, new_arena());
+      const Compiled compiled(program, {.threads = threads}, kernels, new_arena(), {.reads = reads});
       const Tensor part = compiled.run(inputs)[0];
       const auto got = part.elements<double>();
       std::size_t left_out = 0, wrong = 0;
@@ -161,7 +161,7 @@ TEST_CASE("sums that are not read are not scattered") {
   const std::vector<Tensor> inputs{tensor({f64, {2, 4}}, {1, 2, 3, 4, 5, 6, 7, 8}), indices,
                                    tensor({f64, {2, 5}}, {1, 10, 100, 1000, 10, 2, 20, 200, 2000, 20})};
   const KernelTable kernels;
-  const Tensor got = Compiled(program, {.reads = reads}, kernels, new_arena()).run(inputs)[0];
+  const Tensor got = Compiled(program, {}, kernels, new_arena(), {.reads = reads}).run(inputs)[0];
   const std::vector<double> expected{1001, 2, 3, 105, 2005, 6, 7, 210};
   CHECK(std::equal(expected.begin(), expected.end(), got.elements<double>().begin()));
 }
