@@ -28,6 +28,12 @@ target_compile_options(docs_pages PRIVATE -O0)
 set_target_properties(docs_pages PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TIDU_BIN_DIR}")
 add_test(NAME documentation COMMAND Python3::Interpreter -B "${scripts}/docs.py" run "$<TARGET_FILE:docs_pages>")
 
+# Random programs on the compiled executor and the slow one; with JAX in its place this is run by hand.
+add_test(NAME random_programs
+         COMMAND Python3::Interpreter -B "${scripts}/compare_jax.py" --oracle reference --tidu "$<TARGET_FILE:tidu_command>" --seeds 0:25
+                 --kinds single,chain --out "${CMAKE_CURRENT_BINARY_DIR}/differences")
+set_tests_properties(random_programs PROPERTIES SKIP_RETURN_CODE 77)
+
 # One generated file for each public header, which includes that header and nothing else.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
      "${PROJECT_SOURCE_DIR}/include/tidu/*.hpp")

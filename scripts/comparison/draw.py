@@ -1,0 +1,161 @@
+"""Where a program's operands come from: new inputs with random data, or values that the program already has, brought into the
+shape, dtype and range that a step asks for."""
+import random
+
+import numpy as np
+
+import dumps
+
+MAGNITUDE = {"any": 1.0, "wide": 4.0}
+
+
+class Draw:
+    """A random program that is being built. `chain` is how likely an operand is a value that is there rather than an input."""
+
+    def __init__(self, seed, chain=0.0, dtypes=("f64",), rows=None):
+        self.random = random.Random(seed)
+        self.numbers = np.random.default_rng(self.random.getrandbits(64))
+        self.b = dumps.Builder(f"seed_{seed}")
+        self.data = {}  # of inputs: (dtype, array)
+        self.pool = []  # values that steps may use again
+        self.chain, self.dtypes, self.rows = chain, dtypes, rows
+        self.depth = 0
+
+    # Choices ----------------------------------------------------------------------------------------------------------------------
+
+    def chance(self, p):
+        return self.random.random() < p
+
+    def pick(self, *options):
+        return self.random.choice(options)
+
+    def integer(self, low, high):
+        return self.random.randint(low, high)
+
+    def dtype(self, *allowed):
+        """One of the program's dtypes that is allowed; all floating and complex ones are when none is named."""
+        usable = [d for d in self.dtypes if not allowed or d in allowed]
+        return self.random.choice(usable or [d for d in ("f64",) if not allowed or d in allowed] or list(allowed))
+
+    def floating(self):
+        return self.dtype(*dumps.FLOATS)
+
+    def numeric(self):
+        return self.dtype(*dumps.FLOATS, *dumps.COMPLEX)
+
+    def shape(self, low=0, high=3, largest=5, empty=0.05):
+        """A shape of `low` to `high` axes; often that of a value that is there."""
+        if self.rows and low <= 2 <= high and self.chance(0.9):
+            return self.rows
+        if self.pool and self.chance(self.chain):
+            shapes = [self.b.shape(v) for v in self.pool if low <= len(self.b.shape(v)) <= high]
+            shapes = [s for s in shapes if empty > 0 or 0 not in s]
+            if shapes:
+                return self.random.choice(shapes)
+        return tuple(0 if self.chance(empty) else self.integer(1, largest) for _ in range(self.integer(low, high)))
+
+    def axes(self, rank, least=0):
+        return sorted(self.random.sample(range(rank), self.integer(min(least, rank), rank)))
+
+    # Data -------------------------------------------------------------------------------------------------------------------------
+
+    def array(self, dtype, shape, domain="any", low=-6, high=6):
+        n = self.numbers
+        if dtype == "bool":
+            return n.random(shape) < 0.5
+        if dtype in dumps.INTEGERS:
+            return np.asarray(n.integers(low, high + 1, shape), dumps.CARRIER[dtype])
+        x = n.standard_normal(shape) * MAGNITUDE.get(domain, 1.0)
+        if dtype in dumps.COMPLEX:
+            x = x + 1j * n.standard_normal(shape) * MAGNITUDE.get(domain, 1.0)
+            if domain == "positive":
+                x = x + 3
+        elif domain == "positive":
+            x = np.abs(x) + 0.3
+        elif domain == "unit":
+            x = np.tanh(x) * 0.9
+        elif domain == "ties":
+            x = np.round(x * 1.5) / 2
+        elif domain == "special":
+            values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -2.0, 1e300, 1e-300, 3.0])
+            x = np.where(n.random(shape) < 0.5, values[n.integers(0, len(values), shape)], x)
+        with np.errstate(over="ignore"):
+            return dumps.as_carried(x, dtype)
+
+    def input(self, dtype, shape, domain="any", **bounds):
+        value = self.b.input(dtype, shape)
+        self.data[self.b.values[value]["name"]] = (dtype, self.array(dtype, shape, domain, **bounds))
+        return value
+
+    # Operands ---------------------------------------------------------------------------------------------------------------------
+
+    def operand(self, dtype, shape, domain="any", **bounds):
+        """A value of the type, its numbers in the domain: "any", "wide", "positive", "unit" (-0.9 to 0.9), "ties", "special"."""
+        if dumps.inexact(dtype) and self.pool and self.chance(self.chain):
+            found = self.found(dtype, shape)
+            if found is not None:
+                return self.into(found, domain)
+        if self.depth or self.chance(0.15 if self.chain else 0.05):
+            return self.b.constant(dtype, self.array(dtype, shape, domain, **bounds))
+        return self.input(dtype, shape, domain, **bounds)
+
+    def found(self, dtype, shape):
+        """A value that is there, in that type if it can be brought there."""
+        same = [v for v in self.pool if self.b.type(v) == (dtype, shape)]
+        near = [v for v in self.pool if dumps.inexact(self.b.dtype(v)) and (v not in same)]
+        if same and (not near or self.chance(0.7)):
+            return self.random.choice(same)
+        for v in self.random.sample(near, min(4, len(near))):
+            fitted = self.fitted(v, shape)
+            if fitted is not None:
+                return self.converted(fitted, dtype)
+        return self.random.choice(same) if same else None
+
+    def fitted(self, value, shape):
+        """The value broadcast, reduced or reshaped to the shape; None where that says little."""
+        b, mine = self.b, self.b.shape(value)
+        if mine == shape:
+            return value
+        if np.prod(mine) == np.prod(shape):
+            return b("reshape", value, new_sizes=list(shape))
+        if len(mine) < len(shape):  # the first way to read its axes as some of the shape's
+            for start in range(len(shape) - len(mine) + 1):
+                if shape[start:start + len(mine)] == mine:
+                    axes = list(range(start, start + len(mine)))
+                    return b("broadcast_in_dim", value, shape=list(shape), broadcast_dimensions=axes)
+        if len(mine) == len(shape) and all(m >= n for m, n in zip(mine, shape)):
+            return b("slice", value, start_indices=[0] * len(shape), limit_indices=list(shape), strides=[1] * len(shape))
+        for axis in range(len(mine)):
+            if mine[:axis] + mine[axis + 1:] == shape:
+                return b("reduce_sum", value, axes=[axis])
+        return None
+
+    def converted(self, value, dtype):
+        own = self.b.dtype(value)
+        if own == dtype:
+            return value
+        if own in dumps.COMPLEX and dtype in dumps.FLOATS:
+            value = self.b(self.pick("real", "imag"), value)
+            own = dumps.PART[own]
+        return value if own == dtype else self.b("convert_element_type", value, new_dtype=dtype)
+
+    def into(self, value, domain):
+        """The value mapped smoothly into the domain, and kept from growing."""
+        b, (dtype, shape) = self.b, self.b.type(value)
+        one = lambda x: b.full(dtype, shape, x)
+        if dtype in dumps.COMPLEX:
+            return b("add", b("sin", b("mul", value, one(0.3))), one(2.5)) if domain == "positive" else value
+        if domain == "positive":
+            return b("add", b("square", b("tanh", value)), one(0.5))
+        if domain == "unit":
+            return b("mul", b("tanh", value), one(0.8))
+        if domain == "ties":
+            return value if self.chance(0.5) else b("mul", value, one(2.0))
+        return value
+
+    def keep(self, *values):
+        """Results that later steps may use, those of floating and complex dtypes often kept small."""
+        for value in values:
+            if dumps.inexact(self.b.dtype(value)) and self.chain and self.chance(0.5):
+                value = self.b(self.pick("tanh", "sin", "tanh") if self.b.dtype(value) not in dumps.COMPLEX else "sin", value)
+            self.pool.append(value)
