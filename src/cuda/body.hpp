@@ -43,16 +43,15 @@ std::string_view value_name(DType dtype);
 std::string constant_text(const Literal& literal, std::int64_t element);
 
 /// Writes code that computes pieces of a body at indices. Every value is written once for each index at which
-/// it is asked for. Names: operand k in memory is `pk`; at the index that stands for the loop itself its
-/// element is `xk`.
+/// it is asked for. Names: operand k in memory is `pk`; where it is read in packs its element is `xk`.
 class Writer {
  public:
   /// An index into a value of some shape: known by its place in row-major order, by its coordinates, or both.
   using Index = std::uint32_t;
 
-  explicit Writer(const Body& body) : body_(body) {}
+  explicit Writer(const Body& body) : body_(body), packed_(body.operands.size()) {}
 
-  /// The index whose place is the expression; "i" alone stands for the loop's own.
+  /// The index whose place is the expression.
   Index by_place(const Shape& shape, const std::string& place);
   Index by_axes(const Shape& shape, std::vector<std::string> axes);
   /// The same place in a value of another shape with as many elements.
@@ -84,22 +83,18 @@ class Writer {
 
   /// A number that is the kernel's argument `gk`, so that kernels which differ in it alone have one text.
   std::string parameter(std::int64_t number);
-  /// These numbers; ", const u64 g0, …" and ", g0, …".
+  /// These numbers; ", const u64 g0, …".
   const std::vector<std::int64_t>& parameters() const { return parameters_; }
   std::string parameter_list() const;
-  std::string parameter_names() const;
 
   const Body& body() const { return body_; }
   const std::string& text() const { return text_; }
   /// Takes what was written so far.
   std::string take_text() { return std::exchange(text_, std::string()); }
-  /// By operand: was it read at the loop's index? Otherwise?
-  const std::vector<bool>& streamed() const { return streamed_; }
-  const std::vector<bool>& indexed() const { return indexed_; }
-  /// Do shapes stand in the code?
-  bool uses_shapes() const { return uses_shapes_; }
-  /// Stand for the loop's elements already.
-  bool stream = true;
+  /// Operands that are read at that place from now on are taken as `xk`.
+  void pack_at(Index index) { packed_place_ = place(index); }
+  /// By operand: was it read so since it was asked for?
+  std::vector<bool> take_packed() { return std::exchange(packed_, std::vector<bool>(body_.operands.size())); }
 
  private:
   struct Record {
@@ -121,10 +116,10 @@ class Writer {
   std::vector<std::function<void()>> undo_;
   std::vector<std::size_t> scopes_;
   std::vector<std::int64_t> parameters_;
-  std::vector<bool> streamed_, indexed_;
+  std::string packed_place_;
+  std::vector<bool> packed_;
   std::string text_;
   std::size_t next_ = 0;
-  bool uses_shapes_ = false;
 };
 
 /// Writes the value of an operation's result at an index.

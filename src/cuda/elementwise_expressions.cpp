@@ -1,5 +1,6 @@
 // elementwise_expressions.cpp - operations whose element i depends on elements i of the operands, as calls of
 // the prelude's functions.
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 
@@ -60,6 +61,21 @@ std::string polygamma(Writer& writer, const Piece& piece, Index index) {
 std::string nextafter(Writer& writer, const Piece& piece, Index index) {
   return call(writer, piece, index, "op::nextafter<" + std::string(memory_name(piece.type.dtype())) + ">");
 }
+// Where the body needs both of an argument, they are made together: their argument is reduced once.
+std::string sin_or_cos(Writer& writer, const Piece& piece, Index index) {
+  const std::vector<Piece>& pieces = writer.body().pieces;
+  const DType dtype = piece.type.dtype();
+  const std::string_view name = piece.op->name(), other = name == "sin" ? "cos" : "sin";
+  const auto it = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& p) {
+    return p.op && p.op->name() == other && p.in == piece.in && p.type == piece.type;
+  });
+  if (it == pieces.end() || (dtype != f32 && dtype != f64)) return by_name(writer, piece, index);
+  const std::string x = operand(writer, piece, 0, index), s = writer.fresh("v"), c = writer.fresh("v");
+  writer.line(std::string(value_name(dtype)) + " " + s + ", " + c + ";");
+  writer.line("sin_cos(" + x + ", " + s + ", " + c + ");");
+  writer.set_value(static_cast<std::uint32_t>(it - pieces.begin()), index, name == "sin" ? c : s);
+  return name == "sin" ? s : c;
+}
 // Integers become 16-bit numbers by way of f32, as all else does.
 std::string convert(Writer& writer, const Piece& piece, Index index) {
   if (writer.body().pieces[piece.in[0]].type.dtype() == piece.type.dtype())
@@ -87,14 +103,14 @@ std::vector<ExpressionEntry> elementwise_expressions() {
       {"erf_inv", special},     {"lgamma", special},      {"digamma", special},
       {"polygamma", polygamma}, {"nextafter", nextafter}, {"convert_element_type", convert},
       {"select_n", select_n},   {"stop_gradient", same},  {"device_put", same},
+      {"sin", sin_or_cos},      {"cos", sin_or_cos},
   };
   for (const std::string_view name :
-       {"neg",      "abs",    "sign",       "floor", "ceil",  "exp",      "exp2",    "expm1", "log",
-        "log1p",    "sqrt",   "rsqrt",      "cbrt",  "sin",   "cos",      "tan",     "asin",  "acos",
-        "atan",     "sinh",   "cosh",       "tanh",  "asinh", "acosh",    "atanh",   "erf",   "erfc",
-        "logistic", "square", "reciprocal", "real",  "imag",  "conj",     "complex", "add",   "sub",
-        "mul",      "div",    "pow",        "max",   "min",   "atan2",    "rem",     "eq",    "ne",
-        "lt",       "le",     "gt",         "ge",    "clamp", "is_finite"}) {
+       {"neg",   "abs",     "sign",  "floor", "ceil", "exp",      "exp2",   "expm1",      "log",      "log1p",
+        "sqrt",  "rsqrt",   "cbrt",  "tan",   "asin", "acos",     "atan",   "sinh",       "cosh",     "tanh",
+        "asinh", "acosh",   "atanh", "erf",   "erfc", "logistic", "square", "reciprocal", "real",     "imag",
+        "conj",  "complex", "add",   "sub",   "mul",  "div",      "pow",    "max",        "min",      "atan2",
+        "rem",   "eq",      "ne",    "lt",    "le",   "gt",       "ge",     "clamp",      "is_finite"}) {
     rows.push_back({name, by_name});
   }
   return rows;

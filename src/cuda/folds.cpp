@@ -87,4 +87,10 @@ Writer::Index FoldShape::index(Writer& writer, const std::string& o, const std::
   return writer.reshaped(writer.by_axes(runs, std::move(at)), shape);
 }
 
+std::string FoldShape::place(const std::string& o, const std::string& r) const {
+  if (runs.size() > 2) return {};
+  const std::string extent = std::to_string(rows ? reduced : kept) + "u";
+  return rows ? o + " * " + extent + " + " + r : r + " * " + extent + " + " + o;
+}
+
 }  // namespace tidu::cuda_detail

@@ -47,6 +47,8 @@ struct FoldShape {
   bool rows = true;          ///< elements of one result lie beside each other
   /// The index of element `r` of result `o`.
   Writer::Index index(Writer& writer, const std::string& o, const std::string& r) const;
+  /// Its place, if both go along the whole memory in one way; else empty.
+  std::string place(const std::string& o, const std::string& r) const;
 };
 
 }  // namespace tidu::cuda_detail

@@ -25,9 +25,8 @@ std::string name_of(const Body& body);
 Body body_of(const PlanRequest& request);
 /// Do places in its values need 64 bits?
 bool is_wide(const Body& body);
-/// "const f32* __restrict__ p0, …": one for each operand of the body; its values as "p0, …".
+/// "const f32* __restrict__ p0, …": one for each operand of the body.
 std::string operand_parameters(const Body& body);
-std::string operand_names(const Body& body);
 
 /// Results of as many elements each, computed element by element. A result must not be in an operand's
 /// memory.

@@ -5,14 +5,13 @@
 #include <cstring>
 
 #include "cuda/kernels.hpp"
+#include "cuda/packs.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
 
 constexpr int threads = 256;
-
-std::string number(std::int64_t value) { return std::to_string(value); }
 
 }  // namespace
 
@@ -79,14 +78,8 @@ std::string operand_parameters(const Body& body) {
   std::string text;
   for (std::size_t i = 0; i < body.operands.size(); ++i) {
     text += (i == 0 ? "const " : ", const ") + std::string(memory_name(body.operands[i].dtype())) +
-            "* __restrict__ p" + number(static_cast<std::int64_t>(i));
+            "* __restrict__ p" + std::to_string(i);
   }
-  return text;
-}
-std::string operand_names(const Body& body) {
-  std::string text;
-  for (std::size_t i = 0; i < body.operands.size(); ++i)
-    text += (i == 0 ? "p" : ", p") + number(static_cast<std::int64_t>(i));
   return text;
 }
 
@@ -97,77 +90,50 @@ std::uint32_t blocks_for(std::int64_t work, std::int64_t per_block, int multipro
 
 Plan plan_loop(const Body& body, int multiprocessors) {
   const std::int64_t count = body.pieces[body.results[0]].type.size();
-  const bool wide = is_wide(body);
   Writer writer(body);
-  std::size_t largest = 1;
+  writer.pack_at(writer.by_place({count}, "i"));
   std::string stores;
-  for (std::size_t r = 0; r < body.results.size(); ++r) {
+  std::vector<std::uint32_t> results;
+  for (std::uint32_t r = 0; r < body.results.size(); ++r) {
     const Piece& piece = body.pieces[body.results[r]];
     if (piece.type.size() != count)
       throw Error(ErrorKind::internal, "plan_loop: expected results of one size");
     const std::string value = writer.value(body.results[r], writer.by_place(piece.type.shape(), "i"));
-    stores += "  store(y" + number(static_cast<std::int64_t>(r)) + ", " + value + ");\n";
-    largest = std::max(largest, size_of(piece.type.dtype()));
+    stores += "  store(y" + std::to_string(r) + ", " + value + ");\n";
+    results.push_back(r);
   }
-  std::vector<bool> streamed = writer.streamed();
-  streamed.resize(body.operands.size());
-  for (std::size_t i = 0; i < streamed.size(); ++i) {
-    if (streamed[i]) largest = std::max(largest, size_of(body.operands[i].dtype()));
-  }
-  const auto width = static_cast<std::int64_t>(16 / largest);
+  Packs packs(body, writer.take_packed(), results);
+  packs.widen({});
+  packs.look_ahead(2, writer.text());
 
-  // What one element needs: operands, the index, elements read at it, results.
-  const std::string parameters = operand_parameters(body), names = operand_names(body);
-  const std::string comma = body.operands.empty() ? "" : ", ";
-  std::string element = parameters + comma + "const index_t i", whole = parameters, call = names + comma,
-              packed = names + comma, aligned_all, loads, packs, saves;
-  call += "(index_t)c";
-  packed += "i + k";
-  for (std::size_t i = 0; i < streamed.size(); ++i) {
-    if (!streamed[i]) continue;
-    const std::string n = number(static_cast<std::int64_t>(i)), type(memory_name(body.operands[i].dtype()));
-    element += ", const " + type + " x" + n;
-    call += ", p" + n + "[c]";
-    packed += ", x" + n + ".at[k]";
-    aligned_all += (aligned_all.empty() ? "" : " && ") + ("aligned16(p" + n + ")");
-    loads += "      const auto x" + n + " = load_pack<" + number(width) + ">(p" + n + " + i);\n";
+  std::string parameters = operand_parameters(body), one = "element(i";
+  for (const Packs::Entry& read : packs.reads) one += ", p" + std::to_string(read.which) + "[i]";
+  for (const Packs::Entry& write : packs.writes) {
+    const std::string n = std::to_string(write.which);
+    parameters +=
+        (parameters.empty() ? "" : ", ") + std::string(memory_name(write.dtype)) + "* __restrict__ q" + n;
+    one += ", q" + n + "[i]";
   }
-  for (std::size_t r = 0; r < body.results.size(); ++r) {
-    const std::string n = number(static_cast<std::int64_t>(r)),
-                      type(memory_name(body.pieces[body.results[r]].type.dtype()));
-    element += ", " + type + "& y" + n;
-    whole += (whole.empty() ? "" : ", ") + type + "* __restrict__ q" + n;
-    call += ", q" + n + "[c]";
-    packed += ", y" + n + ".at[k]";
-    aligned_all += (aligned_all.empty() ? "" : " && ") + ("aligned16(q" + n + ")");
-    packs += "      pack<" + type + ", " + number(width) + "> y" + n + ";\n";
-    saves += "      store_pack<" + number(width) + ">(q" + n + " + i, y" + n + ");\n";
-  }
-  element += writer.parameter_list();
-  whole += writer.parameter_list();
-  call += writer.parameter_names();
-  packed += writer.parameter_names();
-  const std::string w = number(width);
-  std::string text = "typedef " + std::string(wide ? "u64" : "u32") + " index_t;\nFN void element(" +
-                     element + ") {\n" + writer.text() + stores + "}\n";
-  text += "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(" + whole + ", const u64 count) {\n";
-  text += "  const u64 step = (u64)grid_x() * 256u, first = (u64)block_x() * 256u + thread_index();\n";
-  text += "  u64 done = 0;\n";
-  if (width > 1) {
-    text += "  if (" + aligned_all + ") {\n    done = count / " + w + ";\n";
-    text +=
-        "#pragma unroll 2\n    for (u64 c = first; c < done; c += step) {\n      const index_t i = "
-        "(index_t)(c * " +
-        w + ");\n" + loads + packs;
-    text += "#pragma unroll\n      for (index_t k = 0; k < " + w + "; ++k) element(" + packed + ");\n" +
-            saves + "    }\n    done *= " + w + ";\n  }\n";
-  }
-  text += "  for (u64 c = done + first; c < count; c += step) element(" + call + ");\n}\n";
+  const std::string w = std::to_string(packs.width) + "u";
+  std::string text = "typedef " + std::string(is_wide(body) ? "u64" : "u32") + " index_t;\n";
+  text += "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(" + parameters +
+          writer.parameter_list() + ", const u64 elements) {\n" +
+          packs.function("i", writer.text() + stores) + packs.alignment();
+  text += "  const index_t count = (index_t)elements, whole = count / " + w + " * " + w +
+          ", step = (index_t)grid_x() * 256u * " + w + ";\n";
+  text += "  const index_t thread = (index_t)block_x() * 256u + thread_index();\n";
+  text += packs.loop("thread * " + w, "whole", "step", "c", "");
+  if (packs.width > 1) text += "  if (const index_t i = whole + thread; i < count) " + one + ");\n";
+  text += "}\n";
 
   Launch launch;
   launch.kernel = make_kernel(name_of(body), std::move(text));
   launch.block = threads;
-  launch.grid[0] = blocks_for((count + width - 1) / width, threads, multiprocessors);
+  // Looking ahead takes threads away only where there are enough.
+  const std::int64_t accesses = (count + packs.width - 1) / packs.width;
+  launch.grid[0] = std::max(blocks_for(accesses, threads * packs.ahead, 4 * multiprocessors),
+                            std::min(blocks_for(accesses, threads, multiprocessors),
+                                     static_cast<std::uint32_t>(8 * multiprocessors)));
   for (std::size_t i = 0; i < body.operands.size(); ++i) launch.arguments.push_back(argument(operand(i)));
   for (std::size_t r = 0; r < body.results.size(); ++r) launch.arguments.push_back(argument(result(r)));
   for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));

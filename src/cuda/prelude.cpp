@@ -14,6 +14,8 @@ FN double rsqrt_of(double x) { return rsqrt(x); }
 // Products that are not fused with a sum.
 FN float product(float x, float y) { return __fmul_rn(x, y); }
 FN double product(double x, double y) { return __dmul_rn(x, y); }
+FN void sin_cos(float x, float& s, float& c) { ::sincosf(x, &s, &c); }
+FN void sin_cos(double x, double& s, double& c) { ::sincos(x, &s, &c); }
 #else
 #define INFINITE(R) ((R)HUGE_VAL)
 #define NOT_A_NUMBER(R) ((R)NAN)
@@ -21,6 +23,8 @@ FN float rsqrt_of(float x) { return 1 / sqrtf(x); }
 FN double rsqrt_of(double x) { return 1 / ::sqrt(x); }
 FN float product(float x, float y) { return x * y; }
 FN double product(double x, double y) { return x * y; }
+FN void sin_cos(float x, float& s, float& c) { s = ::sinf(x); c = ::cosf(x); }
+FN void sin_cos(double x, double& s, double& c) { s = ::sin(x); c = ::cos(x); }
 #endif
 
 // Both widths of a function of the C library.

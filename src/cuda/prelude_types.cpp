@@ -108,13 +108,26 @@ struct rounded<f16> { FN float of(float x) { return half_value(half_bits(x)); } 
 template <>
 struct rounded<bf16> { FN float of(float x) { return bfloat_value(bfloat_bits(x)); } };
 
-// `count` elements that are read and written at once.
+// `count` elements that are read and written at once where they are aligned, one by one elsewhere.
 template <class T, int count>
 struct alignas(sizeof(T) * count) pack { T at[count]; };
 template <int count, class T>
-FN pack<T, count> load_pack(const T* from) { return *reinterpret_cast<const pack<T, count>*>(from); }
+FN pack<T, count> load_pack(const T* from, bool aligned) {
+  if (aligned) return *reinterpret_cast<const pack<T, count>*>(from);
+  pack<T, count> x;
+#pragma unroll
+  for (int k = 0; k < count; ++k) x.at[k] = from[k];
+  return x;
+}
 template <int count, class T>
-FN void store_pack(T* to, const pack<T, count>& x) { *reinterpret_cast<pack<T, count>*>(to) = x; }
+FN void store_pack(T* to, const pack<T, count>& x, bool aligned) {
+  if (aligned) {
+    *reinterpret_cast<pack<T, count>*>(to) = x;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < count; ++k) to[k] = x.at[k];
+}
 FN bool aligned16(const void* at) { return ((u64)at & 15u) == 0; }
 
 // What all threads of a block do at one time, or all lanes of a warp. Every thread of the block calls it.

@@ -6,6 +6,7 @@
 
 #include "cuda/folds.hpp"
 #include "cuda/kernels.hpp"
+#include "cuda/packs.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
@@ -54,9 +55,10 @@ Geometry geometry_of(std::int64_t results, std::int64_t elements, bool rows, int
   return g;
 }
 
-// The kernel's text around a loop whose body is `inner`: it knows o and r, and folds into a0, a1, …
+// The kernel's text around the loop over elements `at` from `begin` to `end`: it knows o, and folds into a0,
+// a1, …
 std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
-                   const std::string& parameters, const std::string& inner, const std::string& outer) {
+                   const std::string& parameters, const std::string& loop, const std::string& outer) {
   const std::string lanes = text_of(g.lanes), at_once = text_of(g.at_once());
   std::string text = "typedef " + std::string(wide ? "u64" : "u32") + " index_t;\n";
   text += "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(" + parameters + ") {\n";
@@ -66,16 +68,16 @@ std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
                        at_once + "u;\n";
   const std::string results = text_of(g.results) + "ull", part = text_of(g.part) + "ull",
                     elements = text_of(g.elements) + "ull";
-  text += "  const u64 begin = block_y() * " + part + ", end = begin + " + part + " < " + elements +
-          " ? begin + " + part + " : " + elements + ";\n";
+  text += "  const index_t begin = (index_t)(block_y() * " + part + "), end = (index_t)(block_y() * " + part +
+          " + " + part + " < " + elements + " ? block_y() * " + part + " + " + part + " : " + elements +
+          ");\n";
   text += "  for (u64 base = (u64)block_x() * " + at_once + "u; base < " + results +
           "; base += (u64)grid_x() * " + at_once + "u) {\n";
   text += "  const bool live = base + among < " + results + ";\n";
   text += "  const index_t o = (index_t)(live ? base + among : " + results + " - 1);\n";
   for (std::size_t k = 0; k < folds.size(); ++k)
     text += "  " + folds[k].accumulator + " a" + std::to_string(k) + " = " + folds[k].none() + ";\n";
-  text += "#pragma unroll 4\n  for (u64 at = begin + lane; at < end; at += " + lanes + "u) {\n";
-  text += "  const index_t r = (index_t)at;\n" + inner + "  }\n";
+  text += loop;
   for (std::size_t k = 0; k < folds.size(); ++k) {
     const std::string a = "a" + std::to_string(k);
     if (g.lanes == 1) continue;
@@ -91,6 +93,12 @@ std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
   }
   text += "  if (live && lane == 0) {\n" + outer + "  }\n  }\n}\n";
   return text;
+}
+
+// The loop of one thread over elements r, one by one.
+std::string one_by_one(const Geometry& g, const std::string& inner) {
+  return "#pragma unroll 4\n  for (index_t r = begin + lane; r < end; r += " + text_of(g.lanes) + "u) {\n" +
+         inner + "  }\n";
 }
 
 Launch launch_of(const Geometry& g, std::string_view name, std::string text, int multiprocessors) {
@@ -133,20 +141,33 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   const Geometry g = geometry_of(shape.kept, shape.reduced, shape.rows, multiprocessors);
 
   Writer writer(body);
-  writer.stream = false;
-  std::string inner;
+  std::string loop;
   if (shape.reduced > 0) {
     const Writer::Index index = shape.index(writer, "o", "r");
+    const std::string in_order = shape.place("o", "c");
+    if (!in_order.empty()) writer.pack_at(index);
     for (std::size_t k = 0; k < folds.size(); ++k) {
       const Piece& piece = body.pieces[body.results[fold_results[k]]];
       const std::string value = writer.value(piece.in[0], index), a = "a" + std::to_string(k);
       writer.line(a + " = " + folds[k].join(a, folds[k].one(value, "r")) + ";");
     }
     for (const std::uint32_t k : whole_results) {
-      const std::string value = writer.value(body.results[k], index);
-      writer.line("if (live) store(q" + std::to_string(k) + "[" + writer.place(index) + "], " + value + ");");
+      const std::string value = writer.value(body.results[k], index), n = std::to_string(k);
+      writer.line(in_order.empty()
+                      ? "if (live) store(q" + n + "[" + writer.place(index) + "], " + value + ");"
+                      : "store(y" + n + ", " + value + ");");
     }
-    inner = writer.text();
+    if (in_order.empty()) {
+      loop = one_by_one(g, writer.text());
+    } else {
+      Packs packs(body, writer.take_packed(), whole_results);
+      if (g.rows) packs.widen({g.elements, g.part});
+      packs.look_ahead(4, writer.text());
+      const std::string width = text_of(packs.width) + "u";
+      loop = packs.function("r", writer.text()) + packs.alignment() +
+             packs.loop("begin + lane * " + width, "end", text_of(g.lanes * packs.width) + "u", in_order,
+                        "live");
+    }
   }
   const bool split = g.parts > 1;
   std::vector<std::string> parameters{operand_parameters(body)};
@@ -183,7 +204,7 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   plan.supported = true;
   Launch launch = launch_of(
       g, name_of(body),
-      around(g, folds, wide, joined(parameters) + writer.parameter_list(), inner, split ? partials : finals),
+      around(g, folds, wide, joined(parameters) + writer.parameter_list(), loop, split ? partials : finals),
       multiprocessors);
   launch.arguments = std::move(arguments);
   for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
@@ -198,8 +219,9 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   second.lanes = 256 / std::min<std::int64_t>(32, power_of_two(g.results));
   append(partial_reads, final_parameters);
   append(part_arguments, final_arguments);
-  Launch last = launch_of(second, name_of(body) + "_parts",
-                          around(second, folds, wide, joined(partial_reads), joins, finals), multiprocessors);
+  Launch last = launch_of(
+      second, name_of(body) + "_parts",
+      around(second, folds, wide, joined(partial_reads), one_by_one(second, joins), finals), multiprocessors);
   last.arguments = std::move(part_arguments);
   plan.steps.emplace_back(std::move(last));
   return plan;

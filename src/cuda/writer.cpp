@@ -136,7 +136,6 @@ const std::string& Writer::place(Index index) {
   if (!records_[index].place) {
     std::string text = "0";
     if (records_[index].axes) {
-      uses_shapes_ = true;
       const Shape shape = records_[index].shape;
       std::int64_t stride = 1;
       for (std::size_t k = shape.size(); k-- > 0; stride *= shape[k])
@@ -153,7 +152,6 @@ const std::string& Writer::place(Index index) {
 
 const std::vector<std::string>& Writer::axes(Index index) {
   if (!records_[index].axes) {
-    uses_shapes_ = true;
     if (records_[index].origin && records_[*records_[index].origin].axes) {
       split_from_origin(index);
     } else {
@@ -242,16 +240,12 @@ std::string Writer::value(std::uint32_t at, Index index) {
 }
 
 std::string Writer::read(const Piece& piece, Index index) {
-  streamed_.resize(body_.operands.size());
-  indexed_.resize(body_.operands.size());
   const std::string name = std::to_string(piece.operand);
   const std::string& at = place(index);
-  if (stream && at == "i") {
-    streamed_[piece.operand] = true;
-    return define(value_name(piece.type.dtype()), "value(x" + name + ")");
-  }
-  indexed_[piece.operand] = true;
-  return define(value_name(piece.type.dtype()), "value(p" + name + "[" + at + "])");
+  const bool in_pack = at == packed_place_ && !is_number(at);
+  if (in_pack) packed_[piece.operand] = true;
+  return define(value_name(piece.type.dtype()),
+                in_pack ? "value(x" + name + ")" : "value(p" + name + "[" + at + "])");
 }
 
 std::string Writer::parameter(std::int64_t value) {
@@ -265,12 +259,6 @@ std::string Writer::parameter_list() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) text += ", const u64 g" + std::to_string(i);
   return text;
 }
-std::string Writer::parameter_names() const {
-  std::string text;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) text += ", g" + std::to_string(i);
-  return text;
-}
-
 std::string Writer::define(std::string_view type, const std::string& expression) {
   std::string name = fresh("v");
   line("const " + std::string(type) + " " + name + " = " + expression + ";");

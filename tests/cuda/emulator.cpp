@@ -133,9 +133,10 @@ void sort(const SortStep& step, const Emulator::Locate& at) {
 // Memory between bytes that nobody may write.
 class Guarded {
  public:
-  explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(bytes + 2 * edge + 256, garbage) {
+  explicit Guarded(std::size_t bytes, std::size_t behind = 0)
+      : bytes_(bytes), memory_(bytes + behind + 2 * edge + 256, garbage) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + edge;
-    first_ = (address + 255) / 256 * 256 - reinterpret_cast<std::uintptr_t>(memory_.data());
+    first_ = (address + 255) / 256 * 256 - reinterpret_cast<std::uintptr_t>(memory_.data()) + behind;
   }
   std::byte* data() { return memory_.data() + first_; }
   void check() const {
@@ -295,14 +296,23 @@ void Emulator::step(const Step& step, const Locate& locate) {
   }
 }
 
-void Emulator::run(const Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results) {
+void Emulator::run(const Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results,
+                   std::size_t behind) {
   if (!plan.supported) throw std::runtime_error("emulator: expected a plan, got none");
   Guarded scratch(plan.scratch_bytes);
-  std::vector<Guarded> memory;
-  for (const Tensor& tensor : results) memory.emplace_back(tensor.num_bytes());
+  std::vector<Guarded> memory, moved;
+  for (const Tensor& tensor : results) memory.emplace_back(tensor.num_bytes(), behind);
+  for (const Tensor& tensor : operands) {
+    if (behind == 0) break;
+    moved.emplace_back(tensor.num_bytes(), behind);
+    if (tensor.num_bytes() > 0) std::memcpy(moved.back().data(), tensor.bytes(), tensor.num_bytes());
+  }
   const Locate locate = [&](const Place& place) {
     switch (place.kind) {
-      case Place::Kind::operand: return const_cast<std::byte*>(operands[place.index].bytes()) + place.offset;
+      case Place::Kind::operand:
+        return (moved.empty() ? const_cast<std::byte*>(operands[place.index].bytes())
+                              : moved[place.index].data()) +
+               place.offset;
       case Place::Kind::result: return memory[place.index].data() + place.offset;
       default: return scratch.data() + place.offset;
     }

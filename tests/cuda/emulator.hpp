@@ -42,9 +42,10 @@ class Emulator {
   void launch(const cuda_detail::Launch& launch, const Locate& locate);
   /// Runs one step of any kind.
   void step(const cuda_detail::Step& step, const Locate& locate);
-  /// Runs all steps of a plan. Throws std::runtime_error for a write out of bounds of results or scratch
-  /// memory.
-  void run(const cuda_detail::Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results);
+  /// Runs all steps of a plan, with operands and results so many bytes behind an aligned address. Throws
+  /// std::runtime_error for a write out of bounds of results or scratch memory.
+  void run(const cuda_detail::Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results,
+           std::size_t behind = 0);
   /// Runs the nodes of a graph. What is a library's on a device, the reference interpreter does.
   std::vector<Tensor> run(const Graph& graph, const std::vector<cuda_detail::Node>& nodes,
                           std::span<const Tensor> inputs);

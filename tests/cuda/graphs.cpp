@@ -167,8 +167,9 @@ TEST_CASE("softmax and normalisation of rows are one kernel") {
   check::Random random(7);
   Batch batch;
   for (const DType dtype : {f32, f64, bf16}) {
-    for (const Shape& shape : {Shape{5}, Shape{40, 7}, Shape{3, 1}, Shape{2, 3, 300}, Shape{3, 2000},
-                               Shape{3, 5000}, Shape{270, 20000}, Shape{2, 20000}, Shape{2, 3, 4, 5}}) {
+    for (const Shape& shape :
+         {Shape{5}, Shape{40, 7}, Shape{3, 1}, Shape{2, 3, 300}, Shape{3, 2000}, Shape{3, 5000},
+          Shape{270, 20000}, Shape{2, 20000}, Shape{2, 3, 4, 5}, Shape{9, 8}, Shape{9, 1024}}) {
       if (shape[0] == 270 && dtype != f32) continue;
       GraphBuilder rows("softmax");
       const Value x = rows.input("x", Type(dtype, shape));
