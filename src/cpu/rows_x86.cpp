@@ -71,7 +71,7 @@ class RowsGenerator : private RowsAssembler {
           shr(rax, 10);
           const std::size_t part =
               parts_at_ + folds_[f].index * parts_size_ - static_cast<std::size_t>(element_);
-          store_element(ptr[r15 + rax * element_ + part]);
+          store_element(ptr[r15 + rax * element_ + part], vector(0));
         }
         if (whole > 1) {
           cmp(r13, static_cast<std::uint32_t>(whole * fold_block));
@@ -84,9 +84,9 @@ class RowsGenerator : private RowsAssembler {
           combine(f);
           const std::size_t parts = parts_at_ + folds_[f].index * parts_size_;
           if (whole > 0) {
-            store_element(ptr[r15 + parts + static_cast<std::size_t>(whole * element_)]);
+            store_element(ptr[r15 + parts + static_cast<std::size_t>(whole * element_)], vector(0));
           } else {
-            spread(folds_[f].index);
+            store_element(in_slot(folds_[f].index), vector(0));
           }
         }
       }
@@ -276,11 +276,6 @@ class RowsGenerator : private RowsAssembler {
     folded(op, Ymm(2), Ymm(0), Ymm(1));
     vmovaps(Ymm(0), Ymm(2));
   }
-  void store_element(const Address& to) { is_f64_ ? vmovsd(to, Xmm(0)) : vmovss(to, Xmm(0)); }
-  void spread(std::uint32_t slot) {
-    broadcast(vector(0), Xmm(0));
-    vmovups(in_slot(slot), vector(0));
-  }
   // What folds made of each block, to one.
   void finish_folds() {
     vzeroupper();
@@ -293,10 +288,6 @@ class RowsGenerator : private RowsAssembler {
       lea(rdx, in_slot(step.index));
       mov(rax, reinterpret_cast<std::uintptr_t>(fold_functions(name, code_.dtype).finish));
       call(rax);
-    }
-    for (const LaneStep& step : folds_) {
-      broadcast(vector(0), in_slot(step.index));
-      vmovups(in_slot(step.index), vector(0));
     }
   }
   void fold_column(std::size_t id, const Ymm& x) override {

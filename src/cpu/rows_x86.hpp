@@ -118,6 +118,12 @@ class RowsAssembler : protected LaneAssembler {
 
   bool is_masked(std::size_t id) const { return copies_[id] == masked_copy_; }
   int lane_of(std::size_t id) const { return copies_[id] * lanes_; }
+  // Is a smaller register what is left? It needs no mask, and what it writes can be read again at once, with
+  // what lies behind it too.
+  bool is_exact() const { return columns_left() * element_ == 16 || columns_left() * element_ == 32; }
+  Xmm exact(const Ymm& x) const {
+    return columns_left() * element_ == 32 ? Ymm(x.getIdx()) : Xmm(x.getIdx());
+  }
   void set_tail() {
     if (is_512_) {
       mov(eax, (1U << static_cast<unsigned>(columns_left())) - 1);
@@ -158,6 +164,7 @@ class RowsAssembler : protected LaneAssembler {
   void load_elements(const Ymm& to, std::size_t id, const Xbyak::Reg64& from, bool columns) {
     const auto address = [&] { return columns ? in_columns(id, from) : in_matrix(id, from); };
     if (!is_masked(id)) return vmovups(to, address());
+    if (is_exact()) return vmovups(exact(to), address());  // zeros the rest
     if (is_512_) {
       // The mask's register is set by way of rax, where the pointer may be.
       const Xbyak::Reg64 safe = from.getIdx() == rax.getIdx() ? rdx : from;
@@ -189,7 +196,7 @@ class RowsAssembler : protected LaneAssembler {
     switch (step.op) {
       case LaneOp::immediate: return vmovups(to, constant(step.bits));
       case LaneOp::slot:
-      case LaneOp::slot_mask: return vmovups(to, in_slot(step.index));
+      case LaneOp::slot_mask: return broadcast(to, in_slot(step.index));
       case LaneOp::kept:
       case LaneOp::kept_mask: return vmovups(to, in_kept(id, step.index));
       case LaneOp::load: {
@@ -213,6 +220,10 @@ class RowsAssembler : protected LaneAssembler {
     is_f64_ ? vbroadcastsd(to, from) : vbroadcastss(to, from);
   }
 
+  void store_element(const Address& to, const Ymm& x) {
+    is_f64_ ? vmovsd(to, Xmm(x.getIdx())) : vmovss(to, Xmm(x.getIdx()));
+  }
+
   void store(std::size_t id) override {
     const LaneStep& step = (*steps_)[id];
     const Ymm x = in_register(step.a);
@@ -225,11 +236,8 @@ class RowsAssembler : protected LaneAssembler {
       case LaneOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
       case LaneOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
       case LaneOp::keep: return vmovups(in_kept(id, step.index), x);
-      case LaneOp::set_slot: return vmovups(in_slot(step.index), x);
-      case LaneOp::store_row: {
-        const Address to = ptr[pointer(step.index) + rbx * element_];
-        return is_f64_ ? vmovsd(to, Xmm(x.getIdx())) : vmovss(to, Xmm(x.getIdx()));
-      }
+      case LaneOp::set_slot: return store_element(in_slot(step.index), x);
+      case LaneOp::store_row: return store_element(ptr[pointer(step.index) + rbx * element_], x);
       default: break;
     }
     is_fold(step.op) ? fold(id, x) : fold_column(id, x);
@@ -239,6 +247,7 @@ class RowsAssembler : protected LaneAssembler {
       return columns ? in_columns(id, at) : in_matrix(id, at);
     };
     if (!is_masked(id)) return vmovups(address(to), x);
+    if (is_exact()) return vmovups(address(to), exact(x));
     if (is_512_) {
       const Xbyak::Reg64 safe = to.getIdx() == rax.getIdx() ? rdx : to;
       if (to.getIdx() == rax.getIdx()) mov(rdx, rax);
