@@ -185,13 +185,24 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   return make_plan<RowsState, run_rows>(std::move(state), scratch);
 }
 
-// The group's operations one by one, as a program of their own.
+// The group's operations one by one, as a program of their own. A result in the place of an operand is made
+// elsewhere, as the operand may be read behind it.
 struct OneByOne {
+  struct Aside {
+    std::uint32_t result;
+    std::size_t offset, bytes;  // in the scratch memory
+  };
   std::unique_ptr<const Compiled> program;
+  std::size_t num_results = 0;
+  std::vector<Aside> asides;
 };
 void run_one_by_one(const OneByOne& s, const Call& call) {
   s.program->prepare_inner(call.scratch);
-  s.program->run_inner(call.scratch, call.in, call.out);
+  std::vector<std::byte*> out(call.out, call.out + s.num_results);
+  for (const OneByOne::Aside& aside : s.asides) out[aside.result] = call.scratch + aside.offset;
+  s.program->run_inner(call.scratch, call.in, out.data());
+  for (const OneByOne::Aside& aside : s.asides)
+    std::memcpy(call.out[aside.result], out[aside.result], aside.bytes);
 }
 
 Graph graph_of_group(const Program& program, std::size_t node, const passes::NodeValues& values) {
@@ -238,8 +249,18 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;
   auto compiled = std::make_unique<const Compiled>(
       Program::make(graph_of_group(program, node, values), one_by_one), options, kernels, arena);
-  const std::size_t scratch = compiled->inner_bytes();
-  return make_plan<OneByOne, run_one_by_one>({std::move(compiled)}, scratch);
+  std::size_t scratch = aligned(compiled->inner_bytes());
+  OneByOne state{std::move(compiled), values.results.size(), {}};
+  for (std::uint32_t i = 0; i < values.results.size(); ++i) {
+    const auto is_here = [&](ValueId operand) {
+      return program.slot_of(operand) == program.slot_of(values.results[i]);
+    };
+    if (std::none_of(values.operands.begin(), values.operands.end(), is_here)) continue;
+    const std::size_t bytes = program.graph().type(values.results[i]).bytes();
+    state.asides.push_back({i, scratch, bytes});
+    scratch += aligned(bytes);
+  }
+  return make_plan<OneByOne, run_one_by_one>(std::move(state), scratch);
 }
 
 }  // namespace tidu::cpu_detail

@@ -4,6 +4,9 @@
 // a fold or a result needs is done in the first phase where it can be, all else where it is needed. In later
 // phases it is loaded or computed again, unless that takes longer than keeping it.
 //
+// Note [In place]: a result in the place of an operand is written behind all that the phase, the only one,
+// reads of the same elements.
+//
 // Note [Streams]: results that go beyond the caches anyway are written past them, where their rows are whole
 // cache lines: this spares reading what is there before. Memory that is not aligned takes other code.
 #include "cpu/rows_plan.hpp"
@@ -43,6 +46,7 @@ class RowsPlanner {
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) pointer_of_[values.operands[i]] = i;
     num_operands_ = static_cast<std::uint32_t>(values.operands.size());
     for (std::uint32_t i = 0; i < values.results.size(); ++i) result_of_[values.results[i]] = i;
+    for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
     code_.num_pointers = static_cast<std::uint32_t>(values.operands.size() + values.results.size());
   }
 
@@ -235,6 +239,7 @@ class RowsPlanner {
     find_needed(phase);
     lane_of_.clear();
     list_ = LaneCode{code_.dtype, {}, 0, 0};
+    std::vector<LaneStep> last;
     for (Item& item : items_) {
       if (!item.needed) continue;
       const Operation operation = graph_.operation(item.operation);
@@ -277,18 +282,31 @@ class RowsPlanner {
       const std::uint16_t value = lane_of_[item.result];
       if (is_root(item) && phase_of_root(item) == phase) {
         if (streams(item)) plan_.streams.push_back(result_of_.at(item.result));
-        list_.add({.op = streams(item)          ? LaneOp::stream
-                         : list_.is_mask(value) ? LaneOp::store_mask
-                                                : LaneOp::store,
-                   .a = value,
-                   .index = result_pointer(item.result)});
+        const LaneStep store{.op = streams(item)          ? LaneOp::stream
+                                   : list_.is_mask(value) ? LaneOp::store_mask
+                                                          : LaneOp::store,
+                             .a = value,
+                             .index = result_pointer(item.result)};
+        if (!is_in_place(item)) {
+          list_.add(store);
+        } else if (num_phases_ > 1 || list_.steps[value].op <= LaneOp::immediate) {
+          return false;
+        } else {
+          last.push_back(store);
+        }
       }
       if (item.keep != never && item.done == phase) {
         list_.add({.op = LaneOp::keep, .a = value, .index = item.keep});
       }
     }
+    for (const LaneStep& store : last) list_.add(store);
     code_.phases.back().elements = std::move(list_.steps);
     return true;
+  }
+  // See Note [In place].
+  bool is_in_place(const Item& item) const {
+    const SlotId slot = program_.slot_of(item.result);
+    return std::find(operand_slots_.begin(), operand_slots_.end(), slot) != operand_slots_.end();
   }
   std::uint32_t pick(const Item& item) {
     const Operation operation = graph_.operation(item.operation);
@@ -400,6 +418,7 @@ class RowsPlanner {
   const std::int64_t repeats_;
   std::vector<Item> items_;
   std::unordered_map<ValueId, std::uint32_t> item_of_, pointer_of_, result_of_;
+  std::vector<SlotId> operand_slots_;
   RowsCode code_;
   std::uint32_t num_operands_ = 0;
   RowsPlan plan_;

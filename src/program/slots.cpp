@@ -151,6 +151,25 @@ std::vector<std::uint32_t> last_readers(const Graph& graph, const std::vector<No
   return last;
 }
 
+// Whether results of a group of rows may take an operand's place: it folds no row, of which it might read
+// elements again, and reads the operand only where it makes the elements of the same places. Ends of rows
+// that are no multiple of 32 bytes take long to read where something was written just before.
+bool reads_in_order(const Graph& graph, const Schedule& schedule, std::uint32_t node, ValueId operand,
+                    const std::vector<ValueId>& roots) {
+  constexpr std::size_t unit = 32;
+  if (schedule.nodes[node].index * size_of(graph.type(operand).dtype()) % unit != 0) return false;
+  for (std::uint32_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
+    const std::uint32_t index = schedule.nodes[k].index;
+    const RowStep::Kind kind = row_step(graph, index).kind;
+    if (kind == RowStep::Kind::fold_rows) return false;
+    if (kind == RowStep::Kind::none || kind == RowStep::Kind::fold_columns) continue;
+    for (const ValueId id : graph.operation(index).inputs()) {
+      if (roots[id] == operand) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
@@ -175,7 +194,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];
     const ScheduleNode& at = schedule.nodes[node];
-    const bool reuse = in_place && ((at.kind == NodeKind::fused_group && at.index == 0) ||
+    const bool of_rows = at.kind == NodeKind::fused_group && at.index != 0;
+    const bool reuse = in_place && (at.kind == NodeKind::fused_group ||
                                     (at.kind == NodeKind::operation && values.results.size() == 1 &&
                                      graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
     taken.clear();
@@ -187,7 +207,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
       if (planner.has_slot(result)) continue;
       const auto fits = [&](ValueId operand) {
         return graph.type(operand).bytes() == graph.type(result).bytes() &&
-               graph.type(operand).size() == graph.type(result).size() && dies_here(operand);
+               graph.type(operand).size() == graph.type(result).size() && dies_here(operand) &&
+               (!of_rows || reads_in_order(graph, schedule, node, operand, roots));
       };
       const auto operand =
           reuse ? std::find_if(values.operands.begin(), values.operands.end(), fits) : values.operands.end();

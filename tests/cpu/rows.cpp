@@ -225,6 +225,35 @@ TEST_CASE("several rows share what all periods repeat and fold") {
   }
 }
 
+TEST_CASE("results of groups of rows take the places of operands that are read element by element") {
+  std::mt19937_64 random(7);
+  for (const DType dtype : {f32, f64}) {
+    for (const std::int64_t columns : {16, 17, 20, 24, 28, 32, 40}) {
+      enum { plainly, picked, folded };
+      for (const auto way : {plainly, picked, folded}) {
+        GraphBuilder g("places");
+        const Value x = g.input("x", Type(dtype, {300, 8})), w = g.input("w", Type(dtype, {8, columns})),
+                    v = g.input("v", Type(dtype, {columns, 8})),
+                    centre = g.input("c", Type(dtype, {columns}));
+        const Value rows = ops::matmul(x, w);
+        Value first = rows - down(centre, rows);
+        if (way == picked) first = first + ops::take(rows, g.input("i", Type(i32, {300})), 0);
+        if (way == folded) first = first * along(ops::reduce_sum(rows, {1}), rows);
+        const Value second = rows * first;  // reads the operand when the first is made
+        const Graph graph =
+            g.build({ops::matmul(first, v), ops::matmul(second, v), ops::reduce_sum(second, {0})});
+        const bool in_place = way == plainly && columns * static_cast<std::int64_t>(size_of(dtype)) % 32 == 0;
+        ProgramOptions options;
+        options.block = false;
+        const Program program = Program::make(graph, options);
+        CHECK(groups_of_rows(program) >= 1);
+        CHECK_MESSAGE((program.plan().in_place != 0) == in_place, to_text(program));
+        check_bits(graph, random_inputs(graph, random), detail::str(columns, " columns, way ", int{way}));
+      }
+    }
+  }
+}
+
 TEST_CASE("groups compute again what they would read") {
   std::mt19937_64 random(7);
   constexpr std::int64_t rows = 300, columns = 40;

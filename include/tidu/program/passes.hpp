@@ -116,8 +116,8 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
 /// the place of an operand that dies with it. Outputs are in no other value's memory; an output that is an
 /// input, a constant or another output's value has no memory of its own and is copied at the end. `schedule`
 /// consists of operations and fused groups; what only one group makes and reads has no slot. A group's result
-/// may take the place of an operand of as many bytes that dies with the group, unless the group has rows: for
-/// each block of elements, a group reads all operands before it writes results.
+/// may take the place of an operand of as many bytes that dies with the group (of rows: of one that is only
+/// read element by element, and no fold of a row): for each element, a group reads all before it writes.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 
