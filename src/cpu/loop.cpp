@@ -1,10 +1,11 @@
 // loop.cpp - planning and running of blocked loops.
 //
 // Note [Chunks]: where a loop leaves sums, its blocks are dealt in chunks, whose number depends on the sizes
-// alone. Each chunk has sums of its own, to which its blocks add in order; in the end the chunks' sums are
-// added in order. So the bits are the same for any number of threads. The first chunk's sums are the results
-// themselves; of one thread, which takes chunk after chunk, the others' lie at one place. Sums begin as
-// zeros. Without sums every block is a chunk.
+// alone. Each chunk has sums of its own, to which its blocks add in order; the chunks' sums are added in
+// order. So the bits are the same for any number of threads. The first chunk's sums are the results
+// themselves. The others' are added by whoever is done with a chunk when those before it are added or done,
+// one thread at a time, and then leave their place to another chunk; of one thread they lie at one place.
+// Sums begin as zeros. Without sums every block is a chunk.
 //
 // Note [Prepared operands]: what products in the blocks read whole is packed once, before the blocks run, for
 // all of them and all threads. Bodies read it behind their inputs.
@@ -16,21 +17,20 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <unordered_map>
 
 #include "cpu/parallel.hpp"
+#include "program/chunks.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
 constexpr int most_threads = 64;
-// Chunks of a loop that leaves sums, and what their sums may take together, but for two of them.
-constexpr std::int64_t most_chunks = 8;
-constexpr std::size_t chunk_memory = std::size_t{1} << 22;
 
 // An operand or result of the loop as a block sees it.
 struct Part {
@@ -65,9 +65,9 @@ struct LoopState {
   std::vector<std::uint32_t> of_body, of_rest;  // which of them they read
   std::size_t prepared_bytes = 0;
   std::size_t sum_bytes = 0;     // of a chunk
-  bool one_worker = false;       // takes all chunks
+  std::uint32_t places = 0;      // for sums of chunks
   std::size_t packed_bytes = 0;  // of a thread
-  std::size_t inner_bytes = 0;   // of a thread
+  std::size_t memory = 0;        // of a thread, all in all
   std::size_t add_scratch = 0;
 };
 
@@ -76,7 +76,8 @@ class LoopRun {
   LoopRun(const LoopState& s, const Call& call) : s_(s), call_(call) {
     prepared_ = call.scratch;
     sums_ = prepared_ + s.prepared_bytes;
-    memory_ = sums_ + static_cast<std::size_t>(s.one_worker ? 1 : s.chunks - 1) * s.sum_bytes;
+    memory_ = sums_ + s.places * s.sum_bytes;
+    free_places_ = (1U << s.places) - 1;
   }
   void run() {
     const std::int64_t workers = std::min<std::int64_t>(s_.threads, s_.chunks);
@@ -88,30 +89,54 @@ class LoopRun {
     run_pieces(
         s_.threads, workers, [](void* self, std::int64_t) { static_cast<LoopRun*>(self)->work(); }, this);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
-    for (std::int64_t chunk = 1; chunk < s_.chunks && !s_.one_worker; ++chunk) add(chunk);
   }
 
  private:
-  std::byte* sums_of(std::int64_t chunk) const {
-    return sums_ + static_cast<std::size_t>(s_.one_worker ? 0 : chunk - 1) * s_.sum_bytes;
+  // Where the sums of a chunk but the first are: at the last place that this thread had, if nobody has it.
+  std::byte* take_place(std::int64_t chunk, std::uint32_t& last) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if ((free_places_ >> last & 1U) == 0) last = static_cast<std::uint32_t>(std::countr_zero(free_places_));
+    free_places_ &= ~(1U << last);
+    place_[static_cast<std::size_t>(chunk)] = last;
+    return sums_ + last * s_.sum_bytes;
   }
-  void add(std::int64_t chunk) const {
+  // See Note [Chunks]. Says whether it added any.
+  bool finish(std::int64_t chunk, std::byte* memory) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_ |= 1U << chunk;
+    if (adding_) return false;
+    adding_ = true;
+    const std::uint32_t first = next_;
+    for (; (done_ >> next_ & 1U) != 0; ++next_) {
+      if (next_ == 0) continue;
+      lock.unlock();
+      add(sums_ + place_[next_] * s_.sum_bytes, memory);
+      lock.lock();
+      free_places_ |= 1U << place_[next_];
+    }
+    adding_ = false;
+    return next_ > std::max(first, 1U);
+  }
+  void add(const std::byte* sums, std::byte* memory) const {
     for (const Adding& adding : s_.adding) {
       std::byte* const to = call_.out[adding.result];
-      const std::byte* in[] = {to, sums_of(chunk) + adding.offset};
-      adding.plan.run(adding.plan.state.get(), Call{in, &to, memory_});
+      const std::byte* in[] = {to, sums + adding.offset};
+      adding.plan.run(adding.plan.state.get(), Call{in, &to, memory});
     }
   }
   // One worker: takes chunks until none is left.
   void work() noexcept {
     const auto worker = static_cast<std::size_t>(next_worker_.fetch_add(1));
-    std::byte* const memory = memory_ + worker * (s_.packed_bytes + s_.inner_bytes);
+    std::byte* const memory = memory_ + worker * s_.memory;
     const Compiled* prepared = nullptr;
+    std::byte* sums = nullptr;
+    std::uint32_t place = 0;
     try {
       for (;;) {
         const std::int64_t chunk = next_chunk_.fetch_add(1);
         if (chunk >= s_.chunks) return;
-        for (const std::uint32_t at : s_.sums) std::memset(sum(s_.out[at], chunk), 0, s_.out[at].bytes);
+        if (chunk > 0 && !s_.adding.empty()) sums = take_place(chunk, place);
+        for (const std::uint32_t at : s_.sums) std::memset(sum(s_.out[at], sums), 0, s_.out[at].bytes);
         const std::int64_t first = chunk * s_.blocks / s_.chunks, last = (chunk + 1) * s_.blocks / s_.chunks;
         for (std::int64_t block = first; block < last; ++block) {
           const std::int64_t begin = block * s_.block, count = std::min(s_.block, s_.extent - begin);
@@ -119,11 +144,11 @@ class LoopRun {
           const Compiled& program = is_whole ? *s_.body : *s_.rest;
           if (prepared != &program) program.prepare_inner(memory + s_.packed_bytes);
           prepared = &program;
-          run_block(program, is_whole ? s_.of_body : s_.of_rest, memory, chunk, begin, count);
+          run_block(program, is_whole ? s_.of_body : s_.of_rest, memory, sums, begin, count);
         }
-        if (chunk == 0 || !s_.one_worker) continue;
-        add(chunk);
-        if (s_.add_scratch != 0) prepared = nullptr;
+        if (s_.adding.empty()) continue;
+        if (finish(chunk, memory) && s_.add_scratch != 0) prepared = nullptr;
+        sums = nullptr;
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -131,11 +156,11 @@ class LoopRun {
       next_chunk_.store(s_.chunks);
     }
   }
-  std::byte* sum(const Part& part, std::int64_t chunk) const {
-    return chunk == 0 ? call_.out[part.index] : sums_of(chunk) + part.offset;
+  std::byte* sum(const Part& part, std::byte* sums) const {
+    return sums == nullptr ? call_.out[part.index] : sums + part.offset;
   }
   void run_block(const Compiled& program, const std::vector<std::uint32_t>& prepared, std::byte* memory,
-                 std::int64_t chunk, std::int64_t begin, std::int64_t count) const {
+                 std::byte* sums, std::int64_t begin, std::int64_t count) const {
     constexpr std::size_t few = 64;
     const std::size_t num_in = s_.in.size() + prepared.size();
     const std::byte* in_few[few];
@@ -150,7 +175,7 @@ class LoopRun {
       switch (part.kind) {
         case Part::Kind::whole: in[i] = call_.in[part.index]; break;
         case Part::Kind::cut: in[i] = call_.in[part.index] + at * part.row; break;
-        case Part::Kind::sum: in[i] = sum(part, chunk); break;
+        case Part::Kind::sum: in[i] = sum(part, sums); break;
         case Part::Kind::packed: {
           const std::size_t bytes = static_cast<std::size_t>(count) * part.row;
           std::byte* to = memory + part.offset;
@@ -166,7 +191,7 @@ class LoopRun {
       in[s_.in.size() + i] = prepared_ + s_.prepared[prepared[i]].offset;
     for (std::size_t i = 0; i < s_.out.size(); ++i) {
       const Part& part = s_.out[i];
-      out[i] = part.kind == Part::Kind::sum      ? sum(part, chunk)
+      out[i] = part.kind == Part::Kind::sum      ? sum(part, sums)
                : part.kind == Part::Kind::packed ? memory + part.offset
                                                  : call_.out[part.index] + at * part.row;
     }
@@ -187,7 +212,10 @@ class LoopRun {
   std::byte* sums_;
   std::byte* memory_;
   std::atomic<std::int64_t> next_chunk_{0}, next_worker_{0};
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards all below
+  std::array<std::uint32_t, passes::most_chunks> place_{};
+  std::uint32_t free_places_ = 0, done_ = 0, next_ = 0;  // next_: chunk to add
+  bool adding_ = false;
   std::exception_ptr failure_;
 };
 
@@ -249,8 +277,8 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
     state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena, around);
   state.of_body = gather(state, *state.body);
   if (state.rest != nullptr) state.of_rest = gather(state, *state.rest);
-  state.inner_bytes = state.body->inner_bytes();
-  if (state.rest != nullptr) state.inner_bytes = std::max(state.inner_bytes, state.rest->inner_bytes());
+  std::size_t inner_bytes = state.body->inner_bytes();
+  if (state.rest != nullptr) inner_bytes = std::max(inner_bytes, state.rest->inner_bytes());
   state.extent = loop.extent;
   state.block = loop.block;
   state.blocks = (loop.extent + loop.block - 1) / loop.block;
@@ -303,17 +331,12 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
     state.out.push_back(part);
   }
   state.chunks = state.blocks;
-  if (state.sum_bytes > 0) {
-    const auto fitting = static_cast<std::int64_t>(chunk_memory / state.sum_bytes);
-    state.chunks = std::min({state.blocks, most_chunks, std::max<std::int64_t>(2, fitting)});
-  }
+  if (state.sum_bytes > 0) state.chunks = passes::sum_chunks(state.blocks, state.sum_bytes);
   state.threads = std::min(options.threads, most_threads);
   const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(state.threads, state.chunks));
-  const std::size_t memory = std::max(workers * (state.packed_bytes + state.inner_bytes), state.add_scratch);
-  state.one_worker = workers == 1;
-  const std::int64_t places = state.one_worker ? 1 : state.chunks - 1;
-  const std::size_t scratch =
-      state.prepared_bytes + static_cast<std::size_t>(places) * state.sum_bytes + memory;
+  state.memory = std::max(state.packed_bytes + inner_bytes, aligned(state.add_scratch));
+  if (state.sum_bytes > 0) state.places = workers == 1 ? 1 : static_cast<std::uint32_t>(state.chunks - 1);
+  const std::size_t scratch = state.prepared_bytes + state.places * state.sum_bytes + workers * state.memory;
   return make_plan<LoopState, run_loop>(std::move(state), scratch);
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "program/chunks.hpp"
 #include "program/groups.hpp"
 #include "program/loops.hpp"
 #include "tidu/graph/builder.hpp"
@@ -177,7 +178,8 @@ class LoopMaker {
     loop.extent = c_.roles.extent;
     loop.num_operations = static_cast<std::uint32_t>(operations_.size());
     if (loop.block == 1 && target_ == 0 && c_.options.fuse && make_of_rows(loop)) return loop;
-    loop.body = program(loop, loop.block);
+    const std::int64_t first = loop.block;
+    loop.body = program(loop, first);
     // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
     if (target_ == 0) return loop;
     const double ends = static_cast<double>(traffic_.boundary) * static_cast<double>(loop.block) /
@@ -188,8 +190,9 @@ class LoopMaker {
       if (c_.options.loop_bytes > 0) return {};  // there is little to spare
     } else if (better * 4 < loop.block * 3 || better * 3 > loop.block * 4) {
       loop.block = better;
-      loop.body = program(loop, loop.block);
     }
+    loop.block = shared(loop.block);
+    if (loop.block != first) loop.body = program(loop, loop.block);
     if (loop.extent % loop.block != 0) loop.rest = program(loop, loop.extent % loop.block);
     return loop;
   }
@@ -343,6 +346,14 @@ class LoopMaker {
     const std::int64_t blocks = (extent + block - 1) / block;
     block = (extent + blocks - 1) / blocks;
     return block > 32 ? std::min(extent, (block + 7) / 8 * 8) : block;
+  }
+  // As many blocks as the chunks in which sums are made can share, so that no thread waits for a longer one.
+  std::int64_t shared(std::int64_t block) const {
+    const std::int64_t extent = c_.roles.extent, blocks = (extent + block - 1) / block;
+    if (traffic_.sums == 0 || blocks <= 2) return block;
+    const std::int64_t even = (blocks + 1) / 2 * 2, chunks = sum_chunks(even, traffic_.sums);
+    const std::int64_t more = (even + chunks - 1) / chunks * chunks, smaller = (extent + more - 1) / more;
+    return std::max(least(), smaller > 32 ? (smaller + 7) / 8 * 8 : smaller);
   }
   std::int64_t fitted(std::int64_t block, std::size_t bytes) const {
     const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));

@@ -1,0 +1,21 @@
+// chunks.hpp - how blocks of a loop that leaves sums are dealt: see Note [Chunks] in cpu/loop.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tidu::passes {
+
+/// Chunks at most.
+inline constexpr std::int64_t most_chunks = 8;
+
+/// In how many chunks so many blocks are dealt whose sums take so many bytes together; of much memory for
+/// sums in two. It depends on the sizes alone.
+constexpr std::int64_t sum_chunks(std::int64_t blocks, std::size_t sum_bytes) {
+  constexpr std::size_t memory = std::size_t{1} << 22;
+  const auto fitting = static_cast<std::int64_t>(memory / std::max<std::size_t>(sum_bytes, 1));
+  return std::min({blocks, most_chunks, std::max<std::int64_t>(2, fitting)});
+}
+
+}  // namespace tidu::passes
