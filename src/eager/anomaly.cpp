@@ -71,6 +71,7 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
       if (request.inputs[k].data != nullptr)
         message += str("\n  its input ", k, ' ', host.statistics(request.inputs[k].data));
     }
+    message += first_within(host, request);
     throw NonFiniteError(Phase::forward, name, where, 0, message);
   }
 }
@@ -146,7 +147,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
                    : "\n  its incoming cotangent is finite: it ";
     message += host.statistics(cell->operand());
   }
-  raise(Phase::backward, suspect.node, message);
+  raise(Phase::backward, suspect.node, message + suspect.within());
 }
 
 void profile_record(Profile& profile, const Host* host, const Node& node,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,10 +30,19 @@ struct Suspect {
   std::vector<const Node*> path;  ///< from a root to the node, both included
   std::span<Cell* const> incoming;
   std::span<Cell* const> outgoing;  ///< by edge; null: absent
+  /// Asked for what first_within says, when it is to be said.
+  const std::function<std::string()>& within;
 };
 /// Throws NonFiniteError when one of `outgoing` is not finite: of the first saved operand in forward order
 /// when one of the nodes that were reached holds such, else of the backward of this node.
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached);
+
+/// Which operation of a graph of several first gives what is not finite, in a line of its own; empty where
+/// nobody can say, as of a single operation. Runs the graph again, with all that it computes as results.
+std::string first_within(const Host& host, const RecorderCore::Request& request);
+/// The same of the backward of a node, which was given `inputs` for its transposed graph.
+std::string first_within(const Host& host, Node& node, const BackwardProgram& program,
+                         std::span<const void* const> inputs);
 
 /// Of a node that was recorded from `begin` until now.
 void profile_record(Profile& profile, const Host* host, const Node& node,

@@ -158,7 +158,8 @@ struct BackwardCall {
   void run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing, const char*& phase);
   void record_backward(const Node& node, BackwardProgram& program, std::span<Cell* const> incoming,
                        std::byte* computed, std::span<Cell* const> results);
-  void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing);
+  void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing,
+                        const std::function<std::string()>& within);
   void profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,
                     std::int64_t begin) const;
   void explain_failure(const Error& error, const Node& node, const char* phase) const;

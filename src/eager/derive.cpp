@@ -188,9 +188,11 @@ class ProgramMaker {
 
   std::uint32_t saved_index(ValueId id) const { return saved_of_[base_[id]]; }
 
-  // Emits the operations for which `wanted` holds; values already there are kept.
+  // Emits the operations for which `wanted` holds; values already there are kept. `origins`: by operation of
+  // the builder, which one it is.
   template <class Wanted>
-  void emit_augmented(GraphBuilder& builder, std::vector<Value>& values, const Wanted& wanted) const {
+  void emit_augmented(GraphBuilder& builder, std::vector<Value>& values, const Wanted& wanted,
+                      std::vector<std::uint32_t>& origins) const {
     std::vector<Value> operands;
     for (std::uint32_t i = 0; i < augmented_.num_operations(); ++i) {
       if (!wanted(i)) continue;
@@ -198,6 +200,7 @@ class ProgramMaker {
       operands.clear();
       for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
       const Values results = builder.emit(operation.op(), operands);
+      origins.resize(builder.num_operations(), i);
       for (std::size_t slot = 0; slot < results.size(); ++slot) {
         Value& value = values[operation.output(slot)];
         if (value.emitter() == nullptr) value = results[slot];
@@ -213,7 +216,8 @@ class ProgramMaker {
       values[id] = builder.input(std::to_string(program_->forward_inputs.size()), augmented_.type(id));
       program_->forward_inputs.push_back(saved_index(id));
     }
-    emit_augmented(builder, values, [&](std::uint32_t i) { return in_slice_[i] != 0; });
+    emit_augmented(
+        builder, values, [&](std::uint32_t i) { return in_slice_[i] != 0; }, program_->forward_origins);
     std::vector<Value> outputs;
     for (const ValueId id : program_->computed) outputs.push_back(values[id]);
     program_->forward = builder.build(outputs);
@@ -249,14 +253,30 @@ class ProgramMaker {
       for (const std::size_t i : constants) roots.push_back(program_->open_externals[i]);
       const std::vector<bool> wanted = reachable(augmented_, roots);
       std::vector<Value> values(augmented_.num_values());
-      emit_augmented(builder, values,
-                     [&](std::uint32_t i) { return wanted[augmented_.operation(i).output()]; });
+      std::vector<std::uint32_t> constants_alone;
+      emit_augmented(
+          builder, values, [&](std::uint32_t i) { return wanted[augmented_.operation(i).output()]; },
+          constants_alone);
       for (const std::size_t i : constants) externals[i] = values[program_->open_externals[i]];
     }
     const std::vector<Value> values = inline_graph(builder, open, cotangents, externals, &needed);
     std::vector<Value> outputs;
     for (const ValueId id : program_->open_outputs) outputs.push_back(values[id]);
+    program_->transposed_origins = origins_of(builder, values);
     program_->transposed = builder.build(outputs);
+  }
+
+  // By operation of the builder: the one of the template's graph that it derives from. `values`: by value of
+  // the open graph.
+  std::vector<std::uint32_t> origins_of(const GraphBuilder& builder, const std::vector<Value>& values) const {
+    std::vector<std::uint32_t> origins(builder.num_operations(), no_index);
+    const Graph& open = program_->open;
+    for (std::uint32_t i = 0; i < open.num_operations(); ++i) {
+      const Operation operation = open.operation(i);
+      const Value& value = values[operation.output()];
+      if (value.emitter() != nullptr) origins[builder.data().producers[value.id()]] = operation.origin();
+    }
+    return origins;
   }
 
   const Variant& variant_;

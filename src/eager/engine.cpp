@@ -4,6 +4,7 @@
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
+#include "eager/operand_buffer.hpp"
 #include "tidu/graph/pool.hpp"
 
 namespace tidu::eager {
@@ -12,36 +13,6 @@ namespace detail {
 using tidu::detail::str;
 
 namespace {
-
-// Room for operands that an executor makes, destroyed unless they were taken out.
-class OperandBuffer {
- public:
-  OperandBuffer(const OperandTable& table, std::size_t count) : table_(table), count_(count), data_(small_) {
-    if (count * table.size > sizeof(small_))
-      data_ = static_cast<std::byte*>(::operator new(count* table.size));
-  }
-  OperandBuffer(const OperandBuffer&) = delete;
-  OperandBuffer& operator=(const OperandBuffer&) = delete;
-  ~OperandBuffer() {
-    for (; filled && taken_ < count_; ++taken_) table_.destroy(at(taken_));
-    if (data_ != small_) ::operator delete(data_);
-  }
-  std::byte* data() { return data_; }
-  void* at(std::size_t i) { return data_ + i * table_.size; }
-  /// Moves operand `i` out; in ascending order.
-  void take(std::size_t i, void* to) {
-    table_.relocate(to, at(i));
-    taken_ = i + 1;
-  }
-  bool filled = false;
-
- private:
-  const OperandTable& table_;
-  std::size_t count_;
-  std::size_t taken_ = 0;
-  std::byte* data_;
-  alignas(16) std::byte small_[192];
-};
 
 // What will be read of a node when it runs.
 void prefetch(const Node& node) {
@@ -285,7 +256,8 @@ void BackwardCall::run_transposed(Node& node, std::span<Cell*> incoming, std::sp
     check_device(*made[i], node, input);
   }
   if (options.anomaly) [[unlikely]]
-    look_for_anomaly(node, incoming, outgoing);
+    look_for_anomaly(node, incoming, outgoing,
+                     [&] { return first_within(host, node, program, inputs.span()); });
   if (creates_graph) {
     phase = "recording";
     record_backward(node, program, incoming, computed.data(), made.span());
@@ -349,7 +321,8 @@ void BackwardCall::profile_node(ProfilePhase phase, const Node& node, std::byte*
 }
 
 void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
-                                    std::span<Cell* const> outgoing) {
+                                    std::span<Cell* const> outgoing,
+                                    const std::function<std::string()>& within) {
   std::vector<const Node*> path;
   {
     const std::lock_guard<std::mutex> lock(parents_mutex);
@@ -360,7 +333,7 @@ void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
     }
   }
   std::reverse(path.begin(), path.end());
-  check_backward({host, node, path, incoming, outgoing}, [this] {
+  check_backward({host, node, path, incoming, outgoing, within}, [this] {
     std::vector<Node*> reached;
     states.for_each([&](State& state) { reached.push_back(state.node); });
     return reached;

@@ -173,7 +173,7 @@ class Explainer {
     if (!reach_.has_blocked() && !request_.keeps_blocked) {
       text +=
           ", or only through operations without derivative, which the tape does not hold (record with"
-          " RecorderOptions::keep_blocked to have them named)";
+          " RecorderOptions::keep_blocked, or Arrays under an ExplainGuard, to have them named)";
     }
     return text;
   }

@@ -210,7 +210,7 @@ RecordedGraph RecordedGraph::of(const Graph& graph) {
 }
 
 RecordedGraph RecordedGraph::of(const Op& op, std::span<const Type> operands, const PrimitiveSet& set) {
-  GraphBuilder builder("", set);
+  GraphBuilder builder(std::string(op.name()), set);
   std::vector<Value> inputs;
   for (const Type type : operands) inputs.push_back(builder.input(std::to_string(inputs.size()), type));
   const Values results = builder.emit(op, inputs);

@@ -86,6 +86,9 @@ struct BackwardProgram {
   std::vector<ValueId> open_externals;  ///< by external of `open`: its value in the augmented graph
   std::vector<ValueId> saved_values;    ///< by saved operand: its value in the augmented graph
   std::vector<ValueId> computed;        ///< by output of forward: likewise
+  /// By operation of forward: the one of the augmented graph that it is; by operation of transposed: the one
+  /// of the template's graph that it derives from, or no_index.
+  std::vector<std::uint32_t> forward_origins, transposed_origins;
   /// The whole of it as a graph of the template's inputs and the cotangents, for create_graph; made on
   /// demand.
   struct Recorded {

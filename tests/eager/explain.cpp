@@ -158,14 +158,14 @@ TEST_CASE("explain: no root depends on it, as far as the tape knows") {
         p == &kept
             ? ""
             : ", or only through operations without derivative, which the tape does not hold (record with "
-              "RecorderOptions::keep_blocked to have them named)";
+              "RecorderOptions::keep_blocked, or Arrays under an ExplainGuard, to have them named)";
     CHECK(found.text == "absent: no root depends on \"w\"" + hint);
   }
   CHECK(
       plain.explain(plain.argmax(plain.w, {})).text ==
       "absent: the root was not recorded, nothing there depends on \"w\", or only through operations without "
-      "derivative, which the tape does not hold (record with RecorderOptions::keep_blocked to have them "
-      "named)");
+      "derivative, which the tape does not hold (record with RecorderOptions::keep_blocked, or Arrays "
+      "under an ExplainGuard, to have them named)");
 }
 
 TEST_CASE("explain: a derivative that is zero by structure") {

@@ -156,6 +156,45 @@ TEST_CASE("[P14] a cotangent that a hook spoiled is not blamed on the operation 
   CHECK_FALSE(contains(error->what(), "its incoming cotangent is finite"));
 }
 
+TEST_CASE("[P14] of a composite graph the operation within it is named, forward and backward") {
+  const auto composite = [](const auto& last) {
+    return graph_of("layer", {Type(f64, {2})}, [&](const std::vector<Value>& x) {
+      const Value s = ops::sub(x[0], ops::full_like(x[0], 1.0), Where{"layer.cpp", 3});
+      return std::vector<Value>{ops::neg(last(s, Where{"layer.cpp", 4}))};
+    });
+  };
+  const auto record = [](Tape& tape, const RecordedGraph& graph, const Var& x) {
+    const Tensor result = reference().run(graph.graph(), {x.second})[0];
+    return Var{tape.recorder.record_graph(graph, std::vector<eager::EagerInput<Tensor>>{{x.first, x.second}},
+                                          std::span(&result, 1), {}, Where{"model.cpp", 9})[0],
+               result};
+  };
+  Tape plain;
+  const Var x = plain.leaf(vec({5, 1}));
+  const Var root = record(plain, composite([](Value v, Where w) { return ops::sqrt(v, w); }), x);
+  const auto backward = caught([&] { run(Spy(), {root_of(root, vec({1, 1}))}, watched()); });
+  REQUIRE(backward.has_value());
+  says(*backward, {"layer (model.cpp:9)", "within it first in the derivative of operation",
+                   "sqrt (layer.cpp:4): the result of", "f64[2] has 1 infinity, at [1]"});
+
+  // A residual that is computed anew: x^(-1/2), where nothing else was kept.
+  const Var power =
+      record(plain, composite([](Value v, Where w) { return ops::rsqrt(ops::square(v), w); }), x);
+  const auto residual = caught([&] { run(Spy(), {root_of(power, vec({1, 1}))}, watched()); });
+  REQUIRE(residual.has_value());
+  says(*residual, {"non-finite", "layer (model.cpp:9)"});
+
+  eager::RecorderOptions options;
+  options.anomaly = true;
+  Tape stops(options);
+  const Var y = stops.leaf(vec({5, 1}));
+  const auto forward =
+      caught([&] { record(stops, composite([](Value v, Where w) { return ops::log(v, w); }), y); });
+  REQUIRE(forward.has_value());
+  says(*forward, {"forward of layer (model.cpp:9)", "within it first in operation", "log (layer.cpp:4)",
+                  "its result f64[2] has 1 infinity, at [1]"});
+}
+
 class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   Result<Values> execute_forward(const eager::GraphCall& call,
