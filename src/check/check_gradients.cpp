@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "check/level.hpp"
+#include "tidu/tensor/inspect.hpp"
 
 namespace tidu {
 namespace {
@@ -146,6 +147,7 @@ class Checker {
     report_.worst = faults.worst;
     report_.comparisons = faults.comparisons;
     report_.notes = faults.notes;
+    note_not_finite();
     compare_outputs_of_rules(graph_, subject_.inputs, std::nullopt);
     if (faults.any()) locate(faults);
     report_.ok = report_.findings.empty();
@@ -153,6 +155,22 @@ class Checker {
   }
 
  private:
+  // Values that are not finite have no differences, and would seem to agree.
+  void note_not_finite() {
+    const auto note = [&](const std::string& what, const Tensor& values) {
+      if (all_finite(values)) return;
+      report_.notes.push_back(
+          detail::str(what, " is not finite: it ", element_statistics(values),
+                      "; what is not finite there, or follows from it, was not compared"));
+    };
+    for (std::size_t i = 0; i < subject_.inputs.size(); ++i)
+      note(detail::str("input \"", graph_.input_name(i), '"'), subject_.inputs[i]);
+    if (!report_.notes.empty()) return;
+    const Tensors outputs = executor_.run(graph_, subject_.inputs);
+    for (std::size_t slot = 0; slot < outputs.size(); ++slot)
+      note(detail::str("output ", slot), outputs[slot]);
+  }
+
   // The outputs of a custom rule stand for those of its graph, and must be them; also in graphs that
   // operations stand for. `top`: the operation of the checked graph that `graph` is in.
   void compare_outputs_of_rules(const Graph& graph, const Tensors& inputs, std::optional<std::uint32_t> top) {

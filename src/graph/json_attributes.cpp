@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "graph/attribute_error.hpp"
 #include "graph/literal_json_impl.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal_json.hpp"
@@ -218,7 +219,7 @@ Attributes attributes_from_json(const JsonTape& tape, Index node, const Primitiv
                                    [name](const AttributeSpec& each) { return each.name == name; });
     if (spec == primitive.attributes.end()) {
       throw Error(ErrorKind::attribute,
-                  str('[', primitive.name, "] unknown attribute \"", shortened(name), '"'));
+                  str('[', primitive.name, "] ", unknown_attribute(primitive, shortened(name))));
     }
     if (std::any_of(attributes.begin(), attributes.end(),
                     [name](const auto& given) { return given.first == name; })) {

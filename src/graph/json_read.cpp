@@ -48,6 +48,7 @@ class Loader {
   Op find_op(Index name, Index attributes);
   void define_results(Index outputs, ValueId first, const Op& op);
   std::uint32_t read_role(Index node, std::size_t operands);
+  void check_version();
   void check_keys();
   ValueId read_id(Index node, std::string_view what) const;
   Key128 read_key(Index node, std::string_view what) const;
@@ -285,10 +286,20 @@ void Loader::check_keys() {
   }
 }
 
+// First of all: a dump of another version may have other members.
+void Loader::check_version() {
+  tape_.expect(node_, Kind::object, "a graph");
+  for (Index at = tape_.first(node_); at != tape_.end(node_); at = tape_.next(at + 1)) {
+    if (tape_.string(at) == "version" && tape_.expect_integer(at + 1, "\"version\"") != 1)
+      fail(str("expected \"version\" to be 1, got ", tape_.shown(at + 1)));
+  }
+}
+
 Graph Loader::load() {
   static constexpr std::string_view names[] = {"format", "version",   "name",       "values",
                                                "inputs", "externals", "operations", "outputs"};
   std::array<Index, 8> members{};
+  check_version();
   tape_.members(node_, names, members, "a graph");
   for (const std::size_t i : {0U, 1U, 3U, 4U, 6U, 7U}) {
     if (members[i] == absent) fail(str("expected a graph to have \"", names[i], "\", got none"));
@@ -297,8 +308,6 @@ Graph Loader::load() {
   if (tape_.expect_string(format, "\"format\"") != "tidu.graph") {
     fail(str("expected \"format\" to be \"tidu.graph\", got ", tape_.shown(format)));
   }
-  if (tape_.expect_integer(version, "\"version\"") != 1)
-    fail(str("expected \"version\" to be 1, got ", tape_.shown(version)));
   if (name != absent) name_ = tape_.expect_string(name, "\"name\"");
   tape_.expect(operations, Kind::array, "\"operations\"");
   tape_.expect(outputs, Kind::array, "\"outputs\"");

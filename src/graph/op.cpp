@@ -7,6 +7,7 @@
 #include <ostream>
 #include <unordered_map>
 
+#include "graph/attribute_error.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 
@@ -79,7 +80,7 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     bool known = false;
     for (const AttributeSpec& spec : primitive.attributes) known = known || spec.name == given[i].first;
-    if (!known) fail(primitive, detail::str("unknown attribute \"", given[i].first, '"'));
+    if (!known) fail(primitive, detail::unknown_attribute(primitive, given[i].first));
     for (std::size_t j = 0; j < i; ++j) {
       if (given[j].first == given[i].first)
         fail(primitive, detail::str("attribute \"", given[i].first, "\" is given twice"));

@@ -94,7 +94,10 @@ std::vector<Tensor> ReferenceExecutor::execute(const Graph& graph, std::span<con
     };
     const Entry* entry = find(operation.name());
     if (entry == nullptr)
-      fail(detail::str("[", operation.name(), "] expected a kernel in the reference executor, got none"));
+      fail(detail::str("[", operation.name(), "] expected a kernel in the reference executor, got none",
+                       table_->empty() ? ": it has no kernels at all, those of the standard primitives are in"
+                                         " reference()"
+                                       : ""));
 
     operands.clear();
     for (const ValueId operand : operation.inputs()) operands.push_back(*values[operand]);

@@ -2,6 +2,7 @@
 // inputs, repeated outputs, shared sub-expressions, duplicates and misuse. Here each is right or a clear
 // error.
 #include "check/helpers.hpp"
+#include "tidu/check/check_gradients.hpp"
 #include "tidu/graph/merge.hpp"
 
 namespace {
@@ -27,6 +28,22 @@ Graph square_twice() {  // y = x x, outputs (y, y)
 }
 
 }  // namespace
+
+TEST_CASE("wrong gradients: what is not finite is not compared, and the check says so") {
+  const Graph f = of_x(Type(f64, {2}), [](Value x) { return ops::reduce_sum(x * ops::log(x), {0}); });
+  const auto notes = [&](const Tensor& at) {
+    const CheckReport report = check_gradients(f, std::span(&at, 1), reference());
+    CHECK(report.ok);
+    std::string text;
+    for (const std::string& note : report.notes) text += note + '\n';
+    return text;
+  };
+  CHECK(notes(vector({0.5, 2.0})).empty());
+  const std::string of_input = notes(vector({0.5, std::nan("")}));
+  CHECK_MESSAGE(of_input.starts_with("input \"x\" is not finite: it f64[2] has 1 NaN, at [1]"), of_input);
+  const std::string of_output = notes(vector({0.5, -2.0}));
+  CHECK_MESSAGE(of_output.starts_with("output 0 is not finite: it f64[] has 1 NaN"), of_output);
+}
 
 TEST_CASE("wrong gradients: an input that is an output too") {
   GraphBuilder g("f");

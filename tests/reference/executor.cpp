@@ -91,6 +91,15 @@ TEST_CASE("a missing kernel is named with its place, and an executor with one ru
   CHECK_THROWS_AS((void)reference().with_kernel("my.twice", Kernel()), Error);
 }
 
+TEST_CASE("an executor without any kernel says where those of the standard primitives are") {
+  GraphBuilder g("f");
+  const Graph f = g.build({ops::sin(g.input("x", f64))});
+  const auto made = ReferenceExecutor().try_run(f, std::vector<Tensor>{Tensor::scalar(1.0)});
+  REQUIRE_FALSE(made.has_value());
+  CHECK_MESSAGE(std::string(made.error().what()).find("are in reference()") != std::string::npos,
+                made.error().what());
+}
+
 TEST_CASE("what goes wrong in a kernel is a typed error with the operation's place") {
   const Graph graph = with_twice();
   const std::vector<Tensor> inputs{Tensor::scalar(0.5)};
