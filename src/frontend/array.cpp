@@ -81,7 +81,10 @@ eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string
     refuse(ErrorKind::invalid_argument, function,
            detail::str("expected an Array that depends on a leaf which requires a gradient, got ",
                        body.tensor.type(), " that does not",
-                       grad_enabled() ? "" : " (recording is off on this thread: no_grad)"),
+                       grad_enabled()
+                           ? ""
+                           : " (recording is off on this thread, as under no_grad and in the hooks of a"
+                             " backward call without create_graph: GradMode(true) turns it on)"),
            where);
   }
   if (seed == nullptr && body.tensor.size() != 1) {

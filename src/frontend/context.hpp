@@ -206,11 +206,14 @@ inline Context& context() {
 bool record_lazily(Context& c, const Graph& graph, std::uint32_t device,
                    std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
+/// Stands for an Array without a value until invoke() refuses it, which knows what for; looks traced.
+const Body& no_value();
 /// An operand of invoke: `body` is null for a number.
 struct Input {
   const Body* body;
   const Tensor* tensor;
-  Input(const Array& array) : body(&array.required()), tensor(&body->tensor) {}
+  Input(const Array& array)
+      : body(array.body() != nullptr ? array.body() : &no_value()), tensor(&body->tensor) {}
   Input(const Body* b, const Tensor* t) : body(b), tensor(t) {}
 };
 
@@ -244,6 +247,8 @@ std::vector<Array> call_operation(std::string_view name, const std::vector<Array
 std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
                                   Where where);
 
+/// Refuses Arrays without a value.
+void require_values(std::span<const Input> operands, std::string_view function, Where where);
 /// "[function] message\n  in function(f64[3], f64[4]), file:line".
 [[noreturn]] void refuse(ErrorKind kind, std::string_view function, const std::string& message, Where where);
 std::string at_place(Where where);

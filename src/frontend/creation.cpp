@@ -30,7 +30,11 @@ void flatten_into(const Nested& nested, std::size_t depth, Flat& flat, Where whe
   const auto extent = static_cast<std::int64_t>(nested.items().size());
   if (depth == flat.shape.size() || flat.shape[depth] != extent) {
     refuse(ErrorKind::invalid_argument, "array",
-           detail::str("expected lists of one length at depth ", depth, ", got one of ", extent), where);
+           depth == flat.shape.size()
+               ? std::string("expected lists of one depth, got a list beside a number")
+               : detail::str("expected lists of one length at depth ", depth, ", got one of ",
+                             flat.shape[depth], " and one of ", extent),
+           where);
   }
   for (const Nested& item : nested.items()) flatten_into(item, depth + 1, flat, where);
 }
@@ -70,20 +74,32 @@ Array array(const Nested& elements, const Shape& shape, std::optional<DType> dty
   return reshape(array(elements, dtype, where), shape, where);
 }
 
-Array full(const Shape& shape, double value, DType dtype, Where) {
+namespace {
+
+// `function` names what was called.
+Array filled(const char* function, const Shape& shape, double value, DType dtype, Where where) try {
   const Type type(dtype, shape);
-  Tensor tensor(type);
   if (value == 0.0 && !std::signbit(value)) return Array(Tensor::zeros(type));
+  Tensor tensor(type);
   const Tensor one = frontend_detail::number(dtype, value);
   std::byte* to = tensor.mutable_bytes();
   const std::size_t width = size_of(dtype);
   for (std::int64_t i = 0; i < type.size(); ++i)
     std::copy_n(one.bytes(), width, to + static_cast<std::size_t>(i) * width);
   return Array(std::move(tensor));
+} catch (const Error& error) {
+  frontend_detail::raise_located(error, function, {}, where);
 }
 
-Array zeros(const Shape& shape, DType dtype, Where where) { return full(shape, 0.0, dtype, where); }
-Array ones(const Shape& shape, DType dtype, Where where) { return full(shape, 1.0, dtype, where); }
+}  // namespace
+
+Array full(const Shape& shape, double value, DType dtype, Where where) {
+  return filled("full", shape, value, dtype, where);
+}
+Array zeros(const Shape& shape, DType dtype, Where where) {
+  return filled("zeros", shape, 0.0, dtype, where);
+}
+Array ones(const Shape& shape, DType dtype, Where where) { return filled("ones", shape, 1.0, dtype, where); }
 // Where x is.
 Array full_like(const Array& x, double value, Where where) {
   Array made = full(x.shape(), value, x.dtype(), where);

@@ -33,6 +33,25 @@ void raise_located(const Error& error, std::string_view function, std::span<cons
   __builtin_unreachable();  // raise() throws, which g++ 12 does not see through the pointer
 }
 
+const Body& no_value() {
+  static const Body& body = []() -> const Body& {
+    Body& made = *new Body;  // outlives every static Array
+    made.traced = true;
+    return made;
+  }();
+  return body;
+}
+
+void require_values(std::span<const Input> operands, std::string_view function, Where where) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].body != &no_value()) continue;
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str(
+               "expected Arrays with a value, got a default-constructed or moved-from one as operand ", i),
+           where);
+  }
+}
+
 void refuse_empty() {
   throw Error(ErrorKind::invalid_argument,
               "[Array] expected an Array with a value, got a default-constructed or moved-from one");

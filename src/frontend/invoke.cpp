@@ -154,6 +154,24 @@ void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executabl
   profile.add(std::move(event));
 }
 
+// Of a composite graph, likewise.
+template <class Body>
+eager::Operands<Tensor> profiled(Context& c, const Graph& graph, Where where, const Body& body) {
+  eager::Profile* const profile = c.recorder.options().profile;
+  if (profile == nullptr) [[likely]]
+    return body();
+  eager::ProfileEvent event;
+  event.begin = profile->now();
+  eager::Operands<Tensor> results = body();
+  event.end = profile->now();
+  event.phase = eager::ProfilePhase::execute;
+  event.name = graph.name();
+  if (where.file != nullptr) event.where = detail::str(where.file, ':', where.line);
+  for (std::size_t i = 0; i < results.size(); ++i) event.bytes += results[i].num_bytes();
+  profile->add(std::move(event));
+  return results;
+}
+
 // Where the backward of an operation runs that was done there.
 eager::Placement placement_at(const Context& c, std::uint32_t device) {
   if (device == 0 && c.cpu != nullptr) [[likely]]
@@ -260,6 +278,7 @@ Tracer* tracer_of(std::span<const Input> operands) {
   Tracer* found = nullptr;
   for (const Input& operand : operands) {
     if (operand.body == nullptr || !is_traced(*operand.body)) continue;
+    if (operand.body == &no_value()) refuse_empty();
     Tracer* const tracer = operand.body->extra->tracer.get();
     if (found == nullptr || tracer->level > found->level) found = tracer;
   }
@@ -288,6 +307,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
     return build(emitter, values);
   };
   if (traced) [[unlikely]] {
+    require_values(operands, call.name, where);
     Tracer& tracer = *tracer_of(operands);
     const std::uint32_t device = device_of_traced(operands, call, where);
     const Value result = emit_traced(tracer, operands, one, call, where)[0];
@@ -346,6 +366,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
 std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,
                                Where where) {
   const std::vector<Input> inputs(operands.begin(), operands.end());
+  require_values(inputs, call.name, where);
   if (Tracer* const tracer = tracer_of(inputs); tracer != nullptr) {
     std::vector<Array> arrays;
     const std::uint32_t device = device_of_traced(inputs, call, where);
@@ -429,7 +450,8 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
       c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
   }
   std::uint32_t device = 0;
-  eager::Operands<Tensor> results = run_graph(c, graph, tensors, device);
+  eager::Operands<Tensor> results =
+      profiled(c, graph.graph(), where, [&] { return run_graph(c, graph, tensors, device); });
   std::vector<Array> arrays;
   if ((grad || c.watches) && c.grad_mode) {
     const eager::EagerOutputs outputs =

@@ -5,6 +5,7 @@
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"
 #include "frontend/lazy.hpp"
+#include "tidu/eager/profile.hpp"
 #include "tidu/program/cache.hpp"
 
 namespace tidu::frontend_detail {
@@ -57,6 +58,21 @@ class EagerHere {
 // What nobody else writes to.
 Tensor own(Tensor&& made) {
   return made.exclusive() || made.resident() != nullptr ? std::move(made) : made.clone();
+}
+
+// Runs what so many pending operations are, entered in the thread's profile.
+template <class Body>
+void profiled(std::size_t operations, const Body& body) {
+  eager::Profile* const profile = context().recorder.options().profile;
+  if (profile == nullptr) [[likely]]
+    return body();
+  eager::ProfileEvent event;
+  event.begin = profile->now();
+  body();
+  event.end = profile->now();
+  event.phase = eager::ProfilePhase::execute;
+  event.name = detail::str("lazy program of ", operations, " operations");
+  profile->add(std::move(event));
 }
 
 }  // namespace
@@ -256,7 +272,7 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
 // The lock is not held.
 void LazyTrace::run_program(const Program& program, const LazyRunner& runner, Run& run) {
   const EagerHere guard;
-  program.run(runner, run.pointers, run.made);
+  profiled(program.graph.num_operations(), [&] { program.run(runner, run.pointers, run.made); });
 }
 
 void LazyTrace::keep_results(Run& run) {
@@ -345,7 +361,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
       const Apart apart = take_apart(*run);
       lock.unlock();
       const EagerHere guard;
-      apart.run(runner, run->made);
+      profiled(apart.steps.size(), [&] { apart.run(runner, run->made); });
     } else {
       program = find_program(*run, address, runner, lock);
       if (lock.owns_lock()) lock.unlock();

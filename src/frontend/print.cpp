@@ -161,7 +161,8 @@ class Printer {
 std::ostream& operator<<(std::ostream& out, const Array& array) {
   if (array.body() == nullptr) return out << "array()";
   if (array.is_traced()) return out << "traced(" << array.type() << ')';
-  out << "array(" << Printer(array.tensor()).print() << ", " << array.type();
+  const std::string elements = Printer(array.tensor()).print();  // may throw: before anything is written
+  out << "array(" << elements << ", " << array.type();
   if (array.requires_grad()) out << ", requires_grad";
   return out << ')';
 }

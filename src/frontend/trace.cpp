@@ -108,7 +108,11 @@ Array placeholder(Type type) {
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where) {
   arguments.insert(arguments.end(), call.captured.begin(), call.captured.end());
   if (any_traced(arguments)) return call_graph(call.graph.graph(), arguments, where);
-  return run_and_record(call.graph, arguments, where);
+  try {
+    return run_and_record(call.graph, arguments, where);
+  } catch (const Error& error) {
+    raise_located(error, "compiled", types_of(arguments), where);
+  }
 }
 
 }  // namespace frontend_detail

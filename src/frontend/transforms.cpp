@@ -150,6 +150,7 @@ std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
     options.create_graph = grad_enabled() && outside;
     std::vector<Array> roots, seeds, wanted;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
+      require_cotangent(outputs[i].type(), cotangents[i], i, where);
       if (!outputs[i].requires_grad()) continue;
       roots.push_back(outputs[i]);
       seeds.push_back(cotangents[i]);

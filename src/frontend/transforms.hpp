@@ -19,5 +19,7 @@ std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& a
 /// type).
 void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
                       const char* name, Where where);
+/// What vjp's pullback is given for a result of that type. Throws Error (type).
+void require_cotangent(Type output, const Array& cotangent, std::size_t position, Where where);
 
 }  // namespace tidu::frontend_detail

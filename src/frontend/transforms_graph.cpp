@@ -71,6 +71,14 @@ void require_tangents(const std::vector<Array>& arguments, const std::vector<Arr
   }
 }
 
+void require_cotangent(Type output, const Array& cotangent, std::size_t position, Where where) {
+  if (!is_inexact(output.dtype()) || cotangent.type() == output) return;
+  refuse(ErrorKind::type, "vjp",
+         detail::str("expected a cotangent of type ", output, " for result ", position, ", got ",
+                     cotangent.type()),
+         where);
+}
+
 ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::vector<Array>& arguments,
                                              const std::vector<std::size_t>& wrt, const char* name,
                                              Where where) {
@@ -86,10 +94,13 @@ std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
   const Graph& graph = applied.traced.graph;
   const std::vector<std::size_t> wrt = inexact_positions(arguments);
   const Derivative derivative = vjp_parts(graph, names_of(graph, wrt));
-  FlatPullback pullback = [derivative, arguments, wrt, inputs = applied.inputs,
+  FlatPullback pullback = [graph, derivative, arguments, wrt, inputs = applied.inputs,
                            where](const std::vector<Array>& cotangents) {
     std::vector<Array> seeds;
-    for (const std::size_t output : derivative.outputs) seeds.push_back(cotangents.at(output));
+    for (const std::size_t output : derivative.outputs) {
+      require_cotangent(graph.type(graph.outputs()[output]), cotangents.at(output), output, where);
+      seeds.push_back(cotangents[output]);
+    }
     const std::vector<Array> all = call(derivative.graph, inputs, seeds, where);
     std::vector<Array> results;
     std::size_t next = derivative.first;
@@ -135,12 +146,13 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
   const Applied applied = apply_traced(f, arguments, name);
   const Graph& graph = applied.traced.graph;
   const Names names = names_of(graph, wrt);
+  const Graph whole = kind == Jacobian::hessian ? scalar_output(graph, name, where) : graph;
   Graph derivative;
   try {
     switch (kind) {
-      case Jacobian::forward: derivative = jacfwd(graph, names); break;
-      case Jacobian::reverse: derivative = jacrev(graph, names); break;
-      case Jacobian::hessian: derivative = hessian(scalar_output(graph, name, where), names); break;
+      case Jacobian::forward: derivative = jacfwd(whole, names); break;
+      case Jacobian::reverse: derivative = jacrev(whole, names); break;
+      case Jacobian::hessian: derivative = hessian(whole, names); break;
     }
   } catch (const Error& error) {
     raise_located(error, name, types_of(arguments), where);

@@ -1,0 +1,158 @@
+// messages.cpp - what users of Arrays are told: which function, what was expected and came, and where in
+// their program; also by functions that run as one graph, and by the profile.
+#include <algorithm>
+#include <sstream>
+
+#include "support.hpp"
+
+namespace tidu::test {
+namespace {
+
+std::string here(int line) { return std::string(__FILE__) + ":" + std::to_string(line); }
+std::string short_here(int line) { return "messages.cpp:" + std::to_string(line); }
+
+std::size_t count(const std::string& text, std::string_view part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST_CASE("an Array without a value is refused by the operation that it is given to") {
+  const Array x = array({1.0, 2.0}), none;
+  int line = __LINE__ + 1;
+  std::string error = error_of([&] { (void)(x * none); });
+  CHECK(contains(error, "[multiply] expected Arrays with a value"));
+  CHECK(contains(error, "as operand 1"));
+  CHECK(contains(error, here(line)));
+  line = __LINE__ + 1;
+  error = error_of([&] { (void)sin(none); });
+  CHECK(contains(error, "[sin] expected Arrays with a value"));
+  CHECK(contains(error, here(line)));
+  CHECK(contains(error_of([&] { (void)where(none, x, x); }), "[where] expected Arrays with a value"));
+  CHECK(contains(error_of([&] { (void)trace([&](const Array& a) { return a + none; }, Type(f64, {2})); }),
+                 "[add] expected Arrays with a value"));
+  const Lazy lazy;
+  CHECK(contains(error_of([&] { (void)(none + 1.0); }), "with a value"));
+}
+
+TEST_CASE("functions that make Arrays name themselves and the place") {
+  const int line = __LINE__ + 1;
+  const std::string error = error_of([&] { (void)zeros({-1}); });
+  CHECK(contains(error, "expected extents >= 0, got shape [-1]"));
+  CHECK(contains(error, "in zeros(), " + here(line)));
+  CHECK(contains(error_of([&] { (void)ones({std::int64_t{1} << 40, 2}); }), "in ones(), "));
+  CHECK(contains(error_of([&] { (void)full({-2}, 3.0); }), "in full(), "));
+  CHECK(contains(error_of([&] { (void)array({{1, 2}, {3}}); }), "got one of 2 and one of 1"));
+  CHECK(contains(error_of([&] { (void)array({{1, 2}, {3, {4}}}); }), "got a list beside a number"));
+}
+
+TEST_CASE("transforms name themselves, once") {
+  const auto wave = [](const Array& x) { return sin(x); };
+  const Array x = array({1.0, 2.0, 3.0});
+  const std::string cotangent = error_of([&] { (void)vjp(wave, x).second(ones({2})); });
+  CHECK(contains(cotangent, "[vjp] expected a cotangent of type f64[3] for result 0, got f64[2]"));
+  const std::string traced =
+      error_of([&] { (void)jvp([&](const Array& a) { return vjp(wave, a).second(ones({2})); }, x, x); });
+  CHECK(contains(traced, "[vjp] expected a cotangent of type f64[3] for result 0, got f64[2]"));
+  const std::string scalar = error_of([&] { (void)hessian(wave)(x); });
+  CHECK(contains(scalar, "[hessian] expected a function whose (first) result is a floating scalar"));
+  CHECK(count(scalar, "in hessian") == 1);
+}
+
+TEST_CASE("what fails in a compiled function names the place of compile too") {
+  CpuOptions options;
+  options.check_indices = true;
+  const CpuExecutor checks(options);
+  const ExecutorGuard guard(checks);
+  const auto pick = [](const Array& x, const Array& at) { return sin(take(x, at)) * 0.25; };
+  const Array x = array({1.0, 2.0});
+  const int line = __LINE__ + 1;
+  const auto compiled = compile(pick);
+  const std::string error = error_of([&] { (void)compiled(x, array({0, 9})); });
+  CHECK(contains(error, "expected indices in [0, 2), got 9"));
+  CHECK(contains(error, "in compiled(f64[2], i64[2]), " + here(line)));
+}
+
+TEST_CASE("nothing is printed of a value that cannot be computed") {
+  CpuOptions options;
+  options.check_indices = true;
+  const CpuExecutor checks(options);
+  const ExecutorGuard guard(checks);
+  std::ostringstream out;
+  const std::string error = error_of([&] {
+    const Lazy lazy;
+    out << take(array({1.0, 2.0}), array({0, 7}));
+  });
+  CHECK(contains(error, "got 7"));
+  CHECK(out.str().empty());
+}
+
+TEST_CASE("backward in a hook says how it is done") {
+  const Array x = leaf(array({1.0, 2.0})), y = leaf(array({3.0}));
+  HookHandle hook = x.register_hook([&](const Array&) { sum(y * y).backward(); });
+  CHECK(contains(error_of([&] { sum(x * x).backward(); }), "GradMode(true)"));
+  hook.remove();
+  x.register_hook([&](const Array&) {
+    const GradMode on(true);
+    sum(y * y).backward();
+  });
+  sum(x * x).backward();
+  CHECK(y.grad()->tensor().at(0) == 6.0);
+}
+
+TEST_CASE("[P14] anomaly mode looks into functions that run as one graph") {
+  const AnomalyGuard guard;
+  const Array x = leaf(array({4.0, 0.0}));
+  int line = __LINE__ + 1;
+  const auto forward = compile([](const Array& a) { return sum(log(a - 1.0) * 2.0); });
+  std::string error = error_of([&] { (void)forward(x); });
+  CHECK(contains(error, "forward of compiled"));
+  CHECK(contains(error, "within it first in operation"));
+  CHECK(contains(error, "log (" + short_here(line) + "): its result f64[2] has 1 NaN, at [1]"));
+
+  line = __LINE__ + 1;
+  const auto root = compile([](const Array& a) { return sum(sqrt(a) * 3.0); });
+  const Array y = root(x);
+  error = error_of([&] { y.backward(); });
+  CHECK(contains(error, "backward of operation"));
+  CHECK(contains(error, "within it first in the derivative of operation"));
+  CHECK(contains(error, "sqrt (" + short_here(line) + "): the result of"));
+  CHECK(contains(error, "f64[2] has 1 infinity, at [1]"));
+
+  line = __LINE__ + 1;
+  const auto power = compile([](const Array& a) { return sum(pow(a * 2.0, 0.5)); });  // reads residuals
+  const Array z = power(x);
+  error = error_of([&] { z.backward(); });
+  CHECK(contains(error, "within it first in the derivative of operation"));
+  CHECK(contains(error, "pow (" + short_here(line) + ")"));
+  // Operations of one primitive need no such line.
+  CHECK_FALSE(contains(error_of([&] { sum(sqrt(x)).backward(); }), "within"));
+}
+
+std::size_t executed(const eager::Profile& profile, std::string_view name) {
+  const std::vector<eager::ProfileEvent> events = profile.events();
+  return static_cast<std::size_t>(
+      std::count_if(events.begin(), events.end(), [&](const eager::ProfileEvent& event) {
+        return event.phase == eager::ProfilePhase::execute && contains(event.name, std::string(name)) &&
+               event.end >= event.begin;
+      }));
+}
+
+TEST_CASE("a profile has functions that run as one graph, and what lazy mode evaluates") {
+  const Array x = array({1.0, 2.0});
+  eager::Profile profile;
+  const ProfileGuard guard(profile);
+  const auto step = compile([](const Array& a) { return sum(sin(a) * a); });
+  (void)step(x);
+  CHECK(executed(profile, "compiled") == 1);
+  (void)call_graph(grad(trace([](const Array& a) { return sum(a * a); }, x)), {x});
+  CHECK(profile.events().size() == 2);
+  {
+    const Lazy lazy;
+    (void)sum(exp(x) * x).item();
+  }
+  CHECK(executed(profile, "lazy program of") == 1);
+}
+
+}  // namespace
+}  // namespace tidu::test
