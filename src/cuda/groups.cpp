@@ -5,7 +5,8 @@
 // elements are computed one by one; a fold joins the group that makes what it folds. Everything else is a
 // node by itself. Nodes run in the order in which they were begun, so an operation joins a group only if all
 // that it reads is made by earlier nodes or at the same element by the group itself. A product that takes an
-// addition (epilogues.hpp) is made where the addition stands.
+// addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from memory
+// (made_again.hpp) is written into every kernel that reads it, and to memory by none.
 #include "cuda/groups.hpp"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "cuda/epilogues.hpp"
 #include "cuda/folds.hpp"
 #include "cuda/kernels.hpp"
+#include "cuda/made_again.hpp"
 #include "cuda/rules.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -319,7 +321,7 @@ class Grouping {
     if (root != id) {
       const std::uint32_t from = add_value(built, group, root);
       piece = built.body.add(view_op(), {from}, type(id));
-    } else if (inlined_[id] != 0) {
+    } else if (inlined_[id] != 0 || made_again_[id]) {
       const Operation operation = graph_.operation(*graph_.producer(id));
       std::vector<std::uint32_t> in;
       for (const ValueId operand : operation.inputs()) in.push_back(add_value(built, group, operand));
@@ -379,7 +381,29 @@ class Grouping {
     }
     return node;
   }
+  void find_made_again() {
+    KnownValues known;
+    for (const Role role : roles_) known.by_element.push_back(role == Role::member);
+    known.given.assign(graph_.num_values(), false);
+    for (const ValueId id : graph_.inputs()) known.given[id] = true;
+    for (const Group& group : groups_) {
+      for (const std::uint32_t i : group.operations) {
+        if (roles_[i] != Role::alone) continue;
+        const Operation operation = graph_.operation(i);
+        for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+          known.given[operation.output(slot)] = true;
+      }
+    }
+    known.asked_for = in_memory_;
+    known.sources = [this](ValueId id) {
+      std::vector<ValueId> all;
+      for (const Source& source : sources_of(id)) all.push_back(source.value);
+      return all;
+    };
+    made_again_ = values_made_again(graph_, known);
+  }
   std::vector<Node> nodes() {
+    find_made_again();
     read_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) read_[roots_[id]] = true;
     std::vector<Built> built(groups_.size());
@@ -394,6 +418,11 @@ class Grouping {
     std::vector<Node> nodes;
     for (std::uint32_t at = 1; at < groups_.size(); ++at) {
       const Group& group = groups_[at];
+      if (group.open &&
+          std::none_of(group.operations.begin(), group.operations.end(),
+                       [this](std::uint32_t i) { return read_[graph_.operation(i).output()]; })) {
+        continue;  // others make again what they need of it
+      }
       const bool direct = group.operations.size() == 1 && reads_memory_alone(built[at], group.operations[0]);
       if (!is_body(group) || direct) {
         nodes.push_back(single(group.operations[0]));
@@ -408,7 +437,6 @@ class Grouping {
         built[at].body.results.push_back(built[at].pieces.at(id));
         node.results.push_back(id);
       }
-      if (node.results.empty()) continue;
       if (group.comes_back) {
         std::vector<bool> of_rows(built[at].body.pieces.size(), false);
         for (const auto& [id, piece] : built[at].pieces)
@@ -446,7 +474,7 @@ class Grouping {
   std::vector<std::uint32_t> made_by_;        // by value: group
   std::vector<bool> of_row_;                  // by value: one for each row of its group
   std::map<std::uint32_t, BiasedProduct> biased_;  // by addition
-  std::vector<bool> in_memory_, read_;
+  std::vector<bool> in_memory_, read_, made_again_;
   std::vector<Group> groups_;
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by size
   std::size_t first_open_ = 1;

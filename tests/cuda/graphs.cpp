@@ -199,6 +199,38 @@ TEST_CASE("softmax and normalisation of rows are one kernel") {
   batch.check();
 }
 
+TEST_CASE("a difference from memory is computed again where another kernel needs it") {
+  check::Random random(8);
+  Batch batch;
+  const Type type(f32, {64, 100}), row(f32, {100});
+  for (const bool costly : {false, true}) {
+    GraphBuilder g("again");
+    const Value x = g.input("x", type), mean = g.input("mean", row);
+    const Value difference = ops::sub(x, ops::broadcast_in_dim(mean, type.shape(), {1}));
+    const Value centred = costly ? ops::tanh(difference) : difference;
+    const Value squares = ops::reduce_sum(ops::square(centred), {1});
+    const Value scale = ops::cumsum(squares, 0);  // a node by itself
+    const Graph graph = g.build({ops::mul(centred, ops::broadcast_in_dim(scale, type.shape(), {0}))});
+    const std::vector<cuda_detail::Node> nodes = cuda_detail::plan_nodes(graph);
+    REQUIRE(nodes.size() == 3);
+    CHECK(nodes[0].results.size() == (costly ? 2 : 1));
+    CHECK(nodes[2].operands.size() == (costly ? 2 : 3));
+    const std::vector<Type> types{type, row};
+    batch.add(graph, random_numbers(random, types, false), "again");
+    batch.add(vjp(graph), random_numbers(random, std::vector<Type>{type, row, type}, false),
+              "again backward");
+  }
+  // Nothing is left of a kernel whose results all others compute again.
+  GraphBuilder g("nothing");
+  const Value x = g.input("x", type), y = g.input("y", row);
+  const Value sum = ops::cumsum(x, 0), difference = ops::sub(x, ops::broadcast_in_dim(y, type.shape(), {1}));
+  const Graph graph = g.build({ops::mul(ops::cumsum(sum, 1), difference)});
+  CHECK(cuda_detail::plan_nodes(graph).size() == 3);
+  const std::vector<Type> types{type, row};
+  batch.add(graph, random_numbers(random, types, false), "nothing");
+  batch.check();
+}
+
 #ifdef TIDU_WITH_ADBENCH
 TEST_CASE("ADBench programs and their derivatives in groups") {
   const auto data = source_dir() / "examples/data/adbench";
