@@ -16,8 +16,12 @@ Axes::Axes(std::span<const std::int64_t> axes) : all_(false), count_(axes.size()
 
 namespace frontend_detail {
 
+// Where a header calls, as for `if (x)`, the user's place is not known.
 std::string at_place(Where where) {
-  return where.file != nullptr ? detail::str(", ", where.file, ':', where.line) : std::string();
+  if (where.file == nullptr ||
+      std::string_view(where.file).find("tidu/frontend/array.hpp") != std::string_view::npos)
+    return {};
+  return detail::str(", ", where.file, ':', where.line);
 }
 
 void refuse(ErrorKind kind, std::string_view function, const std::string& message, Where where) {

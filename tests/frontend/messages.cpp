@@ -35,6 +35,12 @@ TEST_CASE("an Array without a value is refused by the operation that it is given
   CHECK(contains(error_of([&] { (void)(none + 1.0); }), "with a value"));
 }
 
+TEST_CASE("a place in a header is not taken for the user's") {
+  const std::string error = error_of([] { (void)static_cast<bool>(array({1.0, 2.0})); });
+  CHECK(contains(error, "one element, got f64[2]"));
+  CHECK_FALSE(contains(error, "array.hpp"));
+}
+
 TEST_CASE("functions that make Arrays name themselves and the place") {
   const int line = __LINE__ + 1;
   const std::string error = error_of([&] { (void)zeros({-1}); });

@@ -167,6 +167,14 @@ function checkLayout(scene, what) {
   check(open.edges.some((edge) => edge.from.parent === call && edge.to.parent === scene.root), "an edge out of an open call");
 }
 
+{
+  // an operation of a tape tells where it stands, not how it was counted
+  const node = (id, op, from, more = {}) => ({id, op, sequence: id, operations: 1, where: `model.cpp:${id}`, outputs: [{type: "f64[3]"}], inputs: [{input: 0, from, output: 0}], saved: [], freed: false, ...more});
+  const tape = view.graphOfTape({leaves: [{id: 0, name: "w", slot: true}], nodes: [node(1, "sin", 0), node(2, "sum", 1, {attrs: {axes: [0]}})], roots: [{from: 2, output: 0}]});
+  const scene = new view.Scene([new view.Model(tape, 0)], 0);
+  equal([0, 1].map((i) => view.describe(scene.reveal(scene.root, "op", i)).note), ["model.cpp:1", "axes=[0]"], "notes of a tape");
+}
+
 for (const page of pages) {
   const text = fs.readFileSync(page, "utf8"), begin = 'id="data">', from = text.indexOf(begin) + begin.length;
   const data = JSON.parse(text.slice(from, text.indexOf("</script>", from)));

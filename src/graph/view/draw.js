@@ -32,7 +32,7 @@ function describe(node) {
     text.title = plainText(op.op);
     text.name = op.outputs.map((id) => model.values[id].name).filter(Boolean).map(plainText).join(", ");
     text.sub = op.outputs.map((id) => model.values[id].type).join("  ");
-    text.note = Object.entries(op.attrs || {}).filter(([name]) => !(model.isTape && name === "structural key"))
+    text.note = Object.entries(op.attrs || {}).filter(([name]) => !(model.isTape && ["structural key", "sequence", "operations"].includes(name)))
       .map(([name, value]) => `${name}=${shorten(plainText(attributeText(value)), 40)}`).join(" ") || plainText(op.where || "");
     text.kept = model.isTape ? op.keptBytes : op.outputs.reduce((sum, id) => sum + (model.residuals.kept[id] ? model.values[id].bytes : 0), 0);
   } else if (node.kind === "input") {
