@@ -25,6 +25,7 @@ class RowsGenerator : private RowsAssembler {
     mov(ptr[rbp - 8], rcx);
     imul(r14, rbx, static_cast<int>(code_.columns));
     xor_(r13, r13);
+    find_fetched();
     Xbyak::Label rows;
     L(rows);
     find_picked();
@@ -54,6 +55,7 @@ class RowsGenerator : private RowsAssembler {
     folds_ = folds_of(phase);
     calls_ = calls_out(phase.elements);
     elements_ = &phase.elements;
+    fetches_ = &phase == fetching_;
     cache_pointers();
     if (folds_.empty()) {
       stretch(code_.columns, calls_ || elements_->size() > 24 ? 2 : 4, 0);
@@ -92,9 +94,6 @@ class RowsGenerator : private RowsAssembler {
       }
       if (whole > 0) finish_folds();
       limit_ = num_registers_;
-    }
-    for (const LaneStep& step : phase.elements) {
-      if (step.op == LaneOp::load || step.op == LaneOp::store) fetched_.insert(step.index);
     }
     cached_.clear();
     cached_picks_.clear();
@@ -151,6 +150,7 @@ class RowsGenerator : private RowsAssembler {
         copies_.push_back(static_cast<int>(copy));
       }
     }
+    for (std::int64_t copy = 0; fetches_ && copy < count - (masked ? 1 : 0); ++copy) fetch_next(copy);
     begin(steps);
     for (std::size_t i = 0; i < steps.size(); ++i) step(i);
   }
@@ -302,6 +302,7 @@ class RowsGenerator : private RowsAssembler {
   }
 
   std::vector<LaneStep> folds_;    // of the phase
+  bool fetches_ = false;           // does the phase?
   std::int64_t accumulators_ = 0;  // of a fold
 };
 

@@ -150,16 +150,32 @@ class RowsAssembler : protected LaneAssembler {
   bool is_late(LaneOp op) const override { return op <= LaneOp::immediate; }
   bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= LaneOp::immediate; }
 
-  // Brings the same elements of the next row nearer, once for each row: rows begin where the hardware does
-  // not look ahead, at the ends of pages. Not to the nearest cache, which is full of what belongs to this
-  // row.
-  void fetch_next(std::size_t id, const Xbyak::Reg64& array) {
-    constexpr std::int64_t long_row = 1024;  // bytes
-    if (code_.columns * element_ < long_row || is_masked(id) || lane_of(id) * element_ % 64 != 0 ||
-        fetched_.find((*steps_)[id].index) != fetched_.end())
-      return;
-    const auto ahead = static_cast<std::size_t>(code_.columns * element_);
-    prefetcht1(ptr[array + r14 * element_ + offset_of(id) + ahead]);
+  // The next row of each array is brought nearer, once for each row: rows begin where the hardware does not
+  // look ahead, at the ends of pages. In the phase that takes longest, so that memory works while the core
+  // does. Not to the nearest cache, which is full of what belongs to this row.
+  void find_fetched() {
+    constexpr std::int64_t long_row = 1024, too_long = std::int64_t{1} << 16;  // bytes
+    if (code_.columns * element_ < long_row || code_.columns * element_ > too_long) return;
+    std::set<std::uint32_t> fetched;
+    std::size_t longest = 0;
+    for (const RowsCode::Phase& phase : code_.phases) {
+      constexpr std::size_t call = 20;  // as long as so many other steps
+      std::size_t length = 0;
+      for (const LaneStep& step : phase.elements) {
+        length += step.op == LaneOp::call ? call : 1;
+        if (step.op == LaneOp::load || step.op == LaneOp::store) fetched.insert(step.index);
+      }
+      if (length > longest) fetching_ = &phase;
+      longest = std::max(longest, length);
+    }
+    fetched_.assign(fetched.begin(), fetched.end());
+  }
+  // Of the `copy`-th vector from r13 on.
+  void fetch_next(std::int64_t copy) {
+    const auto at = static_cast<std::size_t>(copy * lanes_ * element_);
+    if (at % line != 0) return;
+    const std::size_t next = at + static_cast<std::size_t>(code_.columns * element_);
+    for (const std::uint32_t index : fetched_) prefetcht1(ptr[pointer(index) + r14 * element_ + next]);
   }
   void load_elements(const Ymm& to, std::size_t id, const Xbyak::Reg64& from, bool columns) {
     const auto address = [&] { return columns ? in_columns(id, from) : in_matrix(id, from); };
@@ -201,8 +217,7 @@ class RowsAssembler : protected LaneAssembler {
       case LaneOp::kept_mask: return vmovups(to, in_kept(id, step.index));
       case LaneOp::load: {
         const Xbyak::Reg64 from = pointer(step.index);
-        load_elements(to, id, from, false);
-        return fetch_next(id, from);
+        return load_elements(to, id, from, false);
       }
       case LaneOp::load_column: return load_elements(to, id, pointer(step.index), true);
       case LaneOp::load_picked: return load_elements(to, id, picked(step.index), true);
@@ -230,8 +245,7 @@ class RowsAssembler : protected LaneAssembler {
     switch (step.op) {
       case LaneOp::store: {
         const Xbyak::Reg64 into = pointer(step.index);
-        store_elements(id, into, x, false);
-        return fetch_next(id, into);
+        return store_elements(id, into, x, false);
       }
       case LaneOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
       case LaneOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
@@ -291,8 +305,9 @@ class RowsAssembler : protected LaneAssembler {
   bool calls_ = false;                               // has the phase calls?
   std::map<std::uint32_t, Xbyak::Reg64> cached_;     // by pointer
   std::map<std::uint32_t, Xbyak::Reg64> cached_picks_;
-  std::set<std::uint32_t> fetched_;  // pointers whose next rows an earlier phase fetches
-  std::vector<int> copies_;          // by step: which vector it is of
+  std::vector<std::uint32_t> fetched_;  // pointers: see find_fetched
+  const RowsCode::Phase* fetching_ = nullptr;
+  std::vector<int> copies_;  // by step: which vector it is of
   int masked_copy_ = nowhere;
   bool uses_tail_ = false;
   Xbyak::Label tail_mask_;
