@@ -29,6 +29,28 @@ inline void copy_short(const std::byte* from, std::byte* to, std::size_t count) 
   if (count >= 4) return copy_ends<4>(from, to, count);
   copy_ends<2>(from, to, count);
 }
+template <std::size_t bytes, class E>
+void copy_lines_of(const StridedAxis& outer, const E* from, E* to) {
+  const auto [extent, to_stride, from_stride] = outer;  // of its own, as what is written might be it
+  for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride)
+    std::memcpy(to, from, bytes);
+}
+// Lines of 2 to 128 bytes.
+template <class E>
+void copy_short_lines(const StridedAxis& outer, std::size_t bytes, const E* from, E* to) {
+  switch (bytes) {
+    case 8: return copy_lines_of<8>(outer, from, to);
+    case 12: return copy_lines_of<12>(outer, from, to);
+    case 16: return copy_lines_of<16>(outer, from, to);
+    case 24: return copy_lines_of<24>(outer, from, to);
+    case 32: return copy_lines_of<32>(outer, from, to);
+    default: break;
+  }
+  for (std::int64_t i = 0; i < outer.extent; ++i) {
+    copy_short(reinterpret_cast<const std::byte*>(from + i * outer.from),
+               reinterpret_cast<std::byte*>(to + i * outer.to), bytes);
+  }
+}
 // Of elements of 4 bytes four at a time, which makes two loads and one shuffle.
 template <class E>
 void copy_every_second(std::int64_t count, const E* from, E* to) {
@@ -78,10 +100,7 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
       outer.to == inner.extent) {
     repeat_line(inner.extent, outer.extent, from, to);
   } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
-    for (std::int64_t i = 0; i < outer.extent; ++i) {
-      copy_short(reinterpret_cast<const std::byte*>(from + i * outer.from),
-                 reinterpret_cast<std::byte*>(to + i * outer.to), bytes);
-    }
+    copy_short_lines(outer, bytes, from, to);
   } else if (inner.to == 1 && inner.from == 2) {
     for (std::int64_t i = 0; i < outer.extent; ++i)
       copy_every_second(inner.extent, from + i * outer.from, to + i * outer.to);
@@ -133,6 +152,22 @@ StridedCopy::StridedCopy(std::vector<StridedAxis> axes, std::size_t element_size
       tiled_ = true;
     }
   }
+  if (!tiled_) cut_lines();
+}
+
+// Where short lines that lie side by side in `from` go to places far apart, some at a time of those that lie
+// apart, so that what is read with a line is still near when its neighbours are copied.
+void StridedCopy::cut_lines() {
+  constexpr std::int64_t most = 128, fewest = 8;
+  if (axes_.size() < 3) return;
+  const StridedAxis line = axes_.back(), apart = axes_[axes_.size() - 2], side = axes_[axes_.size() - 3];
+  const bool is_short = static_cast<std::size_t>(line.extent) * element_size_ <= short_line;
+  if (line.to != 1 || line.from != 1 || !is_short || side.from != line.extent || apart.extent <= most) return;
+  std::int64_t at_once = most;
+  while (at_once >= fewest && apart.extent % at_once != 0) --at_once;
+  if (at_once < fewest) return;
+  axes_[axes_.size() - 2].extent = at_once;
+  axes_.insert(axes_.end() - 3, {apart.extent / at_once, apart.to * at_once, apart.from * at_once});
 }
 
 template <class E>

@@ -25,6 +25,7 @@ class StridedCopy {
   void run(const std::byte* from, std::byte* to) const;
 
  private:
+  void cut_lines();
   template <class E>
   void run_as(const std::byte* from, std::byte* to) const;
   std::vector<StridedAxis> axes_;  // outermost first

@@ -36,6 +36,12 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
   check_all({67, 45}, random, [](Value x) { return ops::transpose(x, {1, 0}); });
   check_all({3, 40, 5, 35}, random, [](Value x) { return ops::transpose(x, {3, 1, 0, 2}); });
   check_all({2, 0, 4}, random, [](Value x) { return ops::transpose(x, {2, 0, 1}); });
+  // Short lines, many of which lie apart.
+  for (const std::int64_t lines : {800, 264, 131, 130}) {
+    for (const std::int64_t line : {2, 3, 4, 9})
+      check_all({lines, 5, line}, random, [](Value x) { return ops::transpose(x, {1, 0, 2}); });
+  }
+  check_all({2, 200, 5, 3}, random, [](Value x) { return ops::transpose(x, {0, 2, 1, 3}); });
   check_all({}, random, [](Value x) { return ops::broadcast_in_dim(x, {3, 2}, {}); });
   check_all({3}, random, [](Value x) { return ops::broadcast_in_dim(x, {2, 3, 4}, {1}); });
   check_all({3, 1}, random, [](Value x) { return ops::broadcast_in_dim(x, {3, 5}, {0, 1}); });
