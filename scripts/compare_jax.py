@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Compares random programs, run by the `tidu` command, with JAX.
 
-usage: compare_jax.py [--tidu PROGRAM] [--kinds single,chain,rows] [--seeds FROM:TO] [--modes eval,hvp,...]
+usage: compare_jax.py [--tidu PROGRAM] [--kinds single,chain,rows,odd,whole] [--seeds FROM:TO] [--modes eval,hvp,...]
                       [--only PRIMITIVE] [--oracle jax|reference] [--out DIR] [--kinks] [--seconds S]
        compare_jax.py --replay DIR...       runs what was written again, and says what differs
 
 --tidu      the command, build/release/bin/tidu when left out
---kinds     single: one primitive; chain: up to ten steps of any; rows: many rows, for loops over blocks and threads
+--kinds     single: one primitive; chain: up to ten steps of any; rows: many rows, for loops over blocks and threads;
+            odd: numbers that are not finite, zeros, huge or tiny ones, of which values alone are compared;
+            whole: integers and bools
 --seeds     a program each of every kind; the same seed gives the same program, its modes and its options
 --modes     which of eval, jvp, vjp, grad, hvp, jac, third (a derivative of the program with its gradients), "batched eval",
             "batched jvp", "batched vjp", "batched grad"; two of them at random when left out
@@ -45,7 +47,7 @@ import runs
 def arguments():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--tidu", default=str(ROOT / "build/release/bin/tidu"))
-    parser.add_argument("--kinds", default="single,chain,rows")
+    parser.add_argument("--kinds", default=",".join(programs.KINDS))
     parser.add_argument("--seeds", default="0:100")
     parser.add_argument("--modes", default="")
     parser.add_argument("--only")
@@ -89,6 +91,8 @@ class Session:
 
     def compare(self, kind, seed, mode, options):
         label = f"{kind} {seed} {mode}"
+        pathlib.Path(self.args.out).mkdir(parents=True, exist_ok=True)
+        (pathlib.Path(self.args.out) / "current").write_text(label)  # where to go on when JAX itself ends the process
         try:
             case = programs.program(kind, seed, self.args.only)
             self.seen |= dumps.primitives_in(case.graph)

@@ -6,6 +6,7 @@ import numpy as np
 
 import dumps
 
+ODD = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, -2.0, 2.5, 3.0, 1e30, -1e30, 1e-30, 1e300, 2.0**31, 2.0**53])
 MAGNITUDE = {"any": 1.0, "wide": 4.0}
 
 
@@ -20,6 +21,9 @@ class Draw:
         self.pool = []  # values that steps may use again
         self.chain, self.dtypes, self.rows = chain, dtypes, rows
         self.depth = 0
+        self.empty = 0.05  # how likely an axis has no elements, where a step takes that
+        self.whole = 0.0  # how likely a step is of integers that works with those too
+        self.odd = 0.0  # how many of the numbers without a domain are not finite, zeros of either sign, huge or tiny
 
     # Choices ----------------------------------------------------------------------------------------------------------------------
 
@@ -38,13 +42,18 @@ class Draw:
         return self.random.choice(usable or [d for d in ("f64",) if not allowed or d in allowed] or list(allowed))
 
     def floating(self):
+        if self.whole and self.chance(self.whole):
+            return self.pick("i32", "i32", "i64")
         return self.dtype(*dumps.FLOATS)
 
     def numeric(self):
+        if self.whole:
+            return self.floating()
         return self.dtype(*dumps.FLOATS, *dumps.COMPLEX)
 
-    def shape(self, low=0, high=3, largest=5, empty=0.05):
+    def shape(self, low=0, high=3, largest=5, empty=None):
         """A shape of `low` to `high` axes; often that of a value that is there."""
+        empty = self.empty if empty is None else empty
         if self.rows and low <= 2 <= high and self.chance(0.9):
             return self.rows
         if self.pool and self.chance(self.chain):
@@ -76,9 +85,9 @@ class Draw:
             x = np.tanh(x) * 0.9
         elif domain == "ties":
             x = np.round(x * 1.5) / 2
-        elif domain == "special":
-            values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -2.0, 1e300, 1e-300, 3.0])
-            x = np.where(n.random(shape) < 0.5, values[n.integers(0, len(values), shape)], x)
+        odd = 0.5 if domain == "special" else self.odd if domain in ("any", "wide", "ties") else 0.0
+        if odd and dtype in dumps.FLOATS:
+            x = np.where(n.random(shape) < odd, ODD[n.integers(0, len(ODD), shape)], x)
         with np.errstate(over="ignore"):
             return dumps.as_carried(x, dtype)
 
@@ -91,7 +100,8 @@ class Draw:
 
     def operand(self, dtype, shape, domain="any", **bounds):
         """A value of the type, its numbers in the domain: "any", "wide", "positive", "unit" (-0.9 to 0.9), "ties", "special"."""
-        if dumps.inexact(dtype) and self.pool and self.chance(self.chain):
+        usable = dumps.inexact(dtype) or (self.whole and dtype != "bool" and not bounds)
+        if usable and self.pool and self.chance(self.chain):
             found = self.found(dtype, shape)
             if found is not None:
                 return self.into(found, domain)
@@ -102,7 +112,7 @@ class Draw:
     def found(self, dtype, shape):
         """A value that is there, in that type if it can be brought there."""
         same = [v for v in self.pool if self.b.type(v) == (dtype, shape)]
-        near = [v for v in self.pool if dumps.inexact(self.b.dtype(v)) and (v not in same)]
+        near = [v for v in self.pool if (self.whole or dumps.inexact(self.b.dtype(v))) and v not in same]
         if same and (not near or self.chance(0.7)):
             return self.random.choice(same)
         for v in self.random.sample(near, min(4, len(near))):
@@ -114,6 +124,8 @@ class Draw:
     def fitted(self, value, shape):
         """The value broadcast, reduced or reshaped to the shape; None where that says little."""
         b, mine = self.b, self.b.shape(value)
+        if b.dtype(value) == "bool" and mine != shape:
+            return None
         if mine == shape:
             return value
         if np.prod(mine) == np.prod(shape):
@@ -134,7 +146,7 @@ class Draw:
         own = self.b.dtype(value)
         if own == dtype:
             return value
-        if own in dumps.COMPLEX and dtype in dumps.FLOATS:
+        if own in dumps.COMPLEX and dtype not in dumps.COMPLEX:
             value = self.b(self.pick("real", "imag"), value)
             own = dumps.PART[own]
         return value if own == dtype else self.b("convert_element_type", value, new_dtype=dtype)
@@ -143,6 +155,8 @@ class Draw:
         """The value mapped smoothly into the domain, and kept from growing."""
         b, (dtype, shape) = self.b, self.b.type(value)
         one = lambda x: b.full(dtype, shape, x)
+        if dtype in dumps.INTEGERS:
+            return value
         if dtype in dumps.COMPLEX:
             return b("add", b("sin", b("mul", value, one(0.3))), one(2.5)) if domain == "positive" else value
         if domain == "positive":

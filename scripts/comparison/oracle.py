@@ -163,6 +163,13 @@ def clamp(a, low, x, high):
     return lax.clamp(jnp.broadcast_to(low, x.shape), x, jnp.broadcast_to(high, x.shape))
 
 
+def top_k(a, x):
+    """With NaN of one sign: JAX orders those of the other as the least."""
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        x = jnp.where(jnp.isnan(x), jnp.asarray(np.nan, x.dtype), x)
+    return lax.top_k(x, a["k"])
+
+
 def running(best, better):
     """cummax and cummin by the place of the first of equal elements, which alone gets the cotangent (JAX shares it)."""
     def scan(a, x):
@@ -225,7 +232,7 @@ PRIMITIVES = {
     "cummax": running(lax.cummax, lax.gt), "cummin": running(lax.cummin, lax.lt),
     "logsumexp": log_sum_exp,
     "sort": lambda a, *xs: lax.sort(xs, dimension=a["dimension"], num_keys=a["num_keys"]),
-    "top_k": lambda a, x: lax.top_k(x, a["k"]),
+    "top_k": top_k,
     "dot_general": lambda a, x, y: lax.dot_general(x, y, a["dimension_numbers"]),
     "conv_general_dilated": convolution,
     "reduce_window_sum": window_reduction(lax.add, lambda x: np.asarray(0, x.dtype)),

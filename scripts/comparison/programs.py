@@ -5,7 +5,7 @@ import dumps
 import draw
 import steps
 
-KINDS = ("single", "chain", "rows")
+KINDS = ("single", "chain", "rows", "odd", "whole")
 
 
 class Case:
@@ -94,12 +94,19 @@ ROWS = ("dot_general take scatter_add reduce_sum reduce_max logsumexp cumsum sel
         "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint "
         "convert_element_type custom_jvp_call custom_vjp_call dynamic_slice dynamic_update_slice cumlogsumexp reduce_window_sum "
         "take_along_axis stop_gradient integer_pow pow clamp reduce_min reduce_prod").split()
+ODD = ("neg abs sign square sqrt rsqrt log log1p exp expm1 exp2 tanh logistic sin cos erf floor ceil round is_finite reciprocal "
+       "integer_pow add sub mul div max min pow rem atan2 eq ne lt le gt ge and or not select_n clamp convert_element_type "
+       "reduce_max reduce_min reduce_sum logsumexp argmax cummax cummin cumlogsumexp sort top_k broadcast_in_dim").split()
+WHOLE = ("neg abs sign square integer_pow add sub mul div max min rem eq ne lt le gt ge and or xor not select_n clamp reshape transpose rev "
+         "broadcast_in_dim slice pad concatenate convert_element_type dynamic_slice dynamic_update_slice take scatter_add "
+         "take_along_axis scatter_add_along_axis reduce_sum reduce_prod reduce_max reduce_min argmax argmin cumsum cumprod cummax cummin "
+         "sort top_k dot_general reduce_window_sum reduce_window_max iota squeeze expand_dims").split()
 TWO_DEEP = ("call", "checkpoint")
 
 
 def random_step(d):
     """One more step of a chain; those that do not fit what there is are left out."""
-    names = ROWS if d.rows else list(steps.STEPS)
+    names = ODD if d.odd else WHOLE if d.whole else ROWS if d.rows else list(steps.STEPS)
     if d.depth >= 2:
         names = [n for n in names if n not in TWO_DEEP]
     weights = [steps.STEPS[n][1] for n in names]
@@ -113,6 +120,7 @@ def finished(d, results):
 
 def single(seed, name=None):
     d = draw.Draw(seed, dtypes=draw_dtypes(seed))
+    d.empty = 0.3 if seed % 5 == 0 else 0.05
     name = name or d.random.choice(list(steps.STEPS))
     steps.STEPS[name][0](d, name)
     return finished(d, d.pool)
@@ -125,6 +133,7 @@ def draw_dtypes(seed):
 
 def chain(seed):
     d = draw.Draw(seed, chain=0.85, dtypes=(("f64",), ("f64",), ("f64", "f32"), ("f64", "c128"))[seed % 4])
+    d.empty = 0.25 if seed % 7 == 0 else 0.05
     d.pool = [d.input(d.floating(), d.shape(0, 3)) for _ in range(2)]
     for _ in range(d.integer(2, 10)):
         random_step(d)
@@ -149,8 +158,34 @@ def rows(seed):
     return finished(d, results_of(d))
 
 
+def odd(seed):
+    """Element-wise chains and reductions over arrays that are long enough for vector code, of numbers that are not finite, huge,
+    tiny or signed zeros."""
+    d = draw.Draw(seed, chain=0.6, dtypes=(("f64",), ("f32",), ("f64", "f32"))[seed % 3])
+    d.odd = 0.25
+    d.rows = (d.integer(20, 90), d.pick(1, 5, 16, 33))
+    d.pool = [d.input(d.floating(), d.rows), d.input(d.floating(), d.rows)]
+    for _ in range(d.integer(1, 5)):
+        random_step(d)
+    return finished(d, d.pool[2:])
+
+
+def whole(seed):
+    """Integers and bools, with conversions from and to floating numbers."""
+    d = draw.Draw(seed, chain=0.85, dtypes=(("f64",), ("f32", "f64"))[seed % 2])
+    d.whole = 0.6
+    if seed % 3:
+        d.rows = (d.pick(d.integer(3, 90), d.integer(200, 3000)), d.pick(1, 4, 5, 16, 33))
+    d.pool = [d.input(d.floating(), d.shape(1, 3)) for _ in range(3)]
+    for _ in range(d.integer(2, 9)):
+        random_step(d)
+    new = d.pool[3:]
+    return finished(d, sorted({new[-1], *d.random.sample(new, min(3, len(new)))}))
+
+
 def program(kind, seed, only=None):
-    return single(seed, only) if kind == "single" else chain(seed) if kind == "chain" else rows(seed)
+    made = {"chain": chain, "rows": rows, "odd": odd, "whole": whole}
+    return single(seed, only) if kind == "single" else made[kind](seed)
 
 
 # Forms ----------------------------------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def with_a_number(d, name):
     if name == "polygamma":
         return d.keep(d.b(name, d.operand(d.floating(), d.shape(), "positive"), m=d.integer(1, 3)))
     dtype, y = d.numeric(), d.integer(-3, 6)
+    y = abs(y) if dtype in dumps.INTEGERS else y
     if d.chance(0.1):
         return d.keep(d.b(name, d.operand(d.pick("i32", "i64"), d.shape()), y=abs(y)))
     d.keep(d.b(name, d.operand(dtype, d.shape(), "positive" if y < 0 else "any"), y=y))
@@ -108,7 +109,7 @@ def clamp(d, name):
     dtype, shape = d.floating(), d.shape()
     bounds = [() if d.chance(0.5) else shape] * 2
     low, high = (d.operand(dtype, s, "positive") for s in bounds)
-    d.keep(d.b(name, d.b("neg", low), d.operand(dtype, shape, "wide"), high))
+    d.keep(d.b(name, d.b("neg", d.b("abs", low)), d.operand(dtype, shape, "wide"), d.b("abs", high)))
 
 
 def any_operand(d, shape, *domain):
@@ -303,7 +304,7 @@ def order(d, name):
 @step("dot_general", weight=4.0)
 def product(d, name):
     dtype = d.numeric()
-    if d.rows:
+    if d.rows and not d.whole:
         return row_product(d, d.floating())
     left = d.shape(1, 4, 5, 0.02)
     axes = list(range(len(left)))
