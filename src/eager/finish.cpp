@@ -15,14 +15,14 @@ void BackwardCall::accumulate() {
   });
   std::vector<Cell*> sums(into.size(), nullptr);
   std::vector<std::uint64_t> seen(into.size());
-  std::vector<std::unique_lock<std::mutex>> locks;
+  std::vector<std::unique_lock<tidu::detail::LightMutex>> locks;
   locks.reserve(into.size());
   while (true) {
     const CellGuard guard(table, sums);
     for (std::size_t i = 0; i < into.size(); ++i) {
       Accumulator& slot = *into[i]->node->accumulator();
       {
-        const std::lock_guard<std::mutex> lock(slot.mutex);
+        const std::lock_guard lock(slot.mutex);
         seen[i] = slot.changes;
         if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);
       }

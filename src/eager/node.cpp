@@ -195,7 +195,7 @@ LeafSlot::~LeafSlot() {
 
 bool LeafSlot::read(void* to, EagerOutput* recorded) const {
   Accumulator& slot = *node_of(trace_.node())->accumulator();
-  const std::lock_guard<std::mutex> lock(slot.mutex);
+  const std::lock_guard lock(slot.mutex);
   if (slot.cell == nullptr) return false;
   if (to != nullptr) slot.table.copy(to, slot.cell->operand());
   if (recorded != nullptr && slot.cell->trace != nullptr)
@@ -216,7 +216,7 @@ void LeafSlot::write(void* from, const EagerOutput* recorded) {
     }
   }
   {
-    const std::lock_guard<std::mutex> lock(slot.mutex);
+    const std::lock_guard lock(slot.mutex);
     ++slot.changes;
     std::swap(slot.cell, cell);
   }

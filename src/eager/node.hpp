@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "eager/template.hpp"
+#include "graph/light_mutex.hpp"
 #include "tidu/eager/hooks.hpp"
 #include "tidu/eager/operands.hpp"
 #include "tidu/eager/trace.hpp"
@@ -53,7 +54,7 @@ struct Accumulator {
   explicit Accumulator(const OperandTable& operands) : table(operands) {}
   ~Accumulator();
   const OperandTable& table;
-  std::mutex mutex;
+  tidu::detail::LightMutex mutex;
   Cell* cell = nullptr;
   std::uint64_t changes = 0;
 };
