@@ -166,7 +166,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
     has_versions = version.has_value();
     versions[k] = version.value_or(0);
   }
-  std::uint64_t sequence = last_;
+  std::uint64_t sequence = 0;
   ShortArray<std::uint32_t, 8> slots(num_edges);
   for (std::size_t e = 0; e < num_edges; ++e) {
     const RecordInput& input = request.inputs[variant.edges[e]];
@@ -223,17 +223,21 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   }
   tidu::detail::count_up(variant.owner->references);
   if (has_versions) std::copy_n(versions.data(), num_saved, node->versions());
-  last_ = sequence + 1;
-  node->sequence = last_;
-  node->first_key = keys_.fresh(request.graph->output_types.size());
+  enter(*node, sequence, request.graph->output_types.size());
   node->device = request.placement.device;
   node->stream = request.placement.stream;
   if (options_.record_where) {
     node->file = request.where.file;
     node->line = request.where.line;
   }
-  ++recorded_;
   return node;
+}
+
+void RecorderCore::enter(Node& node, std::uint64_t last, std::size_t num_outputs) noexcept {
+  last_ = std::max(last_, last) + 1;
+  node.sequence = last_;
+  node.first_key = keys_.fresh(num_outputs);
+  ++recorded_;
 }
 
 }  // namespace tidu::eager::detail

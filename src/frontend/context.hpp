@@ -21,6 +21,7 @@
 #include "tidu/eager/recorder.hpp"
 #include "tidu/frontend/array.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/pool.hpp"
 #include "tidu/tensor/inspect.hpp"
 
 namespace tidu::frontend_detail {
@@ -223,6 +224,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
 std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,
                                Where where);
 
+inline Body* make_body() { return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body; }
 /// Wraps a result; `trace` when it was recorded.
 Array make_array(Tensor&& tensor);
 Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded);

@@ -17,6 +17,7 @@
 
 #include "tidu/eager/backward.hpp"
 #include "tidu/eager/executor.hpp"
+#include "tidu/frontend/array.hpp"
 #include "tidu/frontend/hot_paths.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/tensor/tensor.hpp"
@@ -42,6 +43,9 @@ class HotDetector {
     if (count_ >= gram) look();
     return false;
   }
+  /// Is that what a hot sequence expects next?
+  bool is_next(const void* token) const { return following_ && sequence_[position_] == token; }
+  bool is_followed() const { return following_; }
   /// How many operations a hot sequence expects until a repetition ends.
   std::size_t until_end() const { return following_ ? sequence_.size() - position_ : 0; }
   /// Are these `count` operations expected next, a repetition at most?
@@ -59,6 +63,13 @@ class HotDetector {
   bool at_end() const { return following_ && position_ == 0; }
   /// Did the last operation end a sequence before its time? Asked once.
   bool deviated() { return std::exchange(deviated_, false); }
+  /// The same of what is_next(): it was known.
+  void advance_known(const void* token) {
+    enter(token);
+    ++statistics_.expected;
+    ++statistics_.known;
+    if (++position_ == sequence_.size()) position_ = 0;
+  }
   void count_backward() { ++statistics_.backwards; }
   const HotStatistics& statistics() const { return statistics_; }
   /// What was followed is over.
@@ -101,11 +112,20 @@ class HotDetector {
   HotStatistics statistics_;
 };
 
+struct Call;
 struct Context;
+struct Input;
 struct LazyRunner;
 /// As record_lazily, while hot sequences are looked for.
 bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out);
+
+/// An operation in a hot sequence as one compares it with what is known of it (see lazy.hpp, Note [Calls]):
+/// false, and nothing done, where it is not what is expected. `array`: empty, then the result.
+bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array, Where where);
+/// After an operation that came and was recorded otherwise: what it was.
+void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
+               const eager::RecordedGraph& graph, const Body& made);
 
 /// After an operation that came as expected: at the end of a repetition what it left is evaluated.
 void end_repetition(Context& c);

@@ -4,16 +4,14 @@
 #include <chrono>
 
 #include "frontend/context.hpp"
+#include "frontend/hot.hpp"
 #include "tidu/eager/profile.hpp"
-#include "tidu/graph/pool.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
 
 using eager::detail::RecordInput;
-
-Body* make_body() { return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body; }
 
 std::size_t home(const Call& call, std::span<const Input> operands) {
   auto mixed = reinterpret_cast<std::uintptr_t>(call.name);
@@ -294,6 +292,9 @@ std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tra
 
 Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
   Context& c = context();
+  if (c.hot_on) {
+    if (Array known; follow_hot(c, call, operands, known, where)) return known;
+  }
   bool grad = c.watches;
   bool traced = false;
   bool away = false;
@@ -360,6 +361,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
     raise_located(error, call.name, input_types(operands), where);
   }
   if (grad && c.grad_mode) record(c, *graph, operands, body, where, device);
+  if (c.hot_on && device == 0) learn_hot(c, call, operands, *graph, body);
   return array;
 }
 

@@ -264,7 +264,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
 
 // Evaluates what is referred to, so that no chain of pending operations grows for ever. What fails stays, and
 // says so when it is read.
-void LazyTrace::bound(std::unique_lock<std::mutex>& lock) {
+void LazyTrace::bound(Lock& lock) {
   lock.unlock();
   try {
     evaluate_all();
@@ -317,6 +317,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
       static_cast<Promise*>(value.tensor.pending())->value_ = value.number;
     } else if (!of_live) {
       value.op = no_index;
+      value.promise = nullptr;
     }
     values.push_back(value);
   }

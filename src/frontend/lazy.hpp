@@ -19,6 +19,11 @@
 // Whatever comes otherwise leaves the pattern: what was followed so far is then written down as if it had
 // been recorded.
 //
+// Note [Calls]: what an operation is that a call makes in a place of a pattern was found out when it came
+// there first: its graph from the call and the operands' types, what the tape keeps of it from which operands
+// require a gradient. It is kept beside the pattern, so that the same call in the same place is compared with
+// what is expected, gets its promise and its node, and looks nothing up.
+//
 // Note [Backward again]: what a backward call does depends on its tape alone: the invocations and how they
 // hang together, what they saved, the slots of the leaves, and hooks. A call whose operations are those of a
 // pattern from one place to another is written down beside the pattern: tape, saved operands by value, and
@@ -36,6 +41,8 @@
 #include <thread>
 #include <vector>
 
+#include "frontend/context.hpp"
+#include "graph/light_mutex.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/executor.hpp"
 #include "tidu/eager/recorded_graph.hpp"
@@ -50,7 +57,6 @@ struct Variant;
 
 namespace tidu::frontend_detail {
 
-struct Context;
 class LazyTrace;
 
 /// A program of a trace is compiled or run by this thread just now.
@@ -133,6 +139,20 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   /// Operations that ran as part of a compiled program while it was greedy.
   std::uint64_t hot_compiled();
 
+  /// A call as it comes, with the operands that are recorded as such that require a gradient, a bit each.
+  struct Coming {
+    const Call& call;
+    std::span<const Input> operands;
+    std::uint32_t grads;
+  };
+  /// Takes the call for the next operation of a pattern, if it is, and puts the promise in `out`; false, and
+  /// nothing done, otherwise. `variant`: what its node is of, which the caller must release, or null for
+  /// none. For the thread that records.
+  bool follow_call(Context& c, const Coming& coming, Tensor& out, const eager::detail::Variant*& variant);
+  /// Keeps what the call was that came last; `variant`: what its node is of, or null.
+  void learn_call(const Coming& coming, const eager::RecordedGraph& graph,
+                  const eager::detail::Variant* variant);
+
  private:
   friend class Promise;
   struct Op {
@@ -148,9 +168,13 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     // Made where they stay.
     template <class T>
     Value(T&& leaf_or_promise, std::uint64_t version_now, std::uint32_t op_of_it)
-        : tensor(std::forward<T>(leaf_or_promise)), version(version_now), op(op_of_it) {}
+        : tensor(std::forward<T>(leaf_or_promise)),
+          version(version_now),
+          promise(op_of_it != no_index ? static_cast<Promise*>(tensor.pending()) : nullptr),
+          op(op_of_it) {}
     Tensor tensor;                // a leaf, or a promise
     std::uint64_t version = 0;    // of a leaf, as it was when it was recorded
+    Promise* promise = nullptr;   // the tensor's, of a result
     std::uint32_t op = no_index;  // of a result; no_index: a leaf
     std::uint32_t number = 0;     // in sweep `numbered`
     std::uint32_t numbered = 0;
@@ -180,6 +204,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     }
   };
   struct Program;
+  using Lock = std::unique_lock<tidu::detail::LightMutex>;
   // See Note [Backward again].
   struct Backward {
     struct Node {
@@ -207,9 +232,21 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::size_t begin = 0, end = 0;  // operations of the pattern
     std::size_t first_value = 0;     // that comes in it
   };
+  // See Note [Calls].
+  struct Place {
+    const char* name = nullptr;  // null: nothing is known of it
+    const eager::detail::Variant* variant = nullptr;
+    std::uint32_t grads = 0;
+    std::uint16_t num_operands = 0, num_words = 0;
+    std::array<const void*, most_operands> types{};
+    std::array<std::int64_t, most_words> words{};
+    std::optional<eager::RecordedGraph> graph;  // keeps the variant
+    bool is(const Coming& coming) const;
+  };
   // What was evaluated at once. See Note [Following].
   struct Pattern {
     std::vector<Op> ops;
+    std::vector<Place> places;  // by operation
     std::vector<std::uint32_t> operands;
     std::vector<std::uint8_t> results;  // by value: is it a result, no leaf?
     std::vector<std::uint32_t> leaves;  // values, ascending
@@ -230,10 +267,13 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     Pattern* next = nullptr;  // what came after it the last time
   };
 
-  static bool waits(const Value& value) { return value.op != no_index && value.tensor.pending() != nullptr; }
-  // The trace itself has one reference.
+  static bool waits(const Value& value) {
+    return value.promise != nullptr && value.promise->made.load(std::memory_order_acquire) == nullptr &&
+           value.promise->resident.load(std::memory_order_acquire) == nullptr;
+  }
+  // Of a result. The trace itself has one reference.
   static bool referred(const Value& value) {
-    return value.tensor.pending()->references.load(std::memory_order_acquire) > 1;
+    return value.promise->references.load(std::memory_order_acquire) > 1;
   }
   bool takes(const Graph& graph);
   std::uint32_t value_of(const Tensor& tensor);
@@ -246,14 +286,17 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   struct Apart;
   bool is_new(const Key128& address);
   std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
-                                              std::unique_lock<std::mutex>& lock);
+                                              Lock& lock);
   Apart take_apart(const Run& run) const;
   void run_targets(std::span<Promise* const> targets, bool all);
   static void run_program(const Program& program, const LazyRunner& runner, Run& run);
   void keep_results(Run& run);
   void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
-                std::unique_lock<std::mutex>& lock);
+                Lock& lock);
   bool start_following(const Graph& graph);
+  void start(Pattern& pattern);
+  bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor);
+  Tensor& follow_result(Pattern& pattern, const Op& op, std::uint32_t slot);
   bool same_tape(const Backward& known, eager::detail::Node& root);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
@@ -262,15 +305,15 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   void leave();
   const Pattern::Known* known_end();
   bool alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised);
-  void run_known(const Pattern::Known& known, std::unique_lock<std::mutex>& lock);
+  void run_known(const Pattern::Known& known, Lock& lock);
   std::unique_ptr<Pattern> learn(const Run& run, std::shared_ptr<const Program> program);
   std::span<const Op> recorded() const {
     return follows_ != nullptr ? std::span<const Op>(follows_->ops.data(), at_) : std::span<const Op>(ops_);
   }
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
-  void bound(std::unique_lock<std::mutex>& lock);
+  void bound(Lock& lock);
 
-  std::mutex mutex_;
+  tidu::detail::LightMutex mutex_;
   std::vector<Op> ops_;
   std::vector<std::uint32_t> operands_;
   std::vector<Value> values_;

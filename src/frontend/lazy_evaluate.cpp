@@ -235,8 +235,7 @@ Key128 address_of(std::span<const std::uint64_t> words) {
 // The lock is given up where the program is not known: what compiles, here or on a thread that this one waits
 // for, may compute with Arrays itself, and so with those of this trace.
 std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address,
-                                                                  const LazyRunner& runner,
-                                                                  std::unique_lock<std::mutex>& lock) {
+                                                                  const LazyRunner& runner, Lock& lock) {
   const CacheRequest request{address, run.words, nullptr};
   if (auto known = compile_cache().find<Program>(request); known != nullptr) return known;
   const Apart apart = take_apart(run);
@@ -294,7 +293,7 @@ void LazyTrace::keep_results(Run& run) {
 
 // What goes now may be the last of its kind, and its owner's deleter anybody's: not under the lock.
 void LazyTrace::put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
-                         std::unique_lock<std::mutex>& lock) {
+                         Lock& lock) {
   lock.unlock();
   run->clear();
   dropped.clear();

@@ -2,6 +2,8 @@
 // in lazy.hpp. All of it happens under the trace's lock, but where a program runs.
 #include <algorithm>
 
+#include "eager/template.hpp"
+#include "frontend/hot.hpp"
 #include "frontend/lazy.hpp"
 
 namespace tidu::frontend_detail {
@@ -33,11 +35,52 @@ bool LazyTrace::start_following(const Graph& graph) {
     if (at == patterns_.end()) return false;
     found = at->get();
   }
-  values_.reserve(found->results.size());
-  follows_ = found;
+  start(*found);
+  return true;
+}
+
+void LazyTrace::start(Pattern& pattern) {
+  values_.reserve(pattern.results.size());
+  if (last_ != nullptr) last_->next = &pattern;
+  follows_ = &pattern;
   at_ = 0;
   ++followed_;
+}
+
+// Is that the operand which has that number in the pattern? A leaf that comes here first is taken up.
+[[gnu::always_inline]] inline bool LazyTrace::follow_operand(const Pattern& pattern, std::uint32_t id,
+                                                             const Tensor& tensor) {
+  const auto* const pending = tensor.pending();
+  if (pattern.results[id] != 0) {
+    if (pending == nullptr || pending->maker != this || static_cast<const Promise*>(pending)->value_ != id)
+      return false;
+  } else if (pending != nullptr || tensor.borrowed()) {
+    return false;
+  } else if (id < values_.size()) {
+    if (!is_leaf_again(tensor, values_[id].tensor, values_[id].version)) return false;
+  } else if (id == values_.size()) {
+    values_.emplace_back(tensor, tensor.version(), no_index);
+    tensor.watch();
+  } else {
+    return false;
+  }
   return true;
+}
+
+// The promise of a result of the next operation. Where it throws nothing of the operation is there.
+[[gnu::always_inline]] inline Tensor& LazyTrace::follow_result(Pattern& pattern, const Op& op,
+                                                               std::uint32_t slot) {
+  const std::uint32_t id = op.first_value + slot;
+  Tensor& unused = pattern.unused[id];
+  if (unused.pending() == nullptr) {
+    try {
+      unused = make_promise(op.graph.type(op.graph.outputs()[slot]), id);
+    } catch (...) {
+      values_.resize(op.first_value, Value{});
+      throw;
+    }
+  }
+  return values_.emplace_back(std::move(unused), 0, static_cast<std::uint32_t>(at_)).tensor;
 }
 
 // The next operation, if it is the pattern's. What was taken up of its leaves stays where it is not.
@@ -46,41 +89,85 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   if (at_ == pattern.ops.size()) return false;
   const Op& op = pattern.ops[at_];
   if (&op.graph.data() != &graph.data() || inputs.size() != op.num_operands) return false;
-  for (std::uint32_t k = 0; k < op.num_operands; ++k) {
-    const std::uint32_t id = pattern.operands[op.first_operand + k];
-    const Tensor& tensor = *inputs[k];
-    const auto* const pending = tensor.pending();
-    if (pattern.results[id] != 0) {
-      if (pending == nullptr || pending->maker != this || static_cast<const Promise*>(pending)->value_ != id)
-        return false;
-    } else if (pending != nullptr || tensor.borrowed()) {
-      return false;
-    } else if (id < values_.size()) {
-      if (!is_leaf_again(tensor, values_[id].tensor, values_[id].version)) return false;
-    } else if (id == values_.size()) {
-      values_.emplace_back(tensor, tensor.version(), no_index);
-      tensor.watch();
-    } else {
-      return false;
-    }
-  }
+  for (std::uint32_t k = 0; k < op.num_operands; ++k)
+    if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k])) return false;
   if (values_.size() != op.first_value) return false;
-  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
-    const auto id = static_cast<std::uint32_t>(values_.size());
-    Tensor& unused = pattern.unused[id];
-    try {
-      if (unused.pending() == nullptr) unused = make_promise(graph.type(graph.outputs()[slot]), id);
-    } catch (...) {
-      values_.resize(op.first_value, Value{});
-      throw;
-    }
-    values_.emplace_back(std::move(unused), 0, static_cast<std::uint32_t>(at_));
-  }
+  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(pattern, op, slot);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
     out[slot] = values_[op.first_value + slot].tensor;
   ++at_;
   ++counters_.recorded;
   return true;
+}
+
+inline bool LazyTrace::Place::is(const Coming& coming) const {
+  const Call& call = coming.call;
+  if (name != call.name || grads != coming.grads || num_operands != coming.operands.size() ||
+      num_words != call.words.size())
+    return false;
+  for (std::size_t i = 0; i < num_operands; ++i)
+    if (types[i] != coming.operands[i].tensor->type().identity()) return false;
+  for (std::size_t i = 0; i < num_words; ++i)
+    if (words[i] != call.words[i]) return false;
+  return true;
+}
+
+// See Note [Calls].
+bool LazyTrace::follow_call(Context& c, const Coming& coming, Tensor& out,
+                            const eager::detail::Variant*& variant) {
+  HotDetector& detector = *c.hot;
+  const std::lock_guard lock(mutex_);
+  if (runner_.cpu == nullptr || runner_.cpu != c.cpu) return false;
+  const bool begins = follows_ == nullptr;
+  if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return false;
+  Pattern& pattern = begins ? *last_->next : *follows_;
+  const std::size_t at = begins ? 0 : at_;
+  if (at == pattern.ops.size()) return false;
+  const Place& place = pattern.places[at];
+  const Op& op = pattern.ops[at];
+  const void* const token = &op.graph.data();
+  if (!place.is(coming) || !detector.is_next(token)) return false;
+  if (begins) {
+    if (pattern.runner != runner_ || pattern.executor != runner_.executor->id()) return false;
+    start(pattern);
+  }
+  for (std::uint32_t k = 0; k < op.num_operands; ++k) {
+    const Tensor& tensor = *coming.operands[k].tensor;
+    if (tensor.device() != 0 || !follow_operand(pattern, pattern.operands[op.first_operand + k], tensor))
+      return false;
+  }
+  if (values_.size() != op.first_value) return false;
+  out = follow_result(pattern, op, 0);
+  ++at_;
+  ++counters_.recorded;
+  detector.advance_known(token);
+  variant = place.variant;
+  if (variant != nullptr) eager::detail::retain(variant->owner);
+  return true;
+}
+
+// The graph alone says which calls those may be that have made it.
+void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& graph,
+                           const eager::detail::Variant* variant) {
+  Place place;
+  place.name = coming.call.name;
+  place.num_operands = static_cast<std::uint16_t>(coming.operands.size());
+  place.num_words = static_cast<std::uint16_t>(coming.call.words.size());
+  std::copy(coming.call.words.begin(), coming.call.words.end(), place.words.begin());
+  for (std::size_t i = 0; i < place.num_operands; ++i)
+    place.types[i] = coming.operands[i].tensor->type().identity();
+  place.grads = coming.grads;
+  place.graph = graph;
+  place.variant = variant;
+  const std::lock_guard lock(mutex_);
+  Pattern* const pattern = follows_ != nullptr ? follows_ : last_;
+  const std::size_t end = follows_ != nullptr ? at_ : pattern != nullptr ? pattern->ops.size() : 0;
+  if (end == 0) return;
+  const Op& op = pattern->ops[end - 1];
+  if (&op.graph.data() != &graph.graph().data() || op.num_operands != place.num_operands ||
+      op.num_values != 1)
+    return;
+  std::swap(pattern->places[end - 1], place);
 }
 
 // Writes down what was followed so far.
@@ -105,7 +192,7 @@ const LazyTrace::Pattern::Known* LazyTrace::known_end() {
   std::vector<std::uint8_t>& now = follows_->referred;
   for (std::size_t id = 0; id < values_.size(); ++id) {
     const Value& value = values_[id];
-    if (value.op == no_index) {
+    if (value.promise == nullptr) {
       if (value.tensor.version() != value.version) return nullptr;
     } else {
       if (!waits(value)) return nullptr;
@@ -138,7 +225,7 @@ bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::Promised
 }
 
 // Runs it, and begins anew.
-void LazyTrace::run_known(const Pattern::Known& known, std::unique_lock<std::mutex>& lock) {
+void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   std::unique_ptr<Run> run = spare_ != nullptr ? std::move(spare_) : std::make_unique<Run>();
   for (const std::uint32_t id : known.input_values) run->inputs.push_back(values_[id].tensor);
   for (const std::uint32_t id : known.output_values) run->promised.push_back(values_[id].tensor);
@@ -167,9 +254,8 @@ void LazyTrace::run_known(const Pattern::Known& known, std::unique_lock<std::mut
   } else {
     Pattern& pattern = *follows_;
     for (std::size_t id = 0; id < values_.size(); ++id) {
-      Tensor& tensor = values_[id].tensor;
-      if (pattern.results[id] != 0 && tensor.pending() != nullptr && !referred(values_[id]))
-        pattern.unused[id] = std::move(tensor);
+      Value& value = values_[id];
+      if (waits(value) && !referred(value)) swap(pattern.unused[id], value.tensor);
     }
     dropped = std::exchange(values_, std::exchange(spare_values_, {}));
     last_ = follows_;
@@ -207,6 +293,7 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
   if (pattern == nullptr) {
     auto fresh = std::make_unique<Pattern>();
     fresh->ops = ops_;
+    fresh->places.resize(ops_.size());
     fresh->operands = operands_;
     for (std::uint32_t id = 0; id < values_.size(); ++id) {
       fresh->results.push_back(values_[id].op != no_index ? 1 : 0);

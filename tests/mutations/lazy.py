@@ -119,3 +119,35 @@ mutation("G3", "hooks of leaves of a hot tape are not called", BACKWARD,
          "if (leaf.device != 0) return false;", programs=LAZY)
 mutation("G3", "a tape stays as it was when its backward is done again", BACKWARD,
          "    node->free();\n", "", programs=LAZY)
+
+CALL = "src/frontend/hot_call.cpp"
+
+mutation("G1", "what a call was in a place is never learned", "src/frontend/invoke.cpp",
+         "if (c.hot_on && device == 0) learn_hot(", "if (c.hot_on && device != 0) learn_hot(", programs=LAZY)
+mutation("G1", "which sequence came next is forgotten", FOLLOW,
+         "if (last_ != nullptr) last_->next = &pattern;", "if (last_ != nullptr) last_->next = nullptr;", programs=LAZY)
+mutation("G1", "a sequence of known calls has no end", CALL,
+         "    end_repetition(c);\n  } catch", "    if (where.line == 0) end_repetition(c);\n  } catch", programs=LAZY)
+mutation("G4", "a known call is told without its name", FOLLOW,
+         "if (name != call.name ||", "if (name == nullptr ||", programs=LAZY)
+mutation("G4", "a known call is told without its arguments", FOLLOW,
+         "if (words[i] != call.words[i]) return false;", "if (words[i] > call.words[i] + 100) return false;",
+         programs=LAZY)
+mutation("G4", "a known call is told without its operands' types", FOLLOW,
+         "if (types[i] != coming.operands[i].tensor->type().identity()) return false;",
+         "if (coming.operands[i].tensor->type().identity() == nullptr) return false;", programs=LAZY)
+mutation("G3", "a known call is told without what requires a gradient", FOLLOW,
+         "grads != coming.grads ||", "coming.grads > 15 ||", programs=LAZY)
+mutation("G3", "a known call is recorded where nothing is", CALL,
+         "return c.grad_mode ? grads : 0;", "return c.grad_mode ? grads : grads + 0;", programs=LAZY)
+mutation("G3", "the node of a known call does not know what was written to", CALL,
+         "node->has_versions = num_saved != 0;", "node->has_versions = num_saved == 0;", programs=LAZY)
+mutation("G3", "the node of a known call saves operands for results", CALL,
+         "source.kind == SavedSource::Kind::output ?", "source.kind == SavedSource::Kind::retained ?", programs=LAZY)
+mutation("G3", "the node of a known call reads the first output of what made an operand", CALL,
+         "static_cast<std::uint32_t>(body.key.counter - target->first_key.counter)",
+         "static_cast<std::uint32_t>(0 * (body.key.counter - target->first_key.counter))", programs=LAZY)
+mutation("G3", "the node of a known call does not say where it stands", CALL,
+         "node->line = where.line;", "node->line = 0 * where.line;", programs=LAZY)
+mutation("G3", "transforms do not see what known calls use", CALL,
+         "if (*grads != 0) note_inputs(", "if (*grads > 15) note_inputs(", programs=LAZY)

@@ -16,8 +16,7 @@ mutation("T3", "all sources of keys are one", "src/eager/key.cpp",
          "start + 0x9e3779b97f4a7c15ULL * (count.fetch_add(1, std::memory_order_relaxed) + 1);",
          "start + 0 * (count.fetch_add(1, std::memory_order_relaxed) + 1);")
 mutation("T3", "keys of a node's outputs are handed out again", "src/eager/recorder.cpp",
-         "  node->first_key = keys_.fresh(request.graph->output_types.size());",
-         "  node->first_key = keys_.fresh(1);")
+         "enter(*node, sequence, request.graph->output_types.size());", "enter(*node, sequence, 1);")
 mutation("T4", "outputs without a derivative have a trace too", "src/eager/recorder.cpp",
          "active[slot] = variant->output_active[slot] != 0;", "active[slot] = true;")
 mutation("T4", "backward starts at the first output, whichever is named", "src/eager/discover.cpp",

@@ -105,6 +105,9 @@ class RecorderCore {
   /// The node (owned by the caller), or null when nothing is recorded. `active` (room for every output) tells
   /// which outputs require a gradient.
   Node* record(const Request& request, bool* active);
+  /// For who fills the node of an invocation itself: gives it its number, beyond `last`, the largest of those
+  /// of its producers, and the keys of its outputs.
+  void enter(Node& node, std::uint64_t last, std::size_t num_outputs) noexcept;
   KeySource& keys() { return keys_; }
   const RecorderOptions& options() const { return options_; }
   void set_options(const RecorderOptions& options) { options_ = options; }

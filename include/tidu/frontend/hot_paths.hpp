@@ -30,7 +30,9 @@ struct HotStatistics {
   std::uint64_t sequences = 0;   ///< noticed
   std::uint64_t expected = 0;    ///< operations that came as expected, and were promises for a while
   std::uint64_t deviations = 0;  ///< sequences that another operation ended
-  std::uint64_t compiled = 0;   ///< operations among the expected ones that ran as part of a compiled program
+  std::uint64_t compiled = 0;  ///< operations among the expected ones that ran as part of a compiled program
+  std::uint64_t known =
+      0;  ///< operations among the expected ones that were told by their places: not looked up
   std::uint64_t backwards = 0;  ///< backward calls that did again what one did before, without being run
 };
 /// The counters as they are now; they only grow.
