@@ -170,9 +170,9 @@ TEST_CASE("[G1] a sequence of known calls that nobody reads is evaluated when it
     Array a = x;
     for (int k = 0; k < 5; ++k) a = cos(sin(a) + static_cast<double>(i)) * x;
     kept.push_back(a);
-    CHECK(lazy_statistics().pending <= 64);
+    if (i >= 40) CHECK(lazy_statistics().pending < 32);  // as long as short sequences are made
   }
-  CHECK(lazy_statistics().evaluations - before >= 15);
+  CHECK(lazy_statistics().evaluations - before == 40 * 20 / 32);
   const HotPaths off(false);
   for (int i = 0; i < steps; ++i) {
     Array a = x;
