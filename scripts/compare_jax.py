@@ -123,7 +123,7 @@ class Session:
         for seed in range(first, last):
             for kind in self.args.kinds.split(","):
                 choice = random.Random(f"{kind} {seed}")
-                for mode in modes or choice.sample(runs.MODES, 2):
+                for mode in modes or choice.sample(runs.MODES if kind != "odd" else runs.VALUES, 2):
                     if time.monotonic() - begun < self.args.seconds:
                         self.compare(kind, seed, mode, choice.choice(runs.OPTIONS))
 

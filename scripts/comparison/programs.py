@@ -147,13 +147,15 @@ def results_of(d):
 
 
 def rows(seed):
-    """Many rows: loops over blocks, groups of rows, threads."""
+    """Many rows, or long ones: loops over blocks, groups of rows, threads."""
     d = draw.Draw(seed, chain=0.9, dtypes=(("f64",), ("f32",), ("f64",))[seed % 3])
     n = d.pick(d.integer(500, 1200), d.integer(1200, 5000), d.integer(200, 500), 1024, 2048, 4096, 1023, 4097)
     columns = d.pick(1, 2, 3, 4, 7, 8, 16, 17, 25, 32, 33, 64)
+    if seed % 4 == 0:
+        n, columns = d.integer(2, 60), d.pick(48, 130, 257)
     d.rows = (n, columns)
     d.pool = [d.input(d.floating(), d.rows), d.input(d.floating(), d.rows)]
-    for _ in range(d.integer(3, 14)):
+    for _ in range(d.integer(3, 14) if seed % 2 else d.integer(10, 24)):
         random_step(d)
     return finished(d, results_of(d))
 

@@ -10,6 +10,7 @@ import dumps
 import programs
 
 MODES = ("eval", "jvp", "vjp", "grad", "hvp", "jac", "batched eval", "batched jvp", "batched vjp", "batched grad", "third")
+VALUES = ("eval", "batched eval")
 OPTIONS = ([], [], ["--threads", "1"], ["--threads", "2"], ["--threads", "2"], ["--eager"], ["--backend", "reference"])
 RELATIVE = {"f64": 1e-8, "c128": 1e-8, "f32": 1e-3, "c64": 1e-3, "f16": 3e-2, "bf16": 2e-1}
 
