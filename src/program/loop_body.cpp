@@ -353,7 +353,7 @@ class LoopMaker {
     if (traffic_.sums == 0 || blocks <= 2) return block;
     const std::int64_t even = (blocks + 1) / 2 * 2, chunks = sum_chunks(even, traffic_.sums);
     const std::int64_t more = (even + chunks - 1) / chunks * chunks, smaller = (extent + more - 1) / more;
-    return std::max(least(), smaller > 32 ? (smaller + 7) / 8 * 8 : smaller);
+    return std::max(least(), smaller > 32 ? (smaller + 3) / 4 * 4 : smaller);
   }
   std::int64_t fitted(std::int64_t block, std::size_t bytes) const {
     const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));

@@ -36,3 +36,32 @@ TEST_CASE("four threads run one executable") {
   for (std::thread& thread : threads) thread.join();
   for (const int count : wrong) CHECK(count == 0);
 }
+
+TEST_CASE("threads that add up sums of chunks give the bits of one") {
+  GraphBuilder builder("sums");
+  const Value x = builder.input("x", Type(f64, {1003, 12})), w = builder.input("w", Type(f64, {12, 20}));
+  const Value hidden = ops::tanh(ops::matmul(x, w));
+  const Value product = ops::dot_general(x, hidden, {.lhs_contracting = {0}, .rhs_contracting = {0}});
+  const Graph graph = builder.build({product, ops::reduce_sum(hidden, {0}), ops::reduce_max(hidden, {1})});
+  ProgramOptions options;
+  options.loop_bytes = 0;
+  options.block_bytes = 8192;
+  const Program program = Program::make(graph, options);
+  REQUIRE(program.schedule().loops.size() == 1);
+  const BlockedLoop& loop = program.schedule().loops[0];
+  CHECK(loop.extent / loop.block >= 8);
+  std::mt19937_64 random(2);
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
+  const std::vector<Tensor> expected = CpuExecutor(CpuOptions{.threads = 1}).compile(program).run(inputs);
+  for (const int threads : {2, 3, 5}) {
+    const Executable executable = CpuExecutor(CpuOptions{.threads = threads}).compile(program);
+    int wrong = 0;
+    for (int repeat = 0; repeat < 200; ++repeat) {
+      const std::vector<Tensor> got = executable.run(inputs);
+      for (std::size_t i = 0; i < got.size(); ++i)
+        wrong += std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0 ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
