@@ -158,6 +158,14 @@ def custom_vjp(a, *xs):
     return f(*xs)
 
 
+def sign(a, x):
+    """Of a complex number x/|x|, with that derivative: JAX gives it none."""
+    if not jnp.issubdtype(x.dtype, jnp.complexfloating):
+        return lax.sign(x)
+    somewhere = jnp.where(x == 0, jnp.ones((), x.dtype), x)
+    return jnp.where(x == 0, jnp.zeros((), x.dtype), somewhere / jnp.abs(somewhere))
+
+
 def clamp(a, low, x, high):
     """With bounds of x's shape: JAX fails to differentiate scalar ones."""
     return lax.clamp(jnp.broadcast_to(low, x.shape), x, jnp.broadcast_to(high, x.shape))
@@ -192,7 +200,7 @@ PRIMITIVES = {
     "constant": constant,
     "full": full,
     "iota": lambda a: lax.broadcasted_iota(DTYPE[a["dtype"]], a["shape"], a["dimension"]),
-    "round": rounded,
+    "round": rounded, "sign": sign,
     "logistic": logistic,
     "not": lambda a, x: lax.bitwise_not(x),
     "and": lambda a, x, y: lax.bitwise_and(x, y),
