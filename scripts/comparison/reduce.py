@@ -36,7 +36,7 @@ def replaced(case, old, new):
 def as_input(case, value, array):
     """A value that was computed becomes an input."""
     graph = copy.deepcopy(case.graph)
-    name = f"v{value}"
+    name = next(n for n in (f"v{i}" for i in range(len(case.inputs) + 1)) if n not in case.inputs)
     graph["values"][value]["name"] = name
     for operation in graph["operations"]:
         if value in operation["outputs"] and len(operation["outputs"]) > 1:

@@ -198,13 +198,12 @@ Tensor unit_vector(Type type, std::int64_t at) {
   return tensor;
 }
 
-/// The Jacobian of one output by one input, made of rows or columns; absent until one of them is there.
+/// The Jacobian of one output by one input, made of rows or columns, of whose dtype it is: the input's or the
+/// output's. Absent until one of them is there.
 class Block {
  public:
-  Block(Type output, Type input) : rows_(output.size()), columns_(input.size()), type_(output) {
-    Shape shape = output.shape();
-    shape.insert(shape.end(), input.shape().begin(), input.shape().end());
-    type_ = output.with_shape(shape);
+  Block(Type output, Type input) : rows_(output.size()), columns_(input.size()), shape_(output.shape()) {
+    shape_.insert(shape_.end(), input.shape().begin(), input.shape().end());
   }
   void set_row(std::int64_t row, const std::optional<Tensor>& gradient) {
     if (gradient) put(row * columns_, 1, columns_, *gradient);
@@ -216,8 +215,8 @@ class Block {
 
  private:
   void put(std::int64_t first, std::int64_t stride, std::int64_t count, const Tensor& from) {
-    if (!tensor_) tensor_ = Tensor::zeros(type_);
-    const std::size_t size = type_.with_shape({}).bytes();
+    if (!tensor_) tensor_ = Tensor::zeros(from.type().with_shape(shape_));
+    const std::size_t size = from.type().with_shape({}).bytes();
     std::byte* to = tensor_->mutable_bytes();
     for (std::int64_t i = 0; i < count; ++i) {
       std::memcpy(to + static_cast<std::size_t>(first + i * stride) * size,
@@ -225,7 +224,7 @@ class Block {
     }
   }
   std::int64_t rows_, columns_;
-  Type type_;
+  Shape shape_;
   std::optional<Tensor> tensor_;
 };
 

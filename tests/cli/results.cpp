@@ -105,6 +105,32 @@ TEST_CASE("what is not differentiable, or on no path, is null") {
   CHECK_FALSE(jacobian[1].contains("z"));
 }
 
+TEST_CASE("a Jacobian has the dtype of its columns forward, of its rows in reverse") {
+  const Files f;
+  for (const auto& [in, out] : {std::pair{"f64", "f32"}, std::pair{"f32", "f64"}}) {
+    const json graph = {{"format", "tidu.graph"},
+                        {"version", 1},
+                        {"name", "f"},
+                        {"values",
+                         {{{"id", 0}, {"dtype", in}, {"shape", {2}}, {"name", "x"}},
+                          {{"id", 1}, {"dtype", out}, {"shape", {2}}}}},
+                        {"inputs", {0}},
+                        {"operations",
+                         {{{"op", "convert_element_type"},
+                           {"inputs", {0}},
+                           {"outputs", {1}},
+                           {"attrs", {{"new_dtype", out}}}}}},
+                        {"outputs", {1}}};
+    const std::string g = f.folder.file("convert.json", graph.dump());
+    const std::string x = f.folder.file("x.json", json{{"x", tensor(in, {2}, {1.0, 2.0})}}.dump());
+    for (const std::string mode : {"forward", "reverse"}) {
+      const json jacobians = f.tell({"jac", g, "--inputs", x, "--mode", mode})["jacobians"];
+      REQUIRE(jacobians.size() == 1);
+      CHECK(jacobians[0]["x"] == tensor(mode == "forward" ? out : in, {2, 2}, {1.0, 0.0, 0.0, 1.0}));
+    }
+  }
+}
+
 TEST_CASE("graphs without inputs, without outputs, and of integers alone") {
   const Files f;
   const std::string none = f.folder.file("none.json", "{}"), list = f.folder.file("list.json", "[]");
