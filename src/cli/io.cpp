@@ -79,7 +79,9 @@ std::vector<std::optional<Tensor>> read_tensor_list(const std::string& path) {
   return in_file(path, [&] {
     const nlohmann::json json = detail::parse_json(text);
     if (!json.is_array())
-      throw Error(ErrorKind::dump, detail::str("expected a list of tensors, got ", json.type_name()));
+      throw Error(ErrorKind::dump,
+                  detail::str("expected a list of tensors, one for each output or null for zero, got ",
+                              json.type_name()));
     std::vector<std::optional<Tensor>> tensors;
     for (const auto& value : json) {
       try {

@@ -22,6 +22,13 @@ std::string named(const Graph& graph, std::uint32_t index) {
   return str("operation ", index, ", ", operation.name(), where.empty() ? "" : str(" (", where, ')'));
 }
 
+// The operation of the same graph that this one is in the derivative of, or no_index. A linear graph by
+// itself counts the operations of another one.
+std::uint32_t origin_of(const Graph& graph, std::uint32_t index) {
+  const std::uint32_t origin = graph.operation(index).origin();
+  return origin < index && !graph.operation(origin).is_linear() ? origin : no_index;
+}
+
 // What was found.
 struct Found {
   std::uint32_t operation = no_index;
@@ -65,14 +72,18 @@ class Search {
   const NodeView* node_;
 };
 
-std::string sentence(const Graph& graph, std::uint32_t index, const std::string& statistics) {
-  return str("\n  within it first in ", named(graph, index), ": its result ", statistics);
-}
 // Of what a derivative of that operation consists of.
 std::string sentence(const Graph& graph, std::uint32_t index, std::string_view derived,
                      const std::string& statistics) {
   return str("\n  within it first in the derivative of ", named(graph, index), ": the result of ", derived,
              ' ', statistics);
+}
+
+// Of an operation of the graph itself.
+std::string sentence(const Graph& graph, std::uint32_t index, const std::string& statistics) {
+  const std::uint32_t origin = origin_of(graph, index);
+  if (origin != no_index) return sentence(graph, origin, graph.operation(index).name(), statistics);
+  return str("\n  within it first in ", named(graph, index), ": its result ", statistics);
 }
 
 }  // namespace
@@ -111,10 +122,7 @@ std::string first_within(const Host& host, Node& node, const BackwardProgram& pr
       const Found found = search.run(program.forward, saved, false);
       if (found.operation == no_index) return {};
       const Graph& augmented = program.linearization->augmented;
-      const std::uint32_t index = program.forward_origins[found.operation];
-      const std::uint32_t origin = augmented.operation(index).origin();
-      if (origin == no_index) return sentence(augmented, index, found.statistics);
-      return sentence(augmented, origin, augmented.operation(index).name(), found.statistics);
+      return sentence(augmented, program.forward_origins[found.operation], found.statistics);
     }
     const Found found = search.run(program.transposed, inputs, true);
     if (found.operation == no_index) return {};

@@ -131,6 +131,13 @@ TEST_CASE("[P14] anomaly mode looks into functions that run as one graph") {
   error = error_of([&] { z.backward(); });
   CHECK(contains(error, "within it first in the derivative of operation"));
   CHECK(contains(error, "pow (" + short_here(line) + ")"));
+
+  line = __LINE__ + 1;
+  const auto gradient = compile(grad([](const Array& a) { return sum(sqrt(a)); }));
+  error = error_of([&] { (void)gradient(x); });
+  CHECK(contains(error, "forward of compiled"));
+  CHECK(contains(error, "within it first in the derivative of operation"));
+  CHECK(contains(error, "sqrt (" + short_here(line) + ")"));
   // Operations of one primitive need no such line.
   CHECK_FALSE(contains(error_of([&] { sum(sqrt(x)).backward(); }), "within"));
 }
