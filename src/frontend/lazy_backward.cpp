@@ -230,8 +230,9 @@ void LazyTrace::take_up(const Backward& known) {
     values_.reserve(end);
     for (auto id = static_cast<std::uint32_t>(values_.size()); id < end; ++id) {
       if (pattern.results[id] == 0) {
-        const Tensor& leaf =
-            id == known.seed_value ? known.seed : saved_tensor(*tape_nodes_[source->node], (source++)->saved);
+        const bool is_seed = id == known.seed_value;
+        const Backward::Source* const from = is_seed ? nullptr : &*source++;
+        const Tensor& leaf = is_seed ? known.seed : saved_tensor(*tape_nodes_[from->node], from->saved);
         values_.emplace_back(leaf, leaf.version(), no_index);
         leaf.watch();
         continue;

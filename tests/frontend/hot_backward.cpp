@@ -138,6 +138,36 @@ TEST_CASE("[G3] [G4] a backward call on a tape that is not the same runs as it i
       20);
 }
 
+TEST_CASE("[G3] what a backward call reads of a forward that was evaluated before is what each node saved") {
+  const auto train_apart = [] {
+    std::vector<double> seen;
+    Model m;
+    for (int step = 0; step < 2 * steps; ++step) {
+      Array h;
+      Array loss = forward(m, h);
+      loss = loss + sum(sin(m.w) * h[0]) * 0.25;
+      for (Array* leaf : m.leaves()) leaf->zero_grad();
+      seen.push_back(loss.item());  // evaluates the forward: what it saved are leaves from then on
+      const Array wave = exp(h * 0.5);
+      loss.backward();
+      for (Array* leaf : m.leaves()) {
+        const NoGrad guard;
+        *leaf -= 0.01 * *leaf->grad();
+      }
+      seen.push_back(sum(wave).item());
+    }
+    for (Array* leaf : m.leaves()) read(*leaf, seen);
+    return seen;
+  };
+  const std::vector<double> plain = train_apart();
+  const std::uint64_t before = hot_statistics().backwards;
+  const HotPaths guard;
+  const std::vector<double> hot = train_apart();
+  CHECK(hot_statistics().backwards - before >= steps);
+  REQUIRE(hot.size() == plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));
+}
+
 TEST_CASE("[G3] [G4] tapes that differ in one value or one edge are told apart") {
   const Array x = random_array({4}, 1), c = random_array({4}, 2);
   const auto program = [&](std::vector<double>& seen) {
