@@ -160,4 +160,69 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
   return call_graph(derivative, applied.inputs, where);
 }
 
+std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optional<int>>& in_axes,
+                                                  const std::vector<std::size_t>& offsets, Where where) {
+  const std::size_t count = offsets.size() - 1;
+  if (!in_axes.empty() && in_axes.size() != count) {
+    refuse(ErrorKind::invalid_argument, "vmap",
+           detail::str("expected an axis or none for each of ", count, " arguments, got ", in_axes.size()),
+           where);
+  }
+  std::vector<std::optional<int>> axes;
+  for (std::size_t i = 0; i < count; ++i)
+    axes.insert(axes.end(), offsets[i + 1] - offsets[i],
+                in_axes.empty() ? std::optional<int>(0) : in_axes[i]);
+  return axes;
+}
+
+std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& arguments,
+                             const std::vector<std::optional<int>>& axes, Where where) {
+  std::vector<Array> moved, examples;
+  std::vector<std::size_t> mapped;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Array& argument = arguments[i];
+    if (!axes[i]) {
+      moved.push_back(argument);
+      examples.push_back(argument);
+      continue;
+    }
+    const auto rank = static_cast<int>(argument.ndim());
+    const int axis = *axes[i] < 0 ? *axes[i] + rank : *axes[i];
+    if (axis < 0 || axis >= rank) {
+      refuse(ErrorKind::invalid_argument, "vmap",
+             detail::str("expected an axis to map over, got ", *axes[i], " for ", argument.type(), " (Array ",
+                         i, " of the arguments)"),
+             where);
+    }
+    Shape shape = argument.shape();
+    Ints order{axis};
+    for (int k = 0; k < rank; ++k)
+      if (k != axis) order.push_back(k);
+    const std::int64_t size = shape[static_cast<std::size_t>(axis)];
+    shape.erase(shape.begin() + axis);
+    moved.push_back(axis == 0 ? argument : transpose(argument, Axes(order), where));
+    examples.push_back(placeholder(Type(argument.dtype(), shape)));
+    mapped.push_back(i);
+    const std::int64_t first = moved[mapped[0]].shape()[0];
+    if (size != first) {
+      refuse(ErrorKind::invalid_argument, "vmap",
+             detail::str("expected as many examples in each argument, got ", first, " in ",
+                         arguments[mapped[0]].type(), " and ", size, " in ", argument.type()),
+             where);
+    }
+  }
+  if (mapped.empty())
+    refuse(ErrorKind::invalid_argument, "vmap", "expected an argument to map over, got none", where);
+  Applied applied{trace_flat(f, examples, "vmap"), std::move(moved)};
+  applied.inputs.insert(applied.inputs.end(), applied.traced.captured.begin(), applied.traced.captured.end());
+  const Graph& graph = applied.traced.graph;
+  Graph batched;
+  try {
+    batched = vmap(graph, applied.inputs[mapped[0]].shape()[0], names_of(graph, mapped));
+  } catch (const Error& error) {
+    raise_located(error, "vmap", types_of(arguments), where);
+  }
+  return call_graph(batched, applied.inputs, where);
+}
+
 }  // namespace tidu::frontend_detail
