@@ -46,7 +46,7 @@ TEST_CASE("functions that make Arrays name themselves and the place") {
   const std::string error = error_of([&] { (void)zeros({-1}); });
   CHECK(contains(error, "expected extents >= 0, got shape [-1]"));
   CHECK(contains(error, "in zeros(), " + here(line)));
-  CHECK(contains(error_of([&] { (void)ones({std::int64_t{1} << 40, 2}); }), "in ones(), "));
+  CHECK(contains(error_of([&] { (void)ones({-3}); }), "in ones(), "));
   CHECK(contains(error_of([&] { (void)full({-2}, 3.0); }), "in full(), "));
   CHECK(contains(error_of([&] { (void)array({{1, 2}, {3}}); }), "got one of 2 and one of 1"));
   CHECK(contains(error_of([&] { (void)array({{1, 2}, {3, {4}}}); }), "got a list beside a number"));
