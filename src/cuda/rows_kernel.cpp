@@ -39,7 +39,7 @@ std::string text_of_passes(std::vector<Pass> all, std::int64_t elements, const R
                            const std::string& place) {
   constexpr std::int64_t most_held = 32, most_lines = 1024;
   // Of the 256 bytes of registers that each of 1024 threads has, 96 are for this; of more, no more than 256.
-  const std::int64_t most_bytes = std::min<std::int64_t>(256, 98304 / rows.threads);
+  const std::int64_t most_bytes = std::min<std::int64_t>(256, 96 * 1024 / rows.threads);
   Packs whole = all.front().packs;
   std::int64_t lines = 0;
   for (const Pass& pass : all) {

@@ -120,8 +120,13 @@ struct Node : NodeCount {
   /// Of the whole block.
   std::size_t bytes() const {
     if (is_leaf()) return sizeof(Node) + 16;
-    return sizeof(Node) + (num_edges + num_passive) * sizeof(Edge) + round(num_saved * table->size) +
-           (has_versions ? num_saved * sizeof(std::uint64_t) : 0);
+    return bytes_for(num_edges + num_passive, num_saved, table->size, has_versions);
+  }
+  /// Of that of an invocation; `versions`: of saved operands, are they kept?
+  static constexpr std::size_t bytes_for(std::size_t edges, std::size_t saved, std::size_t operand_size,
+                                         bool versions) {
+    return sizeof(Node) + edges * sizeof(Edge) + round(saved * operand_size) +
+           (versions ? saved * sizeof(std::uint64_t) : 0);
   }
   static constexpr std::size_t round(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 

@@ -184,9 +184,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
       sequence = std::max(sequence, node_of(input.node)->sequence);
   }
 
-  std::size_t bytes =
-      sizeof(Node) + (num_edges + num_passive) * sizeof(Edge) + Node::round(num_saved * table_->size);
-  if (has_versions) bytes += num_saved * sizeof(std::uint64_t);
+  const std::size_t bytes = Node::bytes_for(num_edges + num_passive, num_saved, table_->size, has_versions);
   Node* node = ::new (tidu::detail::pool_allocate(bytes)) Node;
   node->variant = &variant;
   node->table = table_;

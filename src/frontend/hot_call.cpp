@@ -50,11 +50,10 @@ void record_again(Context& c, const Variant& variant, std::span<const Input> ope
                   Where where) {
   eager::detail::RecorderCore& recorder = c.recorder.core();
   const std::size_t num_edges = variant.edges.size(), num_saved = variant.saved.size();
-  const std::size_t bytes = sizeof(Node) + num_edges * sizeof(Edge) +
-                            Node::round(num_saved * sizeof(Tensor)) + num_saved * sizeof(std::uint64_t);
+  const bool has_versions = num_saved != 0;
   void* block = nullptr;
   try {
-    block = tidu::detail::pool_allocate(bytes);
+    block = tidu::detail::pool_allocate(Node::bytes_for(num_edges, num_saved, sizeof(Tensor), has_versions));
   } catch (...) {
     eager::detail::release(variant.owner);
     throw;
@@ -64,7 +63,7 @@ void record_again(Context& c, const Variant& variant, std::span<const Input> ope
   node->table = &recorder.table();
   node->num_edges = static_cast<std::uint32_t>(num_edges);
   node->num_saved = static_cast<std::uint32_t>(num_saved);
-  node->has_versions = num_saved != 0;
+  node->has_versions = has_versions;
   std::uint64_t* const versions = node->versions();
   for (std::size_t k = 0; k < num_saved; ++k) {
     const SavedSource& source = variant.saved[k];

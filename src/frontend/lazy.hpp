@@ -145,8 +145,8 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::span<const Input> operands;
     std::uint32_t grads;
   };
-  /// Takes the call for the next operation of a pattern, if it is, and puts the promise in `out`; false, and
-  /// nothing done, otherwise. `variant`: what its node is of, which the caller must release, or null for
+  /// Takes the call for the next operation of a pattern, if it is, and puts the promise in `out`; else false:
+  /// it is yet to be recorded. `variant`: what its node is of, which the caller must release, or null for
   /// none. For the thread that records.
   bool follow_call(Context& c, const Coming& coming, Tensor& out, const eager::detail::Variant*& variant);
   /// Keeps what the call was that came last; `variant`: what its node is of, or null.

@@ -141,7 +141,7 @@ mutation("G3", "a known call is told without what requires a gradient", FOLLOW,
 mutation("G3", "a known call is recorded where nothing is", CALL,
          "return c.grad_mode ? grads : 0;", "return c.grad_mode ? grads : grads + 0;", programs=LAZY)
 mutation("G3", "the node of a known call does not know what was written to", CALL,
-         "node->has_versions = num_saved != 0;", "node->has_versions = num_saved == 0;", programs=LAZY)
+         "node->has_versions = has_versions;", "node->has_versions = !has_versions;", programs=LAZY)
 mutation("G3", "the node of a known call saves operands for results", CALL,
          "source.kind == SavedSource::Kind::output ?", "source.kind == SavedSource::Kind::retained ?", programs=LAZY)
 mutation("G3", "the node of a known call reads the first output of what made an operand", CALL,
