@@ -26,6 +26,7 @@ import importlib.util
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,6 +104,7 @@ class Session:
             return
         except Exception as error:  # JAX refuses some programs, and this script may be wrong: told, not hidden
             self.counts["not compared"] += 1
+            self.wrong += self.args.oracle == "reference"  # which refuses nothing that tidu takes
             print(f"{label}: not compared: {type(error).__name__} {str(error)[:160]!r}", flush=True)
             return
         self.counts[verdict] += 1
@@ -136,6 +138,9 @@ class Session:
 
 def main():
     args = arguments()
+    if shutil.which(args.tidu) is None:
+        sys.exit(f"compare_jax.py: expected the tidu command at {args.tidu}, got none: "
+                 "scripts/build.sh release --target tidu_command makes it, --tidu names another")
     with tempfile.TemporaryDirectory() as folder:
         tidu = runs.Tidu(args.tidu, folder)
         oracle = reference(tidu) if args.oracle == "reference" else lambda run: run.jax()
