@@ -48,7 +48,8 @@ Arena::Block Arena::acquire(std::size_t bytes) {
     if (fit != free_.end() && fit->first / 2 <= bytes + 16 * page) {
       const Block block{fit->second, fit->first};
       cached_ -= block.bytes;
-      free_.erase(fit);
+      nodes_.emplace_back();
+      nodes_.back() = free_.extract(fit);
       use(block.bytes);
       return block;
     }
@@ -72,8 +73,7 @@ void Arena::release(Block block) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     used_ -= block.bytes;
     if (block.bytes <= limit_ && cached_ <= limit_ - block.bytes) {
-      free_.emplace(block.bytes, block.data);
-      cached_ += block.bytes;
+      keep(block);
       return;
     }
   } catch (const std::bad_alloc&) {
@@ -82,8 +82,21 @@ void Arena::release(Block block) noexcept {
   deallocate(block.data, block.bytes);
 }
 
+void Arena::keep(Block block) {
+  if (nodes_.empty()) {
+    free_.emplace(block.bytes, block.data);
+  } else {
+    nodes_.back().key() = block.bytes;
+    nodes_.back().mapped() = block.data;
+    free_.insert(std::move(nodes_.back()));
+    nodes_.pop_back();
+  }
+  cached_ += block.bytes;
+}
+
 void Arena::clear() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
+  nodes_.clear();
   for (const auto& [bytes, data] : free_) deallocate(data, bytes);
   free_.clear();
   cached_ = 0;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace tidu::cpu_detail {
 
@@ -33,8 +34,11 @@ class Arena {
 
  private:
   void use(std::size_t bytes);
+  void keep(Block block);
   mutable std::mutex mutex_;
-  std::multimap<std::size_t, std::byte*> free_;  // by bytes
+  using Free = std::multimap<std::size_t, std::byte*>;
+  Free free_;                           // by bytes
+  std::vector<Free::node_type> nodes_;  // of blocks that were handed out: coming back allocates nothing
   std::size_t cached_ = 0, used_ = 0, most_used_ = 0;
   const std::size_t limit_;
 };

@@ -195,12 +195,15 @@ struct OneByOne {
   std::unique_ptr<const Compiled> program;
   std::size_t num_results = 0;
   std::vector<Aside> asides;
+  std::size_t pointers = 0;  // to the results then, in the scratch memory
 };
 void run_one_by_one(const OneByOne& s, const Call& call) {
   s.program->prepare_inner(call.scratch);
-  std::vector<std::byte*> out(call.out, call.out + s.num_results);
+  if (s.asides.empty()) return s.program->run_inner(call.scratch, call.in, call.out);
+  auto** const out = reinterpret_cast<std::byte**>(call.scratch + s.pointers);
+  std::copy_n(call.out, s.num_results, out);
   for (const OneByOne::Aside& aside : s.asides) out[aside.result] = call.scratch + aside.offset;
-  s.program->run_inner(call.scratch, call.in, out.data());
+  s.program->run_inner(call.scratch, call.in, out);
   for (const OneByOne::Aside& aside : s.asides)
     std::memcpy(call.out[aside.result], out[aside.result], aside.bytes);
 }
@@ -250,7 +253,7 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
   auto compiled = std::make_unique<const Compiled>(
       Program::make(graph_of_group(program, node, values), one_by_one), options, kernels, arena);
   std::size_t scratch = aligned(compiled->inner_bytes());
-  OneByOne state{std::move(compiled), values.results.size(), {}};
+  OneByOne state{std::move(compiled), values.results.size(), {}, 0};
   for (std::uint32_t i = 0; i < values.results.size(); ++i) {
     const auto is_here = [&](ValueId operand) {
       return program.slot_of(operand) == program.slot_of(values.results[i]);
@@ -260,6 +263,8 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
     state.asides.push_back({i, scratch, bytes});
     scratch += aligned(bytes);
   }
+  state.pointers = scratch;
+  if (!state.asides.empty()) scratch += aligned(state.num_results * sizeof(std::byte*));
   return make_plan<OneByOne, run_one_by_one>(std::move(state), scratch);
 }
 
