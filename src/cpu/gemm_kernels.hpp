@@ -16,6 +16,8 @@
 
 #include "cpu/gemm.hpp"
 #include "cpu/gemm_narrow.hpp"
+#include "cpu/gemm_small.hpp"
+#include "cpu/gemm_tiles.hpp"
 #include "cpu/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail {
@@ -25,103 +27,6 @@ void* gemm_workspace(std::int64_t bytes);
 }  // namespace tidu::cpu_detail
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
-
-// ---- tiles
-// ---------------------------------------------------------------------------------------------------------------------
-
-/// How a tile finds A. `rows`: real row r at a + r * stride, the sum along it contiguous (a row-major A).
-/// `columns`: row r at a + r, the next term of the sum `stride` further (a transposed A). Complex rows come
-/// as pairs of real ones.
-enum class AOrder : std::uint8_t { rows, columns };
-
-template <class T>
-using TileFunction = void (*)(Index k, const T* a, Index a_stride, const T* b, Index b_stride, T* c,
-                              Index ldc, int last_lanes, bool accumulate);
-
-/// One tile of C, R real rows by V vectors, of which the last holds `last_lanes` lanes if Partial: C = A B,
-/// or C += A B.
-template <class T, bool Complex, AOrder Order, int R, int V, bool Partial>
-void tile(Index k, const T* a, Index a_stride, const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
-          bool accumulate) {
-  constexpr int kGroup = Complex ? 6 : 3;  // rows addressed from one pointer: at 0, 1 and 2 strides
-  constexpr int kPointers = (R + kGroup - 1) / kGroup;
-  Vector<T> sum[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) sum[r][v] = Vector<T>{};
-  }
-  constexpr int kStep = Complex ? 2 : 1;
-#pragma GCC unroll 16
-  for (int r = 0; r < R; r += kStep) {  // C comes while the sums are made
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) __builtin_prefetch(c + (r / kStep) * ldc + v * kLanes<T>, 1);
-  }
-  const T* pointer[kPointers];
-  if constexpr (Order == AOrder::rows) {
-#pragma GCC unroll 8
-    for (int g = 0; g < kPointers; ++g) pointer[g] = a + 3 * g * a_stride;
-  }
-  for (Index p = 0; p < k; ++p) {
-    Vector<T> bv[V];
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      bv[v] =
-          Partial && v == V - 1 ? load_first<T>(b + v * kLanes<T>, last_lanes) : load<T>(b + v * kLanes<T>);
-    }
-    b += b_stride;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      T factor;
-      if constexpr (Order == AOrder::columns) {
-        factor = a[r];
-      } else if constexpr (Complex) {
-        factor = pointer[r / kGroup][(r % kGroup) / 2 * a_stride + r % 2];
-      } else {
-        factor = pointer[r / kGroup][(r % kGroup) * a_stride];
-      }
-      const Vector<T> av = factor - Vector<T>{};
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sum[r][v] = av * bv[v] + sum[r][v];
-    }
-    if constexpr (Order == AOrder::columns) {
-      a += a_stride;
-    } else {
-#pragma GCC unroll 8
-      for (int g = 0; g < kPointers; ++g) pointer[g] += Complex ? 2 : 1;
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; r += kStep) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      Vector<T> value = sum[r][v];
-      if constexpr (Complex) value += times_i<T>(sum[r + 1][v]);
-      T* to = c + (r / kStep) * ldc + v * kLanes<T>;
-      if (Partial && v == V - 1) {
-        if (accumulate) value += load_first<T>(to, last_lanes);
-        store_first<T>(to, value, last_lanes);
-      } else {
-        if (accumulate) value += load<T>(to);
-        store<T>(to, value);
-      }
-    }
-  }
-}
-
-/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector; and by rows of
-/// C.
-enum TileWidth : std::uint8_t { whole, most, narrow };
-
-template <class T, bool Complex, AOrder Order, int... I>
-constexpr TileFunction<T> find_tile(int width, int rows, std::integer_sequence<int, I...>) {
-  constexpr int kStep = Complex ? 2 : 1;
-  constexpr TileFunction<T> table[3][sizeof...(I)] = {
-      {tile<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
-      {tile<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...},
-      {tile<T, Complex, Order, (I + 1) * kStep, 1, true>...}};
-  return table[width][rows - 1];
-}
 
 // ---- products with few rows and a transposed B: inner products
 // -----------------------------------------------------------------
@@ -406,6 +311,10 @@ struct Product {
     }
   }
 
+  static bool is_small(Index m, Index width, Index k) {
+    return m > 1 && m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
+  }
+
   static void run(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c) {
     const Index m = range.row_end - range.row_begin, n = range.column_end - range.column_begin;
     const Index lda = call.lda * kScalars, ldb = call.ldb * kScalars, ldc = call.ldc * kScalars;
@@ -415,6 +324,18 @@ struct Product {
                                               : call.trans_b ? range.column_begin * ldb
                                                              : range.column_begin * kScalars);
     T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
+    const bool as_inner_products = call.trans_b && !call.trans_a && call.m <= 2;
+    if (is_small(m, n * kScalars, call.k) && !as_inner_products && call.row_ends == nullptr &&
+        !call.packed_b) {
+      const Index first = range.batch_begin * kScalars;
+      const Members<T> members{range.batch_end - range.batch_begin,
+                               {a0 + first * call.stride_a, lda, call.stride_a * kScalars},
+                               {b0 + first * call.stride_b, ldb, call.stride_b * kScalars}};
+      const auto multiply = call.trans_a ? multiply_members<T, Complex, AOrder::columns>
+                                         : multiply_members<T, Complex, AOrder::rows>;
+      return multiply(members, call.trans_b, m, n * kScalars, call.k, c0 + first * call.stride_c, ldc,
+                      call.stride_c * kScalars, call.add);
+    }
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
           b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add,

@@ -214,6 +214,57 @@ TEST_CASE_TEMPLATE("batches, shared operands and interleaved members", T, float,
   }
 }
 
+TEST_CASE_TEMPLATE("small products, with every instruction set", T, float, double, std::complex<float>,
+                   std::complex<double>, std::int32_t, std::int64_t) {
+  std::mt19937 random(19);
+  const Index rows[] = {2, 3, 13, 14, 15, 16, 17, 28, 29, 63, 64, 65};
+  const Index columns[] = {1, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 64, 70},
+              terms[] = {1, 2, 8, 9, 31, 64, 65};
+  const auto pick = [&random](const auto& sizes) {
+    return sizes[std::uniform_int_distribution<std::size_t>(0, std::size(sizes) - 1)(random)];
+  };
+  std::bernoulli_distribution coin;
+  for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
+    for (int trial = 0; trial < 200; ++trial) {
+      const bool trans_a = coin(random), trans_b = coin(random);
+      GemmCall g = make_call(TypeOf<T>::value, trans_a, trans_b, pick(rows), pick(columns), pick(terms),
+                             coin(random) ? 5 : 0);
+      g.batch = coin(random) ? 3 : 1;
+      if (trial % 5 == 0) g.stride_a = 0;
+      if (trial % 7 == 0) g.stride_b = 0;
+      check_product<T>(g, 1 + trial % 2, random, isa);
+    }
+    for (const bool trans_a : {false, true}) {
+      for (const bool trans_b : {false, true}) {
+        GemmCall g = make_call(TypeOf<T>::value, trans_a, trans_b, 16, 16, 8);
+        g.batch = 16;
+        check_product<T>(g, 2, random, isa);
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rows of a small product have the bits that they have among many", T, float, double) {
+  std::mt19937 random(23);
+  std::uniform_real_distribution<T> real(-1, 1);
+  for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
+    for (const bool trans_b : {false, true}) {
+      for (const Index n : {5, 16, 37}) {
+        const Index k = 29, few = 16, many = 90;
+        std::vector<T> a(static_cast<std::size_t>(many * k)), b(static_cast<std::size_t>(k * n));
+        for (T& x : a) x = real(random);
+        for (T& x : b) x = real(random);
+        std::vector<T> c(static_cast<std::size_t>(few * n)), d(static_cast<std::size_t>(many * n));
+        GemmPlan(make_call(TypeOf<T>::value, false, trans_b, few, n, k), 1, isa)
+            .run(a.data(), b.data(), c.data());
+        GemmPlan(make_call(TypeOf<T>::value, false, trans_b, many, n, k), 1, isa)
+            .run(a.data(), b.data(), d.data());
+        CHECK_MESSAGE(std::equal(c.begin(), c.end(), d.begin()), trans_b, " ", n);
+      }
+    }
+  }
+}
+
 /// Of the best that this CPU has, no better than `isa`.
 Index vector_bytes(GemmIsa isa) {
   const std::string best = gemm_library(make_call(GemmType::f64, false, false, 2, 2, 2), 1);
