@@ -19,10 +19,23 @@ using Index = std::int64_t;
 
 constexpr double kLeastWork = 1 << 22;       // multiply-adds of a product
 constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
+// By a transposed B on AMD's processors with AVX-512: of a product, or else columns.
+constexpr double kLeastTransposedWork = 1 << 30;
+constexpr Index kLeastTransposedColumns = 1025;
 constexpr Index kLeastPieceRows = 48, kLeastPieceColumns = 64;
 
 double work_of(const GemmCall& g) {
   return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+}
+
+/// There products by a transposed B were measured slower than ours, unless they are large.
+bool is_amd_with_avx512() {
+#if defined(__x86_64__)
+  static const bool is = __builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512f") != 0;
+  return is;
+#else
+  return false;
+#endif
 }
 
 /// The processors of the machine, whether or not this process may use them: one number for all runs.
@@ -35,7 +48,10 @@ int processors() {
 
 bool is_faster(const GemmCall& g) noexcept {
   const Index least_rows = !g.trans_a ? 2 : g.trans_b ? 64 : 16;
-  return g.type == GemmType::f32 && g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
+  const bool is_large = g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
+  if (g.type != GemmType::f32 || !is_large) return false;
+  if (g.trans_a || !g.trans_b || !is_amd_with_avx512()) return true;
+  return work_of(g) >= kLeastTransposedWork || g.n >= kLeastTransposedColumns;
 }
 
 Cut cut(const GemmCall& g) noexcept {
