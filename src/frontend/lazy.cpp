@@ -235,7 +235,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   };
   room(ops_, 1);
   room(operands_, num_operands);
-  room(values_, num_operands + num_results);
+  values_.make_room(num_operands + num_results);
   const std::size_t first_operand = operands_.size();
   try {
     for (const Tensor* input : inputs) operands_.push_back(value_of(*input));
@@ -251,7 +251,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
       values_.emplace_back(make_promise(graph.type(graph.outputs()[i]), id), 0, op);
     }
   } catch (...) {
-    values_.resize(first_value, Value{});
+    values_.truncate(first_value);
     operands_.resize(first_operand);
     throw;
   }

@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "frontend/context.hpp"
+#include "frontend/lazy_values.hpp"
 #include "graph/light_mutex.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/executor.hpp"
@@ -57,26 +58,8 @@ struct Variant;
 
 namespace tidu::frontend_detail {
 
-class LazyTrace;
-
 /// A program of a trace is compiled or run by this thread just now.
 bool evaluating();
-
-/// The storage of a tensor that is to be computed.
-class Promise final : public tidu::detail::PromisedStorage {
- public:
-  Promise(std::shared_ptr<LazyTrace> trace, std::uint32_t number)
-      : trace_(std::move(trace)), value_(number) {}
-  void fulfil() override;
-  void settle() override;
-  void discard() noexcept override;
-
- private:
-  friend class LazyTrace;
-  std::shared_ptr<LazyTrace> trace_;
-  std::uint32_t value_;  // in the trace, under its lock; no_index: the trace has ended
-  Tensor tensor_;        // once it was made
-};
 
 /// Who runs what was recorded.
 struct LazyRunner {
@@ -163,23 +146,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::uint32_t num_values;
     std::uint32_t marked;  // the sweep that needs it
   };
-  struct Value {
-    Value() = default;
-    // Made where they stay.
-    template <class T>
-    Value(T&& leaf_or_promise, std::uint64_t version_now, std::uint32_t op_of_it)
-        : tensor(std::forward<T>(leaf_or_promise)),
-          version(version_now),
-          promise(op_of_it != no_index ? static_cast<Promise*>(tensor.pending()) : nullptr),
-          op(op_of_it) {}
-    Tensor tensor;                // a leaf, or a promise
-    std::uint64_t version = 0;    // of a leaf, as it was when it was recorded
-    Promise* promise = nullptr;   // the tensor's, of a result
-    std::uint32_t op = no_index;  // of a result; no_index: a leaf
-    std::uint32_t number = 0;     // in sweep `numbered`
-    std::uint32_t numbered = 0;
-    std::uint32_t wanted = 0;  // by the sweep that was asked for it
-  };
+  using Value = LazyValue;
   // One evaluation.
   struct Run {
     std::vector<std::uint32_t> order;          // needed operations, the last one first
@@ -191,6 +158,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::vector<const Tensor*> pointers;
     std::vector<Tensor> promised;  // aligned with output_values
     std::vector<Tensor> made;
+    std::vector<Tensor> dropped;  // leaves that are no longer needed
     void clear() {
       order.clear();
       first_numbers.clear();
@@ -201,6 +169,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
       pointers.clear();
       promised.clear();
       made.clear();
+      dropped.clear();
     }
   };
   struct Program;
@@ -256,13 +225,12 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
       std::size_t num_ops = 0;  // that are needed
       std::shared_ptr<const Program> program;
     };
-    std::vector<Known> known;            // by which values were referred to
-    std::vector<Backward> backwards;     // by where they begin
-    int learned_backward = 0;            // how often one was
-    std::size_t replaced = 0;            // how many of those had to go
-    std::vector<std::uint8_t> referred;  // by value, this time
-    std::vector<Tensor> unused;          // by value: promises that nobody refers to
-    std::uint64_t executor = 0;          // its id
+    std::vector<Known> known;         // by which values were referred to
+    std::vector<Backward> backwards;  // by where they begin
+    int learned_backward = 0;         // how often one was
+    std::size_t replaced = 0;         // how many of those had to go
+    LazyValues values;                // promises that nobody refers to, in their places
+    std::uint64_t executor = 0;       // its id
     LazyRunner runner;
     Pattern* next = nullptr;  // what came after it the last time
   };
@@ -296,7 +264,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   bool start_following(const Graph& graph);
   void start(Pattern& pattern);
   bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor);
-  Tensor& follow_result(Pattern& pattern, const Op& op, std::uint32_t slot);
+  Tensor& follow_result(const Op& op, std::uint32_t slot);
   bool same_tape(const Backward& known, eager::detail::Node& root);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
@@ -316,7 +284,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   tidu::detail::LightMutex mutex_;
   std::vector<Op> ops_;
   std::vector<std::uint32_t> operands_;
-  std::vector<Value> values_;
+  LazyValues values_;
   std::vector<std::uint32_t> leaves_;  // open addressing: value, or no_index; a power of two
   std::size_t num_leaves_ = 0;
   LazyRunner runner_;

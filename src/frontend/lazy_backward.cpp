@@ -227,7 +227,7 @@ void LazyTrace::take_up(const Backward& known) {
   const Op& last = pattern.ops[known.end - 1];
   const std::size_t end = last.first_value + last.num_values;
   try {
-    values_.reserve(end);
+    values_.make_room(end - values_.size());
     for (auto id = static_cast<std::uint32_t>(values_.size()); id < end; ++id) {
       if (pattern.results[id] == 0) {
         const bool is_seed = id == known.seed_value;
@@ -237,16 +237,17 @@ void LazyTrace::take_up(const Backward& known) {
         leaf.watch();
         continue;
       }
-      while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
-      Tensor& unused = pattern.unused[id];
-      if (unused.pending() == nullptr) {
-        const Graph& graph = pattern.ops[op].graph;
-        unused = make_promise(graph.type(graph.outputs()[id - pattern.ops[op].first_value]), id);
+      if (values_.kept() != nullptr) {
+        values_.take_kept();
+        continue;
       }
-      values_.emplace_back(std::move(unused), 0, static_cast<std::uint32_t>(op));
+      while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
+      const Graph& graph = pattern.ops[op].graph;
+      values_.emplace_back(make_promise(graph.type(graph.outputs()[id - pattern.ops[op].first_value]), id), 0,
+                           static_cast<std::uint32_t>(op));
     }
   } catch (...) {
-    values_.resize(known.first_value, Value{});
+    values_.truncate(known.first_value);
     throw;
   }
 }
@@ -325,11 +326,11 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
       }
       filled = slots.fill();
     } catch (...) {
-      values_.resize(known->first_value, Value{});
+      values_.truncate(known->first_value);
       throw;
     }
     if (!filled) {
-      values_.resize(known->first_value, Value{});
+      values_.truncate(known->first_value);
       return false;
     }
     at_ = known->end;

@@ -40,7 +40,8 @@ bool LazyTrace::start_following(const Graph& graph) {
 }
 
 void LazyTrace::start(Pattern& pattern) {
-  values_.reserve(pattern.results.size());
+  swap(values_, pattern.values);
+  values_.make_room(pattern.results.size());
   if (last_ != nullptr) last_->next = &pattern;
   follows_ = &pattern;
   at_ = 0;
@@ -68,19 +69,20 @@ void LazyTrace::start(Pattern& pattern) {
 }
 
 // The promise of a result of the next operation. Where it throws nothing of the operation is there.
-[[gnu::always_inline]] inline Tensor& LazyTrace::follow_result(Pattern& pattern, const Op& op,
-                                                               std::uint32_t slot) {
-  const std::uint32_t id = op.first_value + slot;
-  Tensor& unused = pattern.unused[id];
-  if (unused.pending() == nullptr) {
-    try {
-      unused = make_promise(op.graph.type(op.graph.outputs()[slot]), id);
-    } catch (...) {
-      values_.resize(op.first_value, Value{});
-      throw;
-    }
+[[gnu::always_inline]] inline Tensor& LazyTrace::follow_result(const Op& op, std::uint32_t slot) {
+  if (Value* const kept = values_.kept(); kept != nullptr) [[likely]] {
+    values_.take_kept();
+    return kept->tensor;
   }
-  return values_.emplace_back(std::move(unused), 0, static_cast<std::uint32_t>(at_)).tensor;
+  try {
+    return values_
+        .emplace_back(make_promise(op.graph.type(op.graph.outputs()[slot]), op.first_value + slot), 0,
+                      static_cast<std::uint32_t>(at_))
+        .tensor;
+  } catch (...) {
+    values_.truncate(op.first_value);
+    throw;
+  }
 }
 
 // The next operation, if it is the pattern's. What was taken up of its leaves stays where it is not.
@@ -92,7 +94,7 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   for (std::uint32_t k = 0; k < op.num_operands; ++k)
     if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k])) return false;
   if (values_.size() != op.first_value) return false;
-  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(pattern, op, slot);
+  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op, slot);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
     out[slot] = values_[op.first_value + slot].tensor;
   ++at_;
@@ -137,7 +139,7 @@ bool LazyTrace::follow_call(Context& c, const Coming& coming, Tensor& out,
       return false;
   }
   if (values_.size() != op.first_value) return false;
-  out = follow_result(pattern, op, 0);
+  out = follow_result(op, 0);
   ++at_;
   ++counters_.recorded;
   detector.advance_known(token);
@@ -173,6 +175,7 @@ void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& gra
 // Writes down what was followed so far.
 void LazyTrace::leave() {
   if (follows_ == nullptr) return;
+  values_.drop_kept();
   const std::span<const Op> done = recorded();
   const std::size_t num_operands = done.empty() ? 0 : done.back().first_operand + done.back().num_operands;
   const std::span<const std::uint32_t> read(follows_->operands.data(), num_operands);
@@ -186,21 +189,21 @@ void LazyTrace::leave() {
   at_ = 0;
 }
 
-// What is known for what is referred to now, where a pattern has come to its end; else null.
+// What is known for what is referred to now, where a pattern has come to its end; else null. Whatever gives a
+// value elements but the run of a whole pattern leaves the pattern, so that all of its results wait.
 const LazyTrace::Pattern::Known* LazyTrace::known_end() {
   if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;
-  std::vector<std::uint8_t>& now = follows_->referred;
-  for (std::size_t id = 0; id < values_.size(); ++id) {
-    const Value& value = values_[id];
-    if (value.promise == nullptr) {
-      if (value.tensor.version() != value.version) return nullptr;
-    } else {
-      if (!waits(value)) return nullptr;
-      now[id] = referred(value) ? 1 : 0;
+  for (const std::uint32_t id : follows_->leaves)
+    if (values_[id].tensor.version() != values_[id].version) return nullptr;
+  const auto fits = [this](const Pattern::Known& known) {
+    const Value* value = values_.begin();
+    for (const std::uint8_t expected : known.referred) {
+      if (value->promise != nullptr && referred(*value) != (expected != 0)) return false;
+      ++value;
     }
-  }
-  const auto found = std::find_if(follows_->known.begin(), follows_->known.end(),
-                                  [&](const Pattern::Known& known) { return known.referred == now; });
+    return true;
+  };
+  const auto found = std::find_if(follows_->known.begin(), follows_->known.end(), fits);
   return found != follows_->known.end() ? &*found : nullptr;
 }
 
@@ -233,7 +236,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   const std::shared_ptr<const Program> program = known.program;
   const std::size_t num_ops = known.num_ops;
   const LazyRunner runner = runner_;
-  const std::uint64_t batch = ++batch_;
+  const std::uint64_t batch = ++batch_, followed = followed_;
   lock.unlock();
   try {
     run_program(*program, runner, *run);
@@ -249,15 +252,18 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   ++counters_.evaluations;
   counters_.evaluated += num_ops;
   if (greedy_) hot_compiled_ += num_ops;
-  if (batch != batch_ || follows_ == nullptr || at_ != follows_->ops.size()) {
+  if (batch != batch_ || followed != followed_ || follows_ == nullptr) {
     compact(dropped, dropped_ops);  // another thread was here
   } else {
     Pattern& pattern = *follows_;
-    for (std::size_t id = 0; id < values_.size(); ++id) {
-      Value& value = values_[id];
-      if (waits(value) && !referred(value)) swap(pattern.unused[id], value.tensor);
-    }
-    dropped = std::exchange(values_, std::exchange(spare_values_, {}));
+    const auto take = [&](Value& value) {
+      run->dropped.push_back(std::move(value.tensor));
+      value.promise = nullptr;
+    };
+    for (const std::uint32_t id : pattern.leaves) take(values_[id]);
+    for (const std::uint32_t id : known.output_values) take(values_[id]);
+    values_.keep_all();
+    swap(values_, pattern.values);
     last_ = follows_;
     follows_ = nullptr;
     at_ = 0;
@@ -299,8 +305,6 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
       fresh->results.push_back(values_[id].op != no_index ? 1 : 0);
       if (values_[id].op == no_index) fresh->leaves.push_back(id);
     }
-    fresh->referred.resize(values_.size());
-    fresh->unused.resize(values_.size());
     fresh->executor = runner_.executor->id();
     fresh->runner = runner_;
     if (patterns_.size() < most_patterns) {

@@ -1,0 +1,113 @@
+// lazy_values.hpp - the values of a LazyTrace: promises of what operations will make, and the leaves that
+// they read.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tidu/graph/value.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::frontend_detail {
+
+class LazyTrace;
+
+/// The storage of a tensor that is to be computed.
+class Promise final : public tidu::detail::PromisedStorage {
+ public:
+  Promise(std::shared_ptr<LazyTrace> trace, std::uint32_t number)
+      : trace_(std::move(trace)), value_(number) {}
+  void fulfil() override;
+  void settle() override;
+  void discard() noexcept override;
+
+ private:
+  friend class LazyTrace;
+  std::shared_ptr<LazyTrace> trace_;
+  std::uint32_t value_;  // in the trace, under its lock; no_index: the trace has ended
+  Tensor tensor_;        // once it was made
+};
+
+/// What a trace knows of a value.
+struct LazyValue {
+  LazyValue() = default;
+  // Made where they stay.
+  template <class T>
+  LazyValue(T&& leaf_or_promise, std::uint64_t version_now, std::uint32_t op_of_it)
+      : tensor(std::forward<T>(leaf_or_promise)),
+        version(version_now),
+        promise(op_of_it != no_index ? static_cast<Promise*>(tensor.pending()) : nullptr),
+        op(op_of_it) {}
+  Tensor tensor;                // a leaf, or a promise
+  std::uint64_t version = 0;    // of a leaf, as it was when it was recorded
+  Promise* promise = nullptr;   // the tensor's, of a result
+  std::uint32_t op = no_index;  // of a result; no_index: a leaf
+  std::uint32_t number = 0;     // in sweep `numbered`
+  std::uint32_t numbered = 0;
+  std::uint32_t wanted = 0;  // by the sweep that was asked for it
+};
+
+/// Values in order, by number. Behind them may stand promises that nobody refers to, each in the place where
+/// it is the value again when a pattern comes there once more.
+class LazyValues {
+ public:
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  LazyValue& operator[](std::size_t i) { return all_[i]; }
+  const LazyValue& operator[](std::size_t i) const { return all_[i]; }
+  LazyValue* begin() { return all_.data(); }
+  LazyValue* end() { return all_.data() + size_; }
+  const LazyValue* begin() const { return all_.data(); }
+  const LazyValue* end() const { return all_.data() + size_; }
+  /// Makes room for so many more, so that they cannot throw.
+  void make_room(std::size_t more) {
+    const std::size_t needed = size_ + more;
+    if (all_.capacity() < needed) all_.reserve(std::max(2 * all_.capacity(), needed));
+  }
+  template <class T>
+  LazyValue& emplace_back(T&& leaf_or_promise, std::uint64_t version, std::uint32_t op) {
+    if (size_ == all_.size()) {
+      all_.emplace_back(std::forward<T>(leaf_or_promise), version, op);
+    } else {
+      all_[size_] = LazyValue(std::forward<T>(leaf_or_promise), version, op);
+    }
+    return all_[size_++];
+  }
+  /// The promise that is the next value, if one stands there.
+  LazyValue* kept() { return size_ < all_.size() && all_[size_].promise != nullptr ? &all_[size_] : nullptr; }
+  /// What kept() gave is the next value.
+  void take_kept() { ++size_; }
+  /// Puts the next value back behind them.
+  void keep_last() { --size_; }
+  /// Forgets all from number `count` on.
+  void truncate(std::size_t count) {
+    for (std::size_t i = count; i < size_; ++i) all_[i] = LazyValue();
+    size_ = count;
+  }
+  /// Forgets that those are values; promises stay where they are, what else there was is for the caller to
+  /// take before.
+  void keep_all() { size_ = 0; }
+  /// Forgets what stands behind them.
+  void drop_kept() { all_.resize(size_); }
+  /// Exchanges the values; none may stand behind them.
+  void swap(std::vector<LazyValue>& other) {
+    drop_kept();
+    all_.swap(other);
+    size_ = all_.size();
+  }
+  friend void swap(LazyValues& a, LazyValues& b) noexcept {
+    a.all_.swap(b.all_);
+    std::swap(a.size_, b.size_);
+  }
+
+ private:
+  std::vector<LazyValue> all_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tidu::frontend_detail
