@@ -21,6 +21,7 @@
 #include "tidu/eager/hooks.hpp"
 #include "tidu/eager/operands.hpp"
 #include "tidu/eager/trace.hpp"
+#include "tidu/graph/pool.hpp"
 #include "tidu/graph/value.hpp"
 
 namespace tidu::eager::detail {
@@ -117,6 +118,21 @@ struct Node : NodeCount {
     if (num_saved != 0) uses.fetch_or(freed_bit, std::memory_order_acq_rel);
   }
 
+  /// The same where nobody has entered, all at once.
+  void free_now() noexcept {
+    if (num_saved == 0) return;
+    std::uint32_t expected = 0;
+    if (TIDU_SINGLE_THREADED && uses.load(std::memory_order_relaxed) == 0) {
+      uses.store(freed_bit | dropped_bit, std::memory_order_relaxed);
+      return drop_saved();
+    }
+    if (uses.compare_exchange_strong(expected, freed_bit | dropped_bit, std::memory_order_acq_rel))
+      return drop_saved();
+    if (!enter()) return;
+    free();
+    leave();
+  }
+
   /// Of the whole block.
   std::size_t bytes() const {
     if (is_leaf()) return sizeof(Node) + 16;
@@ -127,6 +143,21 @@ struct Node : NodeCount {
                                          bool versions) {
     return sizeof(Node) + edges * sizeof(Edge) + round(saved * operand_size) +
            (versions ? saved * sizeof(std::uint64_t) : 0);
+  }
+  /// One of an invocation in a block of its own, which nobody has entered yet, and whose edges, saved
+  /// operands and versions are still to be put there. Throws std::bad_alloc.
+  static Node* make(const Variant& variant, const OperandTable& table, std::size_t passive, std::size_t saved,
+                    bool versions) {
+    const std::size_t edges = variant.edges.size();
+    Node* const node =
+        ::new (tidu::detail::pool_allocate(bytes_for(edges + passive, saved, table.size, versions))) Node;
+    node->variant = &variant;
+    node->table = &table;
+    node->num_edges = static_cast<std::uint32_t>(edges);
+    node->num_passive = static_cast<std::uint32_t>(passive);
+    node->num_saved = static_cast<std::uint32_t>(saved);
+    node->has_versions = versions;
+    return node;
   }
   static constexpr std::size_t round(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 

@@ -184,14 +184,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
       sequence = std::max(sequence, node_of(input.node)->sequence);
   }
 
-  const std::size_t bytes = Node::bytes_for(num_edges + num_passive, num_saved, table_->size, has_versions);
-  Node* node = ::new (tidu::detail::pool_allocate(bytes)) Node;
-  node->variant = &variant;
-  node->table = table_;
-  node->num_edges = static_cast<std::uint32_t>(num_edges);
-  node->num_passive = num_passive;
-  node->num_saved = static_cast<std::uint32_t>(num_saved);
-  node->has_versions = has_versions;
+  Node* node = Node::make(variant, *table_, num_passive, num_saved, has_versions);
   node->blocked = blocked;
   std::size_t saved = 0;
   std::size_t edges = 0;
@@ -206,6 +199,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   } catch (...) {
     while (saved > 0) table_->destroy(node->saved(--saved));
     while (edges > 0) release(node->edges()[--edges].target);
+    const std::size_t bytes = node->bytes();
     node->~Node();
     tidu::detail::pool_deallocate(node, bytes);
     throw;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "eager/node.hpp"
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"
 #include "tidu/frontend/explain.hpp"
@@ -275,10 +276,18 @@ eager::EagerOutput tape_output(const Array& root, Where where) {
 }
 
 std::optional<Array> Array::grad(Where where) const {
-  const eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(required(), "Array::grad", where);
-  std::optional<Tensor> gradient = leaf.gradient();
-  if (!gradient) return std::nullopt;
-  return frontend_detail::make_array(std::move(*gradient), leaf.recorded_gradient());
+  const Body& body = required();
+  frontend_detail::require_leaf(body, "Array::grad", where);
+  eager::detail::Accumulator& slot = *eager::detail::node_of(body.trace.node())->accumulator();
+  const std::lock_guard lock(slot.mutex);
+  if (slot.cell == nullptr) return std::nullopt;
+  Body* const gradient = frontend_detail::make_body(*static_cast<const Tensor*>(slot.cell->operand()));
+  if (slot.cell->trace != nullptr) {
+    gradient->key = slot.cell->key;
+    gradient->trace = eager::Trace::share(slot.cell->trace);
+    gradient->requires_grad = true;
+  }
+  return Array(Adopt{}, gradient);
 }
 
 void Array::zero_grad(Where where) const {

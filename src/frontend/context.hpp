@@ -224,6 +224,9 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
 std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,
                                Where where);
 
+inline Body* make_body(const Tensor& tensor) {
+  return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body{.tensor = tensor};
+}
 inline Body* make_body() { return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body; }
 /// Wraps a result; `trace` when it was recorded.
 Array make_array(Tensor&& tensor);

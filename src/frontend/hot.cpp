@@ -41,8 +41,20 @@ void HotDetector::follow(std::size_t length) {
   ++statistics_.sequences;
 }
 
+// What has left the ring again by then need not be entered, in whole repetitions, so that it stays the same.
+void HotDetector::enter_owed() {
+  const std::size_t length = sequence_.size();
+  if (owed_ > window + length) owed_ -= (owed_ - window) / length * length;
+  std::size_t at = (position_ + length - owed_ % length) % length;
+  for (; owed_ != 0; --owed_) {
+    enter(sequence_[at]);
+    if (++at == length) at = 0;
+  }
+}
+
 void HotDetector::leave() {
   if (!following_) return;
+  enter_owed();
   following_ = false;
   deviated_ = true;
   ++statistics_.deviations;

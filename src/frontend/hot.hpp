@@ -5,7 +5,8 @@
 // stretch of the recent tokens comes from two prefix hashes. Where the last eight tokens stood before gives a
 // candidate for the length of the sequence; it is one when its last three repetitions have equal hashes, and
 // the last two are then compared token by token. Equal layers inside a longer sequence are followed first;
-// the longer one is found where they end, and followed from then on.
+// the longer one is found where they end, and followed from then on. What comes as expected is entered when
+// the sequence is left: until then nobody looks.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +33,7 @@ class HotDetector {
   bool advance(const void* token) {
     if (following_) {
       if (sequence_[position_] == token) [[likely]] {
-        enter(token);
-        ++statistics_.expected;
-        if (++position_ == sequence_.size()) position_ = 0;
+        go_on(1);
         return true;
       }
       leave();
@@ -63,13 +62,14 @@ class HotDetector {
   bool at_end() const { return following_ && position_ == 0; }
   /// Did the last operation end a sequence before its time? Asked once.
   bool deviated() { return std::exchange(deviated_, false); }
-  /// The same of what is_next(): it was known.
-  void advance_known(const void* token) {
-    enter(token);
-    ++statistics_.expected;
-    ++statistics_.known;
-    if (++position_ == sequence_.size()) position_ = 0;
+  /// The same of so many operations, a repetition at most, that are expected.
+  void go_on(std::size_t count) {
+    owed_ += count;
+    statistics_.expected += count;
+    position_ += count;
+    if (position_ >= sequence_.size()) position_ -= sequence_.size();
   }
+  void count_known() { ++statistics_.known; }
   void count_backward() { ++statistics_.backwards; }
   const HotStatistics& statistics() const { return statistics_; }
   /// What was followed is over.
@@ -95,6 +95,7 @@ class HotDetector {
   }
   void look();
   void follow(std::size_t length);
+  void enter_owed();
 
   struct Place {
     std::uint64_t hash = 0;
@@ -107,6 +108,7 @@ class HotDetector {
   std::uint64_t count_ = 0;            // tokens so far
   std::vector<const void*> sequence_;  // what is followed
   std::size_t position_ = 0;
+  std::size_t owed_ = 0;  // operations before it that came as expected and are yet to be entered
   bool following_ = false;
   bool deviated_ = false;
   HotStatistics statistics_;
@@ -122,7 +124,8 @@ bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
 
 /// An operation in a hot sequence as one compares it with what is known of it (see lazy.hpp, Note [Calls]):
 /// false, and nothing done, where it is not what is expected. `array`: empty, then the result.
-bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array, Where where);
+bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array,
+                const Where& where);
 /// After an operation that came and was recorded otherwise: what it was.
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
                const eager::RecordedGraph& graph, const Body& made);

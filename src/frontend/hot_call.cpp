@@ -5,8 +5,7 @@
 #include "eager/node.hpp"
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"
-#include "frontend/lazy.hpp"
-#include "tidu/graph/pool.hpp"
+#include "frontend/lazy_follow.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -44,41 +43,30 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   }
 }
 
-// The node of an invocation with one result, as a recorder makes it of this variant, whose owner it takes
-// over. What a recorder checks is known.
-void record_again(Context& c, const Variant& variant, std::span<const Input> operands, Body& made,
-                  Where where) {
+// The node of an invocation with one result, as a recorder makes it of this variant. What a recorder checks
+// is known.
+Node* record_again(Context& c, const Variant& variant, std::span<const Input> operands, const Tensor& result,
+                   const Where& where) {
   eager::detail::RecorderCore& recorder = c.recorder.core();
-  const std::size_t num_edges = variant.edges.size(), num_saved = variant.saved.size();
-  const bool has_versions = num_saved != 0;
-  void* block = nullptr;
-  try {
-    block = tidu::detail::pool_allocate(Node::bytes_for(num_edges, num_saved, sizeof(Tensor), has_versions));
-  } catch (...) {
-    eager::detail::release(variant.owner);
-    throw;
-  }
-  Node* const node = ::new (block) Node;
-  node->variant = &variant;
-  node->table = &recorder.table();
-  node->num_edges = static_cast<std::uint32_t>(num_edges);
-  node->num_saved = static_cast<std::uint32_t>(num_saved);
-  node->has_versions = has_versions;
+  const std::size_t num_saved = variant.saved.size();
+  Node* const node = Node::make(variant, recorder.table(), 0, num_saved, num_saved != 0);
+  tidu::detail::count_up(variant.owner->references);
   std::uint64_t* const versions = node->versions();
+  auto* const saved = reinterpret_cast<Tensor*>(node->saved_at());
   for (std::size_t k = 0; k < num_saved; ++k) {
     const SavedSource& source = variant.saved[k];
-    const Tensor& tensor =
-        source.kind == SavedSource::Kind::output ? made.tensor : *operands[source.index].tensor;
-    ::new (node->saved(k)) Tensor(tensor);
+    const Tensor& tensor = source.kind == SavedSource::Kind::output ? result : *operands[source.index].tensor;
+    ::new (static_cast<void*>(saved + k)) Tensor(tensor);
     versions[k] = tensor.version();
   }
   std::uint64_t last = 0;
-  for (std::size_t e = 0; e < num_edges; ++e) {
-    const Body& body = *operands[variant.edges[e]].body;
+  Edge* edge = node->edges();
+  for (const std::uint32_t input : variant.edges) {
+    const Body& body = *operands[input].body;
     Node* const target = eager::detail::node_of(body.trace.node());
     eager::detail::retain(body.trace.node());
     last = std::max(last, target->sequence);
-    ::new (static_cast<void*>(node->edges() + e))
+    ::new (static_cast<void*>(edge++))
         Edge{target, static_cast<std::uint32_t>(body.key.counter - target->first_key.counter)};
   }
   recorder.enter(*node, last, 1);
@@ -86,32 +74,136 @@ void record_again(Context& c, const Variant& variant, std::span<const Input> ope
     node->file = where.file;
     node->line = where.line;
   }
-  made.trace = eager::Trace::adopt(eager::detail::count_of(node));
-  made.key = node->first_key;
-  made.requires_grad = variant.output_active[0] != 0;
+  return node;
 }
 
 }  // namespace
 
-bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array, Where where) {
-  if (!knows_calls(c, call, operands)) return false;
+inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operands) const {
+  if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
+  for (std::size_t i = 0; i < num_words; ++i)
+    if (words[i] != call.words[i]) return false;
+  for (std::size_t i = 0; i < num_operands; ++i)
+    if (types[i] != operands[i].tensor->type().identity()) return false;
+  return true;
+}
+
+// Is that the node of the operation of the pattern that makes value `id`; or, of a leaf, the one that was met
+// with it before?
+inline bool LazyTrace::note_edge(Pattern& pattern, std::uint32_t id, Node* target) {
+  const Value& value = values_[id];
+  if (value.op != no_index) {
+    const Pattern::Recorded& producer = pattern.recorded[value.op];
+    return producer.node == target && producer.counter == target->first_key.counter &&
+           producer.followed == followed_;
+  }
+  Node*& known = pattern.leaf_nodes[id];
+  if (known == nullptr) known = target;
+  return known == target && target->is_leaf();
+}
+
+// See Note [Calls].
+bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where,
+                            Array& array) {
+  HotDetector& detector = *c.hot;
+  const std::lock_guard lock(mutex_);
+  const bool begins = follows_ == nullptr;
+  if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return false;
+  Pattern& pattern = begins ? *last_->next : *follows_;
+  const std::size_t at = begins ? 0 : at_;
+  if (at == pattern.ops.size()) return false;
+  const Place& place = pattern.places[at];
+  if (!place.is(call, operands)) return false;
   const std::optional<std::uint32_t> grads = grads_of(c, operands);
-  if (!grads) return false;
-  Array made(Array::Adopt{}, make_body());
-  const Variant* variant = nullptr;
-  if (!c.trace->follow_call(c, {call, operands, *grads}, made.required().tensor, variant)) return false;
-  // As the recorder sees it: after what was evaluated at the end.
+  if (!grads || *grads != place.grads) return false;
+  const Op& op = pattern.ops[at];
+  if (!detector.is_next(&op.graph.data()) || runner_.cpu == nullptr || runner_.cpu != c.cpu) return false;
+  if (begins) {
+    if (pattern.runner != runner_ || pattern.executor != runner_.executor->id()) return false;
+    start(pattern);
+  }
+  const std::uint32_t* id = pattern.operands.data() + op.first_operand;
+  for (const Input& operand : operands) {
+    if (pattern.results[*id] == 0 && operand.tensor->device() != 0) return false;
+    if (!follow_operand(pattern, *id++, *operand.tensor, operand.body != nullptr)) return false;
+  }
+  if (values_.size() != op.first_value) return false;
+  const Tensor& result = follow_result(op, 0);
+  try {
+    if (*grads != 0) note_inputs(c, operands);
+    if (place.variant == nullptr) {
+      array = Array(Array::Adopt{}, make_body(result));
+    } else {
+      Node* const node = record_again(c, *place.variant, operands, result, where);
+      eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
+      Pattern::Recorded& recorded = pattern.recorded[at];
+      // Two words, each as it was written: both at once would wait for that.
+      const std::uint64_t source = c.recorder.keys().source(), counter = node->first_key.counter;
+      recorded.node = node;
+      recorded.counter = counter;
+      recorded.followed = followed_;
+      bool as_operands = true;
+      const Edge* edge = node->edges();
+      for (const std::uint32_t input : place.variant->edges) {
+        const bool same = note_edge(pattern, pattern.operands[op.first_operand + input], (edge++)->target);
+        as_operands = as_operands && same;
+      }
+      recorded.as_operands = as_operands;
+      Body* const made = make_body(result);
+      made->trace = std::move(trace);
+      made->key.source = source;
+      made->key.counter = counter;
+      made->requires_grad = place.variant->output_active[0] != 0;
+      array = Array(Array::Adopt{}, made);
+    }
+  } catch (...) {
+    values_.keep_last();
+    throw;
+  }
+  ++at_;
+  ++counters_.recorded;
+  detector.go_on(1);
+  detector.count_known();
+  return true;
+}
+
+// The graph alone says which calls those may be that have made it.
+void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& graph,
+                           const eager::detail::Variant* variant) {
+  Place place;
+  place.name = coming.call.name;
+  place.num_operands = static_cast<std::uint16_t>(coming.operands.size());
+  place.num_words = static_cast<std::uint16_t>(coming.call.words.size());
+  std::copy(coming.call.words.begin(), coming.call.words.end(), place.words.begin());
+  for (std::size_t i = 0; i < place.num_operands; ++i)
+    place.types[i] = coming.operands[i].tensor->type().identity();
+  place.grads = coming.grads;
+  place.graph = graph;
+  place.variant = variant;
+  const std::lock_guard lock(mutex_);
+  Pattern* const pattern = follows_ != nullptr ? follows_ : last_;
+  const std::size_t end = follows_ != nullptr ? at_ : pattern != nullptr ? pattern->ops.size() : 0;
+  if (end == 0) return;
+  const Op& op = pattern->ops[end - 1];
+  if (&op.graph.data() != &graph.graph().data() || op.num_operands != place.num_operands ||
+      op.num_values != 1)
+    return;
+  std::swap(pattern->places[end - 1], place);
+}
+
+bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array,
+                const Where& where) {
+  if (!knows_calls(c, call, operands)) return false;
+  if (!c.trace->follow_call(c, call, operands, where, array)) return false;
+  if (!c.hot->at_end()) [[likely]]
+    return true;
   try {
     end_repetition(c);
   } catch (const Error& error) {
-    if (variant != nullptr) eager::detail::release(variant->owner);
     std::vector<Type> types;
     for (const Input& operand : operands) types.push_back(operand.tensor->type());
     raise_located(error, call.name, types, where);
   }
-  if (*grads != 0) note_inputs(c, operands);
-  if (variant != nullptr) record_again(c, *variant, operands, made.required(), where);
-  array = std::move(made);
   return true;
 }
 

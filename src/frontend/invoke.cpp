@@ -290,11 +290,11 @@ std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tra
   return nullptr;
 }
 
-Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
-  Context& c = context();
-  if (c.hot_on) {
-    if (Array known; follow_hot(c, call, operands, known, where)) return known;
-  }
+namespace {
+
+// What is not known of its place in a hot sequence.
+[[gnu::noinline]] Array invoke_anew(Context& c, const Call& call, std::span<const Input> operands,
+                                    const Build& build, Where where) {
   bool grad = c.watches;
   bool traced = false;
   bool away = false;
@@ -363,6 +363,15 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
   if (grad && c.grad_mode) record(c, *graph, operands, body, where, device);
   if (c.hot_on && device == 0) learn_hot(c, call, operands, *graph, body);
   return array;
+}
+
+}  // namespace
+
+Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
+  Context& c = context();
+  Array known;
+  if (c.hot_on && follow_hot(c, call, operands, known, where)) return known;
+  return invoke_anew(c, call, operands, build, where);
 }
 
 std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,

@@ -85,6 +85,7 @@ void Promise::discard() noexcept {
 
 std::shared_ptr<LazyTrace> LazyTrace::make() {
   auto trace = std::make_shared<LazyTrace>();
+  trace->self_ = trace;
   const std::lock_guard lock(traces().mutex);
   std::erase_if(traces().all, [](const std::weak_ptr<LazyTrace>& other) { return other.expired(); });
   traces().all.push_back(trace);
@@ -130,7 +131,7 @@ std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
     --num_leaves_;
   }
   const auto id = static_cast<std::uint32_t>(values_.size());
-  values_.emplace_back(tensor, tensor.version(), no_index);
+  values_.emplace_back(tensor);
   leaves_[at] = id;
   ++num_leaves_;
   tensor.watch();
@@ -200,7 +201,7 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStora
 
 Tensor LazyTrace::make_promise(Type type, std::uint32_t id) {
   void* const memory = tidu::detail::pool_allocate(sizeof(Promise));
-  auto* const promise = ::new (memory) Promise(shared_from_this(), id);
+  auto* const promise = ::new (memory) Promise(self_, id);
   promise->maker = this;
   promise->device.store(runner_.placement.device, std::memory_order_relaxed);
   return Tensor::promise(type, promise);
@@ -248,7 +249,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   try {
     for (std::size_t i = 0; i < num_results; ++i) {
       const auto id = static_cast<std::uint32_t>(values_.size());
-      values_.emplace_back(make_promise(graph.type(graph.outputs()[i]), id), 0, op);
+      values_.emplace_back(make_promise(graph.type(graph.outputs()[i]), id), op);
     }
   } catch (...) {
     values_.truncate(first_value);
@@ -353,7 +354,9 @@ void LazyTrace::end() noexcept {
   std::vector<Value> values;
   std::vector<Op> ops;
   std::vector<std::unique_ptr<Pattern>> patterns;
+  std::shared_ptr<LazyTrace> self;
   const std::lock_guard lock(mutex_);
+  self_.swap(self);
   follows_ = nullptr;
   last_ = nullptr;
   patterns_.swap(patterns);

@@ -29,7 +29,8 @@
 // pattern from one place to another is written down beside the pattern: tape, saved operands by value, and
 // which value each leaf got. A later call in the same place on a tape that is found to be the same, node by
 // node, without hooks and with empty slots, is not run: its operations are taken as followed, and the leaves
-// get their values. What follows cannot tell the difference.
+// get their values. What follows cannot tell the difference. Where the tape came by known calls of the same
+// pattern, each of them has seen to it that its node is what it was, so that no edge is looked at again.
 #pragma once
 
 #include <array>
@@ -69,7 +70,7 @@ struct LazyRunner {
   friend bool operator==(const LazyRunner&, const LazyRunner&) = default;
 };
 
-class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
+class LazyTrace {
  public:
   /// One that is told of writes to what its operations read.
   static std::shared_ptr<LazyTrace> make();
@@ -128,10 +129,10 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::span<const Input> operands;
     std::uint32_t grads;
   };
-  /// Takes the call for the next operation of a pattern, if it is, and puts the promise in `out`; else false:
-  /// it is yet to be recorded. `variant`: what its node is of, which the caller must release, or null for
-  /// none. For the thread that records.
-  bool follow_call(Context& c, const Coming& coming, Tensor& out, const eager::detail::Variant*& variant);
+  /// Takes the call for the next operation of a pattern, if it is, and puts the result in `array`; else
+  /// false: it is yet to be recorded. For the thread that records.
+  bool follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where,
+                   Array& array);
   /// Keeps what the call was that came last; `variant`: what its node is of, or null.
   void learn_call(const Coming& coming, const eager::RecordedGraph& graph,
                   const eager::detail::Variant* variant);
@@ -188,6 +189,9 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     };
     static constexpr std::uint32_t leaf_bit = 0x80000000U;
     std::vector<Node> nodes;  // in descending order of their numbers: the root first
+    // Where all of it came by known calls in the pattern: the operations, by node, and the values, by leaf.
+    std::vector<std::uint32_t> node_ops, leaf_values;
+    int looked_for = 0;  // how often those were
     std::vector<Edge> edges;
     std::vector<std::uint32_t> saved;    // values; no_index: nobody reads it
     std::vector<std::uint32_t> results;  // by leaf: a value, or no_index
@@ -210,7 +214,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::array<const void*, most_operands> types{};
     std::array<std::int64_t, most_words> words{};
     std::optional<eager::RecordedGraph> graph;  // keeps the variant
-    bool is(const Coming& coming) const;
+    bool is(const Call& call, std::span<const Input> operands) const;
   };
   // What was evaluated at once. See Note [Following].
   struct Pattern {
@@ -218,7 +222,17 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
     std::vector<Place> places;  // by operation
     std::vector<std::uint32_t> operands;
     std::vector<std::uint8_t> results;  // by value: is it a result, no leaf?
+    std::vector<Type> types;            // by value
     std::vector<std::uint32_t> leaves;  // values, ascending
+    // What a known call left on the tape, when it came last.
+    struct Recorded {
+      eager::detail::Node* node = nullptr;  // which may be gone, unless something holds it
+      std::uint64_t counter = 0;            // of its key
+      std::uint64_t followed = 0;
+      bool as_operands = false;  // was each producer of the pattern's that of the tape?
+    };
+    std::vector<Recorded> recorded;                // by operation
+    std::vector<eager::detail::Node*> leaf_nodes;  // by value, as far as this time came
     struct Known {
       std::vector<std::uint8_t> referred;  // by value
       std::vector<std::uint32_t> input_values, output_values;
@@ -263,9 +277,14 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
                 Lock& lock);
   bool start_following(const Graph& graph);
   void start(Pattern& pattern);
-  bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor);
+  // Following; see lazy_follow.hpp.
+  bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor, bool watched);
   Tensor& follow_result(const Op& op, std::uint32_t slot);
   bool same_tape(const Backward& known, eager::detail::Node& root);
+  bool same_leaves();
+  bool came_by_calls(const Backward& known, const eager::Key& root);
+  void find_calls(Backward& known, std::uint64_t source);
+  bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
@@ -281,6 +300,7 @@ class LazyTrace : public std::enable_shared_from_this<LazyTrace> {
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
   void bound(Lock& lock);
 
+  std::shared_ptr<LazyTrace> self_;  // until end(): for its promises
   tidu::detail::LightMutex mutex_;
   std::vector<Op> ops_;
   std::vector<std::uint32_t> operands_;

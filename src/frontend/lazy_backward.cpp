@@ -180,12 +180,59 @@ bool LazyTrace::same_tape(const Backward& known, Node& root) {
       if (place != edge.target) return false;
     }
   }
+  return same_leaves();
+}
+
+// Are the leaves that were listed plain, with empty slots, and several?
+bool LazyTrace::same_leaves() {
   for (std::size_t i = 0; i < tape_leaves_.size(); ++i) {
     if (!is_plain_leaf(*tape_leaves_[i])) return false;
     for (std::size_t k = 0; k < i; ++k)
       if (tape_leaves_[k]->first_key == tape_leaves_[i]->first_key) return false;
   }
   return true;
+}
+
+// The same where the tape came by known calls of the pattern just now: what they are and what they saved was
+// compared then, and whoever writes to what they read leaves the pattern. Each node but the root is held by
+// one that stands before it.
+bool LazyTrace::came_by_calls(const Backward& known, const eager::Key& root) {
+  const Pattern& pattern = *follows_;
+  if (known.node_ops.empty() || pattern.recorded[known.node_ops[0]].counter != root.counter) return false;
+  tape_nodes_.clear();
+  for (const std::uint32_t op : known.node_ops) {
+    const Pattern::Recorded& recorded = pattern.recorded[op];
+    if (recorded.followed != followed_ || !recorded.as_operands) return false;
+    Node* const node = recorded.node;
+    if (node->extras.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
+    tape_nodes_.push_back(node);
+  }
+  tape_leaves_.clear();
+  for (const std::uint32_t id : known.leaf_values) tape_leaves_.push_back(pattern.leaf_nodes[id]);
+  return same_leaves();
+}
+
+// Finds the calls that the tape that was just listed came by.
+void LazyTrace::find_calls(Backward& known, std::uint64_t source) {
+  const Pattern& pattern = *follows_;
+  ++known.looked_for;
+  if (!known.sources.empty()) return;
+  std::vector<std::uint32_t> ops, values;
+  for (const Node* const node : tape_nodes_) {
+    for (std::uint32_t op = 0; op < known.begin; ++op) {
+      const Pattern::Recorded& recorded = pattern.recorded[op];
+      if (recorded.followed == followed_ && recorded.as_operands &&
+          node->first_key == eager::Key{source, recorded.counter})
+        ops.push_back(op);
+    }
+  }
+  for (const Node* const leaf : tape_leaves_) {
+    for (const std::uint32_t id : pattern.leaves)
+      if (id < known.first_value && pattern.leaf_nodes[id] == leaf) values.push_back(id);
+  }
+  if (ops.size() != tape_nodes_.size() || values.size() != tape_leaves_.size()) return;
+  known.node_ops = std::move(ops);
+  known.leaf_values = std::move(values);
 }
 
 // Did it save what was saved then, as it was?
@@ -233,7 +280,7 @@ void LazyTrace::take_up(const Backward& known) {
         const bool is_seed = id == known.seed_value;
         const Backward::Source* const from = is_seed ? nullptr : &*source++;
         const Tensor& leaf = is_seed ? known.seed : saved_tensor(*tape_nodes_[from->node], from->saved);
-        values_.emplace_back(leaf, leaf.version(), no_index);
+        values_.emplace_back(leaf);
         leaf.watch();
         continue;
       }
@@ -242,9 +289,7 @@ void LazyTrace::take_up(const Backward& known) {
         continue;
       }
       while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
-      const Graph& graph = pattern.ops[op].graph;
-      values_.emplace_back(make_promise(graph.type(graph.outputs()[id - pattern.ops[op].first_value]), id), 0,
-                           static_cast<std::uint32_t>(op));
+      values_.emplace_back(make_promise(pattern.types[id], id), static_cast<std::uint32_t>(op));
     }
   } catch (...) {
     values_.truncate(known.first_value);
@@ -305,7 +350,7 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
   {
     const std::lock_guard lock(mutex_);
     if (follows_ == nullptr) return false;
-    const Pattern& pattern = *follows_;
+    Pattern& pattern = *follows_;
     const auto known = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
                                     [&](const Backward& one) { return one.begin == at_; });
     if (known == pattern.backwards.end() || known->first_value != values_.size()) return false;
@@ -315,7 +360,12 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
     // At the end of a repetition what is pending is evaluated, unless that was done in it.
     if (detector.until_end() < count && counters_.evaluations == c.evaluations_before) return false;
     if (known->seed.version() != known->seed_version) return false;
-    if (!same_tape(*known, root) || !same_saved(*known)) return false;
+    const std::uint64_t own = c.recorder.keys().source();
+    if (root.first_key.source != own || !came_by_calls(*known, root.first_key)) {
+      if (!same_tape(*known, root) || !same_saved(*known)) return false;
+      constexpr int enough = 8;
+      if (known->node_ops.empty() && known->looked_for < enough) find_calls(*known, own);
+    }
     take_up(*known);
     bool filled = false;
     try {
@@ -336,16 +386,11 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
     at_ = known->end;
     detector.count_backward();
     counters_.recorded += count;
-    for (std::size_t i = 0; i < count; ++i) {
-      detector.advance(token(i));
-      if (i + 1 < count && detector.at_end()) c.evaluations_before = counters_.evaluations;
-    }
+    // An end of a repetition inside of it finds that what is pending was evaluated in the repetition.
+    if (detector.until_end() < count) c.evaluations_before = counters_.evaluations;
+    detector.go_on(count);
   }
-  for (Node* const node : tape_nodes_) {
-    if (!node->enter()) continue;
-    node->free();
-    node->leave();
-  }
+  for (Node* const node : tape_nodes_) node->free_now();
   end_repetition(c);
   return true;
 }

@@ -286,7 +286,7 @@ void LazyTrace::keep_results(Run& run) {
       promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
     }
     // Operations that wait may read it.
-    run.promised[i].watch();
+    if ((promise->version.load(std::memory_order_relaxed) & Promise::watched) == 0) run.promised[i].watch();
     if (promise->value_ != no_index) values_[promise->value_].version = run.promised[i].version();
   }
 }

@@ -4,7 +4,7 @@
 
 #include "eager/template.hpp"
 #include "frontend/hot.hpp"
-#include "frontend/lazy.hpp"
+#include "frontend/lazy_follow.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -12,12 +12,6 @@ namespace {
 constexpr std::size_t most_patterns = 8;
 constexpr std::size_t most_known = 4;  // of one pattern
 constexpr std::size_t most_ops = std::size_t{1} << 12;
-
-// Are these the elements that were meant, as they were?
-bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_t version) {
-  return tensor.shares_storage_with(leaf) && tensor.type() == leaf.type() && tensor.version() == version &&
-         tensor.place() == leaf.place();
-}
 
 }  // namespace
 
@@ -48,43 +42,6 @@ void LazyTrace::start(Pattern& pattern) {
   ++followed_;
 }
 
-// Is that the operand which has that number in the pattern? A leaf that comes here first is taken up.
-[[gnu::always_inline]] inline bool LazyTrace::follow_operand(const Pattern& pattern, std::uint32_t id,
-                                                             const Tensor& tensor) {
-  const auto* const pending = tensor.pending();
-  if (pattern.results[id] != 0) {
-    if (pending == nullptr || pending->maker != this || static_cast<const Promise*>(pending)->value_ != id)
-      return false;
-  } else if (pending != nullptr || tensor.borrowed()) {
-    return false;
-  } else if (id < values_.size()) {
-    if (!is_leaf_again(tensor, values_[id].tensor, values_[id].version)) return false;
-  } else if (id == values_.size()) {
-    values_.emplace_back(tensor, tensor.version(), no_index);
-    tensor.watch();
-  } else {
-    return false;
-  }
-  return true;
-}
-
-// The promise of a result of the next operation. Where it throws nothing of the operation is there.
-[[gnu::always_inline]] inline Tensor& LazyTrace::follow_result(const Op& op, std::uint32_t slot) {
-  if (Value* const kept = values_.kept(); kept != nullptr) [[likely]] {
-    values_.take_kept();
-    return kept->tensor;
-  }
-  try {
-    return values_
-        .emplace_back(make_promise(op.graph.type(op.graph.outputs()[slot]), op.first_value + slot), 0,
-                      static_cast<std::uint32_t>(at_))
-        .tensor;
-  } catch (...) {
-    values_.truncate(op.first_value);
-    throw;
-  }
-}
-
 // The next operation, if it is the pattern's. What was taken up of its leaves stays where it is not.
 bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   Pattern& pattern = *follows_;
@@ -92,7 +49,7 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   const Op& op = pattern.ops[at_];
   if (&op.graph.data() != &graph.data() || inputs.size() != op.num_operands) return false;
   for (std::uint32_t k = 0; k < op.num_operands; ++k)
-    if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k])) return false;
+    if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k], true)) return false;
   if (values_.size() != op.first_value) return false;
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op, slot);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
@@ -100,76 +57,6 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   ++at_;
   ++counters_.recorded;
   return true;
-}
-
-inline bool LazyTrace::Place::is(const Coming& coming) const {
-  const Call& call = coming.call;
-  if (name != call.name || grads != coming.grads || num_operands != coming.operands.size() ||
-      num_words != call.words.size())
-    return false;
-  for (std::size_t i = 0; i < num_operands; ++i)
-    if (types[i] != coming.operands[i].tensor->type().identity()) return false;
-  for (std::size_t i = 0; i < num_words; ++i)
-    if (words[i] != call.words[i]) return false;
-  return true;
-}
-
-// See Note [Calls].
-bool LazyTrace::follow_call(Context& c, const Coming& coming, Tensor& out,
-                            const eager::detail::Variant*& variant) {
-  HotDetector& detector = *c.hot;
-  const std::lock_guard lock(mutex_);
-  if (runner_.cpu == nullptr || runner_.cpu != c.cpu) return false;
-  const bool begins = follows_ == nullptr;
-  if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return false;
-  Pattern& pattern = begins ? *last_->next : *follows_;
-  const std::size_t at = begins ? 0 : at_;
-  if (at == pattern.ops.size()) return false;
-  const Place& place = pattern.places[at];
-  const Op& op = pattern.ops[at];
-  const void* const token = &op.graph.data();
-  if (!place.is(coming) || !detector.is_next(token)) return false;
-  if (begins) {
-    if (pattern.runner != runner_ || pattern.executor != runner_.executor->id()) return false;
-    start(pattern);
-  }
-  for (std::uint32_t k = 0; k < op.num_operands; ++k) {
-    const Tensor& tensor = *coming.operands[k].tensor;
-    if (tensor.device() != 0 || !follow_operand(pattern, pattern.operands[op.first_operand + k], tensor))
-      return false;
-  }
-  if (values_.size() != op.first_value) return false;
-  out = follow_result(op, 0);
-  ++at_;
-  ++counters_.recorded;
-  detector.advance_known(token);
-  variant = place.variant;
-  if (variant != nullptr) eager::detail::retain(variant->owner);
-  return true;
-}
-
-// The graph alone says which calls those may be that have made it.
-void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& graph,
-                           const eager::detail::Variant* variant) {
-  Place place;
-  place.name = coming.call.name;
-  place.num_operands = static_cast<std::uint16_t>(coming.operands.size());
-  place.num_words = static_cast<std::uint16_t>(coming.call.words.size());
-  std::copy(coming.call.words.begin(), coming.call.words.end(), place.words.begin());
-  for (std::size_t i = 0; i < place.num_operands; ++i)
-    place.types[i] = coming.operands[i].tensor->type().identity();
-  place.grads = coming.grads;
-  place.graph = graph;
-  place.variant = variant;
-  const std::lock_guard lock(mutex_);
-  Pattern* const pattern = follows_ != nullptr ? follows_ : last_;
-  const std::size_t end = follows_ != nullptr ? at_ : pattern != nullptr ? pattern->ops.size() : 0;
-  if (end == 0) return;
-  const Op& op = pattern->ops[end - 1];
-  if (&op.graph.data() != &graph.graph().data() || op.num_operands != place.num_operands ||
-      op.num_values != 1)
-    return;
-  std::swap(pattern->places[end - 1], place);
 }
 
 // Writes down what was followed so far.
@@ -210,15 +97,17 @@ const LazyTrace::Pattern::Known* LazyTrace::known_end() {
 // Has nobody but this trace and the Array that holds it, where one is meant to be written to, a reference?
 bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised) {
   // There is no table of leaves, and one may stand in several places.
+  const std::uint32_t references =
+      promised != nullptr ? promised->references.load(std::memory_order_acquire) : 0;
   Value* held = nullptr;
   std::uint32_t times = 0;
   for (const std::uint32_t id : follows_->leaves) {
-    if (id >= values_.size()) break;
+    if (1 + times == references || id >= values_.size()) break;
     if (!values_[id].tensor.shares_storage_with(old)) continue;
     held = &values_[id];
     ++times;
   }
-  if (promised != nullptr) return promised->references.load(std::memory_order_acquire) == 1 + times;
+  if (promised != nullptr) return references == 1 + times;
   if (times == 0) return old.exclusive();
   if (times != 1 || held->tensor.type() != old.type()) return false;
   held->tensor = Tensor();
@@ -300,9 +189,12 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
     auto fresh = std::make_unique<Pattern>();
     fresh->ops = ops_;
     fresh->places.resize(ops_.size());
+    fresh->recorded.resize(ops_.size());
+    fresh->leaf_nodes.resize(values_.size());
     fresh->operands = operands_;
     for (std::uint32_t id = 0; id < values_.size(); ++id) {
       fresh->results.push_back(values_[id].op != no_index ? 1 : 0);
+      fresh->types.push_back(values_[id].tensor.type());
       if (values_[id].op == no_index) fresh->leaves.push_back(id);
     }
     fresh->executor = runner_.executor->id();

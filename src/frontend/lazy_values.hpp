@@ -20,8 +20,10 @@ class LazyTrace;
 /// The storage of a tensor that is to be computed.
 class Promise final : public tidu::detail::PromisedStorage {
  public:
-  Promise(std::shared_ptr<LazyTrace> trace, std::uint32_t number)
-      : trace_(std::move(trace)), value_(number) {}
+  /// Watched from the first: operations that wait may read it.
+  Promise(const std::shared_ptr<LazyTrace>& trace, std::uint32_t number) : trace_(trace), value_(number) {
+    version.store(watched, std::memory_order_relaxed);
+  }
   void fulfil() override;
   void settle() override;
   void discard() noexcept override;
@@ -35,14 +37,6 @@ class Promise final : public tidu::detail::PromisedStorage {
 
 /// What a trace knows of a value.
 struct LazyValue {
-  LazyValue() = default;
-  // Made where they stay.
-  template <class T>
-  LazyValue(T&& leaf_or_promise, std::uint64_t version_now, std::uint32_t op_of_it)
-      : tensor(std::forward<T>(leaf_or_promise)),
-        version(version_now),
-        promise(op_of_it != no_index ? static_cast<Promise*>(tensor.pending()) : nullptr),
-        op(op_of_it) {}
   Tensor tensor;                // a leaf, or a promise
   std::uint64_t version = 0;    // of a leaf, as it was when it was recorded
   Promise* promise = nullptr;   // the tensor's, of a result
@@ -69,20 +63,15 @@ class LazyValues {
     const std::size_t needed = size_ + more;
     if (all_.capacity() < needed) all_.reserve(std::max(2 * all_.capacity(), needed));
   }
-  template <class T>
-  LazyValue& emplace_back(T&& leaf_or_promise, std::uint64_t version, std::uint32_t op) {
-    if (size_ == all_.size()) {
-      all_.emplace_back(std::forward<T>(leaf_or_promise), version, op);
-    } else {
-      all_[size_] = LazyValue(std::forward<T>(leaf_or_promise), version, op);
-    }
-    return all_[size_++];
+  LazyValue& emplace_back(const Tensor& leaf) { return put(leaf, leaf.version(), nullptr, no_index); }
+  LazyValue& emplace_back(Tensor&& promise, std::uint32_t op) {
+    return put(std::move(promise), 0, static_cast<Promise*>(promise.pending()), op);
   }
   /// The promise that is the next value, if one stands there.
   LazyValue* kept() { return size_ < all_.size() && all_[size_].promise != nullptr ? &all_[size_] : nullptr; }
   /// What kept() gave is the next value.
   void take_kept() { ++size_; }
-  /// Puts the next value back behind them.
+  /// Puts the last one, a promise, back behind them.
   void keep_last() { --size_; }
   /// Forgets all from number `count` on.
   void truncate(std::size_t count) {
@@ -106,6 +95,17 @@ class LazyValues {
   }
 
  private:
+  template <class T>
+  LazyValue& put(T&& tensor, std::uint64_t version, Promise* promise, std::uint32_t op) {
+    if (size_ == all_.size()) all_.emplace_back();
+    LazyValue& value = all_[size_++];
+    value.tensor = std::forward<T>(tensor);
+    value.version = version;
+    value.promise = promise;
+    value.op = op;
+    return value;
+  }
+
   std::vector<LazyValue> all_;
   std::size_t size_ = 0;
 };

@@ -307,6 +307,36 @@ TEST_CASE("[G2] [G3] gradients of a hot backward are there for whoever asks, whe
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));
 }
 
+TEST_CASE("[G3] leaves over one storage are told apart on a hot tape") {
+  const auto program = [](std::vector<double>& seen) {
+    Array w = leaf(random_array({6}, 1));
+    Array v(w.tensor());
+    v.set_requires_grad();
+    const Array x = random_array({6}, 2), y = random_array({6}, 3);
+    for (int step = 0; step < steps; ++step) {
+      const bool odd = step > 20 && step % 7 == 3;
+      const Array a = sin(x * w), b = cos(y * (odd ? v : w)), loss = sum(a * b);
+      w.zero_grad();
+      v.zero_grad();
+      loss.backward();
+      seen.push_back(loss.item());
+      read(*w.grad(), seen);
+      seen.push_back(v.grad().has_value() ? 1.0 : 0.0);
+      if (v.grad()) read(*v.grad(), seen);
+    }
+  };
+  std::vector<double> plain, hot;
+  program(plain);
+  const std::uint64_t before = hot_statistics().backwards;
+  {
+    const HotPaths guard;
+    program(hot);
+  }
+  CHECK(hot_statistics().backwards - before >= 10);
+  REQUIRE(hot.size() == plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));
+}
+
 TEST_CASE("[C7] what a hot tape saved goes with its backward, and tapes without one go with their values") {
   const HotPaths guard;
   Model m;

@@ -75,18 +75,18 @@ mutation("N5", "a thread that waits for a compilation holds its trace", EVALUATE
          "    const Apart apart = take_apart(run);\n    lock.unlock();\n", programs=LAZY)
 
 FOLLOW = "src/frontend/lazy_follow.cpp"
+OPERANDS = "src/frontend/lazy_follow.hpp"
 
 mutation("G1", "no pattern is ever followed to its end", FOLLOW,
          "if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;",
          "if (follows_ == nullptr || at_ != follows_->ops.size() + 1) return nullptr;", programs=LAZY)
 mutation("G2", "what is referred to is taken for what was the last time", FOLLOW,
-         "return known.referred == now;", "return known.referred.size() == now.size();", programs=LAZY)
-mutation("G4", "operands are not compared with those that were followed", FOLLOW,
-         "static_cast<const Promise*>(pending)->value_ != id)", "static_cast<const Promise*>(pending)->value_ == no_index)",
-         programs=LAZY)
-mutation("G4", "another leaf is taken for the one that was followed", FOLLOW,
+         "referred(*value) != (expected != 0)) return false;", "expected > 1) return false;", programs=LAZY)
+mutation("G4", "operands are not compared with those that were followed", OPERANDS,
+         "return tensor.lies_in(*value.promise);", "return tensor.pending() != nullptr;", programs=LAZY)
+mutation("G4", "another leaf is taken for the one that was followed", OPERANDS,
          "return tensor.shares_storage_with(leaf) &&", "return (tensor.shares_storage_with(leaf) || version == 0) &&",
-         (FOLLOW, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)
+         (OPERANDS, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)
 mutation("G4", "what was followed is lost where a sequence deviates", FOLLOW,
          "std::vector<Op> ops(done.begin(), done.end());", "std::vector<Op> ops(done.begin(), done.begin());", programs=LAZY)
 
@@ -118,7 +118,7 @@ mutation("G3", "hooks of leaves of a hot tape are not called", BACKWARD,
          "if (leaf.extras.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;",
          "if (leaf.device != 0) return false;", programs=LAZY)
 mutation("G3", "a tape stays as it was when its backward is done again", BACKWARD,
-         "    node->free();\n", "", programs=LAZY)
+         "node->free_now();", "static_cast<void>(node);", programs=LAZY)
 
 CALL = "src/frontend/hot_call.cpp"
 
@@ -128,20 +128,20 @@ mutation("G1", "which sequence came next is forgotten", FOLLOW,
          "if (last_ != nullptr) last_->next = &pattern;", "if (last_ != nullptr) last_->next = nullptr;", programs=LAZY)
 mutation("G1", "a sequence of known calls has no end", CALL,
          "    end_repetition(c);\n  } catch", "    if (where.line == 0) end_repetition(c);\n  } catch", programs=LAZY)
-mutation("G4", "a known call is told without its name", FOLLOW,
+mutation("G4", "a known call is told without its name", CALL,
          "if (name != call.name ||", "if (name == nullptr ||", programs=LAZY)
-mutation("G4", "a known call is told without its arguments", FOLLOW,
+mutation("G4", "a known call is told without its arguments", CALL,
          "if (words[i] != call.words[i]) return false;", "if (words[i] > call.words[i] + 100) return false;",
          programs=LAZY)
-mutation("G4", "a known call is told without its operands' types", FOLLOW,
-         "if (types[i] != coming.operands[i].tensor->type().identity()) return false;",
-         "if (coming.operands[i].tensor->type().identity() == nullptr) return false;", programs=LAZY)
-mutation("G3", "a known call is told without what requires a gradient", FOLLOW,
-         "grads != coming.grads ||", "coming.grads > 15 ||", programs=LAZY)
+mutation("G4", "a known call is told without its operands' types", CALL,
+         "if (types[i] != operands[i].tensor->type().identity()) return false;",
+         "if (operands[i].tensor->type().identity() == nullptr) return false;", programs=LAZY)
+mutation("G3", "a known call is told without what requires a gradient", CALL,
+         "if (!grads || *grads != place.grads) return false;", "if (!grads) return false;", programs=LAZY)
 mutation("G3", "a known call is recorded where nothing is", CALL,
          "return c.grad_mode ? grads : 0;", "return c.grad_mode ? grads : grads + 0;", programs=LAZY)
 mutation("G3", "the node of a known call does not know what was written to", CALL,
-         "node->has_versions = has_versions;", "node->has_versions = !has_versions;", programs=LAZY)
+         "0, num_saved, num_saved != 0);", "0, num_saved, false);", programs=LAZY)
 mutation("G3", "the node of a known call saves operands for results", CALL,
          "source.kind == SavedSource::Kind::output ?", "source.kind == SavedSource::Kind::retained ?", programs=LAZY)
 mutation("G3", "the node of a known call reads the first output of what made an operand", CALL,
@@ -151,3 +151,8 @@ mutation("G3", "the node of a known call does not say where it stands", CALL,
          "node->line = where.line;", "node->line = 0 * where.line;", programs=LAZY)
 mutation("G3", "transforms do not see what known calls use", CALL,
          "if (*grads != 0) note_inputs(", "if (*grads > 15) note_inputs(", programs=LAZY)
+mutation("G3", "a leaf that comes in another's place is taken for it", CALL,
+         "return known == target && target->is_leaf();", "return target->is_leaf();", programs=LAZY)
+mutation("G3", "hooks of a tape of known calls are not called", BACKWARD,
+         "if (node->extras.load(std::memory_order_acquire) != nullptr || node->freed()) return false;",
+         "if (node->freed()) return false;", programs=LAZY)
