@@ -44,31 +44,34 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 }
 
 // The node of an invocation with one result, as a recorder makes it of this variant. What a recorder checks
-// is known.
-Node* record_again(Context& c, const Variant& variant, std::span<const Input> operands, const Tensor& result,
-                   const Where& where) {
+// is known. See Context::lowest, too.
+[[gnu::always_inline]] inline Node* record_again(Context& c, const Variant& variant,
+                                                 std::span<const Input> operands, const Tensor& result,
+                                                 const Where& where) {
   eager::detail::RecorderCore& recorder = c.recorder.core();
   const std::size_t num_saved = variant.saved.size();
   Node* const node = Node::make(variant, recorder.table(), 0, num_saved, num_saved != 0);
   tidu::detail::count_up(variant.owner->references);
-  std::uint64_t* const versions = node->versions();
-  auto* const saved = reinterpret_cast<Tensor*>(node->saved_at());
-  for (std::size_t k = 0; k < num_saved; ++k) {
-    const SavedSource& source = variant.saved[k];
+  std::uint64_t* version = node->versions();
+  auto* saved = reinterpret_cast<Tensor*>(node->saved_at());
+  for (const SavedSource& source : variant.saved) {
     const Tensor& tensor = source.kind == SavedSource::Kind::output ? result : *operands[source.index].tensor;
-    ::new (static_cast<void*>(saved + k)) Tensor(tensor);
-    versions[k] = tensor.version();
+    ::new (static_cast<void*>(saved++)) Tensor(tensor);
+    *version++ = tensor.version();
   }
-  std::uint64_t last = 0;
+  std::uint64_t last = 0, lowest = c.lowest;
+  const std::uint64_t own = recorder.keys().source();
   Edge* edge = node->edges();
   for (const std::uint32_t input : variant.edges) {
     const Body& body = *operands[input].body;
     Node* const target = eager::detail::node_of(body.trace.node());
     eager::detail::retain(body.trace.node());
     last = std::max(last, target->sequence);
+    lowest = std::min(lowest, body.key.source == own ? body.key.counter : 0);
     ::new (static_cast<void*>(edge++))
         Edge{target, static_cast<std::uint32_t>(body.key.counter - target->first_key.counter)};
   }
+  c.lowest = lowest;
   recorder.enter(*node, last, 1);
   if (recorder.options().record_where) {
     node->file = where.file;
@@ -79,6 +82,7 @@ Node* record_again(Context& c, const Variant& variant, std::span<const Input> op
 
 }  // namespace
 
+// Of what the operands are the types alone are compared.
 inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operands) const {
   if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
   for (std::size_t i = 0; i < num_words; ++i)
@@ -90,7 +94,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
 
 // Is that the node of the operation of the pattern that makes value `id`; or, of a leaf, the one that was met
 // with it before?
-inline bool LazyTrace::note_edge(Pattern& pattern, std::uint32_t id, Node* target) {
+[[gnu::always_inline]] inline bool LazyTrace::note_edge(Pattern& pattern, std::uint32_t id, Node* target) {
   const Value& value = values_[id];
   if (value.op != no_index) {
     const Pattern::Recorded& producer = pattern.recorded[value.op];
@@ -102,6 +106,39 @@ inline bool LazyTrace::note_edge(Pattern& pattern, std::uint32_t id, Node* targe
   return known == target && target->is_leaf();
 }
 
+// The Array of a known call's result, with its node.
+[[gnu::always_inline]] inline Array LazyTrace::result_of_call(Context& c, const Place& place, const Op& op,
+                                                              std::span<const Input> operands,
+                                                              const Where& where, const Tensor& result) {
+  if (place.variant == nullptr) {
+    if (place.grads != 0) note_inputs(c, operands);
+    return {Array::Adopt{}, make_body(result)};
+  }
+  const Variant& variant = *place.variant;
+  Node* const node = record_again(c, variant, operands, result, where);
+  eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
+  Pattern& pattern = *follows_;
+  Pattern::Recorded& recorded = pattern.recorded[at_];
+  // Two words, each as it was written: both at once would wait for that.
+  const std::uint64_t source = c.recorder.keys().source(), counter = node->first_key.counter;
+  bool as_operands = true;
+  const Edge* edge = node->edges();
+  for (const std::uint32_t input : variant.edges) {
+    const bool same = note_edge(pattern, pattern.operands[op.first_operand + input], (edge++)->target);
+    as_operands = as_operands && same;
+  }
+  recorded.node = node;
+  recorded.counter = counter;
+  recorded.followed = followed_;
+  recorded.as_operands = as_operands;
+  Body* const made = make_body(result);
+  made->trace = std::move(trace);
+  made->key.source = source;
+  made->key.counter = counter;
+  made->requires_grad = variant.output_active[0] != 0;
+  return {Array::Adopt{}, made};
+}
+
 // See Note [Calls].
 bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where,
                             Array& array) {
@@ -111,51 +148,32 @@ bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input>
   if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return false;
   Pattern& pattern = begins ? *last_->next : *follows_;
   const std::size_t at = begins ? 0 : at_;
-  if (at == pattern.ops.size()) return false;
+  if (at == pattern.num_ops) return false;
   const Place& place = pattern.places[at];
   if (!place.is(call, operands)) return false;
-  const std::optional<std::uint32_t> grads = grads_of(c, operands);
-  if (!grads || *grads != place.grads) return false;
   const Op& op = pattern.ops[at];
-  if (!detector.is_next(&op.graph.data()) || runner_.cpu == nullptr || runner_.cpu != c.cpu) return false;
+  if (!detector.is_next(&op.graph.data())) return false;
   if (begins) {
-    if (pattern.runner != runner_ || pattern.executor != runner_.executor->id()) return false;
+    if (runner_.cpu == nullptr || pattern.runner != runner_ || pattern.executor != runner_.executor->id())
+      return false;
     start(pattern);
   }
+  if (runner_.cpu != c.cpu) return false;
   const std::uint32_t* id = pattern.operands.data() + op.first_operand;
+  std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {
-    if (pattern.results[*id] == 0 && operand.tensor->device() != 0) return false;
-    if (!follow_operand(pattern, *id++, *operand.tensor, operand.body != nullptr)) return false;
+    const Body* const body = operand.body;
+    if (body != nullptr) {
+      if (body->traced || (body->requires_grad && !body->trace)) return false;
+      if (body->requires_grad) grads |= bit;
+    }
+    bit <<= 1U;
+    if (!follow_operand(pattern, *id++, *operand.tensor, body != nullptr, true)) return false;
   }
-  if (values_.size() != op.first_value) return false;
+  if ((c.grad_mode ? grads : 0) != place.grads || values_.size() != op.first_value) return false;
   const Tensor& result = follow_result(op, 0);
   try {
-    if (*grads != 0) note_inputs(c, operands);
-    if (place.variant == nullptr) {
-      array = Array(Array::Adopt{}, make_body(result));
-    } else {
-      Node* const node = record_again(c, *place.variant, operands, result, where);
-      eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
-      Pattern::Recorded& recorded = pattern.recorded[at];
-      // Two words, each as it was written: both at once would wait for that.
-      const std::uint64_t source = c.recorder.keys().source(), counter = node->first_key.counter;
-      recorded.node = node;
-      recorded.counter = counter;
-      recorded.followed = followed_;
-      bool as_operands = true;
-      const Edge* edge = node->edges();
-      for (const std::uint32_t input : place.variant->edges) {
-        const bool same = note_edge(pattern, pattern.operands[op.first_operand + input], (edge++)->target);
-        as_operands = as_operands && same;
-      }
-      recorded.as_operands = as_operands;
-      Body* const made = make_body(result);
-      made->trace = std::move(trace);
-      made->key.source = source;
-      made->key.counter = counter;
-      made->requires_grad = place.variant->output_active[0] != 0;
-      array = Array(Array::Adopt{}, made);
-    }
+    array = result_of_call(c, place, op, operands, where, result);
   } catch (...) {
     values_.keep_last();
     throw;
@@ -193,8 +211,7 @@ void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& gra
 
 bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array,
                 const Where& where) {
-  if (!knows_calls(c, call, operands)) return false;
-  if (!c.trace->follow_call(c, call, operands, where, array)) return false;
+  if (c.lazy != 0 || c.watches || !c.trace->follow_call(c, call, operands, where, array)) return false;
   if (!c.hot->at_end()) [[likely]]
     return true;
   try {

@@ -219,6 +219,7 @@ class LazyTrace {
   // What was evaluated at once. See Note [Following].
   struct Pattern {
     std::vector<Op> ops;
+    std::size_t num_ops = 0;
     std::vector<Place> places;  // by operation
     std::vector<std::uint32_t> operands;
     std::vector<std::uint8_t> results;  // by value: is it a result, no leaf?
@@ -278,13 +279,16 @@ class LazyTrace {
   bool start_following(const Graph& graph);
   void start(Pattern& pattern);
   // Following; see lazy_follow.hpp.
-  bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor, bool watched);
+  bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor, bool watched,
+                      bool on_host);
   Tensor& follow_result(const Op& op, std::uint32_t slot);
   bool same_tape(const Backward& known, eager::detail::Node& root);
   bool same_leaves();
   bool came_by_calls(const Backward& known, const eager::Key& root);
   void find_calls(Backward& known, std::uint64_t source);
   bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
+  Array result_of_call(Context& c, const Place& place, const Op& op, std::span<const Input> operands,
+                       const Where& where, const Tensor& result);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);

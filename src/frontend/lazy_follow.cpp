@@ -49,7 +49,8 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   const Op& op = pattern.ops[at_];
   if (&op.graph.data() != &graph.data() || inputs.size() != op.num_operands) return false;
   for (std::uint32_t k = 0; k < op.num_operands; ++k)
-    if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k], true)) return false;
+    if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k], true, false))
+      return false;
   if (values_.size() != op.first_value) return false;
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op, slot);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
@@ -188,6 +189,7 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
   if (pattern == nullptr) {
     auto fresh = std::make_unique<Pattern>();
     fresh->ops = ops_;
+    fresh->num_ops = ops_.size();
     fresh->places.resize(ops_.size());
     fresh->recorded.resize(ops_.size());
     fresh->leaf_nodes.resize(values_.size());

@@ -13,9 +13,10 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
 }
 
 // Is that the operand which has that number in the pattern? A leaf that comes here first is taken up. One
-// that nobody else can write to need not be watched.
+// that nobody else can write to need not be watched; `on_host`: it may be nowhere else.
 [[gnu::always_inline]] inline bool LazyTrace::follow_operand(const Pattern& pattern, std::uint32_t id,
-                                                             const Tensor& tensor, bool watched) {
+                                                             const Tensor& tensor, bool watched,
+                                                             bool on_host) {
   if (id < values_.size()) {
     const Value& value = values_[id];
     if (value.promise != nullptr) return tensor.lies_in(*value.promise);  // none has elements yet
@@ -23,6 +24,7 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
   }
   if (id != values_.size() || pattern.results[id] != 0 || tensor.pending() != nullptr || tensor.borrowed())
     return false;
+  if (on_host && tensor.device() != 0) return false;
   values_.emplace_back(tensor);
   follows_->leaf_nodes[id] = nullptr;
   if (watched) tensor.watch();
