@@ -6,6 +6,7 @@
 #include "cpu/fused.hpp"
 #include "cpu/fused_rows.hpp"
 #include "cpu/loop.hpp"
+#include "cpu/runs.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -50,9 +51,19 @@ class Compiler {
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
     if (!around_.sums.empty()) find_sums();
+    std::vector<bool> alone;  // what adds to its result, or is done by what does
+    for (const std::uint32_t sum : sums_into_) alone.push_back(sum != no_index);
+    const std::vector<Run> runs = find_runs(to_.program_, options_, alone);
+    auto next_run = runs.begin();
     std::vector<passes::NodeValues> values;  // of groups' nodes
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
+      if (next_run != runs.end() && next_run->first == i) {
+        run(*next_run, node.index);
+        i += next_run->count - 1;  // of nodes of size 1
+        ++next_run;
+        continue;
+      }
       if (node.kind == NodeKind::operation) {
         step(node.index);
         continue;
@@ -296,6 +307,23 @@ class Compiler {
     // What an error names: a group's first operation, or what makes a loop's first result.
     to_.operations_.push_back(loop ? graph_.data().producers[values.results[0]]
                                    : schedule.nodes[node + 1].index);
+  }
+  void run(const Run& run, std::uint32_t first_operation) {
+    Plan plan;
+    plan.run = [](const void* kernel, const Call& call) {
+      static_cast<const RunKernel*>(kernel)->run(call.in);
+    };
+    plan.state = run.kernel;
+    Instruction instruction;
+    instruction.execute = run_general;
+    instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
+    to_.steps_.push_back({plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_),
+                          static_cast<std::uint32_t>(run.values.size())});
+    to_.plans_.push_back(std::move(plan));
+    is_scalar_.push_back(false);
+    for (const ValueId id : run.values) pointer(plan_.slot_of[id]);
+    to_.instructions_.push_back(instruction);
+    to_.operations_.push_back(first_operation);
   }
   void pointer(SlotId id) {
     if (to_.num_pointers_ >= no_index)

@@ -1,12 +1,14 @@
 // kernel_table.cpp - the table, and the widening of 16-bit types at the edges of kernels.
 #include "cpu/kernel_table.hpp"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "cpu/elementwise.hpp"
 #include "cpu/foreign.hpp"
 #include "cpu/lanes.hpp"
+#include "cpu/runs.hpp"
 #include "tidu/graph/literal.hpp"
 
 namespace tidu::cpu_detail {
@@ -75,13 +77,13 @@ void run_lanes(const LaneState& s, const Call& call) {
 }
 std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   constexpr std::size_t most = 4;
-  constexpr std::int64_t fewest_elements = 64;  // below, ends of vectors take longer than loops
+  constexpr std::int64_t fewest_elements = 64;  // below, ends of vectors take longer than loops of arithmetic
   if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
       request.out.size() != 1 || request.in.size() > most) {
     return nullptr;
   }
   const Type out = request.out[0];
-  if (out.size() < fewest_elements && !request.part) return nullptr;
+  if (out.size() < fewest_in_run && !request.part) return nullptr;
   LaneCode code;
   code.dtype = out.dtype();
   for (const Type type : request.in) {
@@ -102,6 +104,11 @@ std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   const auto value =
       add_operation(code, request.op, std::span(operands).first(request.in.size()), out.dtype());
   if (!value) return nullptr;
+  const auto is_call = [](const LaneStep& step) { return step.op == LaneOp::call; };
+  if (out.size() < fewest_elements && !request.part &&
+      std::none_of(code.steps.begin(), code.steps.end(), is_call)) {
+    return nullptr;
+  }
   code.add({.op = out.dtype() == bool_ ? LaneOp::store_mask : LaneOp::store, .a = *value});
   return request.lanes->compile(code);
 }

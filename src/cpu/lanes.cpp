@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cpu/rows.hpp"
+#include "cpu/runs.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -314,6 +315,14 @@ std::uint64_t RowsCode::hash() const {
   return hasher.hash();
 }
 
+std::uint64_t RunCode::hash() const {
+  Hasher hasher;
+  hasher.mix(static_cast<std::uint64_t>(lanes.dtype));
+  hasher.mix(static_cast<std::uint64_t>(elements));
+  hasher.mix(lanes.steps);
+  return hasher.hash();
+}
+
 LaneCompiler* LaneCompiler::get(VectorUnits units) {
   // Never destroyed: kernels may be in use while statics are destroyed.
   if (units == VectorUnits::automatic) {
@@ -350,23 +359,31 @@ std::shared_ptr<const LaneKernel> LaneCompiler::compile(const LaneCode& code) {
   return kernels_.emplace(code, std::move(kernel)).first->second;
 }
 
-std::shared_ptr<const RowKernel> LaneCompiler::compile(const RowsCode& code) {
+template <class Kernel, class Code>
+std::shared_ptr<const Kernel> LaneCompiler::compile_in(Kernels<Kernel>& kernels, const Code& code) {
   const std::uint64_t hash = code.hash();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto [begin, end] = row_kernels_.equal_range(hash);
+    const auto [begin, end] = kernels.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
       if (it->second->code() == code) return it->second;
     }
   }
-  std::shared_ptr<const RowKernel> kernel = generate(code, units_);
+  std::shared_ptr<const Kernel> kernel = generate(code, units_);
   if (kernel == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (row_kernels_.size() >= max_kernels) {
-    std::erase_if(row_kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  if (kernels.size() >= max_kernels) {
+    std::erase_if(kernels, [](const auto& entry) { return entry.second.use_count() == 1; });
   }
-  if (row_kernels_.size() < max_kernels) row_kernels_.emplace(hash, kernel);
+  if (kernels.size() < max_kernels) kernels.emplace(hash, kernel);
   return kernel;
+}
+
+std::shared_ptr<const RowKernel> LaneCompiler::compile(const RowsCode& code) {
+  return compile_in(row_kernels_, code);
+}
+std::shared_ptr<const RunKernel> LaneCompiler::compile(const RunCode& code) {
+  return compile_in(run_kernels_, code);
 }
 
 }  // namespace tidu::cpu_detail

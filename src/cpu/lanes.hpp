@@ -62,7 +62,7 @@ enum class LaneOp : std::uint8_t {
   call,         // function `index` of one or two operands
   store,        // a into result `index`
   store_mask,
-  // Of rows alone:
+  // Of rows (and store_row, folds and keep of runs) alone:
   stream,     // a into result `index`, past the caches, where vectors are aligned
   store_row,  // a's element into result `index`
   set_slot,   // a, the same in every lane, to value `index` of the row
@@ -174,6 +174,8 @@ class LaneKernel {
 
 class RowKernel;
 struct RowsCode;  // rows.hpp
+class RunKernel;
+struct RunCode;  // runs.hpp
 
 /// Generates code for one kind of vectors, once for each code: what it has made it keeps for the next that
 /// asks, up to `max_kernels`, beyond which kernels that nobody holds are dropped.
@@ -187,6 +189,9 @@ class LaneCompiler {
   std::shared_ptr<const LaneKernel> compile(const LaneCode& code);
   /// The same.
   std::shared_ptr<const RowKernel> compile(const RowsCode& code);
+  /// The same.
+  std::shared_ptr<const RunKernel> compile(const RunCode& code);
+  std::size_t vector_bytes() const { return units_ == VectorUnits::avx512 ? 64 : 32; }
 
   static constexpr std::size_t max_kernels = 4096;
 
@@ -199,7 +204,12 @@ class LaneCompiler {
   std::mutex mutex_;
   std::unordered_map<LaneCode, std::shared_ptr<const LaneKernel>, Hash> kernels_;
   // By the code's hash: kernels know theirs.
-  std::unordered_multimap<std::uint64_t, std::shared_ptr<const RowKernel>> row_kernels_;
+  template <class Kernel>
+  using Kernels = std::unordered_multimap<std::uint64_t, std::shared_ptr<const Kernel>>;
+  template <class Kernel, class Code>
+  std::shared_ptr<const Kernel> compile_in(Kernels<Kernel>& kernels, const Code& code);
+  Kernels<RowKernel> row_kernels_;
+  Kernels<RunKernel> run_kernels_;
 };
 
 // In lanes_mvec.cpp.

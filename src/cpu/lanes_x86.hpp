@@ -372,8 +372,9 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
     return bytes;
   }
 
-  void call_function(std::size_t i, const LaneStep& s) {
-    // What is needed behind the call is saved; operands may be needed no more.
+  // Leaves operands in registers 0 and 1. What is needed behind the call is saved; operands may be needed no
+  // more.
+  void before_call(std::size_t i, const LaneStep& s) {
     const Ymm a = in_register(s.a);
     const Ymm b = s.b == no_lane ? a : in_register(s.b);
     for (int r = 0; r < limit_; ++r) {
@@ -392,6 +393,9 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
       id = nowhere;
     }
     used(s);
+  }
+  void call_function(std::size_t i, const LaneStep& s) {
+    before_call(i, s);
     mov(rax,
         reinterpret_cast<std::uintptr_t>(address_of(static_cast<LaneFunction>(s.index), is_f64_, is_512_)));
     call(rax);

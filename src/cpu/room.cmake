@@ -88,7 +88,7 @@ if(NOT TIDU_LANES STREQUAL "OFF")
 endif()
 if(lanes)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/lanes_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/lanes_mvec.cpp"
-               "${CMAKE_CURRENT_LIST_DIR}/rows_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
+               "${CMAKE_CURRENT_LIST_DIR}/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_XBYAK_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE mvec)
 elseif(TIDU_LANES STREQUAL "ON")

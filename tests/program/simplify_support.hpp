@@ -84,6 +84,7 @@ inline const CpuExecutor& plain_cpu() {
     options.program.fuse = false;
     options.program.simplify = false;
     options.threads = 1;
+    options.vector_units = VectorUnits::none;  // with them, functions round differently for few elements
     return CpuExecutor(options);
   }();
   return executor;
