@@ -107,7 +107,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
 }
 
 // The Array of a known call's result, with its node.
-[[gnu::always_inline]] inline Array LazyTrace::result_of_call(Context& c, const Place& place, const Op& op,
+[[gnu::always_inline]] inline Array LazyTrace::result_of_call(Context& c, const Place& place,
                                                               std::span<const Input> operands,
                                                               const Where& where, const Tensor& result) {
   if (place.variant == nullptr) {
@@ -124,7 +124,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
   bool as_operands = true;
   const Edge* edge = node->edges();
   for (const std::uint32_t input : variant.edges) {
-    const bool same = note_edge(pattern, pattern.operands[op.first_operand + input], (edge++)->target);
+    const bool same = note_edge(pattern, pattern.operands[place.first_operand + input], (edge++)->target);
     as_operands = as_operands && same;
   }
   recorded.node = node;
@@ -151,15 +151,14 @@ bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input>
   if (at == pattern.num_ops) return false;
   const Place& place = pattern.places[at];
   if (!place.is(call, operands)) return false;
-  const Op& op = pattern.ops[at];
-  if (!detector.is_next(&op.graph.data())) return false;
+  if (!detector.is_next(place.token)) return false;
   if (begins) {
     if (runner_.cpu == nullptr || pattern.runner != runner_ || pattern.executor != runner_.executor->id())
       return false;
     start(pattern);
   }
   if (runner_.cpu != c.cpu) return false;
-  const std::uint32_t* id = pattern.operands.data() + op.first_operand;
+  const std::uint32_t* id = pattern.operands.data() + place.first_operand;
   std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {
     const Body* const body = operand.body;
@@ -170,10 +169,10 @@ bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input>
     bit <<= 1U;
     if (!follow_operand(pattern, *id++, *operand.tensor, body != nullptr, true)) return false;
   }
-  if ((c.grad_mode ? grads : 0) != place.grads || values_.size() != op.first_value) return false;
-  const Tensor& result = follow_result(op, 0);
+  if ((c.grad_mode ? grads : 0) != place.grads || values_.size() != place.first_value) return false;
+  const Tensor& result = follow_result(place.first_value);
   try {
-    array = result_of_call(c, place, op, operands, where, result);
+    array = result_of_call(c, place, operands, where, result);
   } catch (...) {
     values_.keep_last();
     throw;
@@ -206,6 +205,9 @@ void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& gra
   if (&op.graph.data() != &graph.graph().data() || op.num_operands != place.num_operands ||
       op.num_values != 1)
     return;
+  place.token = &op.graph.data();
+  place.first_operand = op.first_operand;
+  place.first_value = op.first_value;
   std::swap(pattern->places[end - 1], place);
 }
 

@@ -205,13 +205,15 @@ class LazyTrace {
     std::size_t begin = 0, end = 0;  // operations of the pattern
     std::size_t first_value = 0;     // that comes in it
   };
-  // See Note [Calls].
-  struct Place {
-    const char* name = nullptr;  // null: nothing is known of it
-    const eager::detail::Variant* variant = nullptr;
-    std::uint32_t grads = 0;
+  // See Note [Calls]. What every call is compared with is in one line of the cache.
+  struct alignas(64) Place {
+    const char* name = nullptr;   // null: nothing is known of it
+    const void* token = nullptr;  // of its operation, as are the next
+    std::uint32_t first_operand = 0, first_value = 0;
     std::uint16_t num_operands = 0, num_words = 0;
+    std::uint32_t grads = 0;
     std::array<const void*, most_operands> types{};
+    const eager::detail::Variant* variant = nullptr;
     std::array<std::int64_t, most_words> words{};
     std::optional<eager::RecordedGraph> graph;  // keeps the variant
     bool is(const Call& call, std::span<const Input> operands) const;
@@ -281,14 +283,14 @@ class LazyTrace {
   // Following; see lazy_follow.hpp.
   bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor, bool watched,
                       bool on_host);
-  Tensor& follow_result(const Op& op, std::uint32_t slot);
+  Tensor& follow_result(std::uint32_t first_value);
   bool same_tape(const Backward& known, eager::detail::Node& root);
   bool same_leaves();
   bool came_by_calls(const Backward& known, const eager::Key& root);
   void find_calls(Backward& known, std::uint64_t source);
   bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
-  Array result_of_call(Context& c, const Place& place, const Op& op, std::span<const Input> operands,
-                       const Where& where, const Tensor& result);
+  Array result_of_call(Context& c, const Place& place, std::span<const Input> operands, const Where& where,
+                       const Tensor& result);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);

@@ -52,7 +52,7 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
     if (!follow_operand(pattern, pattern.operands[op.first_operand + k], *inputs[k], true, false))
       return false;
   if (values_.size() != op.first_value) return false;
-  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op, slot);
+  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op.first_value);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
     out[slot] = values_[op.first_value + slot].tensor;
   ++at_;

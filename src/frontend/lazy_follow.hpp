@@ -31,19 +31,19 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
   return true;
 }
 
-// The promise of a result of the next operation. Where it throws nothing of the operation is there.
-[[gnu::always_inline]] inline Tensor& LazyTrace::follow_result(const Op& op, std::uint32_t slot) {
+// The promise of the next result of the next operation, whose results begin at `first_value`. Where it throws
+// nothing of the operation is there.
+[[gnu::always_inline]] inline Tensor& LazyTrace::follow_result(std::uint32_t first_value) {
   if (Value* const kept = values_.kept(); kept != nullptr) [[likely]] {
     values_.take_kept();
     return kept->tensor;
   }
   try {
-    return values_
-        .emplace_back(make_promise(follows_->types[op.first_value + slot], op.first_value + slot),
-                      static_cast<std::uint32_t>(at_))
+    const auto id = static_cast<std::uint32_t>(values_.size());
+    return values_.emplace_back(make_promise(follows_->types[id], id), static_cast<std::uint32_t>(at_))
         .tensor;
   } catch (...) {
-    values_.truncate(op.first_value);
+    values_.truncate(first_value);
     throw;
   }
 }
