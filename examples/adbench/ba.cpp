@@ -93,14 +93,14 @@ Graph for_all(const Graph& graph, const Sizes& sizes) {
   const Value point_of = g.input("point_of", {i32, {p}});
 
   std::vector<Value> in;
-  const auto add_columns = [&](Value rows) {  // [columns, p]
-    for (std::int64_t j = 0; j < rows.type().dim(0); ++j)
-      in.push_back(ops::reshape(ops::slice(rows, {j, 0}, {j + 1, p}), {p}));
+  const auto add_columns = [&](Value rows) {  // [p, columns]
+    for (std::int64_t j = 0; j < rows.type().dim(1); ++j)
+      in.push_back(ops::reshape(ops::slice(rows, {0, j}, {p, j + 1}), {p}));
   };
-  add_columns(ops::take(ops::transpose(cameras, {1, 0}), camera_of, 1));
-  add_columns(ops::take(ops::transpose(points, {1, 0}), point_of, 1));
+  add_columns(ops::take(cameras, camera_of, 0));
+  add_columns(ops::take(points, point_of, 0));
   in.push_back(weights);
-  add_columns(ops::transpose(seen, {1, 0}));
+  add_columns(seen);
 
   const Graph all = vmap(graph, p);
   const std::vector<Value> values = inline_graph(g, all, in);

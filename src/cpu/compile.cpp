@@ -1,6 +1,8 @@
 // compile.cpp - from a Program to instructions: plans for operations, addresses for values.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <unordered_map>
 
 #include "cpu/compiled.hpp"
 #include "cpu/fused.hpp"
@@ -51,27 +53,31 @@ class Compiler {
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
     if (!around_.sums.empty()) find_sums();
-    std::vector<bool> alone;  // what adds to its result, or is done by what does
-    for (const std::uint32_t sum : sums_into_) alone.push_back(sum != no_index);
+    const bool has_composites =
+        std::any_of(schedule.nodes.begin(), schedule.nodes.end(),
+                    [](const ScheduleNode& node) { return node.kind != NodeKind::operation; });
+    if (has_composites) {
+      values_ = passes::node_values(graph_, schedule, to_.program_.roots(), to_.program_.splats());
+      find_columns();
+    }
+    std::vector<bool> alone = done_;  // what adds to its result, or is done by what does, or by a group
+    for (std::size_t k = 0; k < sums_into_.size(); ++k) {
+      if (alone.empty()) alone.resize(sums_into_.size());
+      if (sums_into_[k] != no_index) alone[k] = true;
+    }
     const std::vector<Run> runs = find_runs(to_.program_, options_, alone);
     auto next_run = runs.begin();
-    std::vector<passes::NodeValues> values;  // of groups' nodes
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
       if (next_run != runs.end() && next_run->first == i) {
         run(*next_run, node.index);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
-        continue;
-      }
-      if (node.kind == NodeKind::operation) {
+      } else if (node.kind != NodeKind::operation) {
+        composite(i);
+      } else if (done_.empty() || !done_[node.index]) {
         step(node.index);
-        continue;
       }
-      if (values.empty()) {
-        values = passes::node_values(graph_, schedule, to_.program_.roots(), to_.program_.splats());
-      }
-      composite(i, values[i]);
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
     to_.mode_ = mode();
@@ -284,7 +290,24 @@ class Compiler {
     to_.instructions_.push_back(instruction);
     to_.operations_.push_back(index);
   }
-  void composite(std::size_t node, const passes::NodeValues& values) {
+  // Operations that groups do: see Note [Columns] in fused.cpp. Kernels of other projects might be another's.
+  void find_columns() {
+    if (options_.lanes == nullptr || kernels_.has_foreign()) return;
+    ColumnFinder finder(to_.program_, values_, around_.wholes, options_.check_indices);
+    const std::vector<ScheduleNode>& nodes = to_.program_.schedule().nodes;
+    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
+      if (nodes[i].kind != NodeKind::fused_group || nodes[i].index != 0) continue;
+      Columns columns = finder.find(i);
+      if (!columns.empty()) columns_.emplace(i, std::move(columns));
+    }
+    if (columns_.empty()) return;
+    done_.resize(graph_.num_operations());
+    for (std::uint32_t k = 0; k < done_.size(); ++k) done_[k] = finder.is_done(k);
+  }
+  void composite(std::size_t node) {
+    const passes::NodeValues& values = values_[node];
+    const auto found = columns_.find(node);
+    const Columns* const columns = found == columns_.end() ? nullptr : &found->second;
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
     const bool loop = at.kind == NodeKind::blocked_loop;
@@ -292,7 +315,7 @@ class Compiler {
                                           kernels_, to_.arena_)
                          : at.index != 0
                              ? plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_)
-                             : plan_group(to_.program_, node, values, options_, kernels_));
+                             : plan_group(to_.program_, node, values, options_, kernels_, columns));
     is_scalar_.push_back(false);
     const Plan& plan = to_.plans_.back();
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
@@ -392,7 +415,10 @@ class Compiler {
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   std::vector<Type> in_, out_;
-  std::vector<ReadElements> reads_;       // by value, or empty; see find_reads
+  std::vector<passes::NodeValues> values_;            // by node, where there are groups or loops
+  std::unordered_map<std::size_t, Columns> columns_;  // by node
+  std::vector<bool> done_;                            // by operation, or empty: does a group do it?
+  std::vector<ReadElements> reads_;                   // by value, or empty; see find_reads
   std::vector<std::uint32_t> sums_into_;  // by operation: the addition that it does, too; see find_sums
 };
 

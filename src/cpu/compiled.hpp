@@ -60,6 +60,8 @@ struct Surroundings {
   std::span<const std::uint32_t> sums{};
   std::span<const ReadElements> reads{};  ///< of each output, or empty: all
   std::span<const std::uint8_t> fixed{};  ///< by input: is it the same in many runs? Empty: none is
+  /// Of each output the bytes of what it is a part of, if that is handed back, else 0; empty: of themselves.
+  std::span<const std::size_t> wholes{};
 };
 
 /// What is made of an input that is the same in many runs, once for all of them: see Plan::prepare. Those of

@@ -1,4 +1,4 @@
-// fused.cpp - planning and running of fused groups.
+// fused.cpp - planning of fused groups.
 //
 // Note [Segments]: operations of a group that lanes can do, one after another, are one segment, which is one
 // generated kernel; each other operation is a segment of its own, planned for vectors of a block's length. A
@@ -6,19 +6,25 @@
 // gives it out. Where a result's memory is an operand's and there are several segments, the result is kept
 // aside until the block is done.
 //
+// Note [Columns]: columns of matrices that are transposed, or of rows that `take` takes, are gathered for a
+// block if only the group reads them. A concatenate that brings values of the group side by side, one element
+// each, may be the group's last step. Both are kept for a block of few elements, so that they are still in
+// the first cache when they are read or brought to their rows.
+//
 // Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
 // run operation by operation. The bits are the same, since every value's are the same in any company.
 #include "cpu/fused.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstring>
+#include <optional>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cpu/elementwise.hpp"
-#include "cpu/lanes.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/fused_run.hpp"
+#include "cpu/interleave.hpp"
 #include "cpu/reduce.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -29,137 +35,24 @@ namespace {
 constexpr std::int64_t worth_generating = 4096;
 // Bytes that the values kept for a block may take together.
 constexpr std::size_t block_memory = std::size_t{1} << 16;
-
-// Where a value is while a block runs.
-struct Place {
-  enum class Kind : std::uint8_t { operand, result, kept };
-  Kind kind = Kind::operand;
-  std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory
-  std::uint32_t step = 0;   // bytes from element to element; 0: one element
-};
-
-struct Segment {
-  std::shared_ptr<const LaneKernel> kernel;  // or, where null, plans for whole blocks and for the last one
-  Plan whole, last;
-  std::vector<Place> in, out;
-};
-struct FoldStep {
-  FoldFunctions functions;
-  Place from;
-  std::uint32_t result = 0;
-  std::size_t parts = 0;  // bytes into the scratch memory
-  std::size_t size = 0;   // of an element
-};
-// A literal's element, `count` times, for operations that know no equal elements.
-struct Filling {
-  std::uint32_t to = 0;
-  const std::byte* element = nullptr;
-  Place from;  // where `element` is null
-  std::size_t size = 0;
-};
-struct Copying {
-  std::uint32_t from = 0;
-  std::uint32_t result = 0;
-  std::uint32_t step = 0;
-};
-
-struct GroupState {
-  std::int64_t count = 0;
-  std::int64_t block = 0;
-  std::int64_t grain = 0;
-  int threads = 1;
-  std::vector<Segment> segments;
-  std::vector<FoldStep> folds;
-  std::vector<Filling> fillings;
-  std::vector<Copying> copyings;
-  std::size_t memory = 0;   // of each thread, in the scratch memory
-  std::size_t parts = 0;    // of folds, bytes in front of it
-  std::size_t scratch = 0;  // into `memory`: of kernels
-};
-
-class BlockRun {
- public:
-  BlockRun(const GroupState& s, const Call& call, std::byte* memory) : s_(s), call_(call), memory_(memory) {
-    for (const Filling& filling : s_.fillings) {
-      std::byte* to = memory_ + filling.to;
-      const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
-      const std::size_t bytes = static_cast<std::size_t>(s_.block) * filling.size;
-      std::memcpy(to, from, filling.size);
-      for (std::size_t done = filling.size; done < bytes; done *= 2)
-        std::memcpy(to + done, to, std::min(done, bytes - done));
-    }
-  }
-  void run(std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin; at < end; at += s_.block) block(at, std::min(s_.block, end - at));
-  }
-
- private:
-  std::byte* address(const Place& place, std::int64_t at) const {
-    const std::size_t offset = static_cast<std::size_t>(at) * place.step;
-    switch (place.kind) {
-      case Place::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
-      case Place::Kind::result: return call_.out[place.index] + offset;
-      default: return memory_ + place.index;
-    }
-  }
-  void block(std::int64_t at, std::int64_t count) {
-    for (const Segment& segment : s_.segments) {
-      const std::byte* in[LaneKernel::max_pointers];
-      std::byte* out[LaneKernel::max_pointers];
-      for (std::size_t i = 0; i < segment.in.size(); ++i) in[i] = address(segment.in[i], at);
-      for (std::size_t i = 0; i < segment.out.size(); ++i) out[i] = address(segment.out[i], at);
-      if (segment.kernel != nullptr) {
-        segment.kernel->run(in, out, count);
-      } else {
-        const Plan& plan = count == s_.block ? segment.whole : segment.last;
-        plan.run(plan.state.get(), Call{in, out, memory_ + s_.scratch});
-      }
-    }
-    for (const FoldStep& fold : s_.folds) {
-      for (std::int64_t i = 0; i < count; i += fold_block) {
-        const std::size_t part = static_cast<std::size_t>((at + i) / fold_block) * fold.size;
-        fold.functions.block(address(fold.from, at) + static_cast<std::size_t>(i) * fold.size,
-                             std::min(fold_block, count - i), call_.scratch + fold.parts + part);
-      }
-    }
-    for (const Copying& copying : s_.copyings) {
-      std::memcpy(call_.out[copying.result] + static_cast<std::size_t>(at) * copying.step,
-                  memory_ + copying.from, static_cast<std::size_t>(count) * copying.step);
-    }
-  }
-
-  const GroupState& s_;
-  const Call& call_;
-  std::byte* memory_;
-};
-
-void run_group(const GroupState& s, const Call& call) {
-  // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
-  std::atomic<std::uint64_t> free{~std::uint64_t{0}};
-  parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
-    std::uint64_t bits = free.load(std::memory_order_relaxed);
-    while (!free.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
-    }
-    const int mine = std::countr_zero(bits);
-    BlockRun(s, call, call.scratch + s.parts + static_cast<std::size_t>(mine) * s.memory).run(begin, end);
-    free.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
-  });
-  for (const FoldStep& fold : s.folds) {
-    fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
-  }
-}
+// Bytes that columns may take together, and elements of one at least.
+constexpr std::size_t column_memory = std::size_t{1} << 13;
+constexpr std::int64_t fewest_rows = 32;
+// Bytes of rows that wait to be copied past the caches, at most.
+constexpr std::size_t most_waiting = std::size_t{1} << 14;
 
 class GroupPlanner {
  public:
   GroupPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels)
+               const CompileOptions& options, const KernelTable& kernels, const Columns* columns)
       : program_(program),
         graph_(program.graph()),
         roots_(program.roots()),
         splats_(program.splats()),
         values_(values),
         options_(options),
-        kernels_(kernels) {
+        kernels_(kernels),
+        columns_(columns) {
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
     for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
@@ -180,12 +73,9 @@ class GroupPlanner {
     LaneCompiler* lanes = options_.lanes;
     const std::int64_t steps = state_.count * static_cast<std::int64_t>(operations_.size());
     if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) lanes = nullptr;
-    if (lanes == nullptr || !make_segments(lanes)) {
-      drafts_.clear();
-      segment_of_.clear();
-      make_segments(nullptr);
-    }
+    make_segments(lanes);
     place_values();
+    place_columns();
     state_.parts = place_folds();
     if (!finish_segments()) return Plan();
     constexpr int most_threads = 64;
@@ -223,8 +113,8 @@ class GroupPlanner {
                 detail::str("fused group: expected a literal in [", op.primitive->name, "], got none"));
   }
 
-  // False where lanes cannot do it; without lanes every operation is a segment of its own.
-  bool make_segments(LaneCompiler* lanes) {
+  // Without lanes every operation is a segment of its own.
+  void make_segments(LaneCompiler* lanes) {
     for (const std::uint32_t index : operations_) {
       if (lanes == nullptr || !add_to_lanes(index)) {
         drafts_.push_back({});
@@ -234,11 +124,6 @@ class GroupPlanner {
       drafts_.back().makes.push_back(result);
       segment_of_[result] = drafts_.size() - 1;
     }
-    if (lanes == nullptr) return true;
-    for (const Draft& draft : drafts_) {
-      if (draft.reads.size() + draft.makes.size() > LaneKernel::max_pointers) return false;
-    }
-    return true;
   }
   bool add_to_lanes(std::uint32_t index) {
     const Operation operation = graph_.operation(index);
@@ -300,6 +185,12 @@ class GroupPlanner {
         if (it != segment_of_.end() && it->second != at) keep(id);
       });
     }
+    if (columns_ != nullptr) {
+      for (const GatheredColumn& column : columns_->gathered) keep(column.column);
+      for (const ValueId id : columns_->of) {
+        if (segment_of_.find(id) != segment_of_.end()) keep(id);
+      }
+    }
     for (const std::uint32_t fold : folds_) keep(roots_[graph_.operation(fold).inputs()[0]]);
     const bool simple = drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty();
     for (const ValueId id : values_.results) {
@@ -326,8 +217,17 @@ class GroupPlanner {
            static_cast<std::size_t>(2 * state_.block) * per_element <= block_memory)
       state_.block *= 2;
     if (simple) state_.block = element_grain;
+    if (columns_ != nullptr) {
+      state_.block = most_rows;
+      while (state_.block > fewest_rows &&
+             static_cast<std::size_t>(state_.block) * per_element > column_memory)
+        state_.block /= 2;
+    }
     state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
-    for (auto& [id, place] : kept_) place = room(graph_.type(id).dtype());
+    place_gathered();
+    for (auto& [id, place] : kept_) {
+      if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
+    }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
     }
@@ -348,8 +248,11 @@ class GroupPlanner {
   }
   std::uint32_t room(DType dtype) {
     const std::size_t at = state_.memory;
-    state_.memory += aligned(static_cast<std::size_t>(state_.block) * size_of(dtype));
+    state_.memory += room_of(dtype);
     return static_cast<std::uint32_t>(at);
+  }
+  std::size_t room_of(DType dtype) const {
+    return aligned(static_cast<std::size_t>(state_.block) * size_of(dtype));
   }
   std::uint32_t step_of(ValueId id) const {
     const Type type = graph_.type(id);
@@ -361,6 +264,73 @@ class GroupPlanner {
     if (const auto operand = operand_at_.find(id); operand != operand_at_.end())
       return {Place::Kind::operand, operand->second, step_of(id)};
     return {Place::Kind::result, result_at_.at(id), step_of(id)};
+  }
+
+  void place_columns() {
+    if (columns_ == nullptr) return;
+    if (columns_->result == no_index) return;
+    Interleaving rows;
+    rows.result = result_at_.at(columns_->result);
+    rows.word = size_of(graph_.type(columns_->result).dtype());
+    const std::size_t bytes = static_cast<std::size_t>(state_.block) * rows.word * columns_->of.size();
+    if (columns_->past_caches && bytes <= most_waiting && can_pass_caches()) {
+      constexpr std::size_t line = 64;
+      const std::size_t times = pieces_of_gathering() + 1;
+      rows.ahead = (bytes / times + line) / line * line;
+      rows.rows = state_.memory;
+      state_.memory += aligned(bytes);
+    }
+    for (const ValueId id : columns_->of) rows.columns.push_back(place_of(id));
+    state_.interleaving = std::move(rows);
+  }
+
+  // Those of the same places together, and columns that lie side by side.
+  void place_gathered() {
+    if (columns_ == nullptr) return;
+    std::vector<GatheredColumn> columns = columns_->gathered;
+    const auto order = [](const GatheredColumn& column) {
+      return std::tuple(column.matrix, column.indices, column.step, column.start);
+    };
+    std::sort(columns.begin(), columns.end(),
+              [&](const GatheredColumn& a, const GatheredColumn& b) { return order(a) < order(b); });
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      const GatheredColumn& column = columns[k];
+      const DType dtype = graph_.type(column.column).dtype();
+      const bool is_same = k > 0 && columns[k - 1].matrix == column.matrix &&
+                           columns[k - 1].step == column.step && columns[k - 1].indices == column.indices;
+      if (!is_same) {
+        Gathering& with = state_.gatherings.emplace_back();
+        with.matrix = operand_at_.at(column.matrix);
+        if (column.indices != no_index) {
+          with.indices = operand_at_.at(column.indices);
+          with.wide = graph_.type(column.indices).dtype() == i64;
+        }
+        with.word = size_of(dtype);
+        with.step = column.step;
+        with.extent = column.extent;
+        with.stride = static_cast<std::int64_t>(room_of(dtype) / with.word);
+      }
+      std::vector<Gathering::Run>& runs = state_.gatherings.back().runs;
+      const std::uint32_t place = room(dtype);
+      if (is_same && runs.back().start + runs.back().count == column.start) {
+        ++runs.back().count;
+      } else {
+        runs.push_back({column.start, 1, place});
+      }
+      kept_[column.column] = place;
+      gathered_.insert(column.column);
+    }
+  }
+  // How often something else can be done in between.
+  std::size_t pieces_of_gathering() const {
+    std::int64_t pieces = 0;
+    for (const Gathering& gathering : state_.gatherings) {
+      const std::int64_t at_once =
+          (gathering.word == 8 ? interleaved<std::uint64_t> : interleaved<std::uint32_t>);
+      for (const Gathering::Run& run : gathering.runs)
+        pieces += run.count >= at_once ? state_.block / at_once : run.count;
+    }
+    return static_cast<std::size_t>(pieces);
   }
 
   std::size_t place_folds() {
@@ -465,6 +435,7 @@ class GroupPlanner {
   const passes::NodeValues& values_;
   const CompileOptions& options_;
   const KernelTable& kernels_;
+  const Columns* const columns_;  // or null
   GroupState state_;
   std::vector<std::uint32_t> operations_, folds_;
   std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;
@@ -472,6 +443,7 @@ class GroupPlanner {
   std::vector<Draft> drafts_;
   std::unordered_map<ValueId, std::size_t> segment_of_;
   std::unordered_map<ValueId, std::uint32_t> kept_;  // by value: bytes into a thread's memory
+  std::unordered_set<ValueId> gathered_;
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;
 };
@@ -479,12 +451,12 @@ class GroupPlanner {
 }  // namespace
 
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels) {
-  Plan plan = GroupPlanner(program, node, values, options, kernels).plan();
+                const CompileOptions& options, const KernelTable& kernels, const Columns* columns) {
+  Plan plan = GroupPlanner(program, node, values, options, kernels, columns).plan();
   if (plan) return plan;
   CompileOptions loops = options;
   loops.lanes = nullptr;
-  return GroupPlanner(program, node, values, loops, kernels).plan();
+  return GroupPlanner(program, node, values, loops, kernels, columns).plan();
 }
 
 }  // namespace tidu::cpu_detail

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "cpu/compiled.hpp"
+#include "cpu/fused_columns.hpp"
 #include "cpu/kernel_table.hpp"
 #include "tidu/program/passes.hpp"
 #include "tidu/program/program.hpp"
@@ -13,8 +14,9 @@
 namespace tidu::cpu_detail {
 
 /// The plan of the group at position `node` of the schedule, which reads values.operands and makes
-/// values.results, in this order. Throws Error (execution) where a kernel is missing.
+/// values.results, in this order; with the `columns` behind it, if any. Throws Error (execution) where a
+/// kernel is missing.
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels);
+                const CompileOptions& options, const KernelTable& kernels, const Columns* columns = nullptr);
 
 }  // namespace tidu::cpu_detail

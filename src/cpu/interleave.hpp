@@ -2,7 +2,9 @@
 // registers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace tidu::cpu_detail {
 
@@ -18,5 +20,17 @@ using Interleave = void (*)(const Word* const* from, std::int64_t begin, std::in
 /// That of the CPU that is there.
 template <class Word>
 Interleave<Word> interleave_kernel();
+
+/// Rows of one word of each column: row i, at to + i * columns.size() words, is of words i, for i in
+/// [0, count).
+template <class Word>
+void interleave_rows(std::span<const Word* const> columns, std::int64_t count, Word* to);
+
+/// Copies bytes, whole cache lines of them past the caches, which is in order with what the thread does next
+/// only after `finish_past_caches`.
+void copy_past_caches(const std::byte* from, std::byte* to, std::size_t bytes);
+void finish_past_caches();
+/// Does it go past the caches here?
+bool can_pass_caches();
 
 }  // namespace tidu::cpu_detail

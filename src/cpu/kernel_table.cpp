@@ -58,6 +58,8 @@ void run_widened(const Widened& s, const Call& call) {
   }
 }
 
+constexpr std::size_t most_operands = 4;  // of generated code for one operation
+
 // The loop that the rule plans, or generated code in its place where there is some for the operation; a
 // scalar step stays what it is.
 struct LaneState {
@@ -69,17 +71,16 @@ void run_lanes(const LaneState& s, const Call& call) {
   const LaneKernel& kernel = *s.kernel;
   parallel_for(s.threads, s.count, element_grain, [&](std::int64_t begin, std::int64_t end) {
     const auto at = static_cast<std::size_t>(begin);
-    const std::byte* in[LaneKernel::max_pointers];
+    const std::byte* in[most_operands];
     for (std::size_t i = 0; i < kernel.num_operands(); ++i) in[i] = call.in[i] + at * kernel.operand_step(i);
     std::byte* const out = call.out[0] + at * kernel.result_step(0);
     kernel.run(in, &out, end - begin);
   });
 }
 std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
-  constexpr std::size_t most = 4;
   constexpr std::int64_t fewest_elements = 64;  // below, ends of vectors take longer than loops of arithmetic
   if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
-      request.out.size() != 1 || request.in.size() > most) {
+      request.out.size() != 1 || request.in.size() > most_operands) {
     return nullptr;
   }
   const Type out = request.out[0];
@@ -90,7 +91,7 @@ std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
     if (type.dtype() != bool_) code.dtype = type.dtype();
   }
   if (code.dtype != f32 && code.dtype != f64) return nullptr;
-  std::array<std::uint16_t, most> operands{};
+  std::array<std::uint16_t, most_operands> operands{};
   for (std::uint32_t i = 0; i < request.in.size(); ++i) {
     const Type type = request.in[i];
     if (type.dtype() != bool_ && type.dtype() != code.dtype) return nullptr;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tidu/cpu/executor.hpp"
+#include "tidu/eager/operands.hpp"
 #include "tidu/graph/op.hpp"
 #include "tidu/graph/type.hpp"
 
@@ -162,8 +163,8 @@ class LaneKernel {
   std::size_t result_step(std::size_t i) const { return result_steps_[i]; }
   std::size_t num_operands() const { return operand_steps_.size(); }
 
-  /// Most operands and results together.
-  static constexpr std::size_t max_pointers = 64;
+  /// Operands and results together that most kernels have at most: of more, lists of them are allocated.
+  static constexpr std::size_t few_pointers = 64;
 
  private:
   Function function_;
@@ -171,6 +172,10 @@ class LaneKernel {
   std::vector<std::size_t> operand_steps_, result_steps_;
   std::shared_ptr<const void> memory_;
 };
+
+/// Pointers to operands or results of a kernel.
+template <class Pointer>
+using Pointers = eager::detail::ShortArray<Pointer, LaneKernel::few_pointers>;
 
 class RowKernel;
 struct RowsCode;  // rows.hpp

@@ -270,7 +270,13 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   std::vector<std::uint8_t> fixed;
   for (const BlockedLoop::Value& operand : loop.operands) fixed.push_back(operand.axis == BlockedLoop::none);
   fixed.resize(fixed.size() + loop.results.size(), 0);
-  const Surroundings around{sums, result_reads, fixed};
+  std::vector<std::size_t> wholes;
+  for (const BlockedLoop::Value& result : loop.results) {
+    const bool is_output = program.slot(program.slot_of(result.id)).storage == Storage::output;
+    const bool is_cut = make_part(graph.type(result.id), result, 0).kind == Part::Kind::cut;
+    wholes.push_back(is_output && is_cut ? graph.type(result.id).bytes() : 0);
+  }
+  const Surroundings around{sums, result_reads, fixed, wholes};
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
   state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena, around);
   if (loop.rest != nullptr)

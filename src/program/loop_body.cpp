@@ -347,13 +347,16 @@ class LoopMaker {
     block = (extent + blocks - 1) / blocks;
     return block > 32 ? std::min(extent, (block + 7) / 8 * 8) : block;
   }
-  // As many blocks as the chunks in which sums are made can share, so that no thread waits for a longer one.
+  // An even number of blocks, and as many as the chunks in which sums are made can share, so that no thread
+  // waits for a longer one.
   std::int64_t shared(std::int64_t block) const {
     const std::int64_t extent = c_.roles.extent, blocks = (extent + block - 1) / block;
-    if (traffic_.sums == 0 || blocks <= 2) return block;
-    const std::int64_t even = (blocks + 1) / 2 * 2, chunks = sum_chunks(even, traffic_.sums);
+    if (blocks <= 2) return block;
+    const std::int64_t even = (blocks + 1) / 2 * 2;
+    const std::int64_t chunks = traffic_.sums == 0 ? 2 : sum_chunks(even, traffic_.sums);
+    const std::int64_t unit = traffic_.sums == 0 ? 8 : 4;
     const std::int64_t more = (even + chunks - 1) / chunks * chunks, smaller = (extent + more - 1) / more;
-    return std::max(least(), smaller > 32 ? (smaller + 3) / 4 * 4 : smaller);
+    return std::max(least(), smaller > 32 ? (smaller + unit - 1) / unit * unit : smaller);
   }
   std::int64_t fitted(std::int64_t block, std::size_t bytes) const {
     const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));
