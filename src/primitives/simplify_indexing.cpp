@@ -4,10 +4,15 @@
 // enough. Between the two may stand element-wise operations, broadcasts and transposes that nobody else
 // reads. Picking an element costs some 12 times what multiplying and adding does, so the other operand of the
 // product must have columns enough.
+//
+// Note [Picked before they are used]: executors read rows that are picked where they lie (docs/optimizer.md,
+// "Groups of rows"), so a sum or product with one row for all is made of picked rows, not written to be
+// picked of, unless that is much more work.
 #include <algorithm>
 
 #include "primitives/axes.hpp"
 #include "primitives/simplify.hpp"
+#include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::prim {
@@ -150,10 +155,58 @@ Values take_before_product(SimplifyContext& c) {
   return rows.of(x, axis);
 }
 
+// One row, repeated.
+bool repeats_along(const SimplifyContext& c, const Value& x, std::int64_t axis) {
+  if (x.rank() == 0 || c.splat(x)) return true;
+  const auto made = c.maker(x, broadcast_in_dim);
+  if (!made) return false;
+  const Op op = made->op();
+  const Ints& placed = op.ints("broadcast_dimensions");
+  const auto found = std::find(placed.begin(), placed.end(), axis);
+  return found == placed.end() ||
+         c.input(*made).shape()[static_cast<std::size_t>(found - placed.begin())] == 1;
+}
+Value repeated_along(const SimplifyContext& c, const Value& x, const Shape& shape) {
+  if (x.rank() == 0) return x;
+  if (const auto element = c.splat(x)) return filled(c, x.type().with_shape(shape), *element);
+  const auto made = c.maker(x, broadcast_in_dim);
+  return ops::broadcast_in_dim(c.input(*made), shape, made->op().ints("broadcast_dimensions"));
+}
+
+// (x + broadcast y)[indices] = x[indices] + broadcast y, of long rows: see Note [Picked before they are
+// used].
+Values take_before_sum(const SimplifyContext& c) {
+  constexpr std::int64_t long_row = 16, most_taken = 2;
+  const Value x = c.operand(0), indices = c.operand(1);
+  const std::int64_t axis = c.op().integer("axis");
+  if (indices.rank() != 1 || (x.dtype() != f32 && x.dtype() != f64) || c.op().string("mode") != "clip")
+    return unchanged();
+  const Shape& from = x.shape();
+  const std::int64_t extent = from[at(axis)];
+  const std::int64_t row = num_elements(Shape(from.begin() + axis + 1, from.end()));
+  if (row < long_row || row * extent != x.type().size() || indices.type().size() > most_taken * extent)
+    return unchanged();
+  const auto made = c.maker(x);
+  if (!made || c.splat(x) ||
+      (&made->primitive() != &add && &made->primitive() != &sub && &made->primitive() != &mul))
+    return unchanged();
+  const auto readers = c.readers(x);
+  if (!readers || readers->size() > 1) return unchanged();  // none: what a rule made just now
+  const bool first = repeats_along(c, c.input(*made, 0), axis);
+  if (first == repeats_along(c, c.input(*made, 1), axis)) return unchanged();
+  Shape shape = from;
+  shape[at(axis)] = indices.type().size();
+  const Value picked = ops::take(c.input(*made, first ? 1 : 0), indices, axis);
+  const Value repeated = repeated_along(c, c.input(*made, first ? 0 : 1), shape);
+  const Value operands[] = {first ? repeated : picked, first ? picked : repeated};
+  return c.emitter().emit_one(made->op(), operands);
+}
+
 }  // namespace
 
 Values simplify_take(SimplifyContext& c) {
   Values results = take_before_product(c);
+  if (results.empty()) results = take_before_sum(c);
   return results.empty() ? take_before_transpose(c) : results;
 }
 

@@ -68,6 +68,35 @@ TEST_CASE("simplify: rows of what was transposed are taken where they are long")
   no_rule(any, [](Value x, Value) { return rows(t(x), 1, 161); });
 }
 
+TEST_CASE("simplify: rows are taken of what one row for all is added to") {
+  const std::vector<DType> numbers{f64, f32};
+  const auto repeated = [](Value x, std::int64_t axis) {
+    return ops::broadcast_in_dim(ops::reshape(ops::slice(x, {0, 3}, {n, 4}), {n}), {n, n}, {axis});
+  };
+  for (const std::int64_t count : {9, 30}) {  // fewer, and more
+    rule(numbers, "slice reshape constant take broadcast_in_dim add",
+         [&](Value x, Value y) { return rows(x + repeated(y, 1), 0, count); });
+    rule(numbers, "slice reshape constant take broadcast_in_dim sub",
+         [&](Value x, Value y) { return rows(repeated(y, 1) - x, 0, count); });
+    rule(numbers, "slice reshape slice reshape constant take broadcast_in_dim mul broadcast_in_dim add",
+         [&](Value x, Value y) { return rows(x * repeated(y, 1) + repeated(x, 1), 0, count); });
+  }
+  // Not one row for all, two arrays, another axis, many more rows, what something else reads, other indices.
+  no_rule(numbers, [&](Value x, Value y) { return rows(x + repeated(y, 0), 0, 9); });
+  no_rule(numbers, [&](Value x, Value y) { return rows(x + y, 0, 9); });
+  no_rule(numbers, [&](Value x, Value y) { return rows(x + repeated(y, 0), 1, 9); });
+  no_rule(numbers, [&](Value x, Value y) { return rows(x + repeated(y, 1), 0, 41); });
+  no_rule(numbers, [&](Value x, Value y) {
+    const Value sum = x + repeated(y, 1);
+    return ops::concatenate(std::vector{rows(sum, 0, 9), sum}, 0);
+  });
+  no_rule(numbers, [&](Value x, Value y) {
+    const std::vector<std::int32_t> places{1, 25, -3};
+    const Value which = ops::constant(*x.emitter(), Literal::of<std::int32_t>(Type(i32, {3}), places));
+    return ops::take(x + repeated(y, 1), which, 0, "drop");
+  });
+}
+
 TEST_CASE("simplify: transposes go past products whose axes change places") {
   const std::vector<DType> numbers{f64, f32, i32, i64, c64, c128};
   const auto square = [](Value y) { return ops::slice(y, {0, 0}, {4, 4}); };
