@@ -8,6 +8,7 @@
 #include "cpu/fused.hpp"
 #include "cpu/fused_rows.hpp"
 #include "cpu/loop.hpp"
+#include "cpu/product_group.hpp"
 #include "cpu/runs.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -304,18 +305,25 @@ class Compiler {
     done_.resize(graph_.num_operations());
     for (std::uint32_t k = 0; k < done_.size(); ++k) done_[k] = finder.is_done(k);
   }
-  void composite(std::size_t node) {
+  Plan plan_of_composite(std::size_t node) {
     const passes::NodeValues& values = values_[node];
-    const auto found = columns_.find(node);
-    const Columns* const columns = found == columns_.end() ? nullptr : &found->second;
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
-    const bool loop = at.kind == NodeKind::blocked_loop;
-    to_.plans_.push_back(loop ? plan_loop(to_.program_, schedule.loops[at.index], values, reads_, options_,
-                                          kernels_, to_.arena_)
-                         : at.index != 0
-                             ? plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_)
-                             : plan_group(to_.program_, node, values, options_, kernels_, columns));
+    if (at.kind == NodeKind::blocked_loop)
+      return plan_loop(to_.program_, schedule.loops[at.index], values, reads_, options_, kernels_,
+                       to_.arena_);
+    if (at.kind == NodeKind::product_group)
+      return plan_product_group(to_.program_, node, values, options_, kernels_);
+    if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_);
+    const auto found = columns_.find(node);
+    return plan_group(to_.program_, node, values, options_, kernels_,
+                      found == columns_.end() ? nullptr : &found->second);
+  }
+  void composite(std::size_t node) {
+    const passes::NodeValues& values = values_[node];
+    const Schedule& schedule = to_.program_.schedule();
+    const bool loop = schedule.nodes[node].kind == NodeKind::blocked_loop;
+    to_.plans_.push_back(plan_of_composite(node));
     is_scalar_.push_back(false);
     const Plan& plan = to_.plans_.back();
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);

@@ -1,4 +1,4 @@
-// fuse.cpp - element-wise operations gathered in groups, and what such a group reads and leaves.
+// fuse.cpp - element-wise operations gathered in groups, and equal products.
 //
 // Note [Groups]: nodes of the new schedule are numbered as they are made; a group stands where its first
 // operation stood. An operation joins a group only if all that it reads is made by earlier nodes or in the
@@ -15,7 +15,13 @@
 // Note [Waiting]: what is repeated along rows, and rows that are picked of an array, wait for the first
 // operation that reads it, and then joins the group where that one can be. Otherwise it would join one that
 // is too early, and its elements would go by way of memory.
+//
+// Note [Products]: a product joins an equal one before it where all that it reads is made before that one.
+// Products too small for a thread to begin with gain nothing; large ones are shared by threads themselves.
+// What many leave before it is read is no longer in the caches.
 #include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
@@ -23,6 +29,7 @@
 
 #include "program/groups.hpp"
 #include "program/loops.hpp"
+#include "program/multiplications.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -43,6 +50,8 @@ struct Node {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // of a group: roots that it reads from memory
   bool group = false;
+  bool products = false;  // of equal products
+  std::size_t bytes = 0;  // of their results
   std::uint32_t loop = no_index;
   std::int64_t columns = 0;  // of a group of rows
   std::int64_t period = 1;   // of a group of rows: how many of them
@@ -52,13 +61,34 @@ struct Node {
   bool can_have_rows = true;
 };
 
+// Of products side by side: multiplications of each, axes of their operands, bytes that they leave together.
+constexpr double fewest_multiplications = 1 << 13;
+constexpr double most_multiplications = 1 << 18;
+constexpr std::size_t most_axes = 32;
+constexpr std::size_t most_open_products = 8;
+constexpr std::size_t most_left = std::size_t{1} << 19;
+
+// A product of two arrays that may stand beside equal ones.
+bool is_small_product(const Graph& graph, const OperationRecord& record, std::span<const ValueId> operands) {
+  const Primitive& primitive = *record.op->primitive;
+  if (!primitive.has_trait(Trait::product) || primitive.factors == nullptr || record.num_inputs != 2 ||
+      record.num_outputs != 1 || primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier))
+    return false;
+  const std::array types{graph.type(operands[0]), graph.type(operands[1])};
+  if (std::max(types[0].rank(), types[1].rank()) > most_axes) return false;
+  const double count = multiplications(Op::of(record.op), types, graph.type(record.first_output));
+  return count >= fewest_multiplications && count < most_multiplications;
+}
+
 // What a value is within the group that makes it.
 enum class Extent : std::uint8_t { whole, of_row, of_columns };
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan)
+  Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan,
+        bool group_products)
       : plan_(std::move(plan)),
+        group_products_(group_products),
         graph_(graph),
         g_(graph.data()),
         roots_(storage_roots(graph)),
@@ -94,6 +124,7 @@ class Fuser {
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
       std::uint32_t node = can_fuse(record) ? find_group(record) : fold_group(record);
+      if (node == 0 && group_products_) node = product_group(record);
       if (node == 0) node = new_node(can_fuse(record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
@@ -204,6 +235,30 @@ class Fuser {
     if (!nodes_[node].group || !is_open(node) || nodes_[node].columns > 0 || extent_[id] != Extent::whole)
       return 0;
     nodes_[node].can_have_rows = false;
+    return node;
+  }
+  // The node where the product stands with others, or will stand; 0 where it is no such product.
+  std::uint32_t product_group(const OperationRecord& record) {
+    const std::span<const ValueId> read = operands(record);
+    if (!is_small_product(graph_, record, read)) return 0;
+    const auto key = std::tuple(record.op, graph_.type(read[0]).identity(), graph_.type(read[1]).identity());
+    const std::size_t bytes = graph_.type(record.first_output).bytes();
+    std::vector<std::uint32_t>& open = open_products_[key];
+    const auto closed = [&](std::uint32_t node) {
+      return !is_open(node) || nodes_[node].bytes + bytes > most_left;
+    };
+    open.erase(std::remove_if(open.begin(), open.end(), closed), open.end());
+    const auto ready = std::find_if(open.begin(), open.end(), [&](std::uint32_t node) {
+      return std::all_of(read.begin(), read.end(),
+                         [&](ValueId operand) { return made_by_[roots_[operand]] < node; });
+    });
+    const std::uint32_t node = ready != open.end() ? *ready : new_node(0);
+    if (ready == open.end()) {
+      if (open.size() == most_open_products) open.erase(open.begin());
+      open.push_back(node);
+    }
+    nodes_[node].products = true;
+    nodes_[node].bytes += bytes;
     return node;
   }
   // Of operations with two operands that groups take, those that pick rows are not element by element.
@@ -384,6 +439,10 @@ class Fuser {
         schedule.nodes.push_back({NodeKind::fused_group, static_cast<std::uint32_t>(node.columns),
                                   static_cast<std::uint32_t>(node.operations.size() + 1)});
       }
+      if (node.products && node.operations.size() > 1) {
+        schedule.nodes.push_back(
+            {NodeKind::product_group, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
+      }
       for (const std::uint32_t operation : node.operations)
         schedule.nodes.push_back({NodeKind::operation, operation, 1});
     }
@@ -391,6 +450,7 @@ class Fuser {
   }
 
   LoopPlan plan_;
+  const bool group_products_;
   const Graph& graph_;
   const GraphData& g_;
   const std::vector<ValueId> roots_;
@@ -403,6 +463,8 @@ class Fuser {
   std::unordered_map<ValueId, std::uint32_t> waits_;            // by result: the operation
   std::size_t first_open_ = 1;                                  // groups before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements
+  // By attributes and types: nodes that others may join, in order.
+  std::map<std::tuple<const OpRecord*, const void*, const void*>, std::vector<std::uint32_t>> open_products_;
 };
 
 }  // namespace
@@ -427,60 +489,8 @@ std::vector<ValueId> find_splats(const Graph& graph) {
 }
 
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
-                        std::vector<bool>& is_constant, LoopPlan plan) {
-  return Fuser(graph, splats, is_constant, std::move(plan)).run();
-}
-
-std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule,
-                                    const std::vector<ValueId>& roots, const std::vector<ValueId>& splats) {
-  std::vector<NodeValues> found(schedule.nodes.size());
-  std::vector<std::uint32_t> made_in(graph.num_values(), no_index);  // by value: the position of its node
-  std::vector<std::uint32_t> read_by(graph.num_values(), no_index);  // by value: the last node that read it
-  std::vector<bool> escapes(graph.num_values(), false);
-  const auto each_operation = [&](std::uint32_t node, const auto& body) {
-    const ScheduleNode& at = schedule.nodes[node];
-    const std::uint32_t first = at.kind == NodeKind::operation ? node : node + 1;
-    for (std::uint32_t k = first; k < node + at.size; ++k) body(graph.operation(schedule.nodes[k].index));
-  };
-  for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
-    if (schedule.nodes[node].kind == NodeKind::blocked_loop) {
-      const BlockedLoop& loop = schedule.loops[schedule.nodes[node].index];
-      for (const BlockedLoop::Value& operand : loop.operands) {
-        const ValueId id = roots[operand.id];
-        escapes[id] = true;
-        if (read_by[id] != node) found[node].operands.push_back(id);
-        read_by[id] = node;
-      }
-      for (const BlockedLoop::Value& result : loop.results) found[node].results.push_back(result.id);
-      continue;
-    }
-    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
-    each_operation(node, [&](const Operation& operation) {
-      for (const ValueId operand : operation.inputs()) {
-        ValueId id = roots[operand];
-        if (group && splats[operand] != no_index) {
-          id = roots[splats[operand]];
-          if (graph.type(id).size() != 1) continue;  // a literal
-        }
-        if (made_in[id] == node) continue;
-        escapes[id] = true;
-        if (read_by[id] != node) found[node].operands.push_back(id);
-        read_by[id] = node;
-      }
-      for (std::size_t k = 0; k < operation.num_outputs(); ++k) made_in[operation.output(k)] = node;
-    });
-  }
-  for (const ValueId id : graph.outputs()) escapes[roots[id]] = true;
-  for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
-    if (schedule.nodes[node].kind == NodeKind::blocked_loop) continue;
-    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
-    each_operation(node, [&](const Operation& operation) {
-      for (std::size_t k = 0; k < operation.num_outputs(); ++k) {
-        if (!group || escapes[operation.output(k)]) found[node].results.push_back(operation.output(k));
-      }
-    });
-  }
-  return found;
+                        std::vector<bool>& is_constant, LoopPlan plan, bool group_products) {
+  return Fuser(graph, splats, is_constant, std::move(plan), group_products).run();
 }
 
 }  // namespace tidu::passes

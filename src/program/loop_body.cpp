@@ -404,7 +404,7 @@ class LoopMaker {
   std::shared_ptr<const Program> program(BlockedLoop& loop, std::int64_t block) {
     BodyBuilder builder(c_, operations_, block);
     ProgramOptions options = c_.options;
-    options.block = false;
+    options.block = options.group_products = false;  // the threads have other blocks to do
     const Graph graph = builder.build(loop.results);
     loop.operands = builder.operands();
     return std::make_shared<const Program>(Program::make(graph, options));

@@ -222,7 +222,8 @@ class Recomputer {
       const ScheduleNode& node = schedule_.nodes[at];
       const auto group = groups_.find(at);
       if (group == groups_.end()) {
-        schedule.nodes.push_back(node);
+        schedule.nodes.insert(schedule.nodes.end(), schedule_.nodes.begin() + at,
+                              schedule_.nodes.begin() + at + node.size);
         continue;
       }
       const std::vector<std::uint32_t>& operations = group->second.operations;

@@ -72,7 +72,8 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       for (const BlockedLoop::Value& result : loop.results) read(result.id, place);
       continue;
     }
-    for (std::size_t k = group ? node + 1 : node; k < node + schedule.nodes[node].size; ++k) {
+    for (std::size_t k = schedule.nodes[node].size > 1 ? node + 1 : node;
+         k < node + schedule.nodes[node].size; ++k) {
       const std::uint32_t index = schedule.nodes[k].index;
       const Operation operation = graph.operation(index);
       for (const ValueId id : operation.inputs()) {
@@ -89,6 +90,13 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       }
     }
     for (const ValueId id : results) memory.write(plan.slot_of[id], id);
+    // What one of them writes while others still read must not be what they read.
+    if (schedule.nodes[node].kind == NodeKind::product_group) {
+      for (std::size_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
+        const std::uint32_t index = schedule.nodes[k].index;
+        for (const ValueId id : graph.operation(index).inputs()) read(id, describe_operation(graph, index));
+      }
+    }
     for (const ValueId id : results)
       read(id, detail::str("among the results of the node at ", node, " of the schedule"));
   }

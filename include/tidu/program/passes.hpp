@@ -98,8 +98,11 @@ RowStep row_step(const Graph& graph, std::uint32_t operation);
 /// and folds of all rows to one. A group reads what it folds of a row, and leaves what it folds of all rows.
 /// What is repeated along all rows, or folds them all, may have the elements of several of the group's rows.
 /// The node of such a group has the number of columns for an index.
+///
+/// With `group_products`, products of the same attributes and types that are small, but not tiny, and need
+/// nothing that is made behind the first of them stand there in a product group.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
-                        std::vector<bool>& is_constant, LoopPlan plan = {});
+                        std::vector<bool>& is_constant, LoopPlan plan = {}, bool group_products = true);
 
 /// The schedule in which groups do not leave what other groups, which alone read it, can compute again with a
 /// few sums and products from one array of its size and from what is smaller. The operations that make it
@@ -115,9 +118,9 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
 /// overlap; no two that are alive at once overlap, but where the result of an element-wise operation takes
 /// the place of an operand that dies with it. Outputs are in no other value's memory; an output that is an
 /// input, a constant or another output's value has no memory of its own and is copied at the end. `schedule`
-/// consists of operations and fused groups; what only one group makes and reads has no slot. A group's result
-/// may take the place of an operand of as many bytes that dies with the group (of rows: of one that is only
-/// read element by element, and no fold of a row): for each element, a group reads all before it writes.
+/// consists of operations, groups and loops; what only one fused group makes and reads has no slot. A group's
+/// result may take the place of an operand of as many bytes that dies with the group (of rows: of one that is
+/// only read element by element, and no fold of a row): for each element, a group reads all before it writes.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 

@@ -29,6 +29,9 @@ struct ProgramOptions {
   /// Let operations that share an axis run on one block of it after another, where that spares memory. Sums
   /// over the axis are then added up in another order: that of blocks, whatever the number of threads.
   bool block = true;
+  /// Let equal products that do not need one another stand side by side, where each is too small for threads
+  /// to share. Part of `fuse`.
+  bool group_products = true;
   /// Bytes that a block's values may take, so that they stay in a core's cache.
   std::size_t block_bytes = std::size_t{1} << 20;
   /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.

@@ -1,8 +1,8 @@
 // schedule.hpp - the tree of what a Program runs, and the places where its values live.
 //
 // The tree lies flat, in pre-order: a node's children follow it, and `size` counts the node and all below it.
-// Leaves are operations and blocked loops; a fused group runs its operations element by element, a blocked
-// loop a program of its own once for each block of an axis.
+// Leaves are operations and blocked loops; a fused group runs its operations element by element, a product
+// group its products side by side, a blocked loop a program of its own once for each block of an axis.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,12 @@ enum class NodeKind : std::uint8_t {
   operation,    ///< one operation of the graph
   fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory
                 ///< between them
-  blocked_loop  ///< operations that run on one block of an axis after another, as programs of a block's size
+  blocked_loop,  ///< operations that run on one block of an axis after another, as programs of a block's size
+  product_group  ///< equal small products of which none needs another, in any order or at once
 };
 /// The name in words.
 constexpr std::string_view to_string(NodeKind kind) {
-  constexpr std::string_view names[] = {"operation", "fused group", "blocked loop"};
+  constexpr std::string_view names[] = {"operation", "fused group", "blocked loop", "product group"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -34,7 +35,7 @@ constexpr std::string_view to_string(NodeKind kind) {
 struct ScheduleNode {
   NodeKind kind = NodeKind::operation;  ///< what it is
   /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused
-  /// group: the elements of a row (see passes::fused_schedule), or 0.
+  /// group: the elements of a row (see passes::fused_schedule), or 0. Of a product group: 0.
   std::uint32_t index = 0;
   /// Nodes in the subtree, this one included; 1 for an operation or a blocked loop.
   std::uint32_t size = 1;
