@@ -74,7 +74,7 @@ TIDU_AVX2 void avx2(const std::uint32_t* const* from, std::int64_t begin, std::i
   rows_of(from, i, end, to, row);
 }
 
-constexpr std::size_t cache_line = 64;
+constexpr std::size_t store_line = 64;
 
 TIDU_AVX2 void copy_lines_256(const std::byte* from, std::byte* to, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 32)
@@ -83,7 +83,7 @@ TIDU_AVX2 void copy_lines_256(const std::byte* from, std::byte* to, std::size_t 
 }
 __attribute__((target("avx512f"))) void copy_lines_512(const std::byte* from, std::byte* to,
                                                        std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += cache_line)
+  for (std::size_t at = 0; at < bytes; at += store_line)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), _mm512_loadu_si512(from + at));
 }
 using CopyLines = void (*)(const std::byte* from, std::byte* to, std::size_t bytes);
@@ -136,8 +136,8 @@ void copy_past_caches(const std::byte* from, std::byte* to, std::size_t bytes) {
     return;
   }
   const std::size_t ahead =
-      std::min(bytes, (cache_line - reinterpret_cast<std::uintptr_t>(to) % cache_line) % cache_line);
-  const std::size_t lines = (bytes - ahead) / cache_line * cache_line, behind = ahead + lines;
+      std::min(bytes, (store_line - reinterpret_cast<std::uintptr_t>(to) % store_line) % store_line);
+  const std::size_t lines = (bytes - ahead) / store_line * store_line, behind = ahead + lines;
   if (ahead != 0) std::memcpy(to, from, ahead);
   past_caches_copy()(from + ahead, to + ahead, lines);
   if (behind != bytes) std::memcpy(to + behind, from + behind, bytes - behind);
