@@ -222,7 +222,8 @@ class RunFinder {
         continue;
       }
       const bool group = nodes[i].kind == NodeKind::fused_group;
-      for (std::size_t k = group ? i + 1 : i; k < i + nodes[i].size; ++k) {
+      const std::size_t first = nodes[i].kind == NodeKind::operation ? i : i + 1;
+      for (std::size_t k = first; k < i + nodes[i].size; ++k) {
         for (const ValueId id : operands(nodes[k].index)) {
           read(id);
           if (group && splats_[id] != no_index) read(splats_[id]);
@@ -235,7 +236,7 @@ class RunFinder {
   }
 
   void draft(const Piece& piece) {
-    const auto number = static_cast<std::uint32_t>(drafts_.size() + 1);
+    const std::uint32_t number = ++num_drafts_;
     Draft draft;
     draft.run.first = piece.first;
     draft.run.count = piece.count;
@@ -340,6 +341,7 @@ class RunFinder {
   std::vector<Draft> drafts_;
   std::vector<std::uint16_t> lane_of_;  // by root, in the draft with the number made_in_
   std::vector<std::uint32_t> made_in_;
+  std::uint32_t num_drafts_ = 0;  // with those that were dropped
 };
 
 }  // namespace

@@ -152,8 +152,13 @@ class RunGenerator : private LaneAssembler {
     is_f64_ ? vbroadcastsd(to, from) : vbroadcastss(to, from);
   }
 
-  // Memory is as it was for as long as an operation is to come that reads it.
-  bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= LaneOp::immediate; }
+  // Memory is as it was for as long as an operation is to come that reads it. What a broadcast repeats is in
+  // use for longer: single elements are loaded once, where they are read first.
+  bool can_load_again(std::size_t id) const override {
+    const LaneOp op = (*steps_)[id].op;
+    return op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;
+  }
+  bool is_late(LaneOp op) const override { return op == LaneOp::immediate; }
 
   void load(std::size_t id, int reg) override {
     const LaneStep& step = (*steps_)[id];

@@ -169,7 +169,7 @@ TEST_CASE("products side by side are the bits of products one after another, on 
   for (const std::int64_t at : {0, 1, 2}) parts.push_back(ops::slice(x, {at, 0, 0, 0}, {at + 1, 30, 5, 29}));
   std::vector<Value> products;
   for (const Value& left : parts) {
-    for (const std::size_t k : {2, 1})
+    for (const std::size_t k : {std::size_t{2}, std::size_t{1}})
       products.push_back(ops::dot_general(left, parts[k], {{3, 0}, {3, 0}, {2}, {2}}));
   }
   const Graph graph = builder.build(products);

@@ -206,6 +206,25 @@ TEST_CASE("random recurrences give the bits of their operations") {
   }
 }
 
+TEST_CASE("what a broadcast repeats is what it was, though its place is another's by then") {
+  std::mt19937_64 random(6);
+  constexpr std::int64_t length = 12;
+  GraphBuilder g("late");
+  const Value w = g.input("w", Type(f64, {length})), m = g.input("m", Type(f64, {length, length}));
+  Value h = g.input("h", Type(f64, {length})), one = ops::sin(g.input("s", f64));
+  for (int t = 0; t < 20; ++t) {
+    const Value repeated = ops::broadcast_scalar(one, {length});
+    one = ops::sin(ops::reduce_sum(h, {0}));
+    const Value x = (ops::tanh(h * w) + w) * w;
+    h = ops::matmul(m, (x + repeated) * x);
+  }
+  const Graph graph = g.build({h, one});
+  for (const VectorUnits each : units()) {
+    CHECK(operations_in_runs(graph, each) > 0);
+    check_same(graph, inputs_of(graph, random), each);
+  }
+}
+
 TEST_CASE("gradients of recurrences are those of the reference interpreter") {
   std::mt19937_64 random(4);
   for (const VectorUnits each : units()) {
