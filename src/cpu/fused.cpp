@@ -289,7 +289,7 @@ class GroupPlanner {
     if (columns_ == nullptr) return;
     std::vector<GatheredColumn> columns = columns_->gathered;
     const auto order = [](const GatheredColumn& column) {
-      return std::tuple(column.matrix, column.indices, column.step, column.start);
+      return std::tuple(column.matrix, column.indices, column.step, column.extent, column.start);
     };
     std::sort(columns.begin(), columns.end(),
               [&](const GatheredColumn& a, const GatheredColumn& b) { return order(a) < order(b); });
@@ -297,7 +297,8 @@ class GroupPlanner {
       const GatheredColumn& column = columns[k];
       const DType dtype = graph_.type(column.column).dtype();
       const bool is_same = k > 0 && columns[k - 1].matrix == column.matrix &&
-                           columns[k - 1].step == column.step && columns[k - 1].indices == column.indices;
+                           columns[k - 1].step == column.step && columns[k - 1].extent == column.extent &&
+                           columns[k - 1].indices == column.indices;
       if (!is_same) {
         Gathering& with = state_.gatherings.emplace_back();
         with.matrix = operand_at_.at(column.matrix);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tidu/graph/graph.hpp"
 
@@ -183,12 +184,15 @@ void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& 
   std::vector<ValueId> of;
   for (const ValueId id : operation.inputs()) of.push_back(program_.roots()[id]);
 
-  const auto absorbed = [&](ValueId id) { return readers_[id] == 1 && contains(of, id); };
+  const std::unordered_set<ValueId> parts(of.begin(), of.end());
+  const auto absorbed = [&](ValueId id) { return readers_[id] == 1 && parts.count(id) != 0; };
   if (std::count_if(group.results.begin(), group.results.end(), absorbed) < fewest_columns) return;
   passes::NodeValues with;
   with.operands = group.operands;
+  std::unordered_set<ValueId> there(group.results.begin(), group.results.end());
+  there.insert(with.operands.begin(), with.operands.end());
   for (const ValueId id : of) {
-    if (!contains(group.results, id) && !contains(with.operands, id)) with.operands.push_back(id);
+    if (there.insert(id).second) with.operands.push_back(id);
   }
   for (const ValueId id : group.results) {
     if (!absorbed(id)) with.results.push_back(id);

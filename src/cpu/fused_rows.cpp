@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t line = 64;
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 constexpr int most_threads = 64;
-constexpr std::size_t most_pointers = 128;
+constexpr std::size_t most_pointers = 640;
 
 struct RowsState {
   std::shared_ptr<const RowKernel> kernel, streaming;

@@ -352,6 +352,31 @@ TEST_CASE("random graphs of columns have the bits of their operations one by one
   CHECK(found >= 10);
 }
 
+// Indices are moved into range by the extent of each, though both lie in one input a step of 1 apart.
+TEST_CASE("columns that are taken of two shapes of one array") {
+  std::mt19937_64 random(10);
+  const std::int64_t rows = 200;
+  GraphBuilder g("shapes");
+  const Value a = g.input("a", {f64, {4, 30}}), b = ops::reshape(a, {8, 15});
+  Tensor places(Type(i32, {rows}));
+  for (std::int64_t k = 0; k < rows; ++k) {
+    const auto place = static_cast<std::int32_t>(k - 50);
+    std::memcpy(places.mutable_bytes() + 4 * k, &place, sizeof place);
+  }
+  const Value i = ops::constant(g, places.to_literal());
+  const Value t = ops::take(a, i, 1, "clip"), u = ops::take(b, i, 1, "clip");
+  std::vector<Value> columns;
+  for (const std::int64_t k : {0, 1})
+    columns.push_back(ops::reshape(ops::slice(t, {k, 0}, {k + 1, rows}), {rows}));
+  for (const std::int64_t k : {1, 2})
+    columns.push_back(ops::reshape(ops::slice(u, {k, 0}, {k + 1, rows}), {rows}));
+  Value sum = columns[0];
+  for (int round = 0; round < 4; ++round) {
+    for (const Value& column : columns) sum = ops::add(ops::mul(sum, column), column);
+  }
+  check_same(g.build({sum}), {}, random);
+}
+
 // Groups of more operations than one of up to 64 pointers, with ends that fill no vector.
 TEST_CASE("a group may leave hundreds of results") {
   std::mt19937_64 random(9);
