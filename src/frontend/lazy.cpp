@@ -357,6 +357,7 @@ void LazyTrace::end() noexcept {
   std::shared_ptr<LazyTrace> self;
   const std::lock_guard lock(mutex_);
   self_.swap(self);
+  ++sweep_;  // who evaluates just now learns nothing of what is left
   follows_ = nullptr;
   last_ = nullptr;
   patterns_.swap(patterns);

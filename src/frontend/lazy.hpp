@@ -182,6 +182,7 @@ class LazyTrace {
       eager::RecordedGraph graph;  // keeps it
       std::uint32_t first_edge;
       std::uint32_t first_saved;
+      bool freed = false;  // by the call: it may not have come to all of them
     };
     struct Edge {
       std::uint32_t target;  // among the nodes, or with leaf_bit among the leaves

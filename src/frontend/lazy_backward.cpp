@@ -53,7 +53,7 @@ struct LazyTrace::BackwardSeen {
   const Pattern* pattern = nullptr;
   std::uint64_t followed = 0;
   Backward known;
-  std::vector<Node*> leaves;  // which the tape, and so the caller's root, holds
+  std::vector<Node*> nodes, leaves;  // which the tape, and so the caller's root, holds
   std::vector<Tensor> saved;
 };
 
@@ -106,6 +106,7 @@ std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, c
   for (std::size_t i = 0; i < seen->leaves.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
       if (seen->leaves[i]->first_key == seen->leaves[k]->first_key) return nullptr;  // one leaf, twice
+  seen->nodes = std::move(nodes);
   return seen;
 }
 
@@ -117,6 +118,7 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
   Pattern& pattern = *follows_;
   ++pattern.learned_backward;
   known.end = at_;
+  for (std::size_t i = 0; i < known.nodes.size(); ++i) known.nodes[i].freed = seen.nodes[i]->freed();
   const auto first = static_cast<std::uint32_t>(known.first_value);
   const auto value_of_leaf = [&](const Tensor& tensor) {
     for (const std::uint32_t id : pattern.leaves)
@@ -200,10 +202,12 @@ bool LazyTrace::came_by_calls(const Backward& known, const eager::Key& root) {
   const Pattern& pattern = *follows_;
   if (known.node_ops.empty() || pattern.recorded[known.node_ops[0]].counter != root.counter) return false;
   tape_nodes_.clear();
-  for (const std::uint32_t op : known.node_ops) {
-    const Pattern::Recorded& recorded = pattern.recorded[op];
+  for (std::size_t i = 0; i < known.node_ops.size(); ++i) {
+    const Pattern::Recorded& recorded = pattern.recorded[known.node_ops[i]];
     if (recorded.followed != followed_ || !recorded.as_operands) return false;
     Node* const node = recorded.node;
+    // Other operands may have come to require a gradient, for which the place is another variant.
+    if (node->variant != known.nodes[i].variant) return false;
     if (node->extras.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
     tape_nodes_.push_back(node);
   }
@@ -383,6 +387,8 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
       values_.truncate(known->first_value);
       return false;
     }
+    for (std::size_t i = 0; i < tape_nodes_.size(); ++i)
+      if (!known->nodes[i].freed) tape_nodes_[i] = nullptr;
     at_ = known->end;
     detector.count_backward();
     counters_.recorded += count;
@@ -390,7 +396,8 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
     if (detector.until_end() < count) c.evaluations_before = counters_.evaluations;
     detector.go_on(count);
   }
-  for (Node* const node : tape_nodes_) node->free_now();
+  for (Node* const node : tape_nodes_)
+    if (node != nullptr) node->free_now();
   end_repetition(c);
   return true;
 }

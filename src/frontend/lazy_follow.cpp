@@ -166,10 +166,12 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
 std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared_ptr<const Program> program) {
   Pattern* const before = std::exchange(last_, nullptr);
   if (ops_.size() > most_ops) return nullptr;
+  // What an operation left that was not followed to its end is behind all of these.
+  const std::size_t num_values = ops_.back().first_value + ops_.back().num_values;
   Pattern::Known known;
-  known.referred.resize(values_.size());
+  known.referred.resize(num_values);
   for (const std::uint32_t id : run.output_values) known.referred[id] = 1;
-  for (std::size_t id = 0; id < values_.size(); ++id)
+  for (std::size_t id = 0; id < num_values; ++id)
     if (values_[id].op != no_index && known.referred[id] == 0 && !waits(values_[id])) return nullptr;
   for (const std::uint32_t id : run.input_values)
     if (values_[id].op != no_index) return nullptr;
@@ -181,7 +183,9 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
     return pattern->runner == runner_ && pattern->executor == runner_.executor->id() &&
            pattern->operands == operands_ &&
            std::equal(pattern->ops.begin(), pattern->ops.end(), ops_.begin(), ops_.end(),
-                      [](const Op& a, const Op& b) { return &a.graph.data() == &b.graph.data(); });
+                      [](const Op& a, const Op& b) {
+                        return &a.graph.data() == &b.graph.data() && a.first_value == b.first_value;
+                      });
   };
   std::unique_ptr<Pattern> gone;
   const auto found = std::find_if(patterns_.begin(), patterns_.end(), same);
@@ -192,9 +196,9 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
     fresh->num_ops = ops_.size();
     fresh->places.resize(ops_.size());
     fresh->recorded.resize(ops_.size());
-    fresh->leaf_nodes.resize(values_.size());
+    fresh->leaf_nodes.resize(num_values);
     fresh->operands = operands_;
-    for (std::uint32_t id = 0; id < values_.size(); ++id) {
+    for (std::uint32_t id = 0; id < num_values; ++id) {
       fresh->results.push_back(values_[id].op != no_index ? 1 : 0);
       fresh->types.push_back(values_[id].tensor.type());
       if (values_[id].op == no_index) fresh->leaves.push_back(id);

@@ -1,0 +1,100 @@
+// hot_odd.cpp - steps that a hot loop takes otherwise than before: each is what it is without hot paths.
+#include "support.hpp"
+#include "tidu/frontend/lazy.hpp"
+
+namespace tidu::test {
+namespace {
+
+// What `body` gives with hot paths is what it gives without.
+void check_as_without(const std::function<std::vector<double>()>& body) {
+  const std::vector<double> plain = body();
+  const HotPaths hot;
+  const std::vector<double> seen = body();
+  REQUIRE(seen.size() == plain.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    INFO(i);
+    CHECK(seen[i] == doctest::Approx(plain[i]).epsilon(1e-9));
+  }
+}
+
+// Memory that is not the library's cannot be recorded: the other operand was taken up by then.
+TEST_CASE("[G4] an operation that is given up behind the last result of a hot step") {
+  for (const int period : {2, 3, 4}) {
+    check_as_without([period] {
+      std::vector<double> seen;
+      const Array x = random_array({4}, 1), p = random_array({4}, 2), q = random_array({4}, 3);
+      double memory[4] = {1, 2, 3, 4};
+      const Array borrowed(Tensor::borrow(q.type(), memory, nullptr));
+      for (int step = 0; step < 300; ++step) {
+        const Array t = tanh(x);
+        const bool odd = step >= 40 && (step / 3) % period == 0;
+        if (step >= 40 && (step / 3) % period == 1) seen.push_back(t.tensor().at(0).real());
+        const Array r = p * (odd ? borrowed : q);
+        if (odd) seen.push_back(t.tensor().at(0).real());
+        seen.push_back(sum(r + t).item());
+      }
+      return seen;
+    });
+  }
+}
+
+TEST_CASE("[G4] another operand of a hot loop comes to require a gradient, and an older loss goes backward") {
+  for (const bool at_first : {false, true}) {
+    for (const int older : {0, 1, 2}) {
+      check_as_without([at_first, older] {
+        std::vector<double> seen;
+        Array x = leaf(random_array({4}, 1)), b = random_array({4}, 3);
+        const Array c = random_array({4}, 2);
+        b.set_requires_grad(at_first);
+        Array old;
+        const int odd = 40;
+        for (int step = 0; step < 60; ++step) {
+          if (step == odd) b.set_requires_grad(!at_first);
+          const Array scaled = c * 2.0;
+          const Array loss = sum(sin(x) * scaled + b);
+          x.zero_grad();
+          if (b.requires_grad()) b.zero_grad();
+          if (step == odd - 1) {
+            loss.backward({.keep_graph = true});
+            old = loss;
+          } else if (step >= odd && step < odd + older) {
+            old.backward({.keep_graph = true});
+          } else {
+            loss.backward();
+          }
+          seen.push_back(loss.item());
+          seen.push_back(sum(*x.grad()).item());
+          const auto gradient = b.requires_grad() ? b.grad() : std::nullopt;
+          seen.push_back(gradient ? gradient->tensor().at(0).real() : -1000);
+        }
+        return seen;
+      });
+    }
+  }
+}
+
+TEST_CASE("[G2] what a hot backward call does not come to goes backward later") {
+  const Graph graph = trace([](const Array& a, const Array& b) { return sin(a) + floor(b); },
+                            random_array({4}, 1), random_array({4}, 2));
+  for (const int period : {1, 20}) {
+    check_as_without([&graph, period] {
+      std::vector<double> seen;
+      Array w = leaf(random_array({4}, 1)), u = leaf(random_array({4}, 2));
+      for (int step = 0; step < 60; ++step) {
+        const Array y = sin(w), z = cos(u);
+        const Array loss = sum(call_graph(graph, {y, z})[0]), other = sum(z);
+        w.zero_grad();
+        u.zero_grad();
+        loss.backward();
+        if (step % period == 0) other.backward();
+        seen.push_back(loss.item());
+        seen.push_back(sum(*w.grad()).item());
+        seen.push_back(u.grad() ? sum(*u.grad()).item() : -1000);
+      }
+      return seen;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tidu::test
