@@ -98,7 +98,7 @@ Graph random_recurrence(DType dtype, std::int64_t length, int steps, std::mt1993
   std::vector<Value> carried = {g.input("a", type), g.input("b", type), g.input("c", type)};
   Value one = g.input("s", dtype), flag = g.input("f", bool_), chosen = g.input("m", mask);
   Value whole = g.input("n", Type(i32, {length}));
-  const Value fixed = g.input("w", type);
+  const Value fixed = g.input("w", type), matrix = g.input("M", Type(dtype, {length, length}));
   const std::uint64_t seed = random();
   const bool breaks = random() % 3 == 0;
   std::vector<Value> outputs;
@@ -111,7 +111,7 @@ Graph random_recurrence(DType dtype, std::int64_t length, int steps, std::mt1993
     };
     for (int k = 0; k < 24; ++k) {
       const Value x = pick(), y = pick();
-      switch (same() % 20) {
+      switch (same() % 22) {
         case 0: values.push_back(ops::tanh(x)); break;
         case 1: values.push_back(ops::logistic(x)); break;
         case 2: values.push_back(x - y); break;
@@ -133,6 +133,13 @@ Graph random_recurrence(DType dtype, std::int64_t length, int steps, std::mt1993
           break;
         case 17: values.push_back(ops::atan2(x, ops::full_like(y, 2) + ops::abs(y))); break;
         case 18: values.push_back(ops::sqrt(ops::abs(x))); break;
+        case 19:  // in use when `one` is another
+          values.push_back(ops::broadcast_scalar(one, {length}));
+          one = ops::sin(ops::reduce_sum(x, {0}));
+          break;
+        case 20:
+          if (breaks) values.push_back(ops::tanh(ops::matmul(matrix, x)));
+          break;
         default: values.push_back(x * y); break;
       }
     }
@@ -193,7 +200,7 @@ TEST_CASE("random recurrences give the bits of their operations") {
   std::mt19937_64 random(3);
   std::size_t in_runs = 0;
   for (const VectorUnits each : units()) {
-    for (int round = 0; round < static_cast<int>(scaled(60)); ++round) {
+    for (int round = 0; round < static_cast<int>(scaled(400)); ++round) {
       const DType dtype = random() % 2 == 0 ? f32 : f64;
       const auto length = static_cast<std::int64_t>(8 + random() % 30);
       const int steps = static_cast<int>(random() % 30);
@@ -202,7 +209,7 @@ TEST_CASE("random recurrences give the bits of their operations") {
       in_runs += operations_in_runs(graph, each);
       check_same(graph, inputs_of(graph, random, round % 2 == 1), each);
     }
-    CHECK(in_runs > 1000);
+    CHECK(in_runs > scaled(1000));
   }
 }
 
