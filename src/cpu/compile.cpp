@@ -127,7 +127,7 @@ class Compiler {
         to_.constant_at_[id] = literal->bytes();
       } else {
         computed.emplace_back(id, bytes);
-        bytes += (type.bytes() + 63) / 64 * 64;
+        bytes += aligned(type.bytes());
       }
     }
     to_.constants_ = to_.arena_->acquire(bytes);

@@ -20,8 +20,6 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t line = 64;
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 constexpr int most_threads = 64;
 constexpr std::size_t most_pointers = 640;
 
@@ -56,7 +54,7 @@ class RowsRun {
   RowsRun(const RowsState& s, const Call& call)
       : s_(s), call_(call), kernel_(s.streaming.get()), code_(s.kernel->code()) {
     for (const std::uint32_t result : s.streams) {
-      if (reinterpret_cast<std::uintptr_t>(call.out[result]) % line != 0) kernel_ = nullptr;
+      if (reinterpret_cast<std::uintptr_t>(call.out[result]) % cache_line != 0) kernel_ = nullptr;
     }
     if (kernel_ == nullptr) kernel_ = s.kernel.get();
     parts_ = call.scratch + s.workers * s.memory;

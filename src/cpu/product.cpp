@@ -92,7 +92,7 @@ Side arrange(Type type, const Ints& batch, const Ints& rows, const Ints& columns
     }
   }
   side.pack = StridedCopy(std::move(axes), size_of(type.dtype()), threads);
-  side.bytes = (type.bytes() + 63) / 64 * 64;
+  side.bytes = aligned(type.bytes());
   return side;
 }
 

@@ -61,7 +61,7 @@ Plan plan_product_group(const Program& program, std::size_t node, const passes::
     }
     state.operands.push_back(places);
   }
-  state.scratch = (state.plan.scratch + 63) / 64 * 64;
+  state.scratch = aligned(state.plan.scratch);
   state.threads = options.threads;
   const double work = std::max(1.0, passes::multiplications(op, in, out[0]));
   state.grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(product_grain / work));

@@ -7,22 +7,13 @@
 #include <map>
 
 #include "cpu/compare.hpp"
+#include "cpu/vector_units.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
 using namespace tidu::cpu_detail;
 
 namespace {
-
-// The kinds of vectors that this machine and build have; says so where there are none.
-std::vector<VectorUnits> units() {
-  std::vector<VectorUnits> found;
-  for (const VectorUnits each : {VectorUnits::avx2, VectorUnits::avx512}) {
-    if (LaneCompiler::get(each) != nullptr) found.push_back(each);
-  }
-  if (found.empty()) MESSAGE("SKIPPED: no code for vectors can be generated here");
-  return found;
-}
 
 CpuExecutor with_units(VectorUnits units) {
   CpuOptions options;

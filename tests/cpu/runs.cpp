@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu/compare.hpp"
+#include "cpu/vector_units.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 
@@ -16,14 +17,6 @@ using namespace tidu::cpu_detail;
 
 namespace {
 
-std::vector<VectorUnits> units() {
-  std::vector<VectorUnits> found;
-  for (const VectorUnits each : {VectorUnits::avx2, VectorUnits::avx512}) {
-    if (LaneCompiler::get(each) != nullptr) found.push_back(each);
-  }
-  if (found.empty()) MESSAGE("SKIPPED: no code for vectors can be generated here");
-  return found;
-}
 CompileOptions compile_options(VectorUnits units) {
   CompileOptions options;
   options.lanes = LaneCompiler::get(units);
