@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <mutex>
 #include <vector>
 
 #include "cpu/parallel.hpp"
@@ -25,12 +27,20 @@ struct ProductGroupState {
 };
 void run_product_group(const ProductGroupState& s, const Call& call) {
   const auto count = static_cast<std::int64_t>(s.operands.size());
+  std::mutex mutex;  // guards `failure`: convolutions may fail, and no body may throw
+  std::exception_ptr failure;
   parallel_for(s.threads, count, s.grain, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::byte* const in[] = {call.in[s.operands[i][0]], call.in[s.operands[i][1]]};
-      s.plan.run(s.plan.state.get(), Call{in, call.out + i, call.scratch + i * s.scratch});
+    try {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        const std::byte* const in[] = {call.in[s.operands[i][0]], call.in[s.operands[i][1]]};
+        s.plan.run(s.plan.state.get(), Call{in, call.out + i, call.scratch + i * s.scratch});
+      }
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (failure == nullptr) failure = std::current_exception();
     }
   });
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 }  // namespace
