@@ -1,0 +1,41 @@
+// hot_random.cpp - loops drawn at random, with hot paths and without. TIDU_TEST_SCALE makes it longer.
+#include "frontend/hot_random.hpp"
+
+#include "support.hpp"
+
+namespace tidu::test {
+namespace {
+
+std::string told(const RandomLoop& loop) {
+  std::string text;
+  for (const auto& [step, which] : loop.oddities())
+    text += std::to_string(step) + ':' + std::to_string(which) + ' ';
+  return text;
+}
+
+TEST_CASE("[G2] [G3] [G4] loops drawn at random give with hot paths what they give without") {
+  const unsigned count = static_cast<unsigned>(scaled(60));
+  const HotStatistics before = hot_statistics();
+  for (unsigned seed = 1; seed <= count; ++seed) {
+    CAPTURE(seed);
+    RandomLoop plain(seed);
+    const std::vector<double> expected = plain.run();
+    const bool each = seed % 4 == 0;  // a scope for each step
+    std::optional<HotPaths> around;
+    if (!each) around.emplace();
+    RandomLoop hot(seed, each);
+    const std::vector<double>& got = hot.run();
+    const std::optional<std::size_t> different = first_difference(expected, got);
+    if (!different) continue;
+    INFO("deviations (step:which): ", told(hot));
+    INFO("number ", *different, " of ", expected.size(), ", here ", got.size());
+    CHECK(expected.size() == got.size());
+    if (*different < std::min(expected.size(), got.size())) CHECK(got[*different] == expected[*different]);
+  }
+  const HotStatistics after = hot_statistics();
+  CHECK(after.known - before.known > 100 * count);
+  CHECK(after.backwards - before.backwards > 5 * count);
+}
+
+}  // namespace
+}  // namespace tidu::test
