@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <exception>
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/convolution_onednn.hpp"
@@ -102,23 +101,16 @@ class Convolve {
       void (Convolve::*task)(Index, std::byte*);
       Index count;
       std::atomic<Index> next{0};
-      std::atomic<bool> failed{false};
-      std::exception_ptr error;
-    } loop{*this, task, count, {}, {}, {}};
+    } loop{*this, task, count, {}};
     run_pieces(
         s_.threads, std::min<Index>(s_.threads, count),
         [](void* untyped, Index piece) {
           Loop& at = *static_cast<Loop*>(untyped);
           std::byte* const slot = at.self.slots_ + piece * slot_bytes(at.self.s_);
-          try {
-            for (Index i = at.next.fetch_add(1); i < at.count; i = at.next.fetch_add(1))
-              (at.self.*at.task)(i, slot);
-          } catch (...) {
-            if (!at.failed.exchange(true)) at.error = std::current_exception();
-          }
+          for (Index i = at.next.fetch_add(1); i < at.count; i = at.next.fetch_add(1))
+            (at.self.*at.task)(i, slot);
         },
         &loop);
-    if (loop.error) std::rethrow_exception(loop.error);
   }
 
   // Each channel with a kernel of its own, channels side by side in memory: a window is a sum of lines of

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "cpu/arena.hpp"
@@ -19,7 +20,11 @@ Result<std::vector<Tensor>> Executable::try_run(std::span<const Tensor> inputs) 
   return detail::capture([&] { return compiled_->run(inputs); });
 }
 void Executable::run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const {
-  compiled_->run_into(inputs, outputs);
+  try {
+    compiled_->run_into(inputs, outputs);
+  } catch (const std::bad_alloc&) {  // while outputs are made, or in finding memory to run in
+    throw Error(ErrorKind::out_of_memory, "Executable::run_into: out of memory");
+  }
 }
 std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) const { return try_run(inputs).value(); }
 std::vector<Tensor> Executable::run(std::initializer_list<Tensor> inputs) const {

@@ -5,8 +5,6 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <exception>
-#include <mutex>
 
 #include "cpu/interleave.hpp"
 #include "cpu/parallel.hpp"
@@ -170,22 +168,15 @@ class BlockRun {
 void run_group(const GroupState& s, const Call& call) {
   // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
   std::atomic<std::uint64_t> free{~std::uint64_t{0}};
-  std::mutex mutex;  // guards `failure`: lists of many pointers are allocated, and no body may throw
-  std::exception_ptr failure;
   parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
     std::uint64_t bits = free.load(std::memory_order_relaxed);
     while (!free.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
     }
     const int mine = std::countr_zero(bits);
-    try {
-      BlockRun(s, call, call.scratch + s.parts + static_cast<std::size_t>(mine) * s.memory).run(begin, end);
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (failure == nullptr) failure = std::current_exception();
-    }
+    // Where it throws, the thread begins no other piece, and its memory is nobody's for the rest of the loop.
+    BlockRun(s, call, call.scratch + s.parts + static_cast<std::size_t>(mine) * s.memory).run(begin, end);
     free.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
   });
-  if (failure != nullptr) std::rethrow_exception(failure);
   for (const FoldStep& fold : s.folds) {
     fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
   }

@@ -7,9 +7,7 @@
 #include "cpu/gemm.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
-#include <exception>
 #include <new>
 #include <numeric>
 #include <string>
@@ -302,21 +300,14 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
     const GemmPlan& plan;
     const void *a, *b;
     void* c;
-    std::atomic<bool> failed{false};
-    std::exception_ptr error;
-  } context{*this, a, b, c, {}, {}};
+  } context{*this, a, b, c};
   run_pieces(
       threads_, count,
       [](void* untyped, std::int64_t piece) {
-        Context& at = *static_cast<Context*>(untyped);
-        try {
-          at.plan.run_piece(static_cast<int>(piece), at.a, at.b, at.c);
-        } catch (...) {
-          if (!at.failed.exchange(true, std::memory_order_relaxed)) at.error = std::current_exception();
-        }
+        const Context& at = *static_cast<const Context*>(untyped);
+        at.plan.run_piece(static_cast<int>(piece), at.a, at.b, at.c);
       },
       &context);
-  if (context.error) std::rethrow_exception(context.error);
 }
 
 std::int64_t GemmPlan::packed_bytes() const noexcept {

@@ -1,13 +1,10 @@
 // matrices.hpp - what the kernels of linear algebra share: a batch of matrices over bare pointers, cut over
-// threads, as Eigen sees them. Eigen takes its workspaces from the heap; that there is no memory is reported
-// after the batch, since a piece of a cut loop must not throw.
+// threads, as Eigen sees them. Eigen takes its workspaces from the heap, so any of them may find no memory.
 #pragma once
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <atomic>
 #include <limits>
-#include <new>
 #include <vector>
 
 #include "cpu/kernel.hpp"
@@ -109,15 +106,9 @@ template <class Body>
 void for_each_matrix(int threads, std::int64_t count, double work, const Body& body) {
   constexpr double enough = 20000;  // operations for which it pays to wake a thread
   const auto grain = static_cast<std::int64_t>(std::max(1.0, enough / (work + 1)));
-  std::atomic<bool> no_memory{false};
   parallel_for(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
-    try {
-      for (std::int64_t b = begin; b < end; ++b) body(b);
-    } catch (const std::bad_alloc&) {
-      no_memory = true;
-    }
+    for (std::int64_t b = begin; b < end; ++b) body(b);
   });
-  if (no_memory) throw std::bad_alloc();
 }
 
 inline double cubed(const Matrices& x) {

@@ -3,7 +3,8 @@
 //
 // Invariants: one loop at a time has the helpers; a helper reads a loop only after it has taken one of the
 // loop's places; a loop ends only when all its places are withdrawn or were left again, so that its context
-// may live on the caller's stack. A helper that comes late, or that a fork left behind, is not waited for.
+// may live on the caller's stack, however it ends. A helper that comes late, or that a fork left behind, is
+// not waited for.
 #include "cpu/parallel.hpp"
 
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <system_error>
 #include <thread>
 
@@ -59,7 +61,10 @@ class Helpers {
         std::this_thread::yield();
       }
     }
+    std::exception_ptr error;
+    if (failed_.exchange(false, std::memory_order_relaxed)) error.swap(error_);
     busy_.clear(std::memory_order_release);
+    if (error != nullptr) std::rethrow_exception(error);
     return true;
   }
 
@@ -72,11 +77,16 @@ class Helpers {
     }
   }
 
-  void work() {
+  void work() noexcept {
     const std::int64_t pieces = pieces_;
-    for (std::int64_t piece = next_.fetch_add(1, std::memory_order_relaxed); piece < pieces;
-         piece = next_.fetch_add(1, std::memory_order_relaxed)) {
-      body_(context_, piece);
+    try {
+      for (std::int64_t piece = next_.fetch_add(1, std::memory_order_relaxed); piece < pieces;
+           piece = next_.fetch_add(1, std::memory_order_relaxed)) {
+        body_(context_, piece);
+      }
+    } catch (...) {
+      next_.store(pieces, std::memory_order_relaxed);
+      if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
     }
   }
 
@@ -130,6 +140,8 @@ class Helpers {
   std::atomic<int> caller_cpu_{-1};
   alignas(64) std::atomic<std::int64_t> next_{0};
   alignas(64) std::atomic<int> left_{0};
+  std::atomic<bool> failed_{false};  // somebody's body threw: the one who set it writes `error_`
+  std::exception_ptr error_;
 };
 
 }  // namespace

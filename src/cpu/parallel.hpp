@@ -8,7 +8,8 @@
 namespace tidu::cpu_detail {
 
 /// Calls body(context, piece) for every piece in [0, pieces), on this thread and at most threads - 1 helpers.
-/// When the helpers are busy with someone else's loop, all of it runs here. Bodies must not throw.
+/// When the helpers are busy with someone else's loop, all of it runs here. What a body throws, the first of
+/// them, is thrown here when no body runs any more; pieces that were not begun are left out then.
 void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece),
                 void* context);
 

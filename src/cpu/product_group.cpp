@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <mutex>
 #include <vector>
 
 #include "cpu/parallel.hpp"
@@ -27,20 +25,12 @@ struct ProductGroupState {
 };
 void run_product_group(const ProductGroupState& s, const Call& call) {
   const auto count = static_cast<std::int64_t>(s.operands.size());
-  std::mutex mutex;  // guards `failure`: convolutions may fail, and no body may throw
-  std::exception_ptr failure;
   parallel_for(s.threads, count, s.grain, [&](std::int64_t begin, std::int64_t end) {
-    try {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        const std::byte* const in[] = {call.in[s.operands[i][0]], call.in[s.operands[i][1]]};
-        s.plan.run(s.plan.state.get(), Call{in, call.out + i, call.scratch + i * s.scratch});
-      }
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (failure == nullptr) failure = std::current_exception();
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::byte* const in[] = {call.in[s.operands[i][0]], call.in[s.operands[i][1]]};
+      s.plan.run(s.plan.state.get(), Call{in, call.out + i, call.scratch + i * s.scratch});
     }
   });
-  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 }  // namespace
