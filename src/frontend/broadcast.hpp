@@ -20,6 +20,8 @@ inline Value convert(Value x, DType dtype) {
 inline DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : f64; }
 /// A scalar, quickly made.
 Tensor number(DType dtype, double value);
+/// The same, which may be that of an earlier call with the same value: to be read and not given away.
+Tensor known_number(DType dtype, double value);
 /// The dtype that a number takes beside an Array of `dtype`.
 DType number_dtype(const ArrayLike& number, DType dtype);
 
@@ -28,7 +30,7 @@ class Operand {
  public:
   /// `partner`: the dtype of what a number meets.
   Operand(const ArrayLike& x, DType partner)
-      : number_(x.array() != nullptr ? Tensor() : number(number_dtype(x, partner), x.number())),
+      : number_(x.array() != nullptr ? Tensor() : known_number(number_dtype(x, partner), x.number())),
         input_(x.array() != nullptr ? Input(*x.array()) : Input(nullptr, nullptr)) {}
   Operand(const Operand&) = delete;
   Operand& operator=(const Operand&) = delete;

@@ -153,6 +153,14 @@ struct CacheEntry {
   const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
 };
 
+/// A number that was an operand.
+struct KnownNumber {
+  std::uint64_t bits = 0;
+  DType dtype = DType::boolean;
+  std::uint64_t version = ~std::uint64_t{0};  ///< of the tensor, as it was made; at first of none
+  Tensor tensor;
+};
+
 class HotDetector;
 class LazyTrace;
 struct LazyRunner;
@@ -181,6 +189,7 @@ struct Context {
   std::uint64_t lowest = ~std::uint64_t{0};
   std::vector<Tracer*> tracers;  ///< those that run, outermost first
   std::unique_ptr<CacheEntry[]> cache;
+  std::array<KnownNumber, 16> numbers;  ///< by their bits
   /// The graphs of calls for which an entry has no room, or that have several results, by what tells them
   /// apart.
   std::unordered_map<std::string, eager::RecordedGraph> graphs;
@@ -224,7 +233,7 @@ Array invoke(const Call& call, std::span<const Input> operands, const Build& bui
 std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands, const BuildMany& build,
                                Where where);
 
-inline Body* make_body(const Tensor& tensor) {
+[[gnu::always_inline]] inline Body* make_body(const Tensor& tensor) {
   return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body{.tensor = tensor};
 }
 inline Body* make_body() { return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body; }

@@ -1,5 +1,6 @@
 // elementwise.cpp - functions of Arrays element by element. Each is one graph of conversions, broadcasts and
 // a primitive, made once per types.
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -48,6 +49,21 @@ Tensor number(DType dtype, double value) {
     return tensor;
   }
   return Tensor::scalar(dtype, value);
+}
+
+// One that was written to is another one by now.
+Tensor known_number(DType dtype, double value) {
+  Context& c = context();
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const std::uint64_t mixed = (bits + static_cast<std::uint64_t>(dtype)) * 0x9e3779b97f4a7c15ULL;
+  KnownNumber& known = c.numbers[mixed >> 60];
+  if (known.bits != bits || known.dtype != dtype || known.version != known.tensor.version()) {
+    known.tensor = number(dtype, value);
+    known.bits = bits;
+    known.dtype = dtype;
+    known.version = known.tensor.version();
+  }
+  return known.tensor;
 }
 
 DType number_dtype(const ArrayLike& number, DType dtype) {

@@ -9,6 +9,7 @@
 // the sequence is left: until then nobody looks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,16 +48,13 @@ class HotDetector {
   bool is_followed() const { return following_; }
   /// How many operations a hot sequence expects until a repetition ends.
   std::size_t until_end() const { return following_ ? sequence_.size() - position_ : 0; }
-  /// Are these `count` operations expected next, a repetition at most?
-  template <class Token>
-  bool expects(std::size_t count, const Token& token) const {
-    if (!following_ || sequence_.size() < count) return false;
-    std::size_t at = position_;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (sequence_[at] != token(i)) return false;
-      if (++at == sequence_.size()) at = 0;
-    }
-    return true;
+  /// Are these operations expected next, a repetition at most?
+  bool expects(std::span<const void* const> tokens) const {
+    if (!following_ || sequence_.size() < tokens.size()) return false;
+    const auto here = sequence_.begin() + static_cast<std::ptrdiff_t>(position_);
+    const std::size_t until = std::min(tokens.size(), sequence_.size() - position_);
+    return std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(until), here) &&
+           std::equal(tokens.begin() + static_cast<std::ptrdiff_t>(until), tokens.end(), sequence_.begin());
   }
   /// Did the last operation end a repetition?
   bool at_end() const { return following_ && position_ == 0; }
@@ -123,9 +121,8 @@ bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
 /// An operation in a hot sequence as one compares it with what is known of it (see lazy.hpp, Note [Calls]):
-/// false, and nothing done, where it is not what is expected. `array`: empty, then the result.
-bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array,
-                const Where& where);
+/// what an Array of its result is to hold; null, and nothing done, where it is not what is expected.
+Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
 /// After an operation that came and was recorded otherwise: what it was.
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
                const eager::RecordedGraph& graph, const Body& made);

@@ -106,13 +106,13 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
   return known == target && target->is_leaf();
 }
 
-// The Array of a known call's result, with its node.
-[[gnu::always_inline]] inline Array LazyTrace::result_of_call(Context& c, const Place& place,
+// What the Array of a known call's result holds, with its node.
+[[gnu::always_inline]] inline Body* LazyTrace::result_of_call(Context& c, const Place& place,
                                                               std::span<const Input> operands,
                                                               const Where& where, const Tensor& result) {
   if (place.variant == nullptr) {
     if (place.grads != 0) note_inputs(c, operands);
-    return {Array::Adopt{}, make_body(result)};
+    return make_body(result);
   }
   const Variant& variant = *place.variant;
   Node* const node = record_again(c, variant, operands, result, where);
@@ -136,43 +136,45 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
   made->key.source = source;
   made->key.counter = counter;
   made->requires_grad = variant.output_active[0] != 0;
-  return {Array::Adopt{}, made};
+  return made;
 }
 
 // See Note [Calls].
-bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where,
-                            Array& array) {
+[[gnu::always_inline]] inline Body* LazyTrace::follow_call(Context& c, const Call& call,
+                                                           std::span<const Input> operands,
+                                                           const Where& where) {
   HotDetector& detector = *c.hot;
   const std::lock_guard lock(mutex_);
   const bool begins = follows_ == nullptr;
-  if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return false;
+  if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return nullptr;
   Pattern& pattern = begins ? *last_->next : *follows_;
   const std::size_t at = begins ? 0 : at_;
-  if (at == pattern.num_ops) return false;
+  if (at == pattern.num_ops) return nullptr;
   const Place& place = pattern.places[at];
-  if (!place.is(call, operands)) return false;
-  if (!detector.is_next(place.token)) return false;
+  if (!place.is(call, operands)) return nullptr;
+  if (!detector.is_next(place.token)) return nullptr;
   if (begins) {
     if (runner_.cpu == nullptr || pattern.runner != runner_ || pattern.executor != runner_.executor->id())
-      return false;
+      return nullptr;
     start(pattern);
   }
-  if (runner_.cpu != c.cpu) return false;
+  if (runner_.cpu != c.cpu) return nullptr;
   const std::uint32_t* id = pattern.operands.data() + place.first_operand;
   std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {
     const Body* const body = operand.body;
     if (body != nullptr) {
-      if (body->traced || (body->requires_grad && !body->trace)) return false;
+      if (body->traced || (body->requires_grad && !body->trace)) return nullptr;
       if (body->requires_grad) grads |= bit;
     }
     bit <<= 1U;
-    if (!follow_operand(pattern, *id++, *operand.tensor, body != nullptr, true)) return false;
+    if (!follow_operand(pattern, *id++, *operand.tensor, body != nullptr, true)) return nullptr;
   }
-  if ((c.grad_mode ? grads : 0) != place.grads || values_.size() != place.first_value) return false;
+  if ((c.grad_mode ? grads : 0) != place.grads || values_.size() != place.first_value) return nullptr;
   const Tensor& result = follow_result(place.first_value);
+  Body* made = nullptr;
   try {
-    array = result_of_call(c, place, operands, where, result);
+    made = result_of_call(c, place, operands, where, result);
   } catch (...) {
     values_.keep_last();
     throw;
@@ -181,7 +183,7 @@ bool LazyTrace::follow_call(Context& c, const Call& call, std::span<const Input>
   ++counters_.recorded;
   detector.go_on(1);
   detector.count_known();
-  return true;
+  return made;
 }
 
 // The graph alone says which calls those may be that have made it.
@@ -211,19 +213,32 @@ void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& gra
   std::swap(pattern->places[end - 1], place);
 }
 
-bool follow_hot(Context& c, const Call& call, std::span<const Input> operands, Array& array,
-                const Where& where) {
-  if (c.lazy != 0 || c.watches || !c.trace->follow_call(c, call, operands, where, array)) return false;
-  if (!c.hot->at_end()) [[likely]]
-    return true;
+namespace {
+
+// The operation that gave `made` ended a repetition.
+[[gnu::noinline]] void end_repetition_of(Context& c, const Call& call, std::span<const Input> operands,
+                                         const Where& where, Body* made) {
   try {
     end_repetition(c);
   } catch (const Error& error) {
+    const Array dropped(Array::Adopt{}, made);
     std::vector<Type> types;
     for (const Input& operand : operands) types.push_back(operand.tensor->type());
     raise_located(error, call.name, types, where);
+  } catch (...) {
+    const Array dropped(Array::Adopt{}, made);
+    throw;
   }
-  return true;
+}
+
+}  // namespace
+
+Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where) {
+  if (c.lazy != 0 || c.watches) return nullptr;
+  Body* const made = c.trace->follow_call(c, call, operands, where);
+  if (made != nullptr && c.hot->at_end()) [[unlikely]]
+    end_repetition_of(c, call, operands, where, made);
+  return made;
 }
 
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,

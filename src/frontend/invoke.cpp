@@ -369,8 +369,10 @@ namespace {
 
 Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
   Context& c = context();
-  Array known;
-  if (c.hot_on && follow_hot(c, call, operands, known, where)) return known;
+  if (c.hot_on) {
+    if (Body* const known = follow_hot(c, call, operands, where); known != nullptr) [[likely]]
+      return {Array::Adopt{}, known};
+  }
   return invoke_anew(c, call, operands, build, where);
 }
 

@@ -129,10 +129,9 @@ class LazyTrace {
     std::span<const Input> operands;
     std::uint32_t grads;
   };
-  /// Takes the call for the next operation of a pattern, if it is, and puts the result in `array`; else
-  /// false: it is yet to be recorded. For the thread that records.
-  bool follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where,
-                   Array& array);
+  /// Takes the call for the next operation of a pattern, if it is, and gives what an Array of its result is
+  /// to hold; else null: it is yet to be recorded. For the thread that records.
+  Body* follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
   /// Keeps what the call was that came last; `variant`: what its node is of, or null.
   void learn_call(const Coming& coming, const eager::RecordedGraph& graph,
                   const eager::detail::Variant* variant);
@@ -203,8 +202,9 @@ class LazyTrace {
     Tensor seed;
     std::uint64_t seed_version = 0;
     std::uint32_t seed_value = no_index;
-    std::size_t begin = 0, end = 0;  // operations of the pattern
-    std::size_t first_value = 0;     // that comes in it
+    std::size_t begin = 0, end = 0;   // operations of the pattern
+    std::vector<const void*> tokens;  // of those
+    std::size_t first_value = 0;      // that comes in it
   };
   // See Note [Calls]. What every call is compared with is in one line of the cache.
   struct alignas(64) Place {
@@ -290,7 +290,7 @@ class LazyTrace {
   bool came_by_calls(const Backward& known, const eager::Key& root);
   void find_calls(Backward& known, std::uint64_t source);
   bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
-  Array result_of_call(Context& c, const Place& place, std::span<const Input> operands, const Where& where,
+  Body* result_of_call(Context& c, const Place& place, std::span<const Input> operands, const Where& where,
                        const Tensor& result);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);

@@ -118,6 +118,8 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
   Pattern& pattern = *follows_;
   ++pattern.learned_backward;
   known.end = at_;
+  for (std::size_t op = known.begin; op < known.end; ++op)
+    known.tokens.push_back(&pattern.ops[op].graph.data());
   for (std::size_t i = 0; i < known.nodes.size(); ++i) known.nodes[i].freed = seen.nodes[i]->freed();
   const auto first = static_cast<std::uint32_t>(known.first_value);
   const auto value_of_leaf = [&](const Tensor& tensor) {
@@ -279,17 +281,16 @@ void LazyTrace::take_up(const Backward& known) {
   const std::size_t end = last.first_value + last.num_values;
   try {
     values_.make_room(end - values_.size());
-    for (auto id = static_cast<std::uint32_t>(values_.size()); id < end; ++id) {
+    for (;;) {
+      values_.take_kept_until(end);
+      const auto id = static_cast<std::uint32_t>(values_.size());
+      if (id == end) break;
       if (pattern.results[id] == 0) {
         const bool is_seed = id == known.seed_value;
         const Backward::Source* const from = is_seed ? nullptr : &*source++;
         const Tensor& leaf = is_seed ? known.seed : saved_tensor(*tape_nodes_[from->node], from->saved);
         values_.emplace_back(leaf);
         leaf.watch();
-        continue;
-      }
-      if (values_.kept() != nullptr) {
-        values_.take_kept();
         continue;
       }
       while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
@@ -359,8 +360,7 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
                                     [&](const Backward& one) { return one.begin == at_; });
     if (known == pattern.backwards.end() || known->first_value != values_.size()) return false;
     count = known->end - known->begin;
-    const auto token = [&](std::size_t i) { return &pattern.ops[known->begin + i].graph.data(); };
-    if (!detector.expects(count, token)) return false;
+    if (!detector.expects(known->tokens)) return false;
     // At the end of a repetition what is pending is evaluated, unless that was done in it.
     if (detector.until_end() < count && counters_.evaluations == c.evaluations_before) return false;
     if (known->seed.version() != known->seed_version) return false;

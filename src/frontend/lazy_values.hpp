@@ -68,9 +68,18 @@ class LazyValues {
     return put(std::move(promise), 0, static_cast<Promise*>(promise.pending()), op);
   }
   /// The promise that is the next value, if one stands there.
-  LazyValue* kept() { return size_ < all_.size() && all_[size_].promise != nullptr ? &all_[size_] : nullptr; }
+  LazyValue* kept() {
+    LazyValue* const next = end();
+    return next != all_.data() + all_.size() && next->promise != nullptr ? next : nullptr;
+  }
   /// What kept() gave is the next value.
   void take_kept() { ++size_; }
+  /// The same of all that stand there one behind the other, as long as there are fewer than `count` values.
+  void take_kept_until(std::size_t count) {
+    const LazyValue* next = end();
+    const LazyValue* const last = next + (std::min(std::max(count, size_), all_.size()) - size_);
+    for (; next != last && next->promise != nullptr; ++next) ++size_;
+  }
   /// Puts the last one, a promise, back behind them.
   void keep_last() { --size_; }
   /// Forgets all from number `count` on.

@@ -96,5 +96,28 @@ TEST_CASE("[G2] what a hot backward call does not come to goes backward later") 
   }
 }
 
+// Numbers of one value are one operand, whichever way they came by it.
+TEST_CASE("[G4] numbers of a hot loop that are equal in some steps, and arrays of such a value") {
+  check_as_without([] {
+    std::vector<double> seen;
+    Array w = leaf(random_array({4}, 1));
+    for (int step = 0; step < 120; ++step) {
+      const double rate = step % 11 == 0 ? 0.5 : 0.01 * (step % 5);
+      Array half = full({}, 0.5);
+      const Array loss = sum(tanh(w * 0.5) * rate + w * half);
+      w.zero_grad();
+      loss.backward({.keep_graph = true});
+      Tensor elements = half.tensor();
+      if (step > 40 && step % 7 == 0) elements.mutable_data<double>()[0] = 3.0;
+      seen.push_back(sum(w * 0.5).item());
+      seen.push_back(sum(*w.grad() * 0.5).item());
+      const NoGrad guard;
+      w -= rate * *w.grad();
+      seen.push_back(loss.item());
+    }
+    return seen;
+  });
+}
+
 }  // namespace
 }  // namespace tidu::test

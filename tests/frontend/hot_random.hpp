@@ -183,7 +183,7 @@ inline Array RandomLoop::apply(const Operation& operation, const std::vector<Arr
     case 7: return cos(a) + 1.0;
     case 8: return tanh(a + b);
     case 9: return where(a > 0.1, a, b);
-    case 10: return a * (0.01 * (step_ % 7)) + b;  // a number that changes
+    case 10: return tanh(a * (0.1 * (step_ % 7)) + b);  // a number that changes, and at times is another's
     case 11: return tanh(sum(a) * b);
     case 12: return a / (2.0 + square(b));
     default: return reshape(reshape(a + b * 0.0, {-1, 1}), {-1});

@@ -93,7 +93,7 @@ mutation("G4", "what was followed is lost where a sequence deviates", FOLLOW,
 BACKWARD = "src/frontend/lazy_backward.cpp"
 
 mutation("G3", "a backward call is never done again", BACKWARD,
-         "if (!detector.expects(count, token)) return false;", "if (detector.expects(count, token)) return false;",
+         "if (!detector.expects(known->tokens)) return false;", "if (detector.expects(known->tokens)) return false;",
          programs=LAZY)
 mutation("G3", "a tape that hangs together otherwise is taken for the one that was learned", BACKWARD,
          "if (place != edge.target) return false;", "if (place->is_leaf() != edge.target->is_leaf()) return false;",
