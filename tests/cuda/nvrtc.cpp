@@ -11,6 +11,8 @@
 namespace tidu::test {
 namespace {
 
+using cuda_detail::KernelSource;
+
 struct Nvrtc {
   Nvrtc() { library.load_beside("libnvrtc-builtins.so"); }
   cuda_detail::DynamicLibrary library{"NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}};
@@ -43,15 +45,23 @@ int number_before(const std::string& log, const std::string& words) {
   return std::regex_search(log, found, std::regex("(\\d+) " + words)) ? std::stoi(found[1]) : 0;
 }
 
-}  // namespace
+// What is said of each kernel is behind its name.
+Compiled numbers_of(const std::string& log) {
+  Compiled result;
+  result.ok = true;
+  result.registers = number_before(log, "registers");
+  result.spilled_bytes = number_before(log, "bytes spill stores") + number_before(log, "bytes spill loads");
+  result.stack_bytes = number_before(log, "bytes stack frame");
+  result.shared_bytes = number_before(log, "bytes smem");
+  return result;
+}
 
-bool has_nvrtc() { return nvrtc() != nullptr; }
-
-Compiled compile_for_device(const cuda_detail::KernelSource& kernel) {
+// Without numbers.
+Compiled compile_text(const KernelSource& source) {
   const Nvrtc& n = *nvrtc();
-  const std::string text = cuda_detail::with_prelude(kernel);
+  const std::string text = cuda_detail::with_prelude(source);
   Nvrtc::Program program = nullptr;
-  n.create(&program, text.c_str(), (kernel.entry + ".cu").c_str(), 0, nullptr, nullptr);
+  n.create(&program, text.c_str(), (source.entry + ".cu").c_str(), 0, nullptr, nullptr);
   const char* const options[] = {"--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"};
   Compiled result;
   result.ok = n.compile(program, 3, options) == 0;
@@ -59,16 +69,41 @@ Compiled compile_for_device(const cuda_detail::KernelSource& kernel) {
   n.log_size(program, &size);
   result.log.resize(size);
   if (size > 0) n.log(program, result.log.data());
-  if (result.ok) {
-    n.cubin_size(program, &result.cubin_bytes);
-    result.registers = number_before(result.log, "registers");
-    result.spilled_bytes =
-        number_before(result.log, "bytes spill stores") + number_before(result.log, "bytes spill loads");
-    result.stack_bytes = number_before(result.log, "bytes stack frame");
-    result.shared_bytes = number_before(result.log, "bytes smem");
-  }
+  if (result.ok) n.cubin_size(program, &result.cubin_bytes);
   n.destroy(&program);
   return result;
+}
+
+}  // namespace
+
+bool has_nvrtc() { return nvrtc() != nullptr; }
+
+Compiled compile_for_device(const KernelSource& kernel) {
+  Compiled whole = compile_text(kernel);
+  if (!whole.ok) return whole;
+  Compiled result = numbers_of(whole.log);
+  result.log = std::move(whole.log);
+  result.cubin_bytes = whole.cubin_bytes;
+  return result;
+}
+
+std::vector<Compiled> compile_for_device(std::span<const std::shared_ptr<const KernelSource>> kernels) {
+  KernelSource together{"together", {}};
+  for (std::size_t i = 0; i < kernels.size(); ++i) {  // helpers of two kernels may have one name
+    together.text += "namespace kernel_" + std::to_string(i) + " {\n" + kernels[i]->text + "}\n";
+  }
+  const Compiled whole = compile_text(together);
+  std::vector<Compiled> results;
+  for (const auto& kernel : kernels) {
+    const std::size_t at = whole.ok ? whole.log.find('\'' + kernel->entry + '\'') : std::string::npos;
+    if (at == std::string::npos) {
+      results.push_back(compile_for_device(*kernel));
+    } else {
+      results.push_back(
+          numbers_of(whole.log.substr(at, whole.log.find("Compiling entry function", at) - at)));
+    }
+  }
+  return results;
 }
 
 }  // namespace tidu::test

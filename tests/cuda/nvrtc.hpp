@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cuda/plan.hpp"
 
@@ -23,5 +25,8 @@ struct Compiled {
 bool has_nvrtc();
 /// The kernel with its prelude as machine code of sm_90. Any thread may call.
 Compiled compile_for_device(const cuda_detail::KernelSource& kernel);
+/// The same for several, in one go while they are ok, which takes a third of the time that they take apart.
+std::vector<Compiled> compile_for_device(
+    std::span<const std::shared_ptr<const cuda_detail::KernelSource>> kernels);
 
 }  // namespace tidu::test
