@@ -95,6 +95,9 @@ inline constexpr Index kBlockWidthBytes = 2048;
 /// Bytes of an operand up to which it is read where it is: it then stays in the second-level cache.
 inline constexpr double kNear = 512 * 1024;
 
+/// Bytes of A up to which all of it is read again for each column of tiles, where these are few.
+inline constexpr double kNearest = 256 * 1024;
+
 /// Rows at such distances fall into the same sets of the caches and each into a page of its own.
 inline constexpr double kPage = 4096;
 
@@ -130,11 +133,11 @@ struct Product {
 
   /// The cut of m rows into tiles of nearly the same height.
   struct Panels {
-    Index least_rows, more;
-    Panels(Index m, const Ends& ends) : least_rows(m), more(0) {
-      const Index most = ends.at == nullptr ? kRows : least(kRows, kRowsOfEnds / kScalars);
+    Index count, least_rows, more;
+    Panels(Index m, Index rows, const Ends& ends) : count(1), least_rows(m), more(0) {
+      const Index most = ends.at == nullptr ? rows / kScalars : least(kRows, kRowsOfEnds / kScalars);
       if (m > most) {
-        const Index count = ceil_div(m, most);
+        count = ceil_div(m, most);
         least_rows = m / count;
         more = m % count;
       }
@@ -144,7 +147,7 @@ struct Product {
 
   /// Zeros behind the ends of rows.
   static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
-    const Panels panels(m, ends);
+    const Panels panels(m, kTileRows, ends);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const Index end = ends.of(i, panels.rows(panel), width);
       for (Index r = i; end < width && r < i + panels.rows(panel); ++r)
@@ -152,38 +155,47 @@ struct Product {
     }
   }
 
+  /// A row of tiles, `width` scalars wide: B's panels are `panel_b` apart.
   template <AOrder Order>
-  static TIDU_GEMM_INLINE void one_tile(int rows, Index left, Index k, const T* a, Index a_stride, const T* b,
-                                        Index b_stride, T* c, Index ldc, bool accumulate) {
-    const TileWidth kind = left >= kWidth ? whole : left > kWidth - kLanes<T> ? most : narrow;
-    const int last_lanes = static_cast<int>(kind == most     ? left - (kWidth - kLanes<T>)
-                                            : kind == narrow ? left
-                                                             : kLanes<T>);
-    find_tile<T, Complex, Order>(kind, rows, std::make_integer_sequence<int, kRows>{})(
-        k, a, a_stride, b, b_stride, c, ldc, last_lanes, accumulate);
+  static TIDU_GEMM_INLINE void row_of_tiles(int rows, Index width, Index k, const T* a, Index a_stride,
+                                            const T* b, Index b_stride, Index panel_b, T* c, Index ldc,
+                                            bool accumulate) {
+    const Index count = width / kWidth, rest = width % kWidth;
+    if (count > 0)
+      find_tiles<T, Complex, Order>(whole, rows)(count, {0, panel_b, kWidth}, k, a, a_stride, b, b_stride, c,
+                                                 ldc, kLanes<T>, accumulate);
+    if (rest > 0) {
+      const WidthOfTiles<T> last(rest);
+      find_tiles<T, Complex, Order>(last.kind, rows)(1, {}, k, a, a_stride, b + count * panel_b, b_stride,
+                                                     c + count * kWidth, ldc, last.last_lanes, accumulate);
+    }
   }
 
-  /// C (m rows, `width` scalars) = or += A B over k terms, B where it is: one column of tiles after the
-  /// other, each read of B serving all.
+  /// C (m rows, `width` scalars) = or += A B over k terms, B where it is.
   template <AOrder Order>
   static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                 T* c, Index ldc, bool accumulate, const Ends& ends) {
-    Index j = 0;
-    if (m == 1 &&
-        ends.at == nullptr) {  // a row of C: all that counts is the reading of B, so wide pieces of its rows
-      for (; j + kWideVectors * kLanes<T> <= width; j += kWideVectors * kLanes<T>) {
-        tile<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(k, a, lda, b + j, ldb, c + j,
-                                                                                 ldc, 0, accumulate);
-      }
+    if (m == 1 && ends.at == nullptr) {  // all that counts is the reading of B, so wide pieces of its rows
+      constexpr Index kWide = kWideVectors * kLanes<T>;
+      const Index count = width / kWide;
+      if (count > 0)
+        tiles<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(
+            count, {0, kWide, kWide}, k, a, lda, b, ldb, c, ldc, 0, accumulate);
+      width -= count * kWide;
+      b += count * kWide;
+      c += count * kWide;
     }
-    const Panels panels(m, ends);
-    for (; j < width; j += kWidth) {
-      for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
-        const Index end = ends.of(i, panels.rows(panel), width);
-        if (j >= end) continue;
-        one_tile<Order>(panels.rows(panel), end - j, k, a + i * (Order == AOrder::rows ? lda : kScalars), lda,
-                        b + j, ldb, c + i * ldc + j, ldc, accumulate);
-      }
+    const Panels panels(m, kNearRows, ends);
+    const bool is_slim = ceil_div(width, kWidth) < panels.count;
+    if (ends.at == nullptr && is_slim && static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest) {
+      for (Index j = 0; j < width; j += kWidth)
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc).run(k, a, b + j, ldb, c + j, accumulate);
+      return;
+    }
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const int rows = panels.rows(panel);
+      row_of_tiles<Order>(rows, ends.of(i, rows, width), k, a + i * (Order == AOrder::rows ? lda : kScalars),
+                          lda, b, ldb, kWidth, c + i * ldc, ldc, accumulate);
     }
   }
 
@@ -193,7 +205,7 @@ struct Product {
   template <AOrder Order>
   static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index panel_b,
                               T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends) {
-    const Panels panels(m, ends);
+    const Panels panels(m, kTileRows, ends);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const Index end = ends.of(i, rows, width);
@@ -210,10 +222,7 @@ struct Product {
         }
         ai = room_a;
       }
-      for (Index j = 0; j < end; j += kWidth) {
-        one_tile<Order>(rows, end - j, k, ai, a_stride, b + j / kWidth * panel_b, kWidth, c + i * ldc + j,
-                        ldc, accumulate);
-      }
+      row_of_tiles<Order>(rows, end, k, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc, accumulate);
     }
   }
 
@@ -237,6 +246,24 @@ struct Product {
         }
       }
       if (j < width) copy<T>(b + p * ldb + j, to + j * k + p * kWidth, width - j);
+    }
+  }
+
+  /// Likewise by a transposed B where A stays near: each panel is used as soon as it is made, and another
+  /// takes its place.
+  template <AOrder Order>
+  static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
+                                 T* c, Index ldc, bool add) {
+    T* const room =
+        static_cast<T*>(gemm_workspace(least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T))));
+    for (Index j = 0; j < width; j += kWidth) {
+      const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc);
+      for (Index p = 0; p < k; p += kTerms) {
+        const Index terms = least(kTerms, k - p);
+        pack_b(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j), room);
+        column.run(terms, a + p * (Order == AOrder::rows ? kScalars : lda), room, kWidth, c + j,
+                   add || p > 0);
+      }
     }
   }
 
@@ -285,6 +312,10 @@ struct Product {
       }
       return;
     }
+    const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
+    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
+      return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, add)
+                     : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, add);
     const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
                 most_terms = least(k, kTerms);
     const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);

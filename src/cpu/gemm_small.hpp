@@ -11,10 +11,6 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 /// Rows of C, and rows of B in panels of a tile's width, at most.
 inline constexpr Index kSmallRows = 64, kSmallPanel = 64;
 
-/// Rows of a tile of one vector, for which there are registers: as many as a vector of f32 has lanes, and so
-/// all of a square.
-inline constexpr int kTallRows = 16;
-
 /// Where the first member's matrix is, in scalars, as are the distances of rows and of members.
 template <class T>
 struct Matrices {
@@ -30,44 +26,32 @@ struct Members {
 /// The tiles of one width, by rows: first those of `rows` + 1 rows, `more` of them, then those of `rows`.
 template <class T, bool Complex, AOrder Order>
 struct ColumnOfTiles {
-  TileFunction<T> higher, lower;
-  Index count, rows, more;
-  int last_lanes;
+  WidthOfTiles<T> width;
+  Index lda, ldc, lower_count, higher_count;
+  TileSteps lower_steps, higher_steps;
+  TileFunction<T> lower, higher;
 
-  ColumnOfTiles(Index m, Index left) {
-    constexpr int kRows = kTileRows / (Complex ? 2 : 1);
-    constexpr Index kWidth = kTileVectors * kLanes<T>;
-    const TileWidth kind = left >= kWidth ? whole : left > kWidth - kLanes<T> ? most : narrow;
-    last_lanes = static_cast<int>(kind == most     ? left - (kWidth - kLanes<T>)
-                                  : kind == narrow ? left
-                                                   : kLanes<T>);
-    if constexpr (!Complex && kTileRows < kTallRows && kVectorBytes == 64) {
-      if (kind == narrow && m == kTallRows) {
-        count = 1;
-        rows = m;
-        more = 0;
-        higher = lower = tile<T, Complex, Order, kTallRows, 1, true>;
-        return;
-      }
-    }
-    count = ceil_div(m, kRows);
-    rows = m / count;
-    more = m % count;
-    const auto find = [kind](Index of_rows) {
-      return find_tile<T, Complex, Order>(kind, static_cast<int>(of_rows),
-                                          std::make_integer_sequence<int, kRows>{});
-    };
-    lower = find(rows);
-    higher = more > 0 ? find(rows + 1) : lower;
+  ColumnOfTiles(Index m, Index left, Index lda_of, Index ldc_of) : width(left), lda(lda_of), ldc(ldc_of) {
+    constexpr int kStep = Complex ? 2 : 1;
+    const Index count = ceil_div(m, (width.kind == narrow ? kNarrowRows : kNearRows) / kStep);
+    const Index rows = m / count, step = Order == AOrder::rows ? lda : kStep;
+    higher_count = m % count;
+    lower_count = count - higher_count;
+    lower_steps = {rows * step, 0, rows * ldc};
+    higher_steps = {(rows + 1) * step, 0, (rows + 1) * ldc};
+    lower = find_tiles<T, Complex, Order>(width.kind, rows);
+    higher = higher_count > 0 ? find_tiles<T, Complex, Order>(width.kind, rows + 1) : lower;
   }
 
-  TIDU_GEMM_INLINE void run(Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
-                            bool accumulate) const {
-    const Index step = Order == AOrder::rows ? lda : Complex ? 2 : 1;
-    for (Index i = 0, at = 0; i < count; ++i) {
-      (i < more ? higher : lower)(k, a + at * step, lda, b, ldb, c + at * ldc, ldc, last_lanes, accumulate);
-      at += rows + (i < more ? 1 : 0);
+  bool is_one() const { return lower_count == 1 && higher_count == 0; }
+
+  TIDU_GEMM_INLINE void run(Index k, const T* a, const T* b, Index ldb, T* c, bool accumulate) const {
+    if (higher_count > 0) {
+      higher(higher_count, higher_steps, k, a, lda, b, ldb, c, ldc, width.last_lanes, accumulate);
+      a += higher_count * higher_steps.a;
+      c += higher_count * higher_steps.c;
     }
+    lower(lower_count, lower_steps, k, a, lda, b, ldb, c, ldc, width.last_lanes, accumulate);
   }
 };
 
@@ -79,9 +63,14 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
   constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
   alignas(kVectorBytes) T panel[kSmallPanel * kWidth];
   const Index last = (width - 1) / kWidth * kWidth;  // where the last tile begins
-  const ColumnOfTiles<T, Complex, Order> tiles(m, kWidth), last_tiles(m, width - last);
+  const ColumnOfTiles<T, Complex, Order> tiles_of(m, kWidth, members.a.ld, ldc),
+      last_tiles(m, width - last, members.a.ld, ldc);
   const T* a = members.a.at;
   const T* b = members.b.at;
+  if (!trans_b && last == 0 && last_tiles.is_one()) {  // a tile a member, one after another
+    return last_tiles.lower(members.count, {members.a.stride, members.b.stride, stride_c}, k, a,
+                            last_tiles.lda, b, members.b.ld, c, ldc, last_tiles.width.last_lanes, add);
+  }
   for (Index q = 0; q < members.count; ++q) {
     for (Index j = 0; j < width; j += kWidth) {
       const T* from = b + j;
@@ -95,7 +84,7 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
         from = to;
         b_stride = kWidth;
       }
-      (j < last ? tiles : last_tiles).run(k, a, members.a.ld, from, b_stride, c + j, ldc, add);
+      (j < last ? tiles_of : last_tiles).run(k, a, from, b_stride, c + j, add);
     }
     a += members.a.stride;
     b += members.b.stride;

@@ -14,93 +14,137 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 /// as pairs of real ones.
 enum class AOrder : std::uint8_t { rows, columns };
 
-template <class T>
-using TileFunction = void (*)(Index k, const T* a, Index a_stride, const T* b, Index b_stride, T* c,
-                              Index ldc, int last_lanes, bool accumulate);
+/// How far, in scalars, A, B and C of a tile are from those of the one before it.
+struct TileSteps {
+  Index a, b, c;
+};
 
-/// One tile of C, R real rows by V vectors, of which the last holds `last_lanes` lanes if Partial: C = A B,
-/// or C += A B.
+template <class T>
+using TileFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                              const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate);
+
+/// `count` tiles of C, one after another, each R real rows by V vectors, of which the last holds `last_lanes`
+/// lanes if Partial: C = A B, or C += A B.
 template <class T, bool Complex, AOrder Order, int R, int V, bool Partial>
-void tile(Index k, const T* a, Index a_stride, const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
-          bool accumulate) {
-  constexpr int kGroup = Complex ? 6 : 3;  // rows addressed from one pointer: at 0, 1 and 2 strides
-  constexpr int kPointers = (R + kGroup - 1) / kGroup;
-  Vector<T> sum[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) sum[r][v] = Vector<T>{};
-  }
+void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
+           Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate) {
   constexpr int kStep = Complex ? 2 : 1;
-#pragma GCC unroll 16
-  for (int r = 0; r < R; r += kStep) {  // C comes while the sums are made
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) __builtin_prefetch(c + (r / kStep) * ldc + v * kLanes<T>, 1);
-  }
-  const T* pointer[kPointers];
-  if constexpr (Order == AOrder::rows) {
-#pragma GCC unroll 8
-    for (int g = 0; g < kPointers; ++g) pointer[g] = a + 3 * g * a_stride;
-  }
-  for (Index p = 0; p < k; ++p) {
-    Vector<T> bv[V];
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      bv[v] =
-          Partial && v == V - 1 ? load_first<T>(b + v * kLanes<T>, last_lanes) : load<T>(b + v * kLanes<T>);
-    }
-    b += b_stride;
+  constexpr int kGroup = 3 * kStep;  // rows addressed from one pointer: at 0, 1 and 2 strides
+  constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
+  const TileSteps step = steps;
+  for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
+    Vector<T> sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      T factor;
-      if constexpr (Order == AOrder::columns) {
-        factor = a[r];
-      } else if constexpr (Complex) {
-        factor = pointer[r / kGroup][(r % kGroup) / 2 * a_stride + r % 2];
-      } else {
-        factor = pointer[r / kGroup][(r % kGroup) * a_stride];
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[r][v] = Vector<T>{};
+    }
+    const T* pointer[kPointers];
+#pragma GCC unroll 8
+    for (int g = 0; g < kPointers; ++g) pointer[g] = a + 3 * g * a_stride;
+    const T* from = b;
+    for (Index p = 0; p < k; ++p) {
+      Vector<T> bv[V];
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        bv[v] = Partial && v == V - 1 ? load_first<T>(from + v * kLanes<T>, last_lanes)
+                                      : load<T>(from + v * kLanes<T>);
       }
-      const Vector<T> av = factor - Vector<T>{};
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sum[r][v] = av * bv[v] + sum[r][v];
-    }
-    if constexpr (Order == AOrder::columns) {
-      a += a_stride;
-    } else {
-#pragma GCC unroll 8
-      for (int g = 0; g < kPointers; ++g) pointer[g] += Complex ? 2 : 1;
-    }
-  }
+      from += b_stride;
 #pragma GCC unroll 16
-  for (int r = 0; r < R; r += kStep) {
+      for (int r = 0; r < R; ++r) {
+        T factor;
+        if constexpr (Order == AOrder::columns) {
+          factor = pointer[0][r];
+        } else if constexpr (Complex) {
+          factor = pointer[r / kGroup][(r % kGroup) / 2 * a_stride + r % 2];
+        } else {
+          factor = pointer[r / kGroup][(r % kGroup) * a_stride];
+        }
+        const Vector<T> av = factor - Vector<T>{};
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      Vector<T> value = sum[r][v];
-      if constexpr (Complex) value += times_i<T>(sum[r + 1][v]);
-      T* to = c + (r / kStep) * ldc + v * kLanes<T>;
-      if (Partial && v == V - 1) {
-        if (accumulate) value += load_first<T>(to, last_lanes);
-        store_first<T>(to, value, last_lanes);
-      } else {
-        if (accumulate) value += load<T>(to);
-        store<T>(to, value);
+        for (int v = 0; v < V; ++v) sum[r][v] = av * bv[v] + sum[r][v];
+      }
+#pragma GCC unroll 8
+      for (int g = 0; g < kPointers; ++g) pointer[g] += Order == AOrder::columns ? a_stride : kStep;
+    }
+    if constexpr (Complex) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; r += kStep) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sum[r][v] += times_i<T>(sum[r + 1][v]);
+      }
+    }
+    T* to = c;
+    if (accumulate) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; r += kStep, to += ldc) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+          sum[r][v] += Partial && v == V - 1 ? load_first<T>(to + v * kLanes<T>, last_lanes)
+                                             : load<T>(to + v * kLanes<T>);
+        }
+      }
+      to = c;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r += kStep, to += ldc) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        if (Partial && v == V - 1) {
+          store_first<T>(to + v * kLanes<T>, sum[r][v], last_lanes);
+        } else {
+          store<T>(to + v * kLanes<T>, sum[r][v]);
+        }
       }
     }
   }
 }
 
 /// The tiles by what is left of the width of C: whole, more than one vector, up to one vector; and by rows of
-/// C.
+/// C, of which those of one vector have more.
 enum TileWidth : std::uint8_t { whole, most, narrow };
 
-template <class T, bool Complex, AOrder Order, int... I>
-constexpr TileFunction<T> find_tile(int width, int rows, std::integer_sequence<int, I...>) {
+/// Real rows of a tile of one vector, at most.
+inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kTileRows;
+
+/// Real rows of a tile, at most, where B stays near. That it is read again for fewer rows costs little there,
+/// and what comes between two tiles costs less where these are small.
+inline constexpr int kNearRows = kVectorBytes == 64 ? 8 : kTileRows;
+
+/// What is left of the width of C as a kind of tiles, and the lanes of their last vector.
+template <class T>
+struct WidthOfTiles {
+  static constexpr Index kWidth = kTileVectors * kLanes<T>;
+  explicit WidthOfTiles(Index left)
+      : kind(left >= kWidth              ? whole
+             : left > kWidth - kLanes<T> ? most
+                                         : narrow),
+        last_lanes(static_cast<int>(kind == whole  ? kLanes<T>
+                                    : kind == most ? left - (kWidth - kLanes<T>)
+                                                   : left)) {}
+  TileWidth kind;
+  int last_lanes;
+};
+
+template <class T, bool Complex, AOrder Order, int... I, int... J>
+constexpr TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_sequence<int, I...>,
+                                     std::integer_sequence<int, J...>) {
   constexpr int kStep = Complex ? 2 : 1;
-  constexpr TileFunction<T> table[3][sizeof...(I)] = {
-      {tile<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
-      {tile<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...},
-      {tile<T, Complex, Order, (I + 1) * kStep, 1, true>...}};
-  return table[width][rows - 1];
+  constexpr TileFunction<T> wide[2][sizeof...(I)] = {
+      {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
+      {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...}};
+  constexpr TileFunction<T> slim[sizeof...(J)] = {tiles<T, Complex, Order, (J + 1) * kStep, 1, true>...};
+  return width == narrow ? slim[rows - 1] : wide[width][rows - 1];
+}
+
+/// Those of `rows` rows, in elements.
+template <class T, bool Complex, AOrder Order>
+constexpr TileFunction<T> find_tiles(TileWidth width, Index rows) {
+  constexpr int kStep = Complex ? 2 : 1;
+  return find_tiles<T, Complex, Order>(width, static_cast<int>(rows),
+                                       std::make_integer_sequence<int, kTileRows / kStep>{},
+                                       std::make_integer_sequence<int, kNarrowRows / kStep>{});
 }
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

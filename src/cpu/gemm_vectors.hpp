@@ -140,6 +140,32 @@ TIDU_GEMM_INLINE Vector<T> times_i(Vector<T> v) {
 typedef std::uint32_t Words __attribute__((vector_size(32)));
 typedef std::uint64_t LongWords __attribute__((vector_size(32)));
 
+#if defined(__AVX2__)
+TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char* to, Index to_bytes,
+                                       std::integral_constant<int, 4>) {
+  // Halves of rows are brought to their places by loading them, which takes no shuffle.
+  const auto halves = [&](Index row, Index byte) __attribute__((always_inline)) {
+    const auto half = [&](Index of) __attribute__((always_inline)) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + of * from_bytes + byte));
+    };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(half(row)), half(row + 4), 1);
+  };
+#pragma GCC unroll 2
+  for (Index i = 0; i < 8; i += 4) {
+    const Index byte = i * 4;
+    const __m256i r0 = halves(0, byte), r1 = halves(1, byte), r2 = halves(2, byte), r3 = halves(3, byte);
+    const __m256i s0 = _mm256_unpacklo_epi32(r0, r1), s1 = _mm256_unpackhi_epi32(r0, r1);
+    const __m256i s2 = _mm256_unpacklo_epi32(r2, r3), s3 = _mm256_unpackhi_epi32(r2, r3);
+    const auto put = [&](Index row, __m256i v) __attribute__((always_inline)) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + row) * to_bytes), v);
+    };
+    put(0, _mm256_unpacklo_epi64(s0, s2));
+    put(1, _mm256_unpackhi_epi64(s0, s2));
+    put(2, _mm256_unpacklo_epi64(s1, s3));
+    put(3, _mm256_unpackhi_epi64(s1, s3));
+  }
+}
+#else
 TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char* to, Index to_bytes,
                                        std::integral_constant<int, 4>) {
   Words r[8];
@@ -165,6 +191,7 @@ TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char*
     __builtin_memcpy(to + (i + 4) * to_bytes, &high, 32);
   }
 }
+#endif
 
 TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char* to, Index to_bytes,
                                        std::integral_constant<int, 8>) {
@@ -185,21 +212,23 @@ TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char*
 template <int Bytes>
 void transpose_copy(Index n, Index k, const char* from, Index from_bytes, char* to, Index to_bytes) {
   constexpr Index kSide = Bytes <= 8 ? 32 / Bytes : 1;
-  for (Index j = 0; j < n; j += kSide) {
-    Index p = 0;
-    if constexpr (kSide > 1) {
-      if (j + kSide <= n) {
-        for (; p + kSide <= k; p += kSide) {
-          transpose_square(from + j * from_bytes + p * Bytes, from_bytes, to + p * to_bytes + j * Bytes,
-                           to_bytes, std::integral_constant<int, Bytes>{});
-        }
+  Index p = 0, squares = 0;  // what of `to` is made of squares: so many columns of p rows
+  if constexpr (kSide > 1) {
+    squares = n / kSide * kSide;
+    for (; p + kSide <= k; p += kSide) {  // rows of `to` are written whole, one after the other
+      for (Index j = 0; j < squares; j += kSide) {
+        transpose_square(from + j * from_bytes + p * Bytes, from_bytes, to + p * to_bytes + j * Bytes,
+                         to_bytes, std::integral_constant<int, Bytes>{});
       }
     }
-    for (; p < k; ++p) {
-      for (Index i = j; i < least(j + kSide, n); ++i) {
-        __builtin_memcpy(to + p * to_bytes + i * Bytes, from + i * from_bytes + p * Bytes, Bytes);
-      }
-    }
+  }
+  for (; p < k; ++p) {
+    for (Index j = 0; j < squares; ++j)
+      __builtin_memcpy(to + p * to_bytes + j * Bytes, from + j * from_bytes + p * Bytes, Bytes);
+  }
+  for (Index j = squares; j < n; ++j) {
+    for (p = 0; p < k; ++p)
+      __builtin_memcpy(to + p * to_bytes + j * Bytes, from + j * from_bytes + p * Bytes, Bytes);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace tidu::cpu_detail;
@@ -249,8 +250,8 @@ TEST_CASE_TEMPLATE("rows of a small product have the bits that they have among m
   std::uniform_real_distribution<T> real(-1, 1);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const bool trans_b : {false, true}) {
-      for (const Index n : {5, 16, 37}) {
-        const Index k = 29, few = 16, many = 90;
+      for (const auto& [n, k] : {std::pair<Index, Index>(5, 29), {16, 29}, {37, 29}, {70, 400}}) {
+        const Index few = 16, many = 90;
         std::vector<T> a(static_cast<std::size_t>(many * k)), b(static_cast<std::size_t>(k * n));
         for (T& x : a) x = real(random);
         for (T& x : b) x = real(random);
