@@ -18,9 +18,7 @@ inline Value convert(Value x, DType dtype) {
 }
 /// f64 for integers and bools, else what it is.
 inline DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : f64; }
-/// A scalar, quickly made.
-Tensor number(DType dtype, double value);
-/// The same, which may be that of an earlier call with the same value: to be read and not given away.
+/// A scalar, which may be that of an earlier call with the same value: to be read and not given away.
 Tensor known_number(DType dtype, double value);
 /// The dtype that a number takes beside an Array of `dtype`.
 DType number_dtype(const ArrayLike& number, DType dtype);

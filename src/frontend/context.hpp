@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "frontend/devices.hpp"
+#include "frontend/known_numbers.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/recorder.hpp"
 #include "tidu/frontend/array.hpp"
@@ -153,14 +154,6 @@ struct CacheEntry {
   const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
 };
 
-/// A number that was an operand.
-struct KnownNumber {
-  std::uint64_t bits = 0;
-  DType dtype = DType::boolean;
-  std::uint64_t version = ~std::uint64_t{0};  ///< of the tensor, as it was made; at first of none
-  Tensor tensor;
-};
-
 class HotDetector;
 class LazyTrace;
 struct LazyRunner;
@@ -189,7 +182,7 @@ struct Context {
   std::uint64_t lowest = ~std::uint64_t{0};
   std::vector<Tracer*> tracers;  ///< those that run, outermost first
   std::unique_ptr<CacheEntry[]> cache;
-  std::array<KnownNumber, 16> numbers;  ///< by their bits
+  KnownNumbers numbers;
   /// The graphs of calls for which an entry has no room, or that have several results, by what tells them
   /// apart.
   std::unordered_map<std::string, eager::RecordedGraph> graphs;

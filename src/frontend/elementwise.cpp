@@ -1,6 +1,5 @@
 // elementwise.cpp - functions of Arrays element by element. Each is one graph of conversions, broadcasts and
 // a primitive, made once per types.
-#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -51,20 +50,7 @@ Tensor number(DType dtype, double value) {
   return Tensor::scalar(dtype, value);
 }
 
-// One that was written to is another one by now.
-Tensor known_number(DType dtype, double value) {
-  Context& c = context();
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  const std::uint64_t mixed = (bits + static_cast<std::uint64_t>(dtype)) * 0x9e3779b97f4a7c15ULL;
-  KnownNumber& known = c.numbers[mixed >> 60];
-  if (known.bits != bits || known.dtype != dtype || known.version != known.tensor.version()) {
-    known.tensor = number(dtype, value);
-    known.bits = bits;
-    known.dtype = dtype;
-    known.version = known.tensor.version();
-  }
-  return known.tensor;
-}
+Tensor known_number(DType dtype, double value) { return context().numbers.get(dtype, value); }
 
 DType number_dtype(const ArrayLike& number, DType dtype) {
   if (is_floating(number.dtype())) return inexact(dtype);

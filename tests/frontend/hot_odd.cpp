@@ -119,5 +119,31 @@ TEST_CASE("[G4] numbers of a hot loop that are equal in some steps, and arrays o
   });
 }
 
+// A number that comes once is no reason to take one that comes again for another operand than before.
+TEST_CASE("[G1] numbers that change in every step, many of them, keep a loop as known as others") {
+  const Array x = random_array({4}, 1);
+  const auto run = [&x](int steps, double change) {
+    double last = 0;
+    for (int step = 0; step < steps; ++step) {
+      Array y = x;
+      for (int k = 1; k <= 8; ++k) y = (y * (0.1 * k) + x) * (1 / (k + change * step));
+      for (int k = 1; k <= 8; ++k) y = tanh(y * (0.1 * k) + x) * (1 / (k + change * step));
+      last = sum(y).item();
+    }
+    return last;
+  };
+  const double plain = run(200, 0.01);
+  const HotPaths hot;
+  const auto known = [&](double change) {
+    const std::uint64_t before = hot_statistics().known;
+    const double last = run(200, change);
+    if (change != 0) CHECK(last == doctest::Approx(plain).epsilon(1e-9));
+    return hot_statistics().known - before;
+  };
+  const std::uint64_t same = known(0);
+  CHECK(same > 5000);
+  CHECK(known(0.01) > same * 9 / 10);
+}
+
 }  // namespace
 }  // namespace tidu::test

@@ -1,0 +1,79 @@
+// known_numbers.hpp - the numbers that were operands, as tensors. A number is one tensor for as long as
+// anything refers to it: how often the graph of a hot loop meets a new leaf depends on the values of its
+// numbers, and not on what came between them.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::frontend_detail {
+
+/// A scalar, quickly made.
+Tensor number(DType dtype, double value);
+
+class KnownNumbers {
+ public:
+  /// The scalar of that value, which may be that of an earlier call: to be read and not given away. One that
+  /// was written to since is another one.
+  const Tensor& get(DType dtype, double value) {
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    std::size_t at = entries_.empty() ? 0 : place_of(bits, dtype);
+    if (entries_.empty() || entries_[at].version != entries_[at].tensor.version()) [[unlikely]]
+      at = put(bits, dtype, value);
+    return entries_[at].tensor;
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t bits = 0;
+    DType dtype = DType::boolean;
+    std::uint64_t version = none;  // of the tensor, as it was made
+    Tensor tensor;
+  };
+  static constexpr std::uint64_t none = ~std::uint64_t{0};  // there is no tensor
+  static constexpr std::size_t fewest = 64, most = std::size_t{1} << 12;
+
+  // Where the number stands, or would.
+  std::size_t place_of(std::uint64_t bits, DType dtype) const {
+    const std::uint64_t mixed = (bits + static_cast<std::uint64_t>(dtype)) * 0x9e3779b97f4a7c15ULL;
+    std::size_t at = (mixed >> 32) & (entries_.size() - 1);
+    while (entries_[at].version != none && (entries_[at].bits != bits || entries_[at].dtype != dtype))
+      at = (at + 1) & (entries_.size() - 1);
+    return at;
+  }
+
+  std::size_t put(std::uint64_t bits, DType dtype, double value) {
+    if (2 * (count_ + 1) > entries_.size()) make_room();
+    const std::size_t at = place_of(bits, dtype);
+    Entry& entry = entries_[at];
+    Tensor made = number(dtype, value);
+    count_ += entry.version == none ? 1 : 0;
+    entry = {bits, dtype, made.version(), made};
+    return at;
+  }
+
+  // Forgets those that nobody else refers to: half of the places are free then.
+  void make_room() {
+    std::vector<Entry> old;
+    std::size_t kept = 0;
+    for (const Entry& entry : entries_) kept += entry.version != none && !entry.tensor.exclusive() ? 1 : 0;
+    std::size_t size = fewest;
+    while (size < 4 * kept && size < most) size *= 2;
+    old.resize(size);
+    old.swap(entries_);
+    count_ = 0;
+    for (Entry& entry : old) {
+      if (entry.version == none || entry.tensor.exclusive() || 4 * (count_ + 1) > size) continue;
+      entries_[place_of(entry.bits, entry.dtype)] = std::move(entry);
+      ++count_;
+    }
+  }
+
+  std::vector<Entry> entries_;  // open addressing, a power of two
+  std::size_t count_ = 0;
+};
+
+}  // namespace tidu::frontend_detail
