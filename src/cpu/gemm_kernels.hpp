@@ -267,6 +267,36 @@ struct Product {
     }
   }
 
+  /// Does it take less to turn A and C than to turn B? Vectors lie along rows of C then, or along columns.
+  static bool is_better_turned(bool trans_a, Index m, Index n, Index k) {
+    if (Complex || k > kTerms) return false;
+    constexpr Index kToTurn = 4;  // elements in the time of a vector's multiplication
+    const Index straight = m * ceil_div(n, kLanes<T>) * k + n * k / kToTurn;
+    const Index turned = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
+    return turned < straight;
+  }
+  /// By a transposed B as C^T = B A^T, in parts that are turned.
+  static void multiply_turned(bool trans_a, Index m, Index n, Index k, const T* a, Index lda, const T* b,
+                              Index ldb, T* c, Index ldc) {
+    constexpr Index kPart = 64;  // rows of C^T
+    constexpr auto kSize = static_cast<Index>(sizeof(T));
+    T* const part = static_cast<T*>(gemm_workspace((kPart + k) * kWidth * kSize));
+    T* const panel = part + kPart * kWidth;
+    for (Index i = 0; i < m; i += kWidth) {
+      const Index w = least(kWidth, m - i);
+      const T* from = a + i;
+      if (!trans_a) pack_b(a + i * lda, lda, true, k, w, panel);
+      if (!trans_a) from = panel;
+      for (Index j = 0; j < n; j += kPart) {
+        const Index rows = least(kPart, n - j);
+        ColumnOfTiles<T, Complex, AOrder::rows>(rows, w, ldb, kWidth)
+            .run(k, b + j * ldb, from, trans_a ? lda : kWidth, part, false);
+        transpose_copy<sizeof(T)>(rows, w, reinterpret_cast<const char*>(part), kWidth * kSize,
+                                  reinterpret_cast<char*>(c + i * ldc + j), ldc * kSize);
+      }
+    }
+  }
+
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
   /// this piece, decides the method, so that pieces sum as the whole would. `packed`: b is what pack made,
   /// from the first column of this piece on.
@@ -313,6 +343,9 @@ struct Product {
       return;
     }
     const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
+    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && !add &&
+        is_better_turned(trans_a, m, n, k))
+      return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
     if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
       return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, add)
                      : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, add);

@@ -173,6 +173,8 @@ void check_all_shapes(GemmIsa isa) {
       check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 1, 601, 70), 2, random, isa);
       check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 601, 1, 70), 2, random, isa);
       check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 45, 300, 800), 2, random, isa);
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 48, 150, 70, 3), 1, random, isa);
+      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 31, 67, 384), 2, random, isa);
       check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 61, 37, 90, 1024), 3, random, isa);
     }
   }
@@ -250,7 +252,7 @@ TEST_CASE_TEMPLATE("rows of a small product have the bits that they have among m
   std::uniform_real_distribution<T> real(-1, 1);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const bool trans_b : {false, true}) {
-      for (const auto& [n, k] : {std::pair<Index, Index>(5, 29), {16, 29}, {37, 29}, {70, 400}}) {
+      for (const auto& [n, k] : {std::pair<Index, Index>(5, 29), {16, 29}, {37, 29}, {70, 400}, {130, 99}}) {
         const Index few = 16, many = 90;
         std::vector<T> a(static_cast<std::size_t>(many * k)), b(static_cast<std::size_t>(k * n));
         for (T& x : a) x = real(random);
