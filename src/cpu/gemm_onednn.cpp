@@ -23,6 +23,7 @@ constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
 constexpr double kLeastTransposedWork = 1 << 30;
 constexpr Index kLeastTransposedColumns = 1025;
 constexpr Index kLeastPieceRows = 48, kLeastPieceColumns = 64;
+constexpr Index kColumns = 48, kFewColumns = 16;  // of a tile, and of a vector
 
 double work_of(const GemmCall& g) {
   return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
@@ -44,6 +45,16 @@ int processors() {
   return count;
 }
 
+/// What pieces of n columns begin at multiples of: whole tiles, unless vectors give a longest piece that is
+/// so much shorter that its last tile may be a part of one.
+Index column_unit(Index n, int pieces) {
+  const auto longest = [&](Index unit) {
+    const Index units = (n + unit - 1) / unit;
+    return (units + pieces - 1) / pieces * unit;
+  };
+  return longest(kColumns) * 31 > longest(kFewColumns) * 32 ? kFewColumns : kColumns;
+}
+
 }  // namespace
 
 bool is_faster(const GemmCall& g) noexcept {
@@ -57,7 +68,7 @@ bool is_faster(const GemmCall& g) noexcept {
 Cut cut(const GemmCall& g) noexcept {
   Cut cut;
   cut.row_unit = 8;
-  cut.column_unit = 48;
+  cut.column_unit = kColumns;
   const double wanted = std::min(static_cast<double>(processors()) / static_cast<double>(g.batch),
                                  work_of(g) / kLeastPieceWork);
   while (cut.row_pieces * cut.column_pieces < wanted) {
@@ -74,6 +85,7 @@ Cut cut(const GemmCall& g) noexcept {
       break;
     }
   }
+  cut.column_unit = column_unit(g.n, cut.column_pieces);
   return cut;
 }
 
