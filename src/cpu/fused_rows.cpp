@@ -22,12 +22,15 @@ namespace {
 
 constexpr int most_threads = 64;
 constexpr std::size_t most_pointers = 640;
+// Elements of a range where a thread waits awake for the next loop.
+constexpr std::int64_t short_grain = element_grain;
 
 struct RowsState {
   std::shared_ptr<const RowKernel> kernel, streaming;
   std::vector<std::uint32_t> streams;  // results
   std::int64_t rows = 0;
   std::int64_t grain = 0;       // rows
+  bool is_short = false;        // not worth the waking of a thread
   std::int64_t period = 1;      // rows
   std::int64_t fold_rows = 0;   // that are folded together
   std::size_t period_size = 0;  // bytes
@@ -60,14 +63,19 @@ class RowsRun {
     parts_ = call.scratch + s.workers * s.memory;
   }
   void run() {
-    parallel_for(s_.threads, s_.rows, s_.grain, [&](std::int64_t begin, std::int64_t end) {
+    const auto some = [&](std::int64_t begin, std::int64_t end) {
       std::uint64_t bits = free_.load(std::memory_order_relaxed);
       while (!free_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
       }
       const int mine = std::countr_zero(bits);
       rows(begin, end, call_.scratch + static_cast<std::size_t>(mine) * s_.memory);
       free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
-    });
+    };
+    if (s_.is_short) {
+      parallel_for_awake(s_.threads, s_.rows, s_.grain, some);
+    } else {
+      parallel_for(s_.threads, s_.rows, s_.grain, some);
+    }
     if (code_.dtype == f32) {
       combine<float>();
     } else {
@@ -168,6 +176,8 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.fold_rows = fold_chunk * state.period;
   state.threads = std::min(options.threads, most_threads);
   state.grain = std::max<std::int64_t>(1, 2 * element_grain / code.columns);
+  state.is_short = state.rows < 2 * state.grain;
+  if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / code.columns);
   std::int64_t chunks = 1;
   if (!state.folds.empty()) {
     state.grain = (state.grain + state.fold_rows - 1) / state.fold_rows * state.fold_rows;

@@ -13,6 +13,9 @@ namespace tidu::cpu_detail {
 void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece),
                 void* context);
 
+/// Is a helper awake? One that sleeps starts later than a short loop ends.
+bool helpers_awake();
+
 /// Calls body(begin, end) for ranges of `grain` (the last one shorter) that cover [0, count); one call where
 /// one thread is enough.
 template <class Body>
@@ -33,6 +36,13 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Bod
         at.body(begin, begin + at.grain < at.count ? begin + at.grain : at.count);
       },
       &context);
+}
+
+/// The same for loops that are too short to wake a helper: one call where none is awake.
+template <class Body>
+void parallel_for_awake(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
+  const bool gains = threads > 1 && count >= 2 * grain && helpers_awake();
+  parallel_for(gains ? threads : 1, count, grain, body);
 }
 
 }  // namespace tidu::cpu_detail
