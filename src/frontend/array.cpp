@@ -128,7 +128,7 @@ std::int64_t Array::shape(std::int64_t axis) const {
 const Tensor& Array::tensor(Where where) const {
   const Body& body = required();
   frontend_detail::require_data(body, "Array::tensor", where);
-  if (body.tensor.pending() != nullptr) body.tensor.pending()->settle();  // a promise is kept here
+  if (auto* const pending = body.tensor.pending(); pending != nullptr) pending->settle();  // kept here
   return body.tensor;
 }
 

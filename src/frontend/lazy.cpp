@@ -52,8 +52,10 @@ void before_write(const tidu::detail::TensorStorage& storage) {
       if (std::shared_ptr<LazyTrace> one = trace.lock(); one != nullptr) live.push_back(std::move(one));
     }
   }
-  for (const std::shared_ptr<LazyTrace>& trace : live)
+  for (const std::shared_ptr<LazyTrace>& trace : live) {
     if (trace->reads(storage)) trace->evaluate_all();
+    trace->wait_for_readers(storage);
+  }
 }
 
 }  // namespace
@@ -184,8 +186,8 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStora
   if (pending == nullptr || pending->maker != this || old.num_bytes() == 0) return false;
   if (pending->references.load(std::memory_order_acquire) != 2) return false;  // the temporary's and ours
   const std::lock_guard lock(mutex_);
-  if (old.pending() != nullptr)
-    return old.pending()->maker == this && old.pending()->references.load(std::memory_order_acquire) == 2;
+  if (const auto* const before = old.pending(); before != nullptr)
+    return before->maker == this && before->references.load(std::memory_order_acquire) == 2;
   if (follows_ != nullptr) return alone_in_pattern(old, promised);
   const std::uint32_t known = leaves_.empty() ? no_index : leaves_[place_of(old)];
   if (promised != nullptr) {
@@ -218,8 +220,9 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   if (!takes(graph)) return false;
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
-    const auto* const pending = input->pending();
-    if (pending != nullptr && pending->maker != this) input->pending()->settle();  // of another thread
+    // Of another thread, which may give it its elements just now.
+    if (auto* const pending = input->pending(); pending != nullptr && pending->maker != this)
+      pending->settle();
   }
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
@@ -374,6 +377,34 @@ bool LazyTrace::reads(const tidu::detail::TensorStorage& storage) {
   const std::lock_guard lock(mutex_);
   return std::any_of(values_.begin(), values_.end(),
                      [&](const Value& value) { return value.tensor.lies_in(storage); });
+}
+
+// For the thread that ran it, with the lock.
+void LazyTrace::end_run(const Run& run) noexcept {
+  const auto at = std::find_if(running_.begin(), running_.end(),
+                               [&](const Running& running) { return running.run == &run; });
+  *at = running_.back();
+  running_.pop_back();
+  if (waiting_.load(std::memory_order_relaxed) == 0) return;
+  runs_ended_.fetch_add(1, std::memory_order_release);
+  runs_ended_.notify_all();
+}
+
+void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
+  const auto here = std::this_thread::get_id();
+  const auto reads_it = [&](const Running& running) {
+    return running.thread != here && std::any_of(running.run->inputs.begin(), running.run->inputs.end(),
+                                                 [&](const Tensor& input) { return input.lies_in(storage); });
+  };
+  std::unique_lock lock(mutex_);
+  while (std::any_of(running_.begin(), running_.end(), reads_it)) {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint32_t before = runs_ended_.load(std::memory_order_acquire);
+    lock.unlock();
+    runs_ended_.wait(before, std::memory_order_acquire);
+    lock.lock();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 std::uint64_t LazyTrace::evaluations() {

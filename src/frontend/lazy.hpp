@@ -10,8 +10,10 @@
 // by the place of their operation.
 //
 // Note [Who may be where]: the lock guards the arrays and is never held while a program is compiled or runs.
-// Another thread may read a promise (it then evaluates), or drop it (which touches no trace). What a program
-// does with Arrays while it runs (kernels of other projects may) is recorded in a trace of its own.
+// Another thread may read a promise (it then evaluates), or drop it (which touches no trace). Two threads may
+// so run the same at once, and the first gives the values; who then writes to what both read waits for the
+// other, though nobody needs what that one makes. What a program does with Arrays while it runs (kernels of
+// other projects may) is recorded in a trace of its own.
 //
 // Note [Following]: what a hot sequence had evaluated at once, from an empty trace to an empty trace, is kept
 // as a pattern. While the next operations are those of a pattern, place by place, nothing is written down but
@@ -97,6 +99,8 @@ class LazyTrace {
   bool may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised, const Tensor& promise);
   /// Does it know a value that lies there?
   bool reads(const tidu::detail::TensorStorage& storage);
+  /// Waits until no program of it that reads what lies there runs on another thread.
+  void wait_for_readers(const tidu::detail::TensorStorage& storage);
   /// Nothing that waits is referred to from outside.
   bool idle();
   /// Goes on counting where another trace has ended.
@@ -173,6 +177,13 @@ class LazyTrace {
     }
   };
   struct Program;
+  // A run that goes on, without the lock. See Note [Who may be where].
+  struct Running {
+    const Run* run;
+    std::thread::id thread;
+  };
+  void begin_run(const Run& run) { running_.push_back({&run, std::this_thread::get_id()}); }
+  void end_run(const Run& run) noexcept;
   using Lock = std::unique_lock<tidu::detail::LightMutex>;
   // See Note [Backward again].
   struct Backward {
@@ -344,8 +355,11 @@ class LazyTrace {
   Pattern* follows_ = nullptr;  // values_ are those of its first operations; ops_ and the like are empty
   std::size_t at_ = 0;          // so many operations of it
   Pattern* last_ = nullptr;     // what was evaluated last, where that is a pattern
-  std::uint64_t batch_ = 0;     // runs of patterns so far
-  std::uint64_t followed_ = 0;  // how often a pattern began
+  std::vector<Running> running_;
+  std::atomic<std::uint32_t> runs_ended_{0};  // while somebody waits for one
+  std::atomic<std::uint32_t> waiting_{0};
+  std::uint64_t batch_ = 0;                                     // runs of patterns so far
+  std::uint64_t followed_ = 0;                                  // how often a pattern began
   std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call that is looked at
 };
 

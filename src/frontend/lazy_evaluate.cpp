@@ -351,9 +351,12 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   const std::uint32_t sweep_here = sweep_;
   const bool greedy = greedy_;
   std::shared_ptr<const Program> program;
+  bool begun = false;
   try {
     sweep(*run, last, count);
     write_words(*run);
+    begin_run(*run);
+    begun = true;
     const Key128 address = address_of(run->words);
     const LazyRunner runner = runner_;
     if (greedy && is_new(address)) {
@@ -368,10 +371,12 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
+    if (begun) end_run(*run);
     ++counters_.failures;
     throw;
   }
   lock.lock();
+  end_run(*run);
   keep_results(*run);
   ++counters_.evaluations;
   counters_.evaluated += run->order.size();

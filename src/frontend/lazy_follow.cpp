@@ -127,15 +127,18 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   const std::size_t num_ops = known.num_ops;
   const LazyRunner runner = runner_;
   const std::uint64_t batch = ++batch_, followed = followed_;
+  begin_run(*run);
   lock.unlock();
   try {
     run_program(*program, runner, *run);
   } catch (...) {
     lock.lock();
+    end_run(*run);
     ++counters_.failures;
     throw;
   }
   lock.lock();
+  end_run(*run);
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   keep_results(*run);

@@ -12,8 +12,8 @@ mutation("N2", "what was computed on the way is not kept", EVALUATE,
          "if (value.wanted == sweep_ || referred(value)) {", "if (value.wanted == sweep_) {", programs=LAZY,
          wide="it is the one place where results are chosen")
 mutation("N2", "a promise of another thread is taken for one of this trace", "src/frontend/lazy.cpp",
-         "if (pending != nullptr && pending->maker != this) input->pending()->settle();",
-         "if (pending != nullptr && pending->maker == nullptr) input->pending()->settle();", programs=LAZY)
+         "pending != nullptr && pending->maker != this)\n", "pending != nullptr && pending->maker == nullptr)\n",
+         programs=LAZY)
 mutation("N3", "which values are wanted is not in the key", EVALUATE,
          "for (const std::uint32_t id : run.output_values) words.push_back(values_[id].number);",
          "words.push_back(run.output_values.size());", programs=LAZY)
