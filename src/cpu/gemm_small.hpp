@@ -67,9 +67,25 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
       last_tiles(m, width - last, members.a.ld, ldc);
   const T* a = members.a.at;
   const T* b = members.b.at;
-  if (!trans_b && last == 0 && last_tiles.is_one()) {  // a tile a member, one after another
-    return last_tiles.lower(members.count, {members.a.stride, members.b.stride, stride_c}, k, a,
-                            last_tiles.lda, b, members.b.ld, c, ldc, last_tiles.width.last_lanes, add);
+  const auto pack = [&](const T* from, Index columns, T* to) {
+    transpose_copy<kBytes>(columns, k, reinterpret_cast<const char*>(from),
+                           members.b.ld * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),
+                           kWidth * static_cast<Index>(sizeof(T)));
+  };
+  if (last == 0 && last_tiles.is_one()) {  // a tile a member, one after another
+    const Index most = trans_b ? kSmallPanel / k : members.count;
+    for (Index q = 0; q < members.count; q += most) {
+      const Index count = least(most, members.count - q);
+      for (Index i = 0; trans_b && i < count; ++i)
+        pack(b + i * members.b.stride, width / kScalars, panel + i * k * kWidth);
+      const TileSteps steps{members.a.stride, trans_b ? k * kWidth : members.b.stride, stride_c};
+      last_tiles.lower(count, steps, k, a, last_tiles.lda, trans_b ? panel : b,
+                       trans_b ? kWidth : members.b.ld, c, ldc, last_tiles.width.last_lanes, add);
+      a += count * members.a.stride;
+      b += count * members.b.stride;
+      c += count * stride_c;
+    }
+    return;
   }
   for (Index q = 0; q < members.count; ++q) {
     for (Index j = 0; j < width; j += kWidth) {
@@ -77,10 +93,7 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
       Index b_stride = members.b.ld;
       if (trans_b) {
         T* const to = panel + j * k;
-        transpose_copy<kBytes>(least(kWidth, width - j) / kScalars, k,
-                               reinterpret_cast<const char*>(b + j / kScalars * members.b.ld),
-                               members.b.ld * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),
-                               kWidth * static_cast<Index>(sizeof(T)));
+        pack(b + j / kScalars * members.b.ld, least(kWidth, width - j) / kScalars, to);
         from = to;
         b_stride = kWidth;
       }
