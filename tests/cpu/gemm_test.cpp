@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -252,8 +253,9 @@ TEST_CASE_TEMPLATE("rows of a small product have the bits that they have among m
   std::uniform_real_distribution<T> real(-1, 1);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const bool trans_b : {false, true}) {
-      for (const auto& [n, k] : {std::pair<Index, Index>(5, 29), {16, 29}, {37, 29}, {70, 400}, {130, 99}}) {
-        const Index few = 16, many = 90;
+      for (const std::array<Index, 2> size :
+           {std::array<Index, 2>{5, 29}, {16, 29}, {37, 29}, {70, 400}, {130, 99}}) {
+        const Index n = size[0], k = size[1], few = 16, many = 90;
         std::vector<T> a(static_cast<std::size_t>(many * k)), b(static_cast<std::size_t>(k * n));
         for (T& x : a) x = real(random);
         for (T& x : b) x = real(random);
