@@ -3,6 +3,7 @@
 // numbers, and not on what came between them.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -39,7 +40,7 @@ class KnownNumbers {
   // Where the number stands, or would.
   std::size_t place_of(std::uint64_t bits, DType dtype) const {
     const std::uint64_t mixed = (bits + static_cast<std::uint64_t>(dtype)) * 0x9e3779b97f4a7c15ULL;
-    std::size_t at = (mixed >> 32) & (entries_.size() - 1);
+    std::size_t at = (mixed >> 52) & (entries_.size() - 1);
     while (entries_[at].version != none && (entries_[at].bits != bits || entries_[at].dtype != dtype))
       at = (at + 1) & (entries_.size() - 1);
     return at;
@@ -65,8 +66,11 @@ class KnownNumbers {
     old.resize(size);
     old.swap(entries_);
     count_ = 0;
+    // Evenly, lest those that stay stand side by side: every look-up there would pass all of them.
+    const std::size_t every = std::max<std::size_t>(1, (4 * kept + size - 1) / size);
+    std::size_t held = 0;
     for (Entry& entry : old) {
-      if (entry.version == none || entry.tensor.exclusive() || 4 * (count_ + 1) > size) continue;
+      if (entry.version == none || entry.tensor.exclusive() || held++ % every != 0) continue;
       entries_[place_of(entry.bits, entry.dtype)] = std::move(entry);
       ++count_;
     }

@@ -2,6 +2,8 @@
 // lazy_evaluate.cpp.
 #include "frontend/lazy.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 #include "frontend/context.hpp"
@@ -390,11 +392,21 @@ void LazyTrace::end_run(const Run& run) noexcept {
   runs_ended_.notify_all();
 }
 
+// How often this process came out of a fork, counted from the first question on.
+std::uint32_t LazyTrace::forks() {
+  static std::atomic<std::uint32_t> count{0};
+  [[maybe_unused]] static const int handler =
+      ::pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  return count.load(std::memory_order_relaxed);
+}
+
 void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
   const auto here = std::this_thread::get_id();
+  const std::uint32_t now = forks();
   const auto reads_it = [&](const Running& running) {
-    return running.thread != here && std::any_of(running.run->inputs.begin(), running.run->inputs.end(),
-                                                 [&](const Tensor& input) { return input.lies_in(storage); });
+    return running.ends && running.thread != here && running.forks == now &&
+           std::any_of(running.run->inputs.begin(), running.run->inputs.end(),
+                       [&](const Tensor& input) { return input.lies_in(storage); });
   };
   std::unique_lock lock(mutex_);
   while (std::any_of(running_.begin(), running_.end(), reads_it)) {

@@ -12,8 +12,9 @@
 // Note [Who may be where]: the lock guards the arrays and is never held while a program is compiled or runs.
 // Another thread may read a promise (it then evaluates), or drop it (which touches no trace). Two threads may
 // so run the same at once, and the first gives the values; who then writes to what both read waits for the
-// other, though nobody needs what that one makes. What a program does with Arrays while it runs (kernels of
-// other projects may) is recorded in a trace of its own.
+// other, though nobody needs what that one makes, but only where all kernels are the library's: others might
+// wait for the writer, who may hold their interpreter's lock. What a program does with Arrays while it runs
+// (kernels of other projects may) is recorded in a trace of its own.
 //
 // Note [Following]: what a hot sequence had evaluated at once, from an empty trace to an empty trace, is kept
 // as a pattern. While the next operations are those of a pattern, place by place, nothing is written down but
@@ -181,8 +182,13 @@ class LazyTrace {
   struct Running {
     const Run* run;
     std::thread::id thread;
+    std::uint32_t forks;  // a child of fork() has none of the other threads
+    bool ends;            // whatever this thread does: there are no kernels but the library's
   };
-  void begin_run(const Run& run) { running_.push_back({&run, std::this_thread::get_id()}); }
+  void begin_run(const Run& run) {
+    running_.push_back({&run, std::this_thread::get_id(), forks(), runner_.cpu == &cpu()});
+  }
+  static std::uint32_t forks();
   void end_run(const Run& run) noexcept;
   using Lock = std::unique_lock<tidu::detail::LightMutex>;
   // See Note [Backward again].

