@@ -185,9 +185,13 @@ struct Product {
       b += count * kWide;
       c += count * kWide;
     }
-    const Panels panels(m, kNearRows, ends);
+    // A B that is far comes here for few rows (see one()), all of which one reading of it serves.
+    const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
+    const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
+    const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
+    const Panels panels(m, is_low ? kNearRows : kTileRows, ends);
     const bool is_slim = ceil_div(width, kWidth) < panels.count;
-    if (ends.at == nullptr && is_slim && static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest) {
+    if (ends.at == nullptr && is_slim && a_is_near) {
       for (Index j = 0; j < width; j += kWidth)
         ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc).run(k, a, b + j, ldb, c + j, accumulate);
       return;

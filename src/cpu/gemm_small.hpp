@@ -33,7 +33,9 @@ struct ColumnOfTiles {
 
   ColumnOfTiles(Index m, Index left, Index lda_of, Index ldc_of) : width(left), lda(lda_of), ldc(ldc_of) {
     constexpr int kStep = Complex ? 2 : 1;
-    const Index count = ceil_div(m, (width.kind == narrow ? kNarrowRows : kNearRows) / kStep);
+    // Rows that are a page or half of one apart are in the same sets of the cache, of 8 lines or so.
+    const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
+    const Index count = ceil_div(m, (width.kind == narrow && !is_apart ? kNarrowRows : kNearRows) / kStep);
     const Index rows = m / count, step = Order == AOrder::rows ? lda : kStep;
     higher_count = m % count;
     lower_count = count - higher_count;

@@ -215,10 +215,15 @@ void transpose_copy(Index n, Index k, const char* from, Index from_bytes, char* 
   Index p = 0, squares = 0;  // what of `to` is made of squares: so many columns of p rows
   if constexpr (kSide > 1) {
     squares = n / kSide * kSide;
-    for (; p + kSide <= k; p += kSide) {  // rows of `to` are written whole, one after the other
+    // A cache line of each row of `from` is used whole before the next rows come: rows that are pages apart
+    // are in the same sets of the cache. Rows of `to` are written whole, some at a time.
+    constexpr Index kLine = 256 / Bytes;
+    for (Index end = 0; p + kSide <= k; p = end) {
+      end = p + least(kLine, (k - p) / kSide * kSide);
       for (Index j = 0; j < squares; j += kSide) {
-        transpose_square(from + j * from_bytes + p * Bytes, from_bytes, to + p * to_bytes + j * Bytes,
-                         to_bytes, std::integral_constant<int, Bytes>{});
+        for (Index i = p; i < end; i += kSide)
+          transpose_square(from + j * from_bytes + i * Bytes, from_bytes, to + i * to_bytes + j * Bytes,
+                           to_bytes, std::integral_constant<int, Bytes>{});
       }
     }
   }
