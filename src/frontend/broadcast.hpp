@@ -18,27 +18,33 @@ inline Value convert(Value x, DType dtype) {
 }
 /// f64 for integers and bools, else what it is.
 inline DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : f64; }
-/// A scalar, which may be that of an earlier call with the same value: to be read and not given away.
-Tensor known_number(DType dtype, double value);
+/// A scalar, which may be that of an earlier call with the same value: to be read and not given away. Throws
+/// what whole_element throws.
+Tensor known_number(DType dtype, const Number& value);
 /// The dtype that a number takes beside an Array of `dtype`.
 DType number_dtype(const ArrayLike& number, DType dtype);
 
 /// An operand that may be a number, as an input of invoke.
 class Operand {
  public:
-  /// `partner`: the dtype of what a number meets.
-  Operand(const ArrayLike& x, DType partner)
-      : number_(x.array() != nullptr ? Tensor() : known_number(number_dtype(x, partner), x.number())),
+  /// `partner`: the dtype of what a number meets. Throws Error (type) that names `function`.
+  Operand(std::string_view function, const ArrayLike& x, DType partner)
+      : number_(x.array() != nullptr ? Tensor() : tensor_of(function, x, number_dtype(x, partner))),
         input_(x.array() != nullptr ? Input(*x.array()) : Input(nullptr, nullptr)) {}
   Operand(const Operand&) = delete;
   Operand& operator=(const Operand&) = delete;
   Input input() const { return input_.tensor != nullptr ? input_ : Input(nullptr, &number_); }
 
  private:
+  static Tensor tensor_of(std::string_view function, const ArrayLike& x, DType dtype);
+
   Tensor number_;
   Input input_;
 };
 
-inline DType dtype_of(const ArrayLike& x) { return x.array() != nullptr ? x.array()->dtype() : x.dtype(); }
+/// The dtype that x takes beside y if it is a number: that of an Array, or what both numbers have.
+inline DType partner(const ArrayLike& x, const ArrayLike& y) {
+  return y.array() != nullptr ? y.array()->dtype() : promote(x.dtype(), y.dtype());
+}
 
 }  // namespace tidu::frontend_detail

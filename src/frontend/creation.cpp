@@ -14,7 +14,7 @@ using frontend_detail::refuse;
 // The elements in row-major order, and the shape: that of the first item, which all others must have.
 struct Flat {
   Shape shape;
-  std::vector<double> numbers;
+  std::vector<Number> numbers;
   DType dtype = bool_;
 };
 
@@ -50,10 +50,22 @@ Flat flatten(const Nested& nested, Where where) {
   return flat;
 }
 
-// f64 elements as an Array of `dtype`; integers keep to what a double holds exactly.
-Array from_numbers(const Shape& shape, const std::vector<double>& numbers, DType dtype, Where where) {
-  const Array made(Tensor::from(shape, std::span<const double>(numbers)));
+// The numbers at(0), at(1), ... as an Array of `dtype`.
+template <class At>
+Array from_numbers(const char* function, const Shape& shape, DType dtype, Where where, const At& at) try {
+  const auto fill = [&]<class T>(Tensor made, const auto& element) {
+    const std::span<T> to = made.mutable_elements<T>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(element(at(i)));
+    return Array(std::move(made));
+  };
+  const auto whole = [&](const Number& value) { return frontend_detail::whole_element(dtype, value); };
+  if (dtype == i64) return fill.template operator()<std::int64_t>(Tensor(Type(dtype, shape)), whole);
+  if (dtype == i32) return fill.template operator()<std::int32_t>(Tensor(Type(dtype, shape)), whole);
+  const Array made = fill.template operator()<double>(Tensor(Type(f64, shape)),
+                                                      [](const Number& value) { return value.value(); });
   return dtype == f64 ? made : astype(made, dtype, where);
+} catch (const Error& error) {
+  frontend_detail::raise_located(error, function, {}, where);
 }
 
 // An Array that no operand goes into.
@@ -67,7 +79,8 @@ Array make(const char* name, std::span<const std::int64_t> words, Where where, c
 
 Array array(const Nested& elements, std::optional<DType> dtype, Where where) {
   const Flat flat = flatten(elements, where);
-  return from_numbers(flat.shape, flat.numbers, dtype.value_or(flat.dtype), where);
+  return from_numbers("array", flat.shape, dtype.value_or(flat.dtype), where,
+                      [&](std::size_t i) { return flat.numbers[i]; });
 }
 
 Array array(const Nested& elements, const Shape& shape, std::optional<DType> dtype, Where where) {
@@ -77,9 +90,9 @@ Array array(const Nested& elements, const Shape& shape, std::optional<DType> dty
 namespace {
 
 // `function` names what was called.
-Array filled(const char* function, const Shape& shape, double value, DType dtype, Where where) try {
+Array filled(const char* function, const Shape& shape, const Number& value, DType dtype, Where where) try {
   const Type type(dtype, shape);
-  if (value == 0.0 && !std::signbit(value)) return Array(Tensor::zeros(type));
+  if (value.value() == 0.0 && !std::signbit(value.value())) return Array(Tensor::zeros(type));
   Tensor tensor(type);
   const Tensor one = frontend_detail::number(dtype, value);
   std::byte* to = tensor.mutable_bytes();
@@ -93,7 +106,7 @@ Array filled(const char* function, const Shape& shape, double value, DType dtype
 
 }  // namespace
 
-Array full(const Shape& shape, double value, DType dtype, Where where) {
+Array full(const Shape& shape, Number value, DType dtype, Where where) {
   return filled("full", shape, value, dtype, where);
 }
 Array zeros(const Shape& shape, DType dtype, Where where) {
@@ -101,7 +114,7 @@ Array zeros(const Shape& shape, DType dtype, Where where) {
 }
 Array ones(const Shape& shape, DType dtype, Where where) { return filled("ones", shape, 1.0, dtype, where); }
 // Where x is.
-Array full_like(const Array& x, double value, Where where) {
+Array full_like(const Array& x, Number value, Where where) {
   Array made = full(x.shape(), value, x.dtype(), where);
   const frontend_detail::Body& body = x.required();
   if (frontend_detail::is_traced(body) || body.tensor.device() == 0) return made;
@@ -118,23 +131,36 @@ Array arange(std::int64_t n, DType dtype, Where where) {
   });
 }
 
-Array arange(double start, double stop, double step, DType dtype, Where where) {
-  if (step == 0.0)
+Array arange(Number start, Number stop, Number step, DType dtype, Where where) {
+  if (step.value() == 0.0)
     refuse(ErrorKind::invalid_argument, "arange", "expected a step that is not 0, got 0", where);
-  std::vector<double> numbers;
-  const auto count = static_cast<std::int64_t>(std::max(0.0, std::ceil((stop - start) / step)));
-  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(start + static_cast<double>(i) * step);
-  return from_numbers({count}, numbers, dtype, where);
+  const double steps = std::ceil((stop.value() - start.value()) / step.value());
+  constexpr double limit = 0x1p62;  // of elements, which no memory holds
+  if (!(steps < limit))
+    refuse(ErrorKind::invalid_argument, "arange",
+           detail::str("expected numbers that come to an end, got ", start.value(), ", ",
+                       start.value() + step.value(), ", ... to ", stop.value()),
+           where);
+  if (!start.is_whole() || !stop.is_whole() || !step.is_whole()) {
+    return from_numbers(
+        "arange", {static_cast<std::int64_t>(std::max(0.0, steps))}, dtype, where,
+        [&](std::size_t i) -> Number { return start.value() + static_cast<double>(i) * step.value(); });
+  }
+  __extension__ using Wide = __int128;
+  const Wide first = start.whole(), by = step.whole(), span = stop.whole() - first;
+  const auto count = static_cast<std::int64_t>((span + by + (by > 0 ? -1 : 1)) / by);
+  return from_numbers(
+      "arange", {std::max<std::int64_t>(count, 0)}, dtype, where,
+      [&](std::size_t i) -> Number { return static_cast<std::int64_t>(first + static_cast<Wide>(i) * by); });
 }
 
 Array linspace(double start, double stop, std::int64_t count, DType dtype, Where where) {
-  std::vector<double> numbers;
-  for (std::int64_t i = 0; i < count; ++i)
-    numbers.push_back(i + 1 == count && count > 1
-                          ? stop
-                          : start + (stop - start) * static_cast<double>(i) /
-                                        static_cast<double>(std::max<std::int64_t>(count - 1, 1)));
-  return from_numbers({std::max<std::int64_t>(count, 0)}, numbers, dtype, where);
+  const auto gaps = static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+  return from_numbers("linspace", {std::max<std::int64_t>(count, 0)}, dtype, where,
+                      [&](std::size_t i) -> Number {
+                        if (count > 1 && i + 1 == static_cast<std::size_t>(count)) return stop;
+                        return start + (stop - start) * static_cast<double>(i) / gaps;
+                      });
 }
 
 Array eye(std::int64_t n, DType dtype, Where where) {

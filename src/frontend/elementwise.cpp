@@ -1,6 +1,5 @@
 // elementwise.cpp - functions of Arrays element by element. Each is one graph of conversions, broadcasts and
 // a primitive, made once per types.
-#include <cstring>
 #include <limits>
 
 #include "frontend/broadcast.hpp"
@@ -35,29 +34,6 @@ Value broadcast(Value x, const Shape& shape) {
   return ops::broadcast_in_dim(x, shape, dimensions);
 }
 
-Tensor number(DType dtype, double value) {
-  if (dtype == f64) {
-    Tensor tensor{Type(f64)};
-    std::memcpy(tensor.mutable_bytes(), &value, sizeof value);
-    return tensor;
-  }
-  if (dtype == f32) {
-    Tensor tensor{Type(f32)};
-    const auto single = static_cast<float>(value);
-    std::memcpy(tensor.mutable_bytes(), &single, sizeof single);
-    return tensor;
-  }
-  return Tensor::scalar(dtype, value);
-}
-
-Tensor known_number(DType dtype, double value) { return context().numbers.get(dtype, value); }
-
-DType number_dtype(const ArrayLike& number, DType dtype) {
-  if (is_floating(number.dtype())) return inexact(dtype);
-  if (is_integer(number.dtype())) return is_bool(dtype) ? number.dtype() : dtype;
-  return dtype;
-}
-
 }  // namespace frontend_detail
 
 DType promote(DType a, DType b) {
@@ -73,11 +49,11 @@ namespace {
 using frontend_detail::broadcast;
 using frontend_detail::broadcast_shapes;
 using frontend_detail::convert;
-using frontend_detail::dtype_of;
 using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::Operand;
+using frontend_detail::partner;
 
 using Unary = Value (*)(Value, Where);
 using Binary = Value (*)(Value, Value, Where);
@@ -108,7 +84,7 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
     const Input operands[] = {*x.array(), *y.array()};
     return invoke({name}, operands, build, x.where());
   }
-  const Operand left(x, dtype_of(y)), right(y, dtype_of(x));
+  const Operand left(name, x, partner(x, y)), right(name, y, partner(y, x));
   const Input operands[] = {left.input(), right.input()};
   return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
 }
@@ -299,10 +275,10 @@ Array integer_pow(const Array& x, std::int64_t y, Where where) {
 
 Array pow(const ArrayLike& x, const ArrayLike& y) {
   // A small integer exponent: right for a negative base too, and cheaper.
-  if (x.array() != nullptr && y.array() == nullptr && y.number() >= -64 && y.number() <= 64 &&
-      y.number() == static_cast<double>(static_cast<int>(y.number())) &&
+  const double exponent = y.array() == nullptr ? y.number().value() : 100.0;
+  if (x.array() != nullptr && exponent >= -64 && exponent <= 64 && exponent == std::trunc(exponent) &&
       (is_integer(y.dtype()) || is_inexact(x.array()->dtype())))
-    return integer_pow(*x.array(), static_cast<std::int64_t>(y.number()), x.where());
+    return integer_pow(*x.array(), static_cast<std::int64_t>(exponent), x.where());
   return binary<ops::pow>("pow", x, y, Takes::inexact);
 }
 Array maximum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::max>("maximum", x, y); }
@@ -331,7 +307,7 @@ Array logical_not(const Array& x, Where where) {
 }
 
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
-  const Operand left(x, dtype_of(y)), right(y, dtype_of(x));
+  const Operand left("where", x, partner(x, y)), right("where", y, partner(y, x));
   const Input operands[] = {condition, left.input(), right.input()};
   return invoke(
       {"where"}, operands,
@@ -347,7 +323,7 @@ Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
 }
 
 Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi) {
-  const Operand low(lo, x.dtype()), high(hi, x.dtype());
+  const Operand low("clip", lo, x.dtype()), high("clip", hi, x.dtype());
   const Input operands[] = {low.input(), x, high.input()};
   return invoke(
       {"clip"}, operands,

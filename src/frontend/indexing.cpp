@@ -123,7 +123,7 @@ Array pad(const Array& x, std::span<const PadWidth> widths, const ArrayLike& val
   }
   Ints words;
   for (const PadWidth& width : widths) words.insert(words.end(), {width.low, width.high, width.interior});
-  const Operand padding(value, x.dtype());
+  const Operand padding("pad", value, x.dtype());
   const Input operands[] = {x, padding.input()};
   return invoke(
       {"pad", words}, operands,

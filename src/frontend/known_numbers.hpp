@@ -8,19 +8,24 @@
 #include <cstdint>
 #include <vector>
 
+#include "tidu/frontend/number.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::frontend_detail {
 
-/// A scalar, quickly made.
-Tensor number(DType dtype, double value);
+/// As an element of i32 or i64, of floating ones without their fraction. Throws Error (type) where the dtype
+/// does not hold it.
+std::int64_t whole_element(DType dtype, const Number& value);
+/// A scalar, quickly made. Throws Error (type) for one that an integer dtype does not hold.
+Tensor number(DType dtype, const Number& value);
 
 class KnownNumbers {
  public:
   /// The scalar of that value, which may be that of an earlier call: to be read and not given away. One that
   /// was written to since is another one.
-  const Tensor& get(DType dtype, double value) {
-    const auto bits = std::bit_cast<std::uint64_t>(value);
+  const Tensor& get(DType dtype, const Number& value) {
+    const std::uint64_t bits = is_integer(dtype) ? static_cast<std::uint64_t>(whole_element(dtype, value))
+                                                 : std::bit_cast<std::uint64_t>(value.value());
     std::size_t at = entries_.empty() ? 0 : place_of(bits, dtype);
     if (entries_.empty() || entries_[at].version != entries_[at].tensor.version()) [[unlikely]]
       at = put(bits, dtype, value);
@@ -46,7 +51,7 @@ class KnownNumbers {
     return at;
   }
 
-  std::size_t put(std::uint64_t bits, DType dtype, double value) {
+  std::size_t put(std::uint64_t bits, DType dtype, const Number& value) {
     if (2 * (count_ + 1) > entries_.size()) make_room();
     const std::size_t at = place_of(bits, dtype);
     Entry& entry = entries_[at];

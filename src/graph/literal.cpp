@@ -48,6 +48,15 @@ void canonicalise(Type type, std::byte* bytes) {
   }
 }
 
+// Saturates, and NaN gives 0.
+template <class T>
+T truncated(double value) {
+  constexpr double limit = std::numeric_limits<T>::digits == 31 ? 0x1p31 : 0x1p63;
+  if (value >= limit) return std::numeric_limits<T>::max();
+  if (value < -limit) return std::numeric_limits<T>::min();
+  return value == value ? static_cast<T>(value) : T{0};
+}
+
 template <class T>
 Literal scalar_of(DType dtype, T value) {
   return Literal(Type(dtype), std::as_bytes(std::span(&value, 1)));
@@ -121,8 +130,8 @@ Literal Literal::scalar(DType dtype, std::complex<double> value) {
   const double real = value.real();
   switch (dtype) {
     case DType::boolean: return scalar_of(dtype, static_cast<std::uint8_t>(real != 0.0));
-    case DType::i32: return scalar_of(dtype, static_cast<std::int32_t>(real));
-    case DType::i64: return scalar_of(dtype, static_cast<std::int64_t>(real));
+    case DType::i32: return scalar_of(dtype, truncated<std::int32_t>(real));
+    case DType::i64: return scalar_of(dtype, truncated<std::int64_t>(real));
     case DType::f16: return scalar_of(dtype, float_to_half(static_cast<float>(real)));
     case DType::bf16: return scalar_of(dtype, float_to_bfloat16(static_cast<float>(real)));
     case DType::f32: return scalar_of(dtype, static_cast<float>(real));

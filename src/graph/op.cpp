@@ -221,7 +221,11 @@ struct Printer {
     out << value.type();
     if (value.type().size() == 1) {
       const auto number = value.at(0);
-      out << '{' << number.real();
+      out << '{';
+      if (value.type().dtype() == DType::i64)
+        out << value.data<std::int64_t>()[0];
+      else
+        out << number.real();
       if (is_complex(value.type().dtype())) out << ',' << number.imag();
       out << '}';
     }

@@ -22,6 +22,7 @@
 
 #include "tidu/eager/backward.hpp"
 #include "tidu/eager/hooks.hpp"
+#include "tidu/frontend/number.hpp"
 #include "tidu/graph/counter.hpp"
 #include "tidu/graph/type.hpp"
 #include "tidu/graph/value.hpp"
@@ -48,6 +49,7 @@ struct Body {
 };
 void destroy(Body* body) noexcept;
 [[noreturn]] void refuse_empty();
+[[noreturn]] void refuse_for_i64(std::uint64_t value);
 
 }  // namespace frontend_detail
 
@@ -102,7 +104,8 @@ class Array {
  public:
   /// Nothing: to be assigned to. Reading it throws Error (invalid_argument).
   Array() = default;
-  /// A scalar: double is f64, float f32, bool bool, int i32, other integers i64.
+  /// A scalar: double is f64, float f32, bool bool, int i32, other integers i64. Throws Error (type) for an
+  /// integer that i64 does not hold.
   template <class T>
   requires std::is_arithmetic_v<T> Array(T value) : Array(Tensor::scalar(element(value))) {}
   /// The tensor itself, whose storage is shared.
@@ -149,9 +152,11 @@ class Array {
   template <class T = double>
   T item(Where where = Where::current()) const {
     const Tensor& data = one_element(where);
-    if (holds<T>(data.dtype())) return data.data<T>()[0];
     if constexpr (std::is_same_v<T, bool>) {
       return data.at(0) != 0.0;
+    } else if constexpr (std::is_integral_v<T>) {
+      if (data.dtype() == i64) return static_cast<T>(data.data<std::int64_t>()[0]);
+      return static_cast<T>(data.at(0).real());
     } else if constexpr (std::is_arithmetic_v<T>) {
       return static_cast<T>(data.at(0).real());
     } else {
@@ -272,6 +277,8 @@ class Array {
     } else if constexpr (std::is_same_v<T, int>) {
       return static_cast<std::int32_t>(value);
     } else {
+      if (!Number(value).is_whole()) [[unlikely]]
+        frontend_detail::refuse_for_i64(static_cast<std::uint64_t>(value));
       return static_cast<std::int64_t>(value);
     }
   }
@@ -282,7 +289,8 @@ class Array {
 };
 
 /// An operand: an Array, or a number, which takes the dtype of the Array that it meets; and the place where
-/// it stands. It borrows the Array.
+/// it stands. It borrows the Array. Operations throw Error (type) for a whole number that this dtype does not
+/// hold.
 class ArrayLike {
  public:
   /// An Array as it is.
@@ -290,22 +298,16 @@ class ArrayLike {
   /// A number, which takes the dtype of the Array that it meets.
   template <class T>
   requires std::is_arithmetic_v<T> ArrayLike(T number, Where where = Where::current())
-      : number_(static_cast<double>(number)),
-        dtype_(std::is_same_v<T, bool>       ? bool_
-               : std::is_floating_point_v<T> ? f64
-               : sizeof(T) <= sizeof(int)    ? i32
-                                             : i64),
-        where_(where) {}
+      : number_(number), where_(where) {}
   const Array* array() const { return array_; }
-  double number() const { return number_; }
+  const Number& number() const { return number_; }
   /// Of a number that meets no Array.
-  DType dtype() const { return dtype_; }
+  DType dtype() const { return number_.dtype(); }
   Where where() const { return where_; }
 
  private:
   const Array* array_ = nullptr;
-  double number_ = 0.0;
-  DType dtype_ = f64;
+  Number number_ = 0.0;
   Where where_;
 };
 

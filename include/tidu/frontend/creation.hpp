@@ -18,26 +18,22 @@ class Nested {
  public:
   /// A number: bool, i64 of integers, f64 of floating ones.
   template <class T>
-  requires std::is_arithmetic_v<T> Nested(T number)
-      : number_(static_cast<double>(number)),
-        dtype_(std::is_same_v<T, bool> ? bool_
-               : std::is_integral_v<T> ? i64
-                                       : f64) {}
+  requires std::is_arithmetic_v<T> Nested(T number) : number_(number) {}
   /// A list of numbers or of lists of one shape.
   Nested(std::initializer_list<Nested> items) : is_list_(true), items_(items) {}
   bool is_list() const { return is_list_; }
   const std::vector<Nested>& items() const { return items_; }
-  double number() const { return number_; }
-  DType dtype() const { return dtype_; }
+  const Number& number() const { return number_; }
+  DType dtype() const { return number_.dtype() == i32 ? i64 : number_.dtype(); }
 
  private:
   bool is_list_ = false;
-  double number_ = 0.0;
-  DType dtype_ = f64;
+  Number number_ = 0.0;
   std::vector<Nested> items_{};
 };
 
 /// array({{1, 2}, {3, 4}}). Without a dtype floating numbers make f64, integers alone i64, bools alone bool.
+/// Throws Error (type) for a number that an integer dtype does not hold; fractions are cut off.
 Array array(const Nested& elements, std::optional<DType> dtype = std::nullopt,
             Where where = Where::current());
 /// The elements in row-major order under another shape.
@@ -54,17 +50,19 @@ Array array(const std::vector<T>& elements, const Shape& shape) {
 /// Of one value everywhere.
 Array zeros(const Shape& shape, DType dtype = f64, Where where = Where::current());
 Array ones(const Shape& shape, DType dtype = f64, Where where = Where::current());
-/// That value everywhere, converted to the dtype.
-Array full(const Shape& shape, double value, DType dtype = f64, Where where = Where::current());
+/// That value everywhere, converted to the dtype, as array() does.
+Array full(const Shape& shape, Number value, DType dtype = f64, Where where = Where::current());
 /// Of the type of x.
 Array zeros_like(const Array& x, Where where = Where::current());
 Array ones_like(const Array& x, Where where = Where::current());
 /// That value everywhere, of the type of x.
-Array full_like(const Array& x, double value, Where where = Where::current());
+Array full_like(const Array& x, Number value, Where where = Where::current());
 /// 0, 1, … n - 1.
 Array arange(std::int64_t n, DType dtype = i64, Where where = Where::current());
-/// start, start + step, … below stop.
-Array arange(double start, double stop, double step = 1.0, DType dtype = f64, Where where = Where::current());
+/// start, start + step, … below stop: start + i * step, of whole numbers with no rounding but that of the
+/// dtype. Throws Error (invalid_argument) for a step of 0 and for what has no end, Error (type) for a number
+/// that an integer dtype does not hold.
+Array arange(Number start, Number stop, Number step = 1, DType dtype = f64, Where where = Where::current());
 /// `count` numbers from start to stop, both included.
 Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
                Where where = Where::current());

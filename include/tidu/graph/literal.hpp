@@ -20,7 +20,7 @@ class Literal {
   /// Copies `bytes`, which must hold type.bytes() bytes in row-major order. Throws Error (invalid_argument)
   /// otherwise.
   Literal(Type type, std::span<const std::byte> bytes);
-  /// Scalar of `dtype` with that value, converted as C++ converts; f16 and bf16 round to nearest even.
+  /// As convert_element_type: to integers truncated, saturated, NaN to 0; f16, bf16 rounded to even from f32.
   static Literal scalar(DType dtype, double value);
   static Literal scalar(DType dtype, std::int64_t value);
   static Literal scalar(DType dtype, std::complex<double> value);

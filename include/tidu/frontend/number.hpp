@@ -1,0 +1,55 @@
+// number.hpp - a number as it stands in a program: whole numbers are kept whole.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "tidu/graph/dtype.hpp"
+
+namespace tidu {
+
+/// A number of C++, with no loss: whole ones to 64 bits, floating ones as double. As in NumPy an unsigned one
+/// of 2^63 and more, which no dtype holds, is a floating one.
+class Number {
+ public:
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  constexpr Number(T value) : dtype_(dtype_for(value)) {
+    bits_ = is_floating(dtype_) ? std::bit_cast<std::int64_t>(static_cast<double>(value))
+                                : static_cast<std::int64_t>(value);
+  }
+  /// bool; i32 of what an int holds by its type, i64 of other whole ones; f64.
+  constexpr DType dtype() const { return dtype_; }
+  /// A bool counts as one.
+  constexpr bool is_whole() const { return !is_floating(dtype_); }
+  /// A whole one beyond 2^53 is rounded.
+  constexpr double value() const {
+    return is_whole() ? static_cast<double>(bits_) : std::bit_cast<double>(bits_);
+  }
+  /// Of a whole one.
+  constexpr std::int64_t whole() const { return bits_; }
+
+ private:
+  template <class T>
+  static constexpr DType dtype_for(T value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return bool_;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return f64;
+    } else if constexpr (sizeof(T) < sizeof(std::int32_t) || std::is_same_v<T, std::int32_t>) {
+      return i32;
+    } else if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t)) {
+      return value > std::uint64_t{std::numeric_limits<std::int64_t>::max()} ? f64 : i64;
+    } else {
+      return i64;
+    }
+  }
+
+  std::int64_t bits_ = 0;  // whole, or those of a double
+  DType dtype_;
+};
+
+}  // namespace tidu
