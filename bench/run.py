@@ -21,6 +21,7 @@ where results disagree or tidu fails.
 import argparse
 import json
 import pathlib
+import signal
 import sys
 import time
 
@@ -169,38 +170,51 @@ def parse():
     return parser.parse_args()
 
 
-def main():
-    options = parse()
-    names = selected(options.quick, options.only, options.device)
-    if not names:
-        sys.exit(f"run.py: expected names of workloads, got --only {' '.join(options.only)}")
-    peers = workers.peers_that_run(options.peers, options.libraries) if options.peers else []
-    run, details, rows = Run(options), [], []
-    if options.device:
-        refused = workers.refused_device(options.program, options.device)
-        if refused:
-            sys.exit(refused)
+def measure_all(options, names, peers, run, details, rows, versions):
+    """Fills details, rows and versions, each as soon as it is known."""
     for threads in options.threads or ([min(8, len(workers.PROCESSORS))] if options.device else [1, 2]):
         if threads > len(workers.PROCESSORS):
             print(f"{threads} threads: left out, as there are {len(workers.PROCESSORS)} processors", file=sys.stderr)
             continue
         team = workers.workers(options.program, options.peers, peers, threads, options.inputs, options.cache,
                                1 if options.quick else 100, options.device)
-        for workload in names:
-            if threads > 1 and workload.startswith(ONE_THREAD):
-                continue
-            if time.monotonic() > run.end:
-                print(f"{workload}: left out, as the time was over", file=sys.stderr)
-                continue
-            inputs.write(options.inputs, workload)
-            details.append(run.measure(team, workload, threads))
-            rows.append(row(details[-1], "min" if options.least else "median"))
-            print(report.progress(rows[-1], details[-1]), file=sys.stderr, flush=True)
-            if options.json:  # what there is, should the rest not come
-                pathlib.Path(options.json).write_text(report.as_json(rows))
-        versions = {name: worker.version for name, worker in team.items() if worker.version}
-        for worker in team.values():
-            worker.stop()
+        try:
+            for workload in names:
+                if threads > 1 and workload.startswith(ONE_THREAD):
+                    continue
+                if time.monotonic() > run.end:
+                    print(f"{workload}: left out, as the time was over", file=sys.stderr)
+                    continue
+                inputs.write(options.inputs, workload)
+                details.append(run.measure(team, workload, threads))
+                rows.append(row(details[-1], "min" if options.least else "median"))
+                print(report.progress(rows[-1], details[-1]), file=sys.stderr, flush=True)
+                if options.json:  # what there is, should the rest not come
+                    pathlib.Path(options.json).write_text(report.as_json(rows))
+        finally:
+            versions.update({name: worker.version for name, worker in team.items() if worker.version})
+            for worker in team.values():
+                worker.stop()
+
+
+def main():
+    options = parse()
+    names = selected(options.quick, options.only, options.device)
+    if not names:
+        sys.exit(f"run.py: expected names of workloads, got --only {' '.join(options.only)}")
+    peers = workers.peers_that_run(options.peers, options.libraries) if options.peers else []
+    run, details, rows, versions = Run(options), [], [], {}
+    if options.device:
+        refused = workers.refused_device(options.program, options.device)
+        if refused:
+            sys.exit(refused)
+    # Who is told to end says what there is, and leaves no worker behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    ended = None
+    try:
+        measure_all(options, names, peers, run, details, rows, versions)
+    except SystemExit as end:
+        ended = end
     print(report.table(rows, versions, options.least))
     if options.details:
         pathlib.Path(options.details).write_text(json.dumps(details, indent=1))
@@ -209,7 +223,7 @@ def main():
     bad = [d for d in details if d["disagrees"] or not d["rounds"].get("tidu")]
     for detail in bad:
         print(f"{detail['workload']}, {detail['threads']} threads: {detail['disagrees'] or detail['failed']}", file=sys.stderr)
-    sys.exit(1 if bad else 0)
+    sys.exit(ended.code if ended else 1 if bad else 0)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,13 @@ mkdir -p "$folder"
 python3 -B "$here/run.py" --program "$program" --only mlp_2_16 call hand_simple_small_c100 --quick --threads 1 --rounds 2 \
   --seconds 0.01 --inputs "$folder/inputs" --cache "$folder" --json "$folder/out.json" --details "$folder/details.json" \
   --picture "$folder/out.svg" >"$folder/table.txt" 2>"$folder/progress.txt"
+# Who is told to end says what there is.
+python3 -B "$here/run.py" --program "$program" --only mlp_2_16 compile/100000 --threads 1 --rounds 2 --seconds 0.01 \
+  --inputs "$folder/inputs" --cache "$folder" >"$folder/ended.txt" 2>"$folder/ended_progress.txt" &
+until grep -q mlp_2_16 "$folder/ended_progress.txt" || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+kill $! 2>/dev/null || true
+wait $! && { echo "run.py ended by itself" >&2; exit 1; }
+grep -q mlp_2_16 "$folder/ended.txt"
 python3 -B - "$here" "$folder" "$program" <<'END'
 import json
 import sys

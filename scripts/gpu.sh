@@ -3,7 +3,7 @@
 # one table. Needs the CUDA toolkit, CMake, make or ninja, a compiler and Python, for the benchmarks NumPy, PyTorch and JAX as far
 # as they are to be measured beside. No part stops another; what was built and made for a part is kept for the next call.
 # usage: scripts/gpu.sh [PART...]            there; all parts, or these:
-#          build       what the others run, which are left out where it fails
+#          build       what the others run; done in any case where it is not there. What does not compile is left out
 #          basics      copies, kernels, libraries, captures, streams one by one: the first that fails says most
 #          tests       every operation and dtype, whole graphs, conformance cases with gradients, in a process for each core
 #          benchmarks  beside PyTorch and JAX, quick ones
@@ -15,7 +15,8 @@
 # TIDU_GPU_PREFIX   the folder that was gathered, if not build/gpu-prefix
 # TIDU_GPU_PYTHON   the Python that has PyTorch and JAX, if not python3
 # TIDU_GPU_SECONDS  when to stop, if not after 570: what does not fit is left out, and the table says so
-# TIDU_GPU_LOGS     where logs and results go, if not to build/gpu
+# TIDU_GPU_LOGS     where results go, if not to build/gpu: table.txt, benchmarks.json, details.json, and all logs in logs.tar.gz, four
+#                   files that are there after each part
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -36,9 +37,9 @@ gather() {
   done | sort -u | sed "s|^$from/include/||" | (cd $from/include && xargs cp --parents -t "$to/include") || return 1
   # What another compiler would choose instead.
   (cd $from/include && cp -r --parents boost/config boost/predef boost/predef.h -t "$to/include") || return 1
-  # Of NCCL and cuDNN, which are not in every toolkit, what is declared.
+  # Of libraries that are not in every toolkit what is declared.
   mkdir -p "$to/cuda"
-  cp -L "${CUDA_HOME:-/usr/local/cuda}"/include/{nccl,cudnn}*.h "$to/cuda/" 2>/dev/null
+  (cd "${CUDA_HOME:-/usr/local/cuda}/include" && cp -rL nccl* cudnn*.h cublas*.h cusolver*.h cusparse*.h nvrtc.h "$to/cuda/") 2>/dev/null
   bytes=$(du -sb "$to" | cut -f1)
   echo "$to: $((bytes >> 20)) MiB"
   [ "$bytes" -le "$most" ] || { echo "gpu.sh: expected at most $((most >> 20)) MiB, got $((bytes >> 20))" >&2; return 1; }
@@ -50,17 +51,54 @@ if [ "${1:-}" = bundle ]; then
   exit
 fi
 
-# A process for each of a program's test cases "this machine NN: ...", so that one that ends its process, or never ends, is alone.
+# gpu.sh each SECONDS SHARES PROGRAM [COMMAND...]: a process for each test case "this machine NN: ..." of the program, and for each of
+# so many shares of the conformance cases, all at once, behind the command if there is one: one that ends its process, or never ends,
+# is alone. What they say comes in order.
 if [ "${1:-}" = each ]; then
-  status=0
-  for number in $("$2" -ltc -tc='this machine *' | sed -nE 's/^this machine ([0-9]+):.*/\1/p'); do
-    timeout -k 5 30 "$2" -tc="this machine $number*"
-    case "$?" in
-      0) ;;
-      124 | 137) status=1; echo "ERROR: this machine $number did not end within 30 s" ;;
-      *) status=1; echo "ERROR: this machine $number failed" ;;
-    esac
+  limit=$2 shares=$3 program=$4
+  shift 4
+  said=$(mktemp -d) names=() pids=() status=0
+  begin() {  # NAME SHARE FILTER
+    names+=("$1")
+    TIDU_TEST_SHARD=$2 timeout -k 5 "$limit" "${command[@]}" "$program" -tc="$3" >"$said/${#names[@]}" 2>&1 &
+    pids+=($!)
+  }
+  tell() {
+    local k
+    for ((k = 1; k <= ${#names[@]}; ++k)); do
+      cat "$said/$k"
+      [ ! -f "$said/$k.end" ] || cat "$said/$k.end"
+    done
+    rm -rf "$said"
+  }
+  interrupted() {
+    trap '' TERM INT
+    local k
+    for k in "${!pids[@]}"; do
+      if kill "${pids[$k]}" 2>/dev/null; then echo "ERROR: ${names[$k]} had not ended when time was over" >"$said/$((k + 1)).end"; fi
+    done
+    tell
+    exit 124
+  }
+  trap interrupted TERM INT
+  command=("$@")
+  for number in $("$program" -ltc -tc='this machine *' | sed -nE 's/^this machine ([0-9]+):.*/\1/p'); do
+    begin "this machine $number" 0/1 "this machine $number*"
   done
+  for ((share = 0; share < shares; ++share)); do
+    begin "share $share of the conformance cases" "$share/$shares" "*Conformance cases on this machine*"
+  done
+  [ "${#names[@]}" -gt 0 ] || { echo "ERROR: $program lists no test case"; exit 1; }
+  for k in "${!pids[@]}"; do
+    wait "${pids[$k]}"
+    case "$?" in
+      0) continue ;;
+      124 | 137) echo "ERROR: ${names[$k]} did not end within $limit s" >"$said/$((k + 1)).end" ;;
+      *) grep -q '^TEST CASE:' "$said/$((k + 1))" || echo "ERROR: ${names[$k]} failed" >"$said/$((k + 1)).end" ;;
+    esac
+    status=1
+  done
+  tell
   exit "$status"
 fi
 known=(build basics tests benchmarks command cudnn memcheck racecheck)
@@ -71,20 +109,59 @@ for part in "${parts[@]}"; do
 done
 wants() { [[ " ${parts[*]} " = *" $1 "* ]]; }
 
-if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L | grep -q GPU; then
+if ! command -v nvidia-smi >/dev/null || [[ "$(nvidia-smi -L)" != *GPU* ]]; then
   echo "gpu.sh: expected a machine with an NVIDIA GPU, found none" >&2
   exit 1
 fi
 export PATH=$PATH:/usr/local/cuda/bin CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-kept=$PWD/build/gpu logs=$(realpath -m "${TIDU_GPU_LOGS:-build/gpu}") seconds=${TIDU_GPU_SECONDS:-570}
-python=${TIDU_GPU_PYTHON:-python3} bin=build/cuda/bin
+kept=$PWD/build/gpu results=$(realpath -m "${TIDU_GPU_LOGS:-build/gpu}") seconds=${TIDU_GPU_SECONDS:-570}
+python=${TIDU_GPU_PYTHON:-python3} bin=build/cuda/bin logs=$kept/logs
 export TIDU_KERNEL_CACHE=$kept/kernels TIDU_TEST_DEVICE=1
-mkdir -p "$kept" "$logs"
-rm -f "$logs"/*.log
+mkdir -p "$kept" "$results" "$logs"
+rm -rf "${logs:?}"/*
+programs=(test_cuda test_cli tidu tidu_workloads)
+for program in "${programs[@]}"; do
+  [ -x "$bin/$program" ] || [[ " ${parts[*]} " = *" build "* ]] || parts=(build "${parts[@]}")
+done
 rows=()
 failed=0
 left() { echo $((seconds - SECONDS)); }
 least() { echo $(($1 < $2 ? $1 : $2)); }
+
+# What there is so far: the table, and the beginnings and ends of logs.
+table() {
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+  printf '%s\n' "${rows[@]}"
+  [ ! -f "$logs/benchmarks.0.log" ] || sed -n '/^workload /,$p' "$logs/benchmarks.0.log"
+  [ ! -f "$logs/cudnn.0.log" ] || sed -n 's/^convnet /convnet by cuDNN /p' "$logs/cudnn.0.log"
+}
+deliver() {
+  local log sent=$kept/sent
+  rm -rf "$sent"
+  mkdir -p "$sent/logs"
+  for log in "$logs"/*.log; do
+    if [ "$(stat -c %s "$log")" -gt 1000000 ]; then
+      { head -c 600000 "$log"; printf '\n[...]\n'; tail -c 300000 "$log"; } >"$sent/logs/${log##*/}"
+    else
+      cp "$log" "$sent/logs/"
+    fi
+  done
+  tar -C "$sent" -czf "$sent/logs.tar.gz" logs && mv "$sent/logs.tar.gz" "$results/logs.tar.gz"
+  table >"$results/table.txt"
+}
+finish() {
+  echo "---"
+  deliver
+  cat "$results/table.txt"
+  exit "$failed"
+}
+interrupted() {
+  trap '' TERM INT
+  failed=1
+  jobs -p | xargs -r kill 2>/dev/null
+  finish
+}
+trap interrupted TERM INT
 
 # One row of the table, which is told at once too: NAME OUTCOME SECONDS WORDS.
 enter() {
@@ -94,24 +171,34 @@ enter() {
 
 # What a part's logs say in a line, and, of one that failed, the first words of what did.
 summary() {
-  grep -hE 'ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$1".*log | tail -n 1
+  # "... ERROR SUMMARY: N errors", "... RACECHECK SUMMARY: N hazards displayed (...)"
+  sed -nE 's/.*(ERROR|RACECHECK) SUMMARY: ([0-9]+).*/\2/p' "$logs/$1".*log |
+    awk '{ all += $1 } END { if (NR) print all " findings in " NR " processes," }'
   grep -hE '^\[doctest\] assertions' "$logs/$1".*log | tr -d '|' |
     awk '{ all += $3; bad += $6 } END { if (NR) print all " assertions, " bad " failed" }'
 }
+# The most frequent lines with their counts, of equally frequent ones the first.
+frequent() { awk '{ if (!n[$0]++) at[$0] = NR } END { for (line in n) printf "%6d %d %s\n", n[line], at[line], line }' | sort -k1,1nr -k2,2n | head -n "$1" | sed -E 's/^( *[0-9]+) [0-9]+/\1/'; }
 explain() {
   echo "--- $1: what failed, how often"
-  # Test cases by name, then messages without their numbers.
-  grep -hE '^TEST CASE:' "$logs/$1".*log | sort | uniq -c | sort -rn | head -n 15
-  grep -hE 'ERROR|Error|error:|cuda[A-Z][A-Za-z]+|CUDA|failed to run|Killed|Terminated' "$logs/$1".*log | cut -c1-200 | sort | uniq -c | sort -rn | head -n 12
+  # Test cases by name, then messages.
+  grep -hE '^TEST CASE:' "$logs/$1".*log | frequent 15
+  grep -hE '(ERROR|RACECHECK) SUMMARY: 0' -v "$logs/$1".*log | grep -E 'ERROR|Error|error:|cuda[A-Z][A-Za-z]+|CUDA|failed to run|Killed|Terminated' | cut -c1-200 | frequent 16
 }
 
-# part NAME SECONDS COMMAND...: runs a command for so long at most, as long as there is time, keeps what it says, and enters it in
-# the table. `split` before the command: in a process for each core, which takes its share of the cases (TIDU_TEST_SHARD).
+# part NAME SECONDS PROGRAM COMMAND...: runs a command for so long at most, as long as there is time, keeps what it says, and enters
+# it in the table; leaves it out where the program was not built. `split` before the command: in a process for each core, which takes
+# its share of the cases (TIDU_TEST_SHARD).
 part() {
-  local name=$1 limit count=1 from=$SECONDS bad=0 slow=0 k status pids=() outcome=passed
+  local name=$1 program=$3 limit count=1 from=$SECONDS bad=0 slow=0 k status pids=() outcome=passed
   limit=$(least "$2" "$(left)")
-  shift 2
+  shift 3
   wants "$name" || return 0
+  if [ "$program" != - ] && [ ! -x "$bin/$program" ]; then
+    enter "$name" "left out" 0 "$program was not built"
+    failed=1
+    return 1
+  fi
   if [ "$limit" -lt 10 ]; then
     enter "$name" "left out" 0 "the time was over"
     return 1
@@ -144,47 +231,65 @@ part() {
     failed=1
     explain "$name"
   fi
+  deliver
   [ $((bad + slow)) -eq 0 ]
 }
 
+# What this machine is, should it be what others look for.
+{
+  nvidia-smi
+  nvcc --version
+  cmake --version
+  c++ --version
+  "$python" --version
+  "$python" -c 'import importlib.metadata as m; print(*sorted(f"{d.name} {d.version}" for d in m.distributions()), sep="\n")'
+} >"$logs/machine.log" 2>&1
+
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d '. ')
-options=("-DTIDU_CUDA_ARCHITECTURE=sm_$architecture" -DTIDU_WERROR=OFF -DTIDU_INSTALL=OFF -DTIDU_MPI=OFF -DTIDU_ONEDNN=OFF)
+options=("-DTIDU_CUDA_ARCHITECTURE=sm_${architecture:-90}" -DTIDU_WERROR=OFF -DTIDU_INSTALL=OFF -DTIDU_MPI=OFF -DTIDU_ONEDNN=OFF)
 if [ -d "$prefix" ]; then
   options+=("-DCMAKE_PREFIX_PATH=$prefix")
   export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$prefix/cuda
 fi
+# All is tried to build, so that a program which cannot be is the only one that is missing.
+going_on=(-k)
+! command -v ninja >/dev/null || going_on=(-k 0)
+
+# Libraries that came with PyTorch do where the toolkit has none of the kind; cuDNN is in few toolkits.
+with_python=$("$python" -c 'import nvidia, pathlib
+print(":".join(sorted({str(f.parent) for path in nvidia.__path__ for f in pathlib.Path(path).glob("*/lib/lib*.so*")})))' 2>/dev/null)
+for library in cublasLt cusolver nvrtc; do
+  compgen -G "/usr/local/cuda/lib64/lib$library.so*" >/dev/null && continue
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$with_python
+  break
+done
+
 if wants benchmarks || wants cudnn; then  # the inputs of the benchmarks meanwhile
-  "$python" -B -c "import sys; sys.path.insert(0, 'bench'); import inputs, run
+  timeout 300 "$python" -B -c "import sys; sys.path.insert(0, 'bench'); import inputs, run
 for name in run.DEVICE: inputs.write('$kept/inputs', name)" >"$logs/inputs.log" 2>&1 &
   writer=$!
 fi
 bench=("$python" -B bench/run.py --program "$bin/tidu_workloads" --device cuda --quick --inputs "$kept/inputs" --cache "$kept/cache")
-# cuDNN is not in every toolkit; that which came with PyTorch will do.
-cudnn=$("$python" -c "import importlib.util as u; print(u.find_spec('nvidia.cudnn').submodule_search_locations[0] + '/lib')" 2>/dev/null)
 
-if part build 400 scripts/build.sh cuda "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads; then
-  part basics 120 scripts/gpu.sh each "$bin/test_cuda"
-  part tests 130 split "$bin/test_cuda" -tc='*Conformance cases on this machine*,every element-wise*,NaN*,conver*,select_n*,constants,shapes:*,reductions*,logsumexp*,a long sum*,argmax*,an empty extent*,sort*,dynamic slices*,indexing*,dot_general*,sliding*,convolutions in*,convolutions that take*,convolutions drawn*,convolutions on*,random*,folds*,scans*,updates*,transpositions*,products on*,linear algebra*,what linear algebra*,a product takes*,softmax*,ADBench*,conformance programs*'
-  if wants benchmarks || wants cudnn; then wait "$writer"; fi
-  part benchmarks 190 "${bench[@]}" --peers "$python" --limit $(($(least 190 "$(left)") - 50)) --json "$logs/benchmarks.json" \
-    --details "$logs/details.json"
-  part command 110 split env TIDU_TEST_BACKEND=cuda "$bin/test_cli" -tc='every conformance case*'
-  part cudnn 40 env TIDU_CONVOLUTIONS=cudnn LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cudnn:/usr/local/cuda/lib64" "${bench[@]}" --only convnet
-  for tool in memcheck racecheck; do
-    if wants "$tool" && ! command -v compute-sanitizer >/dev/null; then
-      enter "$tool" "left out" 0 "there is no compute-sanitizer"
-      continue
-    fi
-    part "$tool" 90 env TIDU_TEST_SCALE=0.1 compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
-      "$bin/test_cuda" -tc='*this machine*'
-  done
-else
-  tail -n 20 "$logs/build.0.log"
+if wants build; then rm -f "${programs[@]/#/$bin/}"; fi  # none of an older source
+if ! part build 400 - scripts/build.sh cuda "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads -- "${going_on[@]}"; then
+  grep -hE -A 5 'error|Error|FAILED' "$logs/build.0.log" | cut -c1-300 | head -n 40
+  tail -n 10 "$logs/build.0.log"
 fi
-{
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-  printf '%s\n' "${rows[@]}"
-  [ ! -f "$logs/benchmarks.0.log" ] || sed -n '/^workload /,$p' "$logs/benchmarks.0.log"
-  [ ! -f "$logs/cudnn.0.log" ] || sed -n 's/^convnet /convnet by cuDNN /p' "$logs/cudnn.0.log"
-} | tee "$logs/table.txt"
-exit "$failed"
+part basics 100 test_cuda scripts/gpu.sh each 60 0 "$bin/test_cuda"
+part tests 130 test_cuda split "$bin/test_cuda" -tc='*Conformance cases on this machine*,every element-wise*,NaN*,conver*,select_n*,constants,shapes:*,reductions*,logsumexp*,a long sum*,argmax*,an empty extent*,sort*,dynamic slices*,indexing*,dot_general*,sliding*,convolutions in*,convolutions that take*,convolutions drawn*,convolutions on*,random*,folds*,scans*,updates*,transpositions*,products on*,linear algebra*,what linear algebra*,a product takes*,softmax*,ADBench*,conformance programs*'
+if wants benchmarks || wants cudnn; then wait "$writer"; fi
+limit=$(($(least 190 "$(left)") - 50))
+part benchmarks 190 tidu_workloads "${bench[@]}" --peers "$python" --limit "$((limit > 1 ? limit : 1))" --json "$results/benchmarks.json" \
+  --details "$results/details.json"
+part command 110 test_cli split env TIDU_TEST_BACKEND=cuda "$bin/test_cli" -tc='every conformance case*'
+part cudnn 40 tidu_workloads env TIDU_CONVOLUTIONS=cudnn "LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$with_python" "${bench[@]}" --only convnet
+for tool in memcheck racecheck; do
+  if wants "$tool" && ! command -v compute-sanitizer >/dev/null; then
+    enter "$tool" "left out" 0 "there is no compute-sanitizer"
+    continue
+  fi
+  part "$tool" 90 test_cuda env TIDU_TEST_SCALE=0.1 scripts/gpu.sh each 85 "$(nproc)" "$bin/test_cuda" \
+    compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9
+done
+finish

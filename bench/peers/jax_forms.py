@@ -13,16 +13,18 @@ def start(threads, device):
     """Before JAX is imported. Without asynchronous dispatch small steps are faster on one thread."""
     global DEVICE
     DEVICE = device
-    # The pool of threads has as many as the processors that this process may run on.
-    flags = [f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}"]
-    os.environ["XLA_FLAGS"] = " ".join([*flags, f"intra_op_parallelism_threads={threads}"])
+    if device == "cpu":
+        # The pool of threads has as many as the processors that this process may run on.
+        flags = [f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}"]
+        os.environ["XLA_FLAGS"] = " ".join([*flags, f"intra_op_parallelism_threads={threads}"])
     os.environ["JAX_PLATFORMS"] = device
     global jax, jnp
     import jax
     import jax.numpy as jnp
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
-    if device != "cpu":  # else products are rounded to tf32
+    if device == "cpu":
+        jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
+    else:  # products are rounded to tf32 otherwise
         jax.config.update("jax_default_matmul_precision", "highest")
 
 

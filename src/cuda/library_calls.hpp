@@ -21,6 +21,7 @@ inline void check_call(const char* library, const char* routine, int status, con
                           words != nullptr ? ", " : "", words != nullptr ? words : ""));
 }
 inline void check_runtime(const char* routine, cudaError_t status) {
+  if (status != cudaSuccess) (void)cudaGetLastError();  // what is not sticky is over with this
   if (status == cudaErrorMemoryAllocation) {
     throw Error(ErrorKind::out_of_memory, detail::str("[cuda] expected memory from ", routine, ", got none"));
   }

@@ -127,7 +127,10 @@ class RuntimeDevice final : public Device {
   bool is_done(Event event) override {
     use();
     const cudaError_t error = cudaEventQuery(native(event));
-    if (error == cudaErrorNotReady) return false;
+    if (error == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // CUB asks for it after its launches
+      return false;
+    }
     check(error, "cudaEventQuery");
     return true;
   }
