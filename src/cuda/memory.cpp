@@ -326,7 +326,6 @@ void PinnedPool::release_after(Memory memory, Stream stream) {
   }
 }
 
-// Nothing tells when the stream is done with it, so that is waited for.
 void PinnedPool::give_up(Memory memory, Stream stream) noexcept {
   try {
     device_.synchronize(stream);

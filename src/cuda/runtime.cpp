@@ -92,7 +92,7 @@ void DeviceStorage::fulfil() {
     span.finish("to host", bytes_);
     runtime_->device().synchronize(home_);
   } catch (...) {
-    runtime_->pinned().release(copy);
+    runtime_->pinned().give_up(copy, home_);
     throw;
   }
   copy_ = copy;
@@ -192,7 +192,7 @@ void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream str
       device_->copy_to_device(to + done, staged.at, part.size(), stream);
       span.finish("to device", part.size());
     } catch (...) {
-      pinned_.release(staged);
+      pinned_.give_up(staged, stream);
       throw;
     }
     pinned_.release_after(staged, stream);

@@ -32,7 +32,7 @@ void Watched::check(Runtime& runtime) {
     }
     runtime.device().synchronize(stream);
   } catch (...) {
-    runtime.pinned().release(flags);
+    runtime.pinned().give_up(flags, stream);
     throw;
   }
   std::size_t first = 0;

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "cuda/fake_rules.hpp"
 #include "cuda/fibers.hpp"
 #include "cuda/library_emulation.hpp"
 #include "cuda/prelude.hpp"
@@ -317,7 +318,16 @@ void Emulator::run(const Plan& plan, std::span<const Tensor> operands, std::span
       default: return scratch.data() + place.offset;
     }
   };
-  for (const Step& one : plan.steps) step(one, locate);
+  std::vector<Memory> in, out;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    in.push_back({locate(operand(i)), operands[i].num_bytes()});
+  for (std::size_t i = 0; i < results.size(); ++i) out.push_back({memory[i].data(), results[i].num_bytes()});
+  const Bindings bindings{in, out, {scratch.data(), plan.scratch_bytes}};
+  for (const Step& one : plan.steps) {
+    if (const std::string rule = broken_rule(one, bindings); !rule.empty())
+      throw std::runtime_error("emulator: expected a step that its library takes, got " + rule);
+    step(one, locate);
+  }
   scratch.check();
   for (std::size_t i = 0; i < results.size(); ++i) {
     memory[i].check();

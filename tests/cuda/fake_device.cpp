@@ -156,6 +156,7 @@ void FakeDevice::drop(std::byte* at, std::size_t bytes, bool pinned) noexcept {
   if (found == memory_.end() || found->second.bytes != bytes || found->second.pinned != pinned)
     return fault("memory is given back that is nobody's");
   if (!pinned) in_use_ -= bytes;
+  transfers_.forget(at, bytes);
   memory_.erase(found);
   std::free(at);
 }
@@ -165,17 +166,29 @@ void FakeDevice::deallocate(std::byte* at, std::size_t bytes) noexcept { drop(at
 std::byte* FakeDevice::allocate_pinned(std::size_t bytes) { return make(bytes, true); }
 void FakeDevice::deallocate_pinned(std::byte* at, std::size_t bytes) noexcept { drop(at, bytes, true); }
 
+// Copies from and to the host are never captured, and their memory of the host is pinned.
+void FakeDevice::check_transfer(const std::byte* host, Stream stream) {
+  auto at = memory_.upper_bound(const_cast<std::byte*>(host));
+  if (at == memory_.begin() || !std::prev(at)->second.pinned) fault("a copy of memory that is not pinned");
+  if (state(stream).capture != nullptr) fault("a copy between host and device is captured");
+}
 void FakeDevice::copy_to_device(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) {
   const std::lock_guard lock(mutex_);
+  check_transfer(from, stream);
   put(stream, {"upload " + std::to_string(bytes),
                {{const_cast<std::byte*>(from), bytes, false}, {to, bytes, true}},
                [=] { std::memcpy(to, from, bytes); }});
+  const StreamState& on = state(stream);
+  transfers_.upload(from, bytes, on.number, on.clock[on.number]);
 }
 void FakeDevice::copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) {
   const std::lock_guard lock(mutex_);
+  check_transfer(to, stream);
   put(stream, {"download " + std::to_string(bytes),
                {{const_cast<std::byte*>(from), bytes, false}, {to, bytes, true}},
-               [=] { std::memcpy(to, from, bytes); }});
+               nullptr});
+  const StreamState& on = state(stream);
+  transfers_.download(to, {from, from + bytes}, on.number, on.clock[on.number]);
 }
 void FakeDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) {
   const std::lock_guard lock(mutex_);
@@ -278,6 +291,7 @@ void FakeDevice::synchronize(Stream stream) {
   if (on.capture != nullptr) fault("the host waits for a stream that is being captured");
   ++counters_.synchronizations;
   join(host_, on.clock);
+  for (const std::string& broken : transfers_.settle(host_)) fault(broken);
 }
 
 // --- work
@@ -325,6 +339,7 @@ void FakeDevice::launch(const Launch& launch, cuda_detail::Kernel kernel, const 
 // A library is taken to read all operands of its node and to write all results.
 void FakeDevice::run_library(const Step& step, const char* name, const Bindings& at, Stream stream) {
   const std::lock_guard lock(mutex_);
+  if (const std::string rule = broken_rule(step, at); !rule.empty()) fault(std::string(name) + ": " + rule);
   std::vector<Touch> touches;
   for (const Memory& memory : at.operands) touches.push_back({memory.at, memory.bytes, false});
   for (const Memory& memory : at.results) touches.push_back({memory.at, memory.bytes, true});

@@ -2,8 +2,9 @@
 // kernels through the emulator, fails where it is told to, and checks what it is asked: work that reads what
 // other work has written, or writes where other work has read or written, must come after it by the order of
 // a stream, by an event, or because the host has waited. Memory must be there, streams too, launches within
-// CUDA's limits, and everything must be given back. A thread that captures asks for nothing that CUDA refuses
-// then: memory, whether an event is done, waiting.
+// CUDA's limits, steps of libraries such as these take (fake_rules.hpp), and everything must be given back.
+// What is copied to the host is there when that has waited. A thread that captures asks for nothing that CUDA
+// refuses then: memory, whether an event is done, waiting.
 //
 // Work is done at once, when it is put on a stream; what comes before what is told by clocks, one for each
 // stream and one for the host, that streams and events carry along.
@@ -20,6 +21,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda/emulator.hpp"
+#include "cuda/fake_rules.hpp"
 
 namespace tidu::test {
 
@@ -143,6 +145,7 @@ class FakeDevice final : public cuda_detail::Device {
   void fault(const std::string& text);
   void refuse_in_capture(const char* what);
   void check_launch(const cuda_detail::Launch& launch);
+  void check_transfer(const std::byte* host, Stream stream);
   void tick(Clock& clock, std::size_t process);
   void put(Stream stream, Work work);
   void perform(const Work& work, std::size_t process, Clock& clock);
@@ -163,6 +166,7 @@ class FakeDevice final : public cuda_detail::Device {
   };
   std::vector<Failure> failures_;
   std::map<std::byte*, Allocation> memory_;
+  Transfers transfers_;
   std::map<std::string, std::unique_ptr<std::string>> kernels_;  // by text
   std::size_t next_process_ = 1, next_event_ = 1, next_graph_ = 1;
   std::size_t events_ = 0, graphs_ = 0, communicators_ = 0;
