@@ -15,12 +15,18 @@ constexpr std::int64_t whole = 1000;  // most elements that are printed in full
 constexpr std::int64_t edge = 3;      // elements at each end of an axis that is cut
 constexpr int decimals = 8;
 
+// An element: as a complex number, and of integers as a whole one, which beyond 2^53 says more.
+struct Shown {
+  std::complex<double> z;
+  std::int64_t whole;
+};
+
 // Texts of the numbers that are shown, of one style and width.
 class Format {
  public:
-  Format(DType dtype, const std::vector<std::complex<double>>& shown) : dtype_(dtype) {
+  Format(DType dtype, const std::vector<Shown>& shown) : dtype_(dtype) {
     double greatest = 0.0, least = INFINITY;
-    for (const std::complex<double>& z : shown) {
+    for (const auto& [z, number] : shown) {
       for (const double x : {std::abs(z.real()), std::abs(z.imag())}) {
         if (!std::isfinite(x) || x == 0.0) continue;
         greatest = std::max(greatest, x);
@@ -29,19 +35,20 @@ class Format {
     }
     scientific_ = greatest >= 1e16 || (greatest > 0.0 && (least < 1e-4 || greatest / least > 1e3));
     if (scientific_ && greatest < 1e16 && all_integers(shown)) scientific_ = false;
-    for (const std::complex<double>& z : shown) {
+    for (const auto& [z, number] : shown) {
       places_ = std::max({places_, needed(z.real()), is_complex(dtype) ? needed(z.imag()) : 0});
     }
-    for (const std::complex<double>& z : shown) width_ = std::max(width_, text(z).size());
+    for (const Shown& element : shown) width_ = std::max(width_, text(element).size());
   }
-  std::string padded(std::complex<double> z) const {
-    std::string plain = text(z);
+  std::string padded(const Shown& element) const {
+    std::string plain = text(element);
     return std::string(width_ - plain.size(), ' ') + plain;
   }
 
  private:
-  static bool all_integers(const std::vector<std::complex<double>>& shown) {
-    return std::all_of(shown.begin(), shown.end(), [](const std::complex<double>& z) {
+  static bool all_integers(const std::vector<Shown>& shown) {
+    return std::all_of(shown.begin(), shown.end(), [](const Shown& element) {
+      const std::complex<double>& z = element.z;
       return (!std::isfinite(z.real()) || z.real() == std::floor(z.real())) &&
              (!std::isfinite(z.imag()) || z.imag() == std::floor(z.imag()));
     });
@@ -68,9 +75,10 @@ class Format {
     const std::size_t end = scientific_ ? digits.find('e') : digits.size();
     return detail::str(std::string_view(digits).substr(0, end), '.', std::string_view(digits).substr(end));
   }
-  std::string text(std::complex<double> z) const {
+  std::string text(const Shown& element) const {
+    const std::complex<double>& z = element.z;
     if (is_bool(dtype_)) return z.real() != 0.0 ? "true" : "false";
-    if (is_integer(dtype_)) return detail::str(static_cast<std::int64_t>(z.real()));
+    if (is_integer(dtype_)) return detail::str(element.whole);
     if (!is_complex(dtype_)) return floating(z.real());
     return floating(z.real()) + (std::signbit(z.imag()) ? "-" : "+") + floating(std::abs(z.imag())) + "i";
   }
@@ -115,7 +123,10 @@ class Printer {
   // The elements that are shown, in order. The depth is the rank.
   void collect(std::size_t axis, std::int64_t offset) {
     if (axis == tensor_.rank()) {
-      shown_.push_back(tensor_.at(offset));
+      const std::complex<double> z = tensor_.at(offset);
+      shown_.push_back({z, tensor_.dtype() == i64   ? tensor_.data<std::int64_t>()[offset]
+                           : tensor_.dtype() == i32 ? static_cast<std::int64_t>(z.real())
+                                                    : 0});
       return;
     }
     walk(
@@ -151,7 +162,7 @@ class Printer {
 
   const Tensor& tensor_;
   bool cut_;
-  std::vector<std::complex<double>> shown_;
+  std::vector<Shown> shown_;
   std::size_t next_ = 0;
   std::ostringstream out_;
 };

@@ -140,3 +140,9 @@ TEST_CASE("an element as another integer type") {
   CHECK(Array(true).item<unsigned>() == 1);
   CHECK(Array(2.5).item<int>() == 2);
 }
+
+TEST_CASE("whole numbers are printed whole") {
+  CHECK(to_string(array({odd, most, least})) ==
+        "array([    9007199254740993,  9223372036854775807, -9223372036854775808], i64[3])");
+  CHECK(to_string(array({-7, 2147483647}, i32)) == "array([        -7, 2147483647], i32[2])");
+}
