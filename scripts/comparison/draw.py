@@ -73,6 +73,10 @@ class Draw:
         if dtype == "bool":
             return n.random(shape) < 0.5
         if dtype in dumps.INTEGERS:
+            if self.whole and (low, high) == (-6, 6) and self.chance(0.4):  # of any length in bits
+                bits = 64 if dtype == "i64" else 32
+                long = n.integers(-(2**63), 2**63, shape, endpoint=False) >> n.integers(64 - bits, 64, shape)
+                return np.asarray(long, dumps.CARRIER[dtype])
             return np.asarray(n.integers(low, high + 1, shape), dumps.CARRIER[dtype])
         x = n.standard_normal(shape) * MAGNITUDE.get(domain, 1.0)
         if dtype in dumps.COMPLEX:
