@@ -271,8 +271,9 @@ for name in run.DEVICE: inputs.write('$kept/inputs', name)" >"$logs/inputs.log" 
 fi
 bench=("$python" -B bench/run.py --program "$bin/tidu_workloads" --device cuda --quick --inputs "$kept/inputs" --cache "$kept/cache")
 
-if wants build; then rm -f "${programs[@]/#/$bin/}"; fi  # none of an older source
-if ! part build 400 - scripts/build.sh cuda "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads -- "${going_on[@]}"; then
+if wants build && [ "$(left)" -ge 10 ]; then rm -f "${programs[@]/#/$bin/}"; fi  # none of an older source
+if ! part build 400 - scripts/build.sh cuda "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads -- "${going_on[@]}" &&
+  [ -f "$logs/build.0.log" ]; then
   grep -hE -A 5 'error|Error|FAILED' "$logs/build.0.log" | cut -c1-300 | head -n 40
   tail -n 10 "$logs/build.0.log"
 fi
