@@ -262,14 +262,19 @@ PinnedPool::~PinnedPool() {
     for (std::byte* const block : blocks) device_.deallocate_pinned(block, bytes);
 }
 
-// What is done, is free.
+// What is done, is free. Where the device cannot say, everything stays as it is.
 void PinnedPool::collect() {
-  std::erase_if(pending_, [this](const Pending& one) {
-    if (!device_.is_done(one.event)) return false;
-    events_.release(one.event);
-    keep(one.memory);
-    return true;
-  });
+  for (std::size_t i = 0; i < pending_.size();) {
+    if (!device_.is_done(pending_[i].event)) {
+      ++i;
+      continue;
+    }
+    const Pending done = pending_[i];
+    pending_[i] = pending_.back();
+    pending_.pop_back();
+    events_.release(done.event);
+    keep(done.memory);
+  }
 }
 
 Memory PinnedPool::acquire(std::size_t bytes) {
