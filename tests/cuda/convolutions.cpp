@@ -2,6 +2,7 @@
 // step's formula against the reference executor.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "cpu/compare.hpp"
