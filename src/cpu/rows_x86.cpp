@@ -5,6 +5,8 @@
 #include "cpu/rows.hpp"
 
 #if defined(TIDU_WITH_LANES)
+#include <algorithm>
+
 #include "cpu/rows_x86.hpp"
 
 namespace tidu::cpu_detail {
@@ -26,15 +28,29 @@ class RowsGenerator : private RowsAssembler {
     imul(r14, rbx, static_cast<int>(code_.columns));
     xor_(r13, r13);
     find_fetched();
-    Xbyak::Label rows;
-    L(rows);
-    find_picked();
-    for (std::size_t i = 0; i < code_.phases.size(); ++i) phase(code_.phases[i], i == 0);
-    to_start();
-    add(r14, static_cast<std::uint32_t>(code_.columns));
-    add(rbx, 1);
+    Xbyak::Label left, done;
+    if (most_together_ > 1) {
+      together_ = most_together_;
+      mov(rax, ptr[rbp - 8]);
+      sub(rax, rbx);
+      cmp(rax, static_cast<std::uint32_t>(together_));
+      jl(left, T_NEAR);
+      Xbyak::Label rows;
+      L(rows);
+      some_rows();
+      mov(rax, ptr[rbp - 8]);
+      sub(rax, rbx);
+      cmp(rax, static_cast<std::uint32_t>(together_));
+      jge(rows, T_NEAR);
+      test(rax, rax);
+      jz(done, T_NEAR);
+      together_ = 1;
+    }
+    L(left);
+    some_rows();
     cmp(rbx, ptr[rbp - 8]);
-    jl(rows, T_NEAR);
+    jl(left, T_NEAR);
+    L(done);
     sfence();  // for what streams
     vzeroupper();
     mov(rsp, rbp);
@@ -45,6 +61,13 @@ class RowsGenerator : private RowsAssembler {
   }
 
  private:
+  void some_rows() {
+    find_picked();
+    for (std::size_t i = 0; i < code_.phases.size(); ++i) phase(code_.phases[i], i == 0);
+    to_start();
+    add(r14, static_cast<std::uint32_t>(together_ * code_.columns));
+    add(rbx, static_cast<std::uint32_t>(together_));
+  }
   void to_start() {
     sub(r14, r13);
     xor_(r13, r13);
@@ -57,7 +80,9 @@ class RowsGenerator : private RowsAssembler {
     elements_ = &phase.elements;
     fetches_ = &phase == fetching_;
     cache_pointers();
-    if (folds_.empty()) {
+    if (together_ > 1) {
+      rows_together();
+    } else if (folds_.empty()) {
       stretch(code_.columns, calls_ || elements_->size() > 24 ? 2 : 4, 0);
     } else {
       // Blocks of as many elements as folds take at once.
@@ -99,11 +124,37 @@ class RowsGenerator : private RowsAssembler {
     cached_picks_.clear();
     if (phase.row.empty()) return;
     copies_.assign(phase.row.size(), 0);
+    rows_.assign(phase.row.size(), 0);
     masked_copy_ = nowhere;
+    of_row_ = true;
     begin(phase.row);
     for (std::size_t i = 0; i < phase.row.size(); ++i) step(i);
+    of_row_ = false;
+  }
+  // See Note [Rows together].
+  void rows_together() {
+    accumulators_ = few_lanes / lanes_;
+    fresh_.assign(num_accumulators(), true);
+    find_column_folds();
+    const std::size_t taken = num_accumulators() + column_folds_.size() * row_vectors();
+    if (taken > 0) limit_ = accumulator_register(taken - 1);
+    vectors(static_cast<std::int64_t>(row_vectors()), code_.columns % lanes_ != 0);
+    fresh_.clear();
+    column_folds_.clear();
+    for (std::size_t f = 0; f < folds_.size(); ++f) combine_rows(f);
+    limit_ = num_registers_;
   }
 
+  std::size_t row_vectors() const { return static_cast<std::size_t>((code_.columns + lanes_ - 1) / lanes_); }
+  // Folds of all rows stay in registers from the first row to the last, where there are enough.
+  void find_column_folds() {
+    column_folds_.clear();
+    for (const LaneStep& step : *elements_) {
+      if (is_column_fold(step.op) && step.bits == 0) column_folds_.push_back(step.index);
+    }
+    if (num_accumulators() + column_folds_.size() * row_vectors() > most_accumulators())
+      column_folds_.clear();
+  }
   // `count` elements from r13 on, which is left where the last whole turn ends.
   void stretch(std::int64_t count, std::int64_t at_once, std::int64_t accumulators) {
     accumulators_ = accumulators;
@@ -129,25 +180,29 @@ class RowsGenerator : private RowsAssembler {
     const std::int64_t left = count - turns * turn;
     if (left > 0) vectors((left + lanes_ - 1) / lanes_, left % lanes_ != 0);
   }
-  // Straight-line code for vectors side by side, the last one perhaps not whole.
+  // Straight-line code for vectors side by side, of each row the last one perhaps not whole.
   void vectors(std::int64_t count, bool masked) {
     std::vector<LaneStep> steps;
     std::vector<std::uint16_t> at(elements_->size());
     copies_.clear();
+    rows_.clear();
     masked_copy_ = masked ? static_cast<int>(count) - 1 : nowhere;
-    for (std::int64_t copy = 0; copy < count; ++copy) {
+    for (std::int64_t copy = 0; copy < together_ * count; ++copy) {
+      const std::int64_t row = copy / count;
       for (std::size_t i = 0; i < elements_->size(); ++i) {
         LaneStep step = (*elements_)[i];
-        const bool same = step.op == LaneOp::immediate || step.op == LaneOp::slot ||
-                          step.op == LaneOp::slot_mask || step.op == LaneOp::splat ||
-                          step.op == LaneOp::splat_mask || step.op == LaneOp::splat_row;
-        if (same && copy > 0) continue;
+        const bool same =
+            step.op == LaneOp::immediate || step.op == LaneOp::splat || step.op == LaneOp::splat_mask;
+        const bool same_in_row =
+            step.op == LaneOp::slot || step.op == LaneOp::slot_mask || step.op == LaneOp::splat_row;
+        if ((same && copy > 0) || (same_in_row && copy % count > 0)) continue;
         for (std::uint16_t* x : {&step.a, &step.b, &step.c}) {
           if (*x != no_lane) *x = at[*x];
         }
         at[i] = static_cast<std::uint16_t>(steps.size());
         steps.push_back(step);
-        copies_.push_back(static_cast<int>(copy));
+        copies_.push_back(static_cast<int>(copy % count));
+        rows_.push_back(row);
       }
     }
     for (std::int64_t copy = 0; fetches_ && copy < count - (masked ? 1 : 0); ++copy) fetch_next(copy);
@@ -174,8 +229,10 @@ class RowsGenerator : private RowsAssembler {
       extremum(with(op), r, a, b);
     }
   }
-  bool in_registers() const { return !calls_ && num_accumulators() <= (is_512_ ? 16U : 8U); }
-  std::size_t num_accumulators() const { return folds_.size() * static_cast<std::size_t>(accumulators_); }
+  bool in_registers() const { return !calls_ && num_accumulators() <= most_accumulators(); }
+  std::size_t num_accumulators() const {
+    return folds_.size() * static_cast<std::size_t>(accumulators_ * together_);
+  }
   // Accumulators take registers from the last one down, but not the spare one.
   int accumulator_register(std::size_t i) const {
     const int first = is_512_ ? num_registers_ - 1 : spare_register - 1;
@@ -184,8 +241,9 @@ class RowsGenerator : private RowsAssembler {
   Address accumulator_memory(std::size_t i) {
     return ptr[r15 + accumulators_at_ + i * static_cast<std::size_t>(vector_)];
   }
-  std::size_t accumulator(std::size_t f, std::int64_t k) const {
-    return f * static_cast<std::size_t>(accumulators_) + static_cast<std::size_t>(k);
+  std::size_t accumulator(std::size_t f, std::int64_t k, std::int64_t row = 0) const {
+    const std::size_t of_row = f * static_cast<std::size_t>(together_) + static_cast<std::size_t>(row);
+    return of_row * static_cast<std::size_t>(accumulators_) + static_cast<std::size_t>(k);
   }
   void fold_stretch(std::int64_t count) {
     accumulators_ = (count < long_line ? few_lanes : many_lanes) / lanes_;
@@ -209,7 +267,19 @@ class RowsGenerator : private RowsAssembler {
     const LaneStep& step = (*steps_)[id];
     std::size_t f = 0;
     while (folds_[f].index != step.index) ++f;
-    const std::size_t i = accumulator(f, copies_[id] % accumulators_);
+    const std::size_t i = accumulator(f, copies_[id] % accumulators_, rows_[id]);
+    if (!fresh_.empty() && fresh_[i]) {  // as if what changes nothing were there
+      fresh_[i] = false;
+      const Ymm a = vector(accumulator_register(i));
+      if (!is_masked(id)) return vmovaps(a, x);
+      set_tail();
+      if (is_512_) {
+        vmovups(a, constant(identity(step.op)));
+        return is_f64_ ? vmovapd(a | k2, x) : vmovaps(a | k2, x);
+      }
+      vmovups(a, constant(identity(step.op)));
+      return vblendvps(a, a, x, spare());
+    }
     if (is_masked(id)) {
       set_tail();
       const Address nothing = constant(identity(step.op));
@@ -271,6 +341,46 @@ class RowsGenerator : private RowsAssembler {
     }
     halved(op);
   }
+  // The same of all rows together, in registers all the way, to their values: of as many rows at a time as
+  // have elements in 16 bytes.
+  void combine_rows(std::size_t f) {
+    const LaneOp op = folds_[f].op;
+    const std::int64_t at_once = 16 / element_;
+    for (std::int64_t first = 0; first < together_; first += at_once) {
+      for (std::int64_t row = 0; row < at_once; ++row) {
+        const auto get = [&](std::int64_t k) { return accumulator_register(accumulator(f, k, first + row)); };
+        for (std::int64_t step = accumulators_ / 2; step > 0; step /= 2) {
+          for (std::int64_t k = 0; k < step; ++k) {
+            folded(op, vector(4), vector(get(k)), vector(get(k + step)));
+            vmovaps(vector(get(k)), vector(4));
+          }
+        }
+        const Ymm x = Ymm(static_cast<int>(row));
+        if (is_512_) {
+          vextractf64x4(Ymm(4), Zmm(get(0)), 1);
+          folded(op, Ymm(5), Ymm(get(0)), Ymm(4));
+        } else {
+          vmovaps(Ymm(5), Ymm(get(0)));
+        }
+        vextractf128(Xmm(4), Ymm(5), 1);
+        folded(op, x, Ymm(5), Ymm(4));
+      }
+      // Halves of two rows side by side, and then again.
+      const auto halves = [&](int to, int a, int b) {
+        vunpcklpd(Xmm(4), Xmm(a), Xmm(b));
+        vunpckhpd(Xmm(5), Xmm(a), Xmm(b));
+        folded(op, Ymm(to), Ymm(4), Ymm(5));
+      };
+      halves(6, 0, 1);
+      if (!is_f64_) {
+        halves(0, 2, 3);
+        vshufps(Xmm(4), Xmm(6), Xmm(0), 0x88);
+        vshufps(Xmm(5), Xmm(6), Xmm(0), 0xdd);
+        folded(op, Ymm(6), Ymm(4), Ymm(5));
+      }
+      vmovups(in_slot(folds_[f].index, first), Xmm(6));
+    }
+  }
   // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
   void halved(LaneOp op) {
     folded(op, Ymm(2), Ymm(0), Ymm(1));
@@ -294,6 +404,17 @@ class RowsGenerator : private RowsAssembler {
     const LaneStep& step = (*steps_)[id];
     const Ymm a = vector(temporary());
     const bool shared = step.bits == 0;
+    const auto held = std::find(column_folds_.begin(), column_folds_.end(), step.index);
+    if (shared && held != column_folds_.end()) {
+      const auto which = static_cast<std::size_t>(held - column_folds_.begin());
+      const std::size_t vector_of = which * row_vectors() + static_cast<std::size_t>(copies_[id]);
+      const Ymm sum = vector(accumulator_register(num_accumulators() + vector_of));
+      if (rows_[id] == 0) load_elements(sum, id, pointer(step.index), true);
+      folded(step.op, a, sum, x);
+      vmovaps(sum, a);
+      if (rows_[id] == together_ - 1) store_elements(id, pointer(step.index), sum, true);
+      return;
+    }
     load_elements(a, id, pointer(step.index), shared);
     Ymm r = a;
     if (with(step.op) != LaneOp::add) r = vector(temporary());
@@ -301,9 +422,11 @@ class RowsGenerator : private RowsAssembler {
     store_elements(id, pointer(step.index), r, shared);
   }
 
-  std::vector<LaneStep> folds_;    // of the phase
-  bool fetches_ = false;           // does the phase?
-  std::int64_t accumulators_ = 0;  // of a fold
+  std::vector<LaneStep> folds_;              // of the phase
+  bool fetches_ = false;                     // does the phase?
+  std::int64_t accumulators_ = 0;            // of a fold and row
+  std::vector<std::uint32_t> column_folds_;  // pointers: see find_column_folds
+  std::vector<bool> fresh_;                  // those that nothing was folded into yet, of rows together
 };
 
 }  // namespace

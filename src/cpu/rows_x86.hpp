@@ -21,6 +21,7 @@ class RowsAssembler : protected LaneAssembler {
  protected:
   RowsAssembler(const RowsCode& code, bool is_512)
       : LaneAssembler(code.dtype, is_512), code_(code), lanes_(vector_ / element_), num_registers_(limit_) {
+    find_together();
     const std::int64_t blocks = (code.columns + fold_block - 1) / fold_block;
     parts_at_ = code.num_slots * line;
     parts_size_ = blocks > 1 ? aligned(static_cast<std::size_t>(blocks * element_)) : 0;
@@ -29,7 +30,7 @@ class RowsAssembler : protected LaneAssembler {
     for (const RowsCode::Phase& phase : code.phases) folds = std::max(folds, folds_of(phase).size());
     kept_at_ = accumulators_at_ + folds * static_cast<std::size_t>(many_lanes * element_);
     kept_size_ = aligned(static_cast<std::size_t>(code.columns * element_)) + line;
-    picks_at_ = kept_at_ + code.num_kept * kept_size_;
+    picks_at_ = kept_at_ + code.num_kept * kept_size_ * static_cast<std::size_t>(most_together_);
     scratch_ = picks_at_ + aligned(code.picks.size() * sizeof(void*));
   }
 
@@ -48,6 +49,30 @@ class RowsAssembler : protected LaneAssembler {
     }
     return folds;
   }
+  // How many rows are computed side by side: as many as fill a register of some width.
+  void find_together() {
+    constexpr std::int64_t most_vectors = 4;  // of a row
+    constexpr std::size_t most_steps = 640;   // of the rows together
+    const std::int64_t vectors = (code_.columns + lanes_ - 1) / lanes_;
+    std::size_t folds = 0, steps = 0;
+    bool calls = false;
+    for (const RowsCode::Phase& phase : code_.phases) {
+      folds = std::max(folds, folds_of(phase).size());
+      steps += phase.elements.size();
+      calls = calls || calls_out(phase.elements);
+    }
+    if (folds == 0 || calls || vectors > most_vectors || !code_.picks.empty()) return;
+    const std::size_t accumulators = folds * static_cast<std::size_t>(few_lanes / lanes_);
+    for (const int bytes : {32, 16}) {
+      const std::int64_t rows = bytes / element_;
+      const auto count = static_cast<std::size_t>(rows);
+      if (rows * vectors > 16 || count * accumulators > most_accumulators()) continue;
+      if (count * static_cast<std::size_t>(vectors) * steps > most_steps) continue;
+      most_together_ = rows;
+      return;
+    }
+  }
+  std::size_t most_accumulators() const { return is_512_ ? 16U : 8U; }
   int columns_left() const { return static_cast<int>(code_.columns % lanes_); }
 
   // A fold's step in its place among others.
@@ -135,17 +160,29 @@ class RowsAssembler : protected LaneAssembler {
   }
   // Bytes from where the registers point to the step's vector.
   std::size_t offset_of(std::size_t id) const { return static_cast<std::size_t>(lane_of(id) * element_); }
+  // Likewise of a matrix' elements; elements themselves.
+  std::size_t elements_to(std::size_t id) const {
+    return static_cast<std::size_t>(rows_[id] * code_.columns + lane_of(id));
+  }
   Address in_matrix(std::size_t id, const Xbyak::Reg64& from) {
-    return ptr[from + r14 * element_ + offset_of(id)];
+    return ptr[from + r14 * element_ + elements_to(id) * static_cast<std::size_t>(element_)];
   }
   Address in_columns(std::size_t id, const Xbyak::Reg64& from) {
     return ptr[from + r13 * element_ + offset_of(id)];
   }
   Address in_kept(std::size_t id, std::uint32_t index) {
-    const std::size_t at = kept_at_ + index * kept_size_ + offset_of(id);
-    return ptr[r15 + r13 * element_ + at];
+    const auto array = static_cast<std::size_t>(index * most_together_ + rows_[id]);
+    return ptr[r15 + r13 * element_ + (kept_at_ + array * kept_size_ + offset_of(id))];
   }
-  Address in_slot(std::uint32_t index) { return ptr[r15 + index * line]; }
+  // A value of the first of the rows together, and of the row-th.
+  Address in_slot(std::uint32_t index, std::int64_t row = 0) {
+    return ptr[r15 + (index * line + static_cast<std::size_t>(row * element_))];
+  }
+  Address of_row(std::size_t id, const Xbyak::Reg64& from) {
+    return ptr[from + rbx * element_ + static_cast<std::size_t>(rows_[id] * element_)];
+  }
+  // As much of a register as has an element of each of the rows together.
+  Xmm of_rows(const Ymm& x) const { return together_ * element_ == 32 ? Ymm(x.getIdx()) : Xmm(x.getIdx()); }
 
   bool is_late(LaneOp op) const override { return op <= LaneOp::immediate; }
   bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= LaneOp::immediate; }
@@ -193,7 +230,7 @@ class RowsAssembler : protected LaneAssembler {
     is_f64_ ? vmaskmovpd(to, spare(), address()) : vmaskmovps(to, spare(), address());
   }
   void load_mask_bytes(const Ymm& to, std::size_t id, const Xbyak::Reg64& from) {
-    const std::size_t offset = static_cast<std::size_t>(lane_of(id));
+    const std::size_t offset = elements_to(id);
     if (!is_masked(id)) {
       is_f64_ ? vpmovzxbq(to, ptr[from + r14 + offset]) : vpmovzxbd(to, ptr[from + r14 + offset]);
     } else {
@@ -212,7 +249,7 @@ class RowsAssembler : protected LaneAssembler {
     switch (step.op) {
       case LaneOp::immediate: return vmovups(to, constant(step.bits));
       case LaneOp::slot:
-      case LaneOp::slot_mask: return broadcast(to, in_slot(step.index));
+      case LaneOp::slot_mask: return load_row(to, in_slot(step.index, rows_[id]));
       case LaneOp::kept:
       case LaneOp::kept_mask: return vmovups(to, in_kept(id, step.index));
       case LaneOp::load: {
@@ -222,7 +259,7 @@ class RowsAssembler : protected LaneAssembler {
       case LaneOp::load_column: return load_elements(to, id, pointer(step.index), true);
       case LaneOp::load_picked: return load_elements(to, id, picked(step.index), true);
       case LaneOp::load_mask: return load_mask_bytes(to, id, pointer(step.index));
-      case LaneOp::splat_row: return broadcast(to, ptr[pointer(step.index) + rbx * element_]);
+      case LaneOp::splat_row: return load_row(to, of_row(id, pointer(step.index)));
       case LaneOp::splat: return broadcast(to, ptr[pointer(step.index)]);
       default: break;
     }
@@ -235,6 +272,13 @@ class RowsAssembler : protected LaneAssembler {
     is_f64_ ? vbroadcastsd(to, from) : vbroadcastss(to, from);
   }
 
+  // A row's value in every lane, or, where steps are of the row alone, that of each row in its own.
+  void load_row(const Ymm& to, const Address& from) {
+    of_row_&& together_ > 1 ? vmovups(of_rows(to), from) : broadcast(to, from);
+  }
+  void store_rows(const Address& to, const Ymm& x) {
+    together_ > 1 ? vmovups(to, of_rows(x)) : store_element(to, x);
+  }
   void store_element(const Address& to, const Ymm& x) {
     is_f64_ ? vmovsd(to, Xmm(x.getIdx())) : vmovss(to, Xmm(x.getIdx()));
   }
@@ -250,8 +294,8 @@ class RowsAssembler : protected LaneAssembler {
       case LaneOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
       case LaneOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
       case LaneOp::keep: return vmovups(in_kept(id, step.index), x);
-      case LaneOp::set_slot: return store_element(in_slot(step.index), x);
-      case LaneOp::store_row: return store_element(ptr[pointer(step.index) + rbx * element_], x);
+      case LaneOp::set_slot: return store_rows(in_slot(step.index), x);
+      case LaneOp::store_row: return store_rows(of_row(id, pointer(step.index)), x);
       default: break;
     }
     is_fold(step.op) ? fold(id, x) : fold_column(id, x);
@@ -272,7 +316,7 @@ class RowsAssembler : protected LaneAssembler {
     is_f64_ ? vmaskmovpd(address(to), spare(), x) : vmaskmovps(address(to), spare(), x);
   }
   void store_mask_bytes(std::size_t id, const Xbyak::Reg64& to, const Ymm& x) {
-    const std::size_t offset = static_cast<std::size_t>(lane_of(id));
+    const std::size_t offset = elements_to(id);
     const Xmm bytes = to_bytes(x);
     if (is_masked(id)) {
       for (int i = 0; i < columns_left(); ++i)
@@ -307,7 +351,10 @@ class RowsAssembler : protected LaneAssembler {
   std::map<std::uint32_t, Xbyak::Reg64> cached_picks_;
   std::vector<std::uint32_t> fetched_;  // pointers: see find_fetched
   const RowsCode::Phase* fetching_ = nullptr;
-  std::vector<int> copies_;  // by step: which vector it is of
+  std::vector<int> copies_;         // by step: which vector it is of
+  std::vector<std::int64_t> rows_;  // and which of the rows together
+  std::int64_t most_together_ = 1, together_ = 1;
+  bool of_row_ = false;  // are steps of the row alone?
   int masked_copy_ = nowhere;
   bool uses_tail_ = false;
   Xbyak::Label tail_mask_;

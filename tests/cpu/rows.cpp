@@ -190,6 +190,40 @@ TEST_CASE("groups of rows have the bits of their operations one by one") {
   }
 }
 
+TEST_CASE("short rows that are folded some at a time have the bits of their operations one by one") {
+  std::mt19937_64 random(8);
+  for (const DType dtype : {f32, f64}) {
+    for (const std::int64_t columns : {16, 17, 20, 24, 31, 32, 33, 40, 48, 49, 63, 64}) {
+      if (shortened() && columns % 16 > 1) continue;
+      const std::int64_t rows = 1024 / columns + 1 + static_cast<std::int64_t>(random() % 9);
+      const auto of_rows = [&](const Value& x) {
+        return along(ops::reduce_max(x, {1}) * ops::sqrt(ops::abs(ops::reduce_sum(x, {1}))), x);
+      };
+      GraphBuilder g("mixed");
+      const Type matrix(dtype, {rows, columns});
+      const Value x = g.input("x", matrix), c = g.input("c", Type(dtype, {columns}));
+      const Value y = g.input("y", matrix), r = g.input("r", Type(dtype, {rows}));
+      const Value first = x * y - of_rows(x), less = ops::lt(first, along(r, x));
+      const Value chosen = ops::select_n(less, first, x) * down(c, x), second = chosen - of_rows(chosen);
+      const Value least = ops::reduce_min(second, {1});
+      const Graph mixed = g.build({second * ops::sqrt(ops::abs(first)), less, least, least * r,
+                                   ops::reduce_sum(second, {0}), ops::reduce_max(chosen, {0})});
+      for (const Graph& graph :
+           {mixed, vjp(softmax(dtype, rows, columns)), vjp(layer_norm(dtype, rows, columns))}) {
+        std::vector<Tensor> inputs = random_inputs(graph, random);
+        check_bits(graph, inputs, detail::str(rows, " rows of ", columns));
+        const auto at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(inputs[0].size()));
+        if (dtype == f32) {
+          reinterpret_cast<float*>(inputs[0].mutable_bytes())[at] = std::nanf("");
+        } else {
+          reinterpret_cast<double*>(inputs[0].mutable_bytes())[at] = std::nan("");
+        }
+        check_bits(graph, inputs, detail::str(rows, " rows of ", columns, ", one NaN"));
+      }
+    }
+  }
+}
+
 TEST_CASE("several rows share what all periods repeat and fold") {
   std::mt19937_64 random(5);
   for (const DType dtype : {f32, f64}) {
