@@ -35,7 +35,7 @@ struct ColumnOfTiles {
     constexpr int kStep = Complex ? 2 : 1;
     // Rows that are a page or half of one apart are in the same sets of the cache, of 8 lines or so.
     const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
-    const Index count = ceil_div(m, (width.kind == narrow && !is_apart ? kNarrowRows : kNearRows) / kStep);
+    const Index count = ceil_div(m, (width.kind >= narrow && !is_apart ? kNarrowRows : kNearRows) / kStep);
     const Index rows = m / count, step = Order == AOrder::rows ? lda : kStep;
     higher_count = m % count;
     lower_count = count - higher_count;

@@ -25,30 +25,35 @@ using TileFunction = void (*)(Index count, const TileSteps& steps, Index k, cons
 
 /// `count` tiles of C, one after another, each R real rows by V vectors, of which the last holds `last_lanes`
 /// lanes if Partial: C = A B, or C += A B.
-template <class T, bool Complex, AOrder Order, int R, int V, bool Partial>
+template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes = kVectorBytes>
 void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
            Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate) {
   constexpr int kStep = Complex ? 2 : 1;
   constexpr int kGroup = 3 * kStep;  // rows addressed from one pointer: at 0, 1 and 2 strides
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
+  constexpr Index kWidth = kLanes<T, Bytes>;
+  using Lanes = Vector<T, Bytes>;
   const TileSteps step = steps;
   for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
-    Vector<T> sum[R][V];
+    Lanes sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sum[r][v] = Vector<T>{};
+      for (int v = 0; v < V; ++v) sum[r][v] = Lanes{};
     }
     const T* pointer[kPointers];
 #pragma GCC unroll 8
     for (int g = 0; g < kPointers; ++g) pointer[g] = a + 3 * g * a_stride;
     const T* from = b;
     for (Index p = 0; p < k; ++p) {
-      Vector<T> bv[V];
+      Lanes bv[V];
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
-        bv[v] = Partial && v == V - 1 ? load_first<T>(from + v * kLanes<T>, last_lanes)
-                                      : load<T>(from + v * kLanes<T>);
+        if constexpr (Partial) {
+          bv[v] = v == V - 1 ? load_first<T>(from + v * kWidth, last_lanes) : load<T>(from + v * kWidth);
+        } else {
+          bv[v] = load<T, Bytes>(from + v * kWidth);
+        }
       }
       from += b_stride;
 #pragma GCC unroll 16
@@ -61,7 +66,7 @@ void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_str
         } else {
           factor = pointer[r / kGroup][(r % kGroup) * a_stride];
         }
-        const Vector<T> av = factor - Vector<T>{};
+        const Lanes av = factor - Lanes{};
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v) sum[r][v] = av * bv[v] + sum[r][v];
       }
@@ -72,7 +77,7 @@ void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_str
 #pragma GCC unroll 16
       for (int r = 0; r < R; r += kStep) {
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) sum[r][v] += times_i<T>(sum[r + 1][v]);
+        for (int v = 0; v < V; ++v) sum[r][v] += times_i<T, Bytes>(sum[r + 1][v]);
       }
     }
     T* to = c;
@@ -81,8 +86,11 @@ void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_str
       for (int r = 0; r < R; r += kStep, to += ldc) {
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v) {
-          sum[r][v] += Partial && v == V - 1 ? load_first<T>(to + v * kLanes<T>, last_lanes)
-                                             : load<T>(to + v * kLanes<T>);
+          if constexpr (Partial) {
+            sum[r][v] += v == V - 1 ? load_first<T>(to + v * kWidth, last_lanes) : load<T>(to + v * kWidth);
+          } else {
+            sum[r][v] += load<T, Bytes>(to + v * kWidth);
+          }
         }
       }
       to = c;
@@ -91,19 +99,25 @@ void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_str
     for (int r = 0; r < R; r += kStep, to += ldc) {
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
-        if (Partial && v == V - 1) {
-          store_first<T>(to + v * kLanes<T>, sum[r][v], last_lanes);
-        } else {
-          store<T>(to + v * kLanes<T>, sum[r][v]);
+        if constexpr (Partial) {
+          if (v == V - 1) {
+            store_first<T>(to + v * kWidth, sum[r][v], last_lanes);
+            continue;
+          }
         }
+        store<T, Bytes>(to + v * kWidth, sum[r][v]);
       }
     }
   }
 }
 
-/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector; and by rows of
-/// C, of which those of one vector have more.
-enum TileWidth : std::uint8_t { whole, most, narrow };
+/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one;
+/// and by rows of C, of which those of one vector have more.
+enum TileWidth : std::uint8_t { whole, most, narrow, half };
+
+/// Bytes of a vector that takes half of the time, where there is one: Zen 4 multiplies vectors of 64 bytes in
+/// halves.
+inline constexpr int kHalfBytes = kVectorBytes == 64 ? 32 : kVectorBytes;
 
 /// Real rows of a tile of one vector, at most.
 inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kTileRows;
@@ -119,6 +133,7 @@ struct WidthOfTiles {
   explicit WidthOfTiles(Index left)
       : kind(left >= kWidth              ? whole
              : left > kWidth - kLanes<T> ? most
+             : 2 * left == kLanes<T>     ? half
                                          : narrow),
         last_lanes(static_cast<int>(kind == whole  ? kLanes<T>
                                     : kind == most ? left - (kWidth - kLanes<T>)
@@ -135,7 +150,12 @@ constexpr TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_seq
       {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
       {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...}};
   constexpr TileFunction<T> slim[sizeof...(J)] = {tiles<T, Complex, Order, (J + 1) * kStep, 1, true>...};
-  return width == narrow ? slim[rows - 1] : wide[width][rows - 1];
+  if constexpr (kHalfBytes != kVectorBytes) {
+    constexpr TileFunction<T> halves[sizeof...(J)] = {
+        tiles<T, Complex, Order, (J + 1) * kStep, 1, false, kHalfBytes>...};
+    if (width == half) return halves[rows - 1];
+  }
+  return width >= narrow ? slim[rows - 1] : wide[width][rows - 1];
 }
 
 /// Those of `rows` rows, in elements.

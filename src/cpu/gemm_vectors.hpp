@@ -23,15 +23,15 @@ inline constexpr int kVectorBytes = 16, kTileRows = 6, kTileVectors = 2;
 
 #define TIDU_GEMM_INLINE inline __attribute__((always_inline))
 
-template <class T>
+template <class T, int Bytes>
 struct VectorOf {
-  typedef T type __attribute__((vector_size(kVectorBytes)));
+  typedef T type __attribute__((vector_size(Bytes)));
 };
-template <class T>
-using Vector = typename VectorOf<T>::type;
+template <class T, int Bytes = kVectorBytes>
+using Vector = typename VectorOf<T, Bytes>::type;
 
-template <class T>
-inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+template <class T, int Bytes = kVectorBytes>
+inline constexpr int kLanes = Bytes / static_cast<int>(sizeof(T));
 
 TIDU_GEMM_INLINE Index least(Index x, Index y) { return x < y ? x : y; }
 TIDU_GEMM_INLINE Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
@@ -39,15 +39,15 @@ TIDU_GEMM_INLINE Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
 // ---- vectors
 // -------------------------------------------------------------------------------------------------------------------
 
-template <class T>
-TIDU_GEMM_INLINE Vector<T> load(const T* p) {
-  Vector<T> v;
+template <class T, int Bytes = kVectorBytes>
+TIDU_GEMM_INLINE Vector<T, Bytes> load(const T* p) {
+  Vector<T, Bytes> v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
 
-template <class T>
-TIDU_GEMM_INLINE void store(T* p, Vector<T> v) {
+template <class T, int Bytes = kVectorBytes>
+TIDU_GEMM_INLINE void store(T* p, Vector<T, Bytes> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
@@ -116,21 +116,21 @@ TIDU_GEMM_INLINE void store_first(T* p, Vector<T> v, int count) {
 }
 #endif
 
-template <class T, int... I>
-TIDU_GEMM_INLINE Vector<T> swap_pairs(Vector<T> v, std::integer_sequence<int, I...>) {
+template <class T, int Bytes = kVectorBytes, int... I>
+TIDU_GEMM_INLINE Vector<T, Bytes> swap_pairs(Vector<T, Bytes> v, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(v, v, (I ^ 1)...);
 }
 
-template <class T, int... I>
-TIDU_GEMM_INLINE Vector<T> alternating_signs(std::integer_sequence<int, I...>) {
-  return Vector<T>{static_cast<T>(I % 2 == 0 ? -1 : 1)...};
+template <class T, int Bytes = kVectorBytes, int... I>
+TIDU_GEMM_INLINE Vector<T, Bytes> alternating_signs(std::integer_sequence<int, I...>) {
+  return Vector<T, Bytes>{static_cast<T>(I % 2 == 0 ? -1 : 1)...};
 }
 
 /// Of interleaved complex numbers (p, q) those times i: (-q, p).
-template <class T>
-TIDU_GEMM_INLINE Vector<T> times_i(Vector<T> v) {
-  using Lanes = std::make_integer_sequence<int, kLanes<T>>;
-  return swap_pairs<T>(v, Lanes{}) * alternating_signs<T>(Lanes{});
+template <class T, int Bytes = kVectorBytes>
+TIDU_GEMM_INLINE Vector<T, Bytes> times_i(Vector<T, Bytes> v) {
+  using Lanes = std::make_integer_sequence<int, kLanes<T, Bytes>>;
+  return swap_pairs<T, Bytes>(v, Lanes{}) * alternating_signs<T, Bytes>(Lanes{});
 }
 
 // ---- copies of B
