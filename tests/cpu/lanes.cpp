@@ -3,6 +3,7 @@
 #include "cpu/lanes.hpp"
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -302,6 +303,35 @@ TEST_CASE("lanes: functions are within 4 units in the last place") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("lanes: tanh of f32 is within its bound over all magnitudes, odd, and 1 at most") {
+  constexpr std::uint32_t stride = 2003, infinity = 0x7f800000;
+  const std::int64_t count = infinity / stride + 1;
+  Tensor x(Type(f32, {2 * count}));
+  auto* const to = reinterpret_cast<float*>(x.mutable_bytes());
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i) * stride);
+    to[count + i] = -to[i];
+  }
+  const Graph graph = graph_of(Op::make(prim::tanh), {x.type()});
+  for (const VectorUnits each : units()) {
+    const Tensor got = with_units(each).run(graph, std::vector{x})[0];
+    const auto y = got.elements<float>();
+    double worst = 0;
+    bool odd = true, bounded = true;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const float negative = y[at + static_cast<std::size_t>(count)];
+      worst = std::max(worst, ulps(y[at], static_cast<long double>(std::tanh(static_cast<double>(to[i])))));
+      odd = odd && negative == -y[at] && std::signbit(negative);
+      bounded = bounded && y[at] <= 1;
+    }
+    CHECK(worst <= 3.5);
+    CHECK(odd);
+    CHECK(bounded);
+    CHECK(y[static_cast<std::size_t>(count) - 1] == 1);
   }
 }
 
