@@ -30,25 +30,34 @@ inline void copy_short(const std::byte* from, std::byte* to, std::size_t count) 
   copy_ends<2>(from, to, count);
 }
 template <std::size_t bytes, class E>
-void copy_lines_of(const StridedAxis& outer, const E* from, E* to) {
-  const auto [extent, to_stride, from_stride] = outer;  // of its own, as what is written might be it
-  for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride)
-    std::memcpy(to, from, bytes);
+void copy_lines_of(const StridedAxis& planes, const StridedAxis& outer, const E* from, E* to) {
+  const auto [count, to_plane, from_plane] = planes;  // of their own, as what is written might be these
+  const auto [extent, to_stride, from_stride] = outer;
+  for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
+    const E* source = from;
+    E* target = to;
+    for (std::int64_t i = 0; i < extent; ++i, target += to_stride, source += from_stride)
+      std::memcpy(target, source, bytes);
+  }
 }
-// Lines of 2 to 128 bytes.
+// Planes of lines of 2 to 128 bytes. Not inlined: the walk over other lines takes longer with it.
 template <class E>
-void copy_short_lines(const StridedAxis& outer, std::size_t bytes, const E* from, E* to) {
+__attribute__((noinline)) void copy_short_lines(const StridedAxis& planes, const StridedAxis& outer,
+                                                std::size_t bytes, const E* from, E* to) {
   switch (bytes) {
-    case 8: return copy_lines_of<8>(outer, from, to);
-    case 12: return copy_lines_of<12>(outer, from, to);
-    case 16: return copy_lines_of<16>(outer, from, to);
-    case 24: return copy_lines_of<24>(outer, from, to);
-    case 32: return copy_lines_of<32>(outer, from, to);
+    case 8: return copy_lines_of<8>(planes, outer, from, to);
+    case 12: return copy_lines_of<12>(planes, outer, from, to);
+    case 16: return copy_lines_of<16>(planes, outer, from, to);
+    case 24: return copy_lines_of<24>(planes, outer, from, to);
+    case 32: return copy_lines_of<32>(planes, outer, from, to);
+    case 64: return copy_lines_of<64>(planes, outer, from, to);
     default: break;
   }
-  for (std::int64_t i = 0; i < outer.extent; ++i) {
-    copy_short(reinterpret_cast<const std::byte*>(from + i * outer.from),
-               reinterpret_cast<std::byte*>(to + i * outer.to), bytes);
+  for (std::int64_t k = 0; k < planes.extent; ++k) {
+    for (std::int64_t i = 0; i < outer.extent; ++i) {
+      copy_short(reinterpret_cast<const std::byte*>(from + k * planes.from + i * outer.from),
+                 reinterpret_cast<std::byte*>(to + k * planes.to + i * outer.to), bytes);
+    }
   }
 }
 // Of elements of 4 bytes four at a time, which makes two loads and one shuffle.
@@ -100,7 +109,7 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
       outer.to == inner.extent) {
     repeat_line(inner.extent, outer.extent, from, to);
   } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
-    copy_short_lines(outer, bytes, from, to);
+    copy_short_lines({1, 0, 0}, outer, bytes, from, to);
   } else if (inner.to == 1 && inner.from == 2) {
     for (std::int64_t i = 0; i < outer.extent; ++i)
       copy_every_second(inner.extent, from + i * outer.from, to + i * outer.to);
@@ -176,12 +185,21 @@ void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
   E* const target = reinterpret_cast<E*>(to);
   const std::int64_t last_two = axes_.size() > 1 ? axes_[axes_.size() - 2].extent * axes_.back().extent : 0;
   // One long line at a time leaves more to share between threads.
-  const std::size_t inner = tiled_ || (last_two > 0 && last_two <= 4 * element_grain) ? 2 : 1;
-  const auto block = [this, inner](const E* x, E* y) {
+  std::size_t inner = tiled_ || (last_two > 0 && last_two <= 4 * element_grain) ? 2 : 1;
+  const StridedAxis& last = axes_.back();
+  const std::size_t line = static_cast<std::size_t>(last.extent) * sizeof(E);
+  // What comes between two planes of short lines takes as long as some of them.
+  if (!tiled_ && inner == 2 && axes_.size() > 2 && last.to == 1 && last.from == 1 && line >= 2 &&
+      line <= short_line && axes_[axes_.size() - 2].from != 0 &&
+      last_two * axes_[axes_.size() - 3].extent <= 4 * element_grain)
+    inner = 3;
+  const auto block = [this, inner, line](const E* x, E* y) {
     if (tiled_) {
       copy_tiles(axes_[axes_.size() - 2], axes_.back(), x, y);
     } else if (inner == 2) {
       copy_lines(axes_[axes_.size() - 2], axes_.back(), x, y);
+    } else if (inner == 3) {
+      copy_short_lines(axes_[axes_.size() - 3], axes_[axes_.size() - 2], line, x, y);
     } else {
       copy_line(axes_.back(), x, y);
     }
