@@ -116,8 +116,8 @@ class PinnedPool {
   void release(Memory memory) noexcept;
   /// Work that was put on `stream` reads it.
   void release_after(Memory memory, Stream stream);
-  /// Something failed: work that was put on `stream` perhaps reads or writes it, and is waited for. Where that
-  /// fails too, nobody uses the memory again.
+  /// Something failed: work that was put on `stream` perhaps reads or writes it, and is waited for. Where
+  /// that fails too, nobody uses the memory again.
   void give_up(Memory memory, Stream stream) noexcept;
 
  private:
