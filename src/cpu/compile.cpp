@@ -9,6 +9,7 @@
 #include "cpu/fused_rows.hpp"
 #include "cpu/loop.hpp"
 #include "cpu/product_group.hpp"
+#include "cpu/product_update.hpp"
 #include "cpu/runs.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -66,6 +67,7 @@ class Compiler {
       if (alone.empty()) alone.resize(sums_into_.size());
       if (sums_into_[k] != no_index) alone[k] = true;
     }
+    if (has_composites) make_updates(alone);
     const std::vector<Run> runs = find_runs(to_.program_, options_, alone);
     auto next_run = runs.begin();
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
@@ -305,7 +307,45 @@ class Compiler {
     done_.resize(graph_.num_operations());
     for (std::uint32_t k = 0; k < done_.size(); ++k) done_[k] = finder.is_done(k);
   }
+  // Does it read a sum so far, whose place is an output's?
+  bool reads_sum(std::uint32_t operation) const {
+    const std::size_t first = graph_.inputs().size() - around_.sums.size();
+    for (const ValueId id : graph_.operation(operation).inputs()) {
+      const SlotId slot = plan_.slot_of[to_.program_.roots()[id]];
+      if (slot != no_index && plan_.slots[slot].storage == Storage::input && plan_.slots[slot].index >= first)
+        return true;
+    }
+    return false;
+  }
+  // See Note [Updates]; `other` by operation, or empty: has it another place already?
+  void make_updates(const std::vector<bool>& other) {
+    if (kernels_.has_foreign() || options_.depth > 0) return;
+    std::vector<bool> alone(graph_.num_operations(), false);
+    const std::vector<ScheduleNode>& nodes = to_.program_.schedule().nodes;
+    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
+      const std::uint32_t index = nodes[i].index;
+      if (nodes[i].kind == NodeKind::operation)
+        alone[index] = (other.empty() || !other[index]) && reads_of(index) == nullptr && !reads_sum(index);
+    }
+    for (const auto& [node, update] : find_updates(to_.program_, values_, alone)) {
+      if (columns_.count(node) != 0) continue;
+      const Operation product = graph_.operation(update.product);
+      const Op op = product.op();
+      const std::array in{graph_.type(product.inputs()[0]), graph_.type(product.inputs()[1])};
+      const std::array out{graph_.type(product.output())};
+      const std::optional<GemmPlan> plan = plan_product_update({op, in, out, options_.threads});
+      if (!plan) continue;
+      done_.resize(graph_.num_operations());
+      done_[update.product] = true;
+      std::vector<ValueId>& operands = values_[node].operands;
+      operands = {to_.program_.roots()[product.inputs()[0]], to_.program_.roots()[product.inputs()[1]],
+                  update.x};
+      if (!update.literal) operands.push_back(update.scale);
+      updates_.emplace(node, plan_update(update, *plan, options_.threads));
+    }
+  }
   Plan plan_of_composite(std::size_t node) {
+    if (const auto found = updates_.find(node); found != updates_.end()) return found->second;
     const passes::NodeValues& values = values_[node];
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
@@ -425,6 +465,7 @@ class Compiler {
   std::vector<Type> in_, out_;
   std::vector<passes::NodeValues> values_;            // by node, where there are groups or loops
   std::unordered_map<std::size_t, Columns> columns_;  // by node
+  std::unordered_map<std::size_t, Plan> updates_;     // by node
   std::vector<bool> done_;                            // by operation, or empty: does a group do it?
   std::vector<ReadElements> reads_;                   // by value, or empty; see find_reads
   std::vector<std::uint32_t> sums_into_;  // by operation: the addition that it does, too; see find_sums

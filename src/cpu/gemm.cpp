@@ -198,6 +198,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, 
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
   pack_ = nullptr;
+  update_ = nullptr;
   threads_ = std::max(threads, 1);
   row_unit_ = cut.row_unit;
   column_unit_ = cut.column_unit;
@@ -225,6 +226,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   const GemmFunctions& functions = functions_for(call_.type, choose_isa(isa));
   kernel_ = functions.multiply;
   pack_ = functions.pack;
+  update_ = functions.update[call_.trans_a ? 1 : 0];
   // One B for all, A and C without gaps: one taller product.
   if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
       call_.stride_c == call_.m * call_.ldc) {
@@ -324,6 +326,26 @@ GemmPlan GemmPlan::packed() const {
   GemmPlan plan = *this;
   plan.call_.packed_b = true;
   return plan;
+}
+
+bool GemmPlan::can_update() const noexcept {
+  constexpr Index most_terms = 256;
+  constexpr Index near = 512 * 1024, page = 4096, row = 256;  // bytes
+  const Index size = gemm_element_size(call_.type);
+  const auto is_near = [&](Index rows, Index ld) {
+    return rows <= near / size / std::max<Index>(ld, 1) && (ld * size < page || rows < 32);
+  };
+  return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && call_.row_ends == nullptr &&
+         !call_.packed_b && !call_.trans_b && call_.m > 2 && call_.n * size >= row && call_.k > 0 &&
+         call_.k <= most_terms && is_near(call_.k, call_.ldb) &&
+         (!call_.trans_a || is_near(call_.k, call_.lda));
+}
+
+void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
+  constexpr Index least_work = 1 << 19, unit = 16;  // multiply-adds of a piece; rows
+  const Index wanted = least_work / (call_.n * call_.k) + 1;
+  parallel_for(threads, call_.m, (wanted + unit - 1) / unit * unit,
+               [&](Index begin, Index end) { update_(call_, begin, end, a, b, how, c); });
 }
 
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {

@@ -60,6 +60,17 @@ struct GemmRange {
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
+/// C = X + scale (A B), or X - scale (A B), each operation rounded as it is alone. X lies as C does and may
+/// be C; the scale is one element.
+struct GemmUpdate {
+  const void* x = nullptr;
+  const void* scale = nullptr;
+  bool subtract = false;
+};
+/// Rows [begin, end) of it.
+using GemmUpdates = void (*)(const GemmCall&, std::int64_t begin, std::int64_t end, const void* a,
+                             const void* b, const GemmUpdate& how, void* c);
+
 /// What one instruction set has for one element type; all null where the build lacks the flags.
 struct GemmFunctions {
   GemmKernel multiply = nullptr;
@@ -67,6 +78,7 @@ struct GemmFunctions {
   /// By a square B of 2, 4 or 8 columns, rows of A and C without gaps, A not transposed and rows without
   /// ends; null where a vector holds no two rows.
   GemmKernel narrow[3] = {};
+  GemmUpdates update[2] = {};  ///< by trans_a; null of complex numbers and of integers
 };
 
 /// A product whose sizes are checked and whose code is chosen. A small value, without storage of its own;
@@ -105,10 +117,18 @@ class GemmPlan {
   /// This plan for a B that is packed. It gives the same bits.
   [[nodiscard]] GemmPlan packed() const;
 
+  /// May it be an update? Of one product in f32 or f64, not added to C, with our kernels, by a near B that is
+  /// not transposed, of few terms, and where A is near or not transposed.
+  [[nodiscard]] bool can_update() const noexcept;
+  /// The update, on this thread and at most `threads` - 1 helpers. The product has the bits that it has
+  /// otherwise. Requires can_update().
+  void update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const;
+
  private:
   GemmCall call_;
   GemmKernel kernel_ = nullptr;
   GemmPack pack_ = nullptr;
+  GemmUpdates update_ = nullptr;
   bool swapped_ = false;  // A and B change places
   int threads_ = 1;
   std::int64_t row_unit_ = 1, column_unit_ = 1;  // pieces begin at multiples of these

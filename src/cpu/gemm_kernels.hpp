@@ -427,6 +427,32 @@ struct Product {
     }
   }
 
+  /// See GemmFunctions::update: with B where it is, and A if it is transposed, one row of tiles after
+  /// another.
+  template <AOrder Order>
+  static void update(const GemmCall& call, Index begin, Index end, const void* a, const void* b,
+                     const GemmUpdate& how, void* c) {
+    static_assert(kTerms >= 256);  // terms at most: see GemmPlan::can_update
+    const T* const from_b = static_cast<const T*>(b);
+    const Index count = call.n / kWidth, whole_width = count * kWidth;
+    for (Index i = begin; i < end; i += kNearRows) {
+      const Index rows = least(kNearRows, end - i);
+      const T* const from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);
+      T* const to = static_cast<T*>(c) + i * call.ldc;
+      TileUpdate<T> update{static_cast<const T*>(how.x) + i * call.ldc, *static_cast<const T*>(how.scale),
+                           how.subtract};
+      if (count > 0)
+        find_update_tiles<T, Order>(whole, rows)(count, {0, kWidth, kWidth}, call.k, from_a, call.lda, from_b,
+                                                 call.ldb, to, call.ldc, kLanes<T>, update);
+      if (whole_width == call.n) continue;
+      const WidthOfTiles<T> last(call.n - whole_width);
+      update.x += whole_width;
+      find_update_tiles<T, Order>(last.kind, rows)(1, {}, call.k, from_a, call.lda, from_b + whole_width,
+                                                   call.ldb, to + whole_width, call.ldc, last.last_lanes,
+                                                   update);
+    }
+  }
+
   /// All of B in panels, of all terms each.
   static void pack(const GemmCall& call, const void* b, void* to) {
     pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, call.n * kScalars,
@@ -443,12 +469,22 @@ constexpr GemmKernel narrow_function() {
   }
 }
 
+template <class T, bool Complex, AOrder Order>
+constexpr GemmUpdates update_function() {
+  if constexpr (!Complex && static_cast<T>(0.5) != static_cast<T>(0)) {  // not of integers
+    return Product<T, Complex>::template update<Order>;
+  } else {
+    return nullptr;
+  }
+}
+
 template <class T, bool Complex>
 constexpr GemmFunctions functions_of() {
   return {
       Product<T, Complex>::run,
       Product<T, Complex>::pack,
-      {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()}};
+      {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
+      {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()}};
 }
 
 extern const GemmFunctions functions[6];  // by GemmType

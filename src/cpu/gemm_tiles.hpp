@@ -14,27 +14,56 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 /// as pairs of real ones.
 enum class AOrder : std::uint8_t { rows, columns };
 
+/// C = X + scale AB, or X - scale AB, X being where the first tile begins, its rows as far apart as those of
+/// C.
+template <class T>
+struct TileUpdate {
+  const T* x;
+  T scale;
+  bool subtract;
+};
+
 /// How far, in scalars, A, B and C of a tile are from those of the one before it.
 struct TileSteps {
   Index a, b, c;
 };
 
+/// R rows of so many bytes, `row` scalars apart, from where they are far: they are needed behind the next
+/// tile.
+template <class T, int R, int Bytes>
+TIDU_GEMM_INLINE void bring_near(const T* at, Index row) {
+  constexpr int kLine = 64;
+  for (int r = 0; r < R; ++r, at += row) {
+    for (int i = 0; i < Bytes; i += kLine) __builtin_prefetch(reinterpret_cast<const char*>(at) + i);
+  }
+}
+
 template <class T>
 using TileFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
                               const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate);
+template <class T>
+using UpdateFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                                const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
+                                const TileUpdate<T>& update);
 
 /// `count` tiles of C, one after another, each R real rows by V vectors, of which the last holds `last_lanes`
-/// lanes if Partial: C = A B, or C += A B.
-template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes = kVectorBytes>
-void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
-           Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate) {
+/// lanes if Partial: C = A B, or C += A B, or the update if Update.
+template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes, bool Update>
+TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                                 const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate,
+                                 const TileUpdate<T>* update) {
   constexpr int kStep = Complex ? 2 : 1;
   constexpr int kGroup = 3 * kStep;  // rows addressed from one pointer: at 0, 1 and 2 strides
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   constexpr Index kWidth = kLanes<T, Bytes>;
   using Lanes = Vector<T, Bytes>;
   const TileSteps step = steps;
+  const T* const first = c;
   for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
+    if constexpr (Update) {
+      bring_near<T, R, V * kVectorBytes>(update->x + (c - first), ldc);
+      bring_near<T, R, V * kVectorBytes>(c, ldc);
+    }
     Lanes sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
@@ -81,7 +110,19 @@ void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_str
       }
     }
     T* to = c;
-    if (accumulate) {
+    if constexpr (Update) {
+      const Vector<T> scale = (update->subtract ? -update->scale : update->scale) - Vector<T>{};
+      const T* x = update->x + (c - first);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r, x += ldc) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+          const Vector<T> old = Partial && v == V - 1 ? load_first<T>(x + v * kLanes<T>, last_lanes)
+                                                      : load<T>(x + v * kLanes<T>);
+          sum[r][v] = old + rounded<T>(sum[r][v] * scale);
+        }
+      }
+    } else if (accumulate) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; r += kStep, to += ldc) {
 #pragma GCC unroll 8
@@ -109,6 +150,19 @@ void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_str
       }
     }
   }
+}
+
+template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes = kVectorBytes>
+void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
+           Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate) {
+  make_tiles<T, Complex, Order, R, V, Partial, Bytes, false>(count, steps, k, a, a_stride, b, b_stride, c,
+                                                             ldc, last_lanes, accumulate, nullptr);
+}
+template <class T, AOrder Order, int R, int V, bool Partial>
+void update_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
+                  Index b_stride, T* c, Index ldc, int last_lanes, const TileUpdate<T>& update) {
+  make_tiles<T, false, Order, R, V, Partial, kVectorBytes, true>(count, steps, k, a, a_stride, b, b_stride, c,
+                                                                 ldc, last_lanes, false, &update);
 }
 
 /// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one;
@@ -165,6 +219,20 @@ constexpr TileFunction<T> find_tiles(TileWidth width, Index rows) {
   return find_tiles<T, Complex, Order>(width, static_cast<int>(rows),
                                        std::make_integer_sequence<int, kTileRows / kStep>{},
                                        std::make_integer_sequence<int, kNarrowRows / kStep>{});
+}
+
+template <class T, AOrder Order, int... I>
+constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows, std::integer_sequence<int, I...>) {
+  constexpr UpdateFunction<T> table[3][sizeof...(I)] = {
+      {update_tiles<T, Order, I + 1, kTileVectors, false>...},
+      {update_tiles<T, Order, I + 1, kTileVectors, true>...},
+      {update_tiles<T, Order, I + 1, 1, true>...}};
+  return table[width >= narrow ? narrow : width][rows - 1];
+}
+/// Those of updates, of at most kNearRows rows.
+template <class T, AOrder Order>
+constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows) {
+  return find_update_tiles<T, Order>(width, rows, std::make_integer_sequence<int, kNearRows>{});
 }
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

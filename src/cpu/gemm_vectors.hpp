@@ -51,6 +51,23 @@ TIDU_GEMM_INLINE void store(T* p, Vector<T, Bytes> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+/// A product that is rounded before it is added to, as it is without fused operations. They are never joined
+/// where this stands between them.
+template <class T>
+TIDU_GEMM_INLINE Vector<T> rounded(Vector<T> product) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(product));
+#elif defined(__x86_64__)
+  asm("" : "+x"(product));
+#else
+  T lanes[kLanes<T>];
+  store<T>(lanes, product);
+  for (volatile T& lane : lanes) lane = T(lane);
+  product = load<T>(lanes);
+#endif
+  return product;
+}
+
 #if defined(__AVX512F__)
 /// The first `count` lanes (1 to all), the others zero and not touched in memory.
 template <class T>

@@ -8,6 +8,7 @@
 #include "cpu/gemm.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/layout.hpp"
+#include "cpu/product_update.hpp"
 #include "cpu/strided.hpp"
 #include "cpu/unread.hpp"
 #include "tidu/graph/error.hpp"
@@ -137,11 +138,16 @@ void sort_pairs(Ints& by, Ints& other) {
   for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(by[i], other[i]) = pairs[i];
 }
 
-Plan plan_dot(const PlanRequest& request) {
+// The operands as matrices, and the product of these.
+struct Arranged {
+  Side lhs, rhs;
+  GemmCall call;
+  bool one_pair = false;  // of axes that are summed over
+};
+
+Arranged arrange_product(const PlanRequest& request, GemmType type) {
   const Type lhs = request.in[0];
   const Type rhs = request.in[1];
-  const std::optional<GemmType> type = gemm_type(lhs.dtype());
-  if (!type) return Plan();
   const IntLists& numbers_list = request.op.lists("dimension_numbers");
   Ints left = numbers_list[0], right = numbers_list[1];
   const Ints& left_batch = numbers_list[2];
@@ -161,24 +167,37 @@ Plan plan_dot(const PlanRequest& request) {
     }
   }
 
-  ProductState state;
-  state.lhs = arrange(lhs, left_batch, rows, left, request.threads);
-  state.rhs = arrange(rhs, right_batch, right, columns, request.threads);
-  GemmCall call;
-  call.type = *type;
+  Arranged product;
+  product.lhs = arrange(lhs, left_batch, rows, left, request.threads);
+  product.rhs = arrange(rhs, right_batch, right, columns, request.threads);
+  product.one_pair = left.size() == 1;
+  GemmCall& call = product.call;
+  call.type = type;
   call.m = extent_of(lhs, rows);
   call.n = extent_of(rhs, columns);
   call.k = extent_of(lhs, left);
   call.batch = extent_of(lhs, left_batch);
-  call.trans_a = state.lhs.transposed;
-  call.trans_b = state.rhs.transposed;
-  call.lda = state.lhs.leading;
-  call.ldb = state.rhs.leading;
+  call.trans_a = product.lhs.transposed;
+  call.trans_b = product.rhs.transposed;
+  call.lda = product.lhs.leading;
+  call.ldb = product.rhs.leading;
   call.ldc = std::max<std::int64_t>(call.n, 1);
-  call.stride_a = state.lhs.batch_stride;
-  call.stride_b = state.rhs.batch_stride;
+  call.stride_a = product.lhs.batch_stride;
+  call.stride_b = product.rhs.batch_stride;
   call.stride_c = call.m * call.n;
   call.add = request.add;
+  return product;
+}
+
+Plan plan_dot(const PlanRequest& request) {
+  const Type lhs = request.in[0];
+  const std::optional<GemmType> type = gemm_type(lhs.dtype());
+  if (!type) return Plan();
+  Arranged product = arrange_product(request, *type);
+  GemmCall& call = product.call;
+  ProductState state;
+  state.lhs = std::move(product.lhs);
+  state.rhs = std::move(product.rhs);
   std::size_t scratch = state.lhs.bytes + state.rhs.bytes;
   if (request.out[0].size() != 0) {
     try {
@@ -203,7 +222,7 @@ Plan plan_dot(const PlanRequest& request) {
     }
   }
   // Which order of several pairs is summed in depends on both operands.
-  const bool fixed = (request.fixed & 2U) != 0 && left.size() == 1 && !state.rhs.packed && !state.turned;
+  const bool fixed = (request.fixed & 2U) != 0 && product.one_pair && !state.rhs.packed && !state.turned;
   const std::int64_t packed = fixed && state.plan ? state.plan->packed_bytes() : 0;
   if (packed > 0) state.plan = state.plan->packed();
   Plan plan = make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
@@ -222,5 +241,20 @@ constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, fa
 }  // namespace
 
 std::span<const KernelEntry> product_kernels() { return product_entries; }
+
+std::optional<GemmPlan> plan_product_update(const PlanRequest& request) {
+  const DType dtype = request.in[0].dtype();
+  const bool has_kernels = (dtype == f32 || dtype == f64) && request.in[1].dtype() == dtype;
+  if (request.op.primitive().name != "dot_general" || !has_kernels || request.out[0].size() == 0)
+    return std::nullopt;
+  const Arranged product = arrange_product(request, *gemm_type(dtype));
+  if (product.lhs.packed || product.rhs.packed) return std::nullopt;
+  const GemmPlan own(product.call, 1, GemmIsa::avx512);
+  // Of more terms another library's kernels gain more than what need not be written.
+  constexpr std::int64_t few_terms = 128;
+  if (GemmPlan(product.call, 1).kernel() != own.kernel() && product.call.k > few_terms) return std::nullopt;
+  if (!own.can_update()) return std::nullopt;
+  return own;
+}
 
 }  // namespace tidu::cpu_detail

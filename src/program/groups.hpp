@@ -1,8 +1,13 @@
-// groups.hpp - limits of fused groups, for the passes that make them and change them.
+// groups.hpp - limits of fused groups, for the passes that make them and change them, and where products
+// stand that groups read.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/program/schedule.hpp"
 
 namespace tidu::passes {
 
@@ -12,5 +17,11 @@ inline constexpr std::size_t most_operands = 20;
 // Elements of a period of several rows of a group, at least and at most.
 inline constexpr std::int64_t fewest_in_period = 512;
 inline constexpr std::int64_t most_in_period = 65536;
+
+/// The schedule in which a product that one fused group of single elements alone reads, and that is larger
+/// than its operands together, stands right before the group: then they can run as one step, and its place is
+/// needed for less long.
+Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                        const std::vector<ValueId>& splats);
 
 }  // namespace tidu::passes

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "program/groups.hpp"
 #include "program/loops.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/program/passes.hpp"
@@ -39,6 +40,9 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
                                 : passes::sequential_schedule(data->graph, is_constant, std::move(loops));
   if (options.fuse)
     data->schedule = passes::compute_again(data->graph, std::move(data->schedule), data->roots, data->splats);
+  if (options.fuse)
+    data->schedule =
+        passes::delay_products(data->graph, std::move(data->schedule), data->roots, data->splats);
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
                                     options.in_place);
   for (const BlockedLoop& loop : data->schedule.loops)

@@ -1,4 +1,5 @@
 // schedule.cpp - what is made at compile time, what shares memory, and the order of the rest.
+#include "program/groups.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -57,6 +58,49 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
     if (record.num_outputs > 0 && is_constant[record.first_output]) continue;
     schedule.nodes.push_back({NodeKind::operation, item.index, 1});
   }
+  return schedule;
+}
+
+Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                        const std::vector<ValueId>& splats) {
+  constexpr std::size_t large = std::size_t{1} << 16;  // bytes
+  const std::vector<ScheduleNode>& nodes = schedule.nodes;
+  std::vector<std::uint32_t> products;  // positions
+  for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
+    if (nodes[i].kind != NodeKind::operation) continue;
+    const Operation product = graph.operation(nodes[i].index);
+    if (!product.primitive().has_trait(Trait::product) || product.num_outputs() != 1) continue;
+    std::size_t bytes = 0;
+    for (const ValueId id : product.inputs()) bytes += graph.type(id).bytes();
+    const std::size_t made = graph.type(product.output()).bytes();
+    if (made >= large && made >= bytes) products.push_back(i);
+  }
+  if (products.empty()) return schedule;
+
+  constexpr std::uint32_t several = no_index - 1;
+  std::vector<std::uint32_t> reader(graph.num_values(), no_index);
+  const std::vector<NodeValues> values = node_values(graph, schedule, roots, splats);
+  for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
+    for (const ValueId id : values[i].operands) reader[id] = reader[id] == no_index ? i : several;
+  }
+  for (const ValueId id : graph.outputs()) reader[roots[id]] = several;
+  std::vector<std::uint32_t> before(nodes.size(), no_index);  // by position of a group: that of its product
+  std::vector<bool> moves(nodes.size(), false);
+  for (const std::uint32_t i : products) {
+    const std::uint32_t group = reader[graph.operation(nodes[i].index).output()];
+    if (group >= several || group == i + 1 || nodes[group].kind != NodeKind::fused_group ||
+        nodes[group].index != 0 || before[group] != no_index)
+      continue;
+    before[group] = i;
+    moves[i] = true;
+  }
+  std::vector<ScheduleNode> moved;
+  moved.reserve(nodes.size());
+  for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
+    if (before[i] != no_index) moved.push_back(nodes[before[i]]);
+    if (!moves[i]) moved.insert(moved.end(), nodes.begin() + i, nodes.begin() + i + nodes[i].size);
+  }
+  schedule.nodes = std::move(moved);
   return schedule;
 }
 

@@ -1,0 +1,183 @@
+// Groups x + c p and x - c p of a product p, as one step: which are one, and that they have the bits of a
+// product and operations behind it, on any number of threads, whatever is read or written beside.
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "cpu/compare.hpp"
+#include "cpu/gemm.hpp"
+#include "support/support.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+CpuExecutor updating(int threads, bool fuse = true) {
+  CpuOptions options;
+  options.threads = threads;
+  options.program.fuse = fuse;
+  options.program.block = false;
+  return CpuExecutor(options);
+}
+
+struct UpdateSizes {
+  std::int64_t m, n, k;
+  bool trans_a;
+};
+
+// What is added to what in which way, of a, b and x.
+using UpdateForm = Value (*)(GraphBuilder& builder, Value product, Value x, Value c);
+Value filled_like(GraphBuilder& builder, Value like, double value) {
+  return ops::full(builder, like.type(), value);
+}
+constexpr std::array update_forms{
+    UpdateForm{[](GraphBuilder& g, Value p, Value x, Value) {
+      return ops::sub(x, ops::mul(filled_like(g, p, 0.3), p));
+    }},
+    UpdateForm{[](GraphBuilder& g, Value p, Value x, Value) {
+      return ops::add(ops::mul(p, filled_like(g, p, -1.7)), x);
+    }},
+    UpdateForm{[](GraphBuilder&, Value p, Value x, Value c) {
+      return ops::add(x, ops::mul(ops::broadcast_in_dim(c, {p.type().dim(0), p.type().dim(1)}, {}), p));
+    }},
+    UpdateForm{[](GraphBuilder&, Value p, Value x, Value c) {
+      return ops::sub(x, ops::mul(p, ops::broadcast_in_dim(c, {p.type().dim(0), p.type().dim(1)}, {})));
+    }}};
+
+Graph update_graph(DType dtype, const UpdateSizes& s, UpdateForm form) {
+  GraphBuilder builder("update");
+  const Value a = builder.input("a", s.trans_a ? Type{dtype, {s.k, s.m}} : Type{dtype, {s.m, s.k}});
+  const Value b = builder.input("b", {dtype, {s.k, s.n}});
+  const Value x = builder.input("x", {dtype, {s.m, s.n}}), c = builder.input("c", {dtype, {}});
+  const Value p = ops::dot_general(a, b, {{s.trans_a ? 0 : 1}, {0}, {}, {}});
+  return builder.build({form(builder, p, x, c)});
+}
+
+std::vector<Tensor> inputs_of_update(const Graph& graph, std::mt19937_64& random) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
+  return inputs;
+}
+
+void check_updated(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CHECK(got[i].type() == expected[i].type());
+    CHECK(std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a product that is added to something or subtracted from it is one step with it") {
+  std::mt19937_64 random(11);
+  for (const DType dtype : {f32, f64}) {
+    for (const UpdateSizes& s :
+         {UpdateSizes{160, 160, 40, false}, UpdateSizes{160, 160, 40, true}, UpdateSizes{77, 331, 33, true},
+          UpdateSizes{1030, 67, 5, false}, UpdateSizes{129, 192, 160, true}, UpdateSizes{3, 9000, 2, true}}) {
+      for (const UpdateForm form : update_forms) {
+        const Graph graph = update_graph(dtype, s, form);
+        const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+        const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
+        for (const int threads : {1, 2, 3}) {
+          const Executable executable = updating(threads).compile(graph);
+          CHECK(executable.num_instructions() == 1);
+          check_updated(executable.run(inputs), expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("products of which more is wanted, or of other kinds, stay steps of their own") {
+  std::mt19937_64 random(12);
+  const auto check = [&](const Graph& graph, std::size_t instructions) {
+    const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+    const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
+    for (const int threads : {1, 2}) {
+      const Executable executable = updating(threads).compile(graph);
+      CHECK(executable.num_instructions() == instructions);
+      check_updated(executable.run(inputs), expected);
+    }
+  };
+  const auto graph = [](const auto& results, DType dtype = f32, std::int64_t k = 32) {
+    GraphBuilder builder("apart");
+    const Value a = builder.input("a", {dtype, {160, k}}), b = builder.input("b", {dtype, {k, 160}});
+    const Value x = builder.input("x", {dtype, {160, 160}});
+    return builder.build(results(builder, ops::matmul(a, b), x));
+  };
+  using Values = std::vector<Value>;
+  const auto half = [](GraphBuilder& g, Value p) { return ops::mul(p, filled_like(g, p, 0.5)); };
+  // The product is a result, is read again, is both terms, is what something is subtracted from.
+  check(graph([&](GraphBuilder& g, Value p, Value x) { return Values{ops::sub(x, half(g, p)), p}; }), 2);
+  check(graph([&](GraphBuilder& g, Value p, Value x) {
+          return Values{ops::sub(x, half(g, p)), ops::exp(p)};
+        }),
+        2);
+  check(graph([&](GraphBuilder& g, Value p, Value) { return Values{ops::sub(p, half(g, p))}; }), 2);
+  check(graph([&](GraphBuilder& g, Value p, Value x) { return Values{ops::sub(half(g, p), x)}; }), 2);
+  check(
+      graph([&](GraphBuilder& g, Value p, Value x) { return Values{ops::sub(ops::mul(p, x), half(g, x))}; }),
+      2);
+  check(graph([&](GraphBuilder&, Value p, Value x) { return Values{ops::add(ops::mul(p, x), x)}; }), 2);
+  // Nothing is scaled; what is scaled is a result, too.
+  check(graph([&](GraphBuilder&, Value p, Value x) { return Values{ops::add(p, x)}; }), 2);
+
+  check(graph([&](GraphBuilder& g, Value p, Value x) {
+          const Value scaled = half(g, p);
+          return Values{ops::sub(x, scaled), scaled};
+        }),
+        2);
+  // More terms than are summed at once, and complex numbers.
+  check(graph([&](GraphBuilder& g, Value p, Value x) { return Values{ops::sub(x, half(g, p))}; }, f64, 400),
+        2);
+  check(graph([&](GraphBuilder&, Value p, Value x) { return Values{ops::sub(x, p)}; }, c64), 2);
+}
+
+TEST_CASE("updates one after another, of operands that live on, end or give their place to others") {
+  std::mt19937_64 random(13);
+  for (int round = 0; round < 60; ++round) {
+    GraphBuilder builder("updates");
+    const std::int64_t m = 130 + 8 * (round % 5), k = 20 + round;
+    std::vector<Value> tall, square;
+    for (int i = 0; i < 3; ++i) {
+      tall.push_back(builder.input(detail::str('a', i), {f64, {k, m}}));
+      square.push_back(builder.input(detail::str('x', i), {f64, {m, m}}));
+    }
+    const auto any = [&](const std::vector<Value>& of) {
+      return of[std::uniform_int_distribution<std::size_t>(0, of.size() - 1)(random)];
+    };
+    for (int i = 0; i < 8; ++i) {
+      const Value p = ops::dot_general(any(tall), any(tall), {{0}, {0}, {}, {}}), x = any(square);
+      const Value scaled = ops::mul(p, filled_like(builder, p, 0.01));
+      switch (std::uniform_int_distribution<int>(0, 4)(random)) {
+        case 0: square.push_back(ops::sub(x, scaled)); break;
+        case 1: square.push_back(ops::add(ops::tanh(x), scaled)); break;
+        case 2: tall.push_back(ops::tanh(ops::matmul(any(tall), x))); [[fallthrough]];
+        case 3: square.push_back(ops::sub(ops::tanh(x), p)); break;
+        default:
+          square.push_back(ops::add(ops::mul(p, filled_like(builder, p, 0.1)), ops::tanh(any(square))));
+          break;
+      }
+    }
+    const Graph graph = builder.build({square.back(), tall.back(), any(square)});
+    const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+    const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
+    for (const int threads : {1, 2}) check_updated(updating(threads).compile(graph).run(inputs), expected);
+  }
+}
+
+TEST_CASE("a step of gradient descent by large products has the same bits on any number of threads") {
+  std::mt19937_64 random(14);
+  for (const UpdateSizes& s : {UpdateSizes{784, 512, 64, true}, UpdateSizes{512, 512, 64, true},
+                               UpdateSizes{512, 768, 128, false}}) {
+    const Graph graph = update_graph(f32, s, update_forms[0]);
+    const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+    const std::vector<Tensor> expected = updating(1).compile(graph).run(inputs);
+    for (const int threads : {2, 3}) check_updated(updating(threads).compile(graph).run(inputs), expected);
+    CpuOptions plain;
+    plain.program.fuse = false;
+    CHECK(difference(expected[0], CpuExecutor(plain).run(graph, inputs)[0], 100) == "");
+  }
+}
