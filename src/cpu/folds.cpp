@@ -4,8 +4,11 @@
 // for one: what is shared here is always inlined.
 #include "cpu/folds.hpp"
 
+#include <cstring>
+
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of what g++ 12's own header leaves undefined
 #endif
 #include <immintrin.h>
@@ -57,12 +60,59 @@ struct Baseline {
 
 #if defined(__x86_64__)
 
+// The last elements, fewer than there are lanes, and then all lanes to one, as `finish` does in memory.
+template <class Kernel, class T, class V, int vectors>
+inline __attribute__((always_inline)) T finish_in_memory(const V* lane, const T* x, std::int64_t count) {
+  constexpr auto width = static_cast<std::int64_t>(sizeof(V) / sizeof(T));
+  T each[vectors * width];
+  std::memcpy(each, lane, sizeof each);
+  return finish<Kernel::fold, vectors * width>(each, x, count);
+}
+template <class Kernel, int vectors>
+__attribute__((target("avx512f"), always_inline)) inline double finish_in_registers(__m512d* lane,
+                                                                                    const double* x,
+                                                                                    std::int64_t count) {
+  for (int k = 0; k < vectors && count > 8 * k; ++k) {
+    const auto mask = static_cast<__mmask8>(count >= 8 * k + 8 ? 0xffU : (1U << (count - 8 * k)) - 1U);
+    lane[k] =
+        _mm512_mask_mov_pd(lane[k], mask, Kernel::with(lane[k], _mm512_maskz_loadu_pd(mask, x + 8 * k)));
+  }
+  for (int step = vectors / 2; step > 0; step /= 2) {
+    for (int k = 0; k < step; ++k) lane[k] = Kernel::with(lane[k], lane[k + step]);
+  }
+  __m512d all = Kernel::with(lane[0], _mm512_shuffle_f64x2(lane[0], lane[0], 0x0e));
+  all = Kernel::with(all, _mm512_shuffle_f64x2(all, all, 0x01));
+  return _mm512_cvtsd_f64(Kernel::with(all, _mm512_permute_pd(all, 0x01)));
+}
+template <class Kernel, int vectors>
+__attribute__((target("avx512f"), always_inline)) inline float finish_in_registers(__m512* lane,
+                                                                                   const float* x,
+                                                                                   std::int64_t count) {
+  for (int k = 0; k < vectors && count > 16 * k; ++k) {
+    const auto mask = static_cast<__mmask16>(count >= 16 * k + 16 ? 0xffffU : (1U << (count - 16 * k)) - 1U);
+    lane[k] =
+        _mm512_mask_mov_ps(lane[k], mask, Kernel::with(lane[k], _mm512_maskz_loadu_ps(mask, x + 16 * k)));
+  }
+  for (int step = vectors / 2; step > 0; step /= 2) {
+    for (int k = 0; k < step; ++k) lane[k] = Kernel::with(lane[k], lane[k + step]);
+  }
+  __m512 all = Kernel::with(lane[0], _mm512_shuffle_f32x4(lane[0], lane[0], 0x0e));
+  all = Kernel::with(all, _mm512_shuffle_f32x4(all, all, 0x01));
+  all = Kernel::with(all, _mm512_permute_ps(all, 0x0e));
+  return _mm512_cvtss_f32(Kernel::with(all, _mm512_permute_ps(all, 0x01)));
+}
+#define TIDU_FINISH_IN_MEMORY(Kernel, T, V, vectors, lane, x, count) \
+  finish_in_memory<Kernel, T, V, vectors>(lane, x, count)
+#define TIDU_FINISH_IN_REGISTERS(Kernel, T, V, vectors, lane, x, count) \
+  finish_in_registers<Kernel, vectors>(lane, x, count)
+
 // max(a, b) of the hardware is b where either is NaN: a NaN in a is put back.
 // clang-format off
 // NOLINTBEGIN(bugprone-macro-parentheses)
-#define TIDU_FOLDS(Isa, targets, T, V, width, load, store, add, max, min, keep)                             \
-  template <Fold fold>                                                                                     \
-  struct Isa<fold, T> {                                                                                    \
+#define TIDU_FOLDS(Isa, targets, T, V, width, load, finish_lanes, add, max, min, keep, store)              \
+  template <Fold the_fold>                                                                                 \
+  struct Isa<the_fold, T> {                                                                                \
+    static constexpr Fold fold = the_fold;                                                                 \
     __attribute__((target(targets), always_inline)) static inline V with(V a, V b) {                       \
       if constexpr (fold == Fold::sum) return add(a, b);                                                   \
       if constexpr (fold == Fold::largest) return keep(a, max(a, b));                                      \
@@ -80,9 +130,7 @@ struct Baseline {
       for (; i + lanes <= count; i += lanes) {                                                             \
         for (int k = 0; k < vectors; ++k) lane[k] = with(lane[k], load(x + i + k * (width)));              \
       }                                                                                                    \
-      T each[lanes];                                                                                       \
-      for (int k = 0; k < vectors; ++k) store(each + k * (width), lane[k]);                                \
-      return finish<fold, lanes>(each, x + i, count - i);                                                         \
+      return finish_lanes(Isa, T, V, vectors, lane, x + i, count - i);                                     \
     }                                                                                                      \
     __attribute__((target(targets))) static void row(T* to, const T* x, std::int64_t count) {              \
       std::int64_t i = 0;                                                                                  \
@@ -97,16 +145,16 @@ struct Baseline {
 
 template <Fold fold, class T>
 struct Avx2;
-TIDU_FOLDS(Avx2, "avx2", float, __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_max_ps,
-           _mm256_min_ps, TIDU_KEEP_PS256)
-TIDU_FOLDS(Avx2, "avx2", double, __m256d, 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd, _mm256_max_pd,
-           _mm256_min_pd, TIDU_KEEP_PD256)
+TIDU_FOLDS(Avx2, "avx2", float, __m256, 8, _mm256_loadu_ps, TIDU_FINISH_IN_MEMORY, _mm256_add_ps, _mm256_max_ps,
+           _mm256_min_ps, TIDU_KEEP_PS256, _mm256_storeu_ps)
+TIDU_FOLDS(Avx2, "avx2", double, __m256d, 4, _mm256_loadu_pd, TIDU_FINISH_IN_MEMORY, _mm256_add_pd, _mm256_max_pd,
+           _mm256_min_pd, TIDU_KEEP_PD256, _mm256_storeu_pd)
 template <Fold fold, class T>
 struct Avx512;
-TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps,
-           _mm512_max_ps, _mm512_min_ps, TIDU_KEEP_PS512)
-TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
-           _mm512_max_pd, _mm512_min_pd, TIDU_KEEP_PD512)
+TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, TIDU_FINISH_IN_REGISTERS, _mm512_add_ps,
+           _mm512_max_ps, _mm512_min_ps, TIDU_KEEP_PS512, _mm512_storeu_ps)
+TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, TIDU_FINISH_IN_REGISTERS, _mm512_add_pd,
+           _mm512_max_pd, _mm512_min_pd, TIDU_KEEP_PD512, _mm512_storeu_pd)
 // NOLINTEND(bugprone-macro-parentheses)
 // clang-format on
 #endif
