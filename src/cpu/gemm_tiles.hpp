@@ -197,15 +197,16 @@ struct WidthOfTiles {
 };
 
 template <class T, bool Complex, AOrder Order, int... I, int... J>
-constexpr TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_sequence<int, I...>,
-                                     std::integer_sequence<int, J...>) {
+TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_sequence<int, I...>,
+                           std::integer_sequence<int, J...>) {
   constexpr int kStep = Complex ? 2 : 1;
-  constexpr TileFunction<T> wide[2][sizeof...(I)] = {
+  static constexpr TileFunction<T> wide[2][sizeof...(I)] = {
       {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
       {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...}};
-  constexpr TileFunction<T> slim[sizeof...(J)] = {tiles<T, Complex, Order, (J + 1) * kStep, 1, true>...};
+  static constexpr TileFunction<T> slim[sizeof...(J)] = {
+      tiles<T, Complex, Order, (J + 1) * kStep, 1, true>...};
   if constexpr (kHalfBytes != kVectorBytes) {
-    constexpr TileFunction<T> halves[sizeof...(J)] = {
+    static constexpr TileFunction<T> halves[sizeof...(J)] = {
         tiles<T, Complex, Order, (J + 1) * kStep, 1, false, kHalfBytes>...};
     if (width == half) return halves[rows - 1];
   }
@@ -214,7 +215,7 @@ constexpr TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_seq
 
 /// Those of `rows` rows, in elements.
 template <class T, bool Complex, AOrder Order>
-constexpr TileFunction<T> find_tiles(TileWidth width, Index rows) {
+TileFunction<T> find_tiles(TileWidth width, Index rows) {
   constexpr int kStep = Complex ? 2 : 1;
   return find_tiles<T, Complex, Order>(width, static_cast<int>(rows),
                                        std::make_integer_sequence<int, kTileRows / kStep>{},

@@ -131,7 +131,7 @@ class RowsGenerator : private RowsAssembler {
     for (std::size_t i = 0; i < phase.row.size(); ++i) step(i);
     of_row_ = false;
   }
-  // See Note [Rows together].
+  // All lines of short rows at once: values of folds are lanes of one vector.
   void rows_together() {
     accumulators_ = few_lanes / lanes_;
     fresh_.assign(num_accumulators(), true);

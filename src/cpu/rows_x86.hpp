@@ -274,7 +274,12 @@ class RowsAssembler : protected LaneAssembler {
 
   // A row's value in every lane, or, where steps are of the row alone, that of each row in its own.
   void load_row(const Ymm& to, const Address& from) {
-    of_row_&& together_ > 1 ? vmovups(of_rows(to), from) : broadcast(to, from);
+    if (!of_row_ || together_ == 1) return broadcast(to, from);
+    // Lanes beyond the rows hold the same again: a function takes long for zeros that are no row's.
+    const auto bytes = static_cast<int>(together_) * element_;
+    if (bytes == vector_) return vmovups(to, from);
+    if (bytes == 32) return vbroadcastf64x4(Zmm(to.getIdx()), from);
+    is_512_ ? vbroadcastf32x4(to, from) : vbroadcastf128(to, from);
   }
   void store_rows(const Address& to, const Ymm& x) {
     together_ > 1 ? vmovups(to, of_rows(x)) : store_element(to, x);

@@ -53,11 +53,13 @@ __attribute__((noinline)) void copy_short_lines(const StridedAxis& planes, const
     case 64: return copy_lines_of<64>(planes, outer, from, to);
     default: break;
   }
-  for (std::int64_t k = 0; k < planes.extent; ++k) {
-    for (std::int64_t i = 0; i < outer.extent; ++i) {
-      copy_short(reinterpret_cast<const std::byte*>(from + k * planes.from + i * outer.from),
-                 reinterpret_cast<std::byte*>(to + k * planes.to + i * outer.to), bytes);
-    }
+  const auto [count, to_plane, from_plane] = planes;  // as above
+  const auto [extent, to_stride, from_stride] = outer;
+  for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
+    const E* source = from;
+    E* target = to;
+    for (std::int64_t i = 0; i < extent; ++i, target += to_stride, source += from_stride)
+      copy_short(reinterpret_cast<const std::byte*>(source), reinterpret_cast<std::byte*>(target), bytes);
   }
 }
 // Of elements of 4 bytes four at a time, which makes two loads and one shuffle.

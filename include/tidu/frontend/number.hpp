@@ -15,6 +15,7 @@ namespace tidu {
 /// of 2^63 and more, which no dtype holds, is a floating one.
 class Number {
  public:
+  /// Of any arithmetic type, also where a Number is wanted.
   template <class T>
   requires std::is_arithmetic_v<T>
   constexpr Number(T value) : dtype_(dtype_for(value)) {
