@@ -333,7 +333,8 @@ class Compiler {
       const Op op = product.op();
       const std::array in{graph_.type(product.inputs()[0]), graph_.type(product.inputs()[1])};
       const std::array out{graph_.type(product.output())};
-      const std::optional<GemmPlan> plan = plan_product_update({op, in, out, options_.threads});
+      const std::optional<GemmPlan> plan =
+          plan_product_update({op, in, out, options_.threads}, options_.repeats > 1);
       if (!plan) continue;
       done_.resize(graph_.num_operations());
       done_[update.product] = true;

@@ -342,9 +342,13 @@ bool GemmPlan::can_update() const noexcept {
 }
 
 void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
-  constexpr Index least_work = 1 << 19, unit = 16;  // multiply-adds of a piece; rows
-  const Index wanted = least_work / (call_.n * call_.k) + 1;
-  parallel_for(threads, call_.m, (wanted + unit - 1) / unit * unit,
+  // Multiply-adds of a piece: no fewer, and where all have enough no more; rows.
+  constexpr Index least = 1 << 17, most = 1 << 19, unit = 8;
+  const Index work = call_.m * call_.n * call_.k, round = threads * most;
+  const Index pieces = std::max<Index>(1, std::min(work / least, threads * ((work + round - 1) / round)));
+  const Index even = (call_.m + pieces - 1) / pieces;
+  const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
+  parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
                [&](Index begin, Index end) { update_(call_, begin, end, a, b, how, c); });
 }
 

@@ -242,7 +242,7 @@ constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, fa
 
 std::span<const KernelEntry> product_kernels() { return product_entries; }
 
-std::optional<GemmPlan> plan_product_update(const PlanRequest& request) {
+std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_loop) {
   const DType dtype = request.in[0].dtype();
   const bool has_kernels = (dtype == f32 || dtype == f64) && request.in[1].dtype() == dtype;
   if (request.op.primitive().name != "dot_general" || !has_kernels || request.out[0].size() == 0)
@@ -252,6 +252,8 @@ std::optional<GemmPlan> plan_product_update(const PlanRequest& request) {
   const GemmPlan own(product.call, 1, GemmIsa::avx512);
   // Of more terms another library's kernels gain more than what need not be written.
   constexpr std::int64_t few_terms = 128;
+  constexpr std::int64_t least_in_loop = 16;
+  if (in_loop && product.call.k < least_in_loop) return std::nullopt;
   if (GemmPlan(product.call, 1).kernel() != own.kernel() && product.call.k > few_terms) return std::nullopt;
   if (!own.can_update()) return std::nullopt;
   return own;

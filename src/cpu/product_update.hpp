@@ -18,8 +18,9 @@
 
 namespace tidu::cpu_detail {
 
-/// The product of two matrices where they lie if it may be an update, else none. In product.cpp.
-std::optional<GemmPlan> plan_product_update(const PlanRequest& request);
+/// The product of two matrices where they lie if it may be an update, else none. Of a block of a loop,
+/// `in_loop`: a product of few terms is in the nearest cache when its group writes past it. In product.cpp.
+std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_loop);
 
 /// A group x + c p or x - c p.
 struct ProductUpdate {

@@ -46,6 +46,15 @@ TEST_CASE("a Number keeps what it is made of") {
   static_assert(Number(std::uint64_t{1} << 62).whole() == std::int64_t{1} << 62);
 }
 
+TEST_CASE("what converts to a number is one") {
+  enum Level { low = 1, high = 4 };
+  static_assert(Number(high).is_whole() && Number(high).whole() == 4);
+  const std::vector<bool> bits{false, true};
+  CHECK(full({2}, bits[1], i32)[1].item<int>() == 1);
+  CHECK(full({}, high).item() == 4.0);
+  CHECK(arange(low, high).shape() == Shape{3});
+}
+
 TEST_CASE("operations with whole numbers are those of 64-bit integers") {
   std::mt19937_64 random(7);
   for (int round = 0; round < 300; ++round) {

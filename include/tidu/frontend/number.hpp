@@ -22,6 +22,10 @@ class Number {
     bits_ = is_floating(dtype_) ? std::bit_cast<std::int64_t>(static_cast<double>(value))
                                 : static_cast<std::int64_t>(value);
   }
+  /// What converts to one, as enumerators do, which are whole, and elements of std::vector<bool>.
+  template <class T>
+  requires(!std::is_arithmetic_v<T> && std::is_convertible_v<T, double>) constexpr Number(const T& value)
+      : Number(plain(value)) {}
   /// bool; i32 of what an int holds by its type, i64 of other whole ones; f64.
   constexpr DType dtype() const { return dtype_; }
   /// A bool counts as one.
@@ -34,6 +38,14 @@ class Number {
   constexpr std::int64_t whole() const { return bits_; }
 
  private:
+  template <class T>
+  static constexpr auto plain(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      return static_cast<std::underlying_type_t<T>>(value);
+    } else {
+      return static_cast<double>(value);
+    }
+  }
   template <class T>
   static constexpr DType dtype_for(T value) {
     if constexpr (std::is_same_v<T, bool>) {
