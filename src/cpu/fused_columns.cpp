@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
@@ -32,13 +33,9 @@ ColumnFinder::ColumnFinder(const Program& program, std::vector<passes::NodeValue
       values_(values),
       wholes_(wholes),
       check_indices_(check_indices),
-      readers_(graph_.num_values(), 0),
+      readers_(count_readers(program, values)),
       alone_(graph_.num_operations(), false),
       done_(graph_.num_operations(), false) {
-  for (const passes::NodeValues& each : values_) {
-    for (const ValueId id : each.operands) ++readers_[id];
-  }
-  for (const ValueId id : graph_.outputs()) readers_[program_.roots()[id]] += 2;
   const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
   for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
     if (nodes[i].kind == NodeKind::operation) alone_[nodes[i].index] = true;
@@ -198,7 +195,7 @@ void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& 
     if (!absorbed(id)) with.results.push_back(id);
   }
   // The result is written while the group still reads and writes: at a place of its own.
-  const auto is_in_the_way = [&](ValueId id) { return overlaps(id, result); };
+  const auto is_in_the_way = [&](ValueId id) { return share_memory(program_, id, result); };
   if (std::any_of(with.operands.begin(), with.operands.end(), is_in_the_way) ||
       std::any_of(with.results.begin(), with.results.end(), is_in_the_way))
     return;
@@ -221,16 +218,6 @@ bool ColumnFinder::is_of_columns(std::uint32_t index, std::int64_t rows) const {
   return outer == rows && is_words(type.dtype()) &&
          std::all_of(operation.inputs().begin(), operation.inputs().end(),
                      [&](ValueId id) { return graph_.type(id).size() == rows; });
-}
-
-// Do values share memory, or may they?
-bool ColumnFinder::overlaps(ValueId a, ValueId b) const {
-  const SlotId slots[] = {program_.slot_of(a), program_.slot_of(b)};
-  if (slots[0] == no_index || slots[1] == no_index) return true;
-  const Slot &x = program_.slot(slots[0]), &y = program_.slot(slots[1]);
-  if (slots[0] == slots[1]) return true;
-  const bool placed = x.storage == Storage::small || x.storage == Storage::large;
-  return placed && x.storage == y.storage && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
 }
 
 bool ColumnFinder::is_large(ValueId result) const {

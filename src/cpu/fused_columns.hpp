@@ -49,7 +49,6 @@ class ColumnFinder {
   std::int64_t rows_of(std::size_t node) const;
   bool is_of_columns(std::uint32_t operation, std::int64_t rows) const;
   bool is_given(ValueId root) const;
-  bool overlaps(ValueId a, ValueId b) const;
   bool is_large(ValueId result) const;
 
   const Program& program_;

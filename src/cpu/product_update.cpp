@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
@@ -22,12 +23,6 @@ void run_update(const UpdateState& s, const Call& call) {
   s.product.update(s.threads, call.in[0], call.in[1], {call.in[2], scale, s.subtract}, call.out[0]);
 }
 
-bool overlap(const Slot& a, const Slot& b) {
-  if (a.storage != b.storage) return false;
-  if (a.storage != Storage::small && a.storage != Storage::large) return a.index == b.index;
-  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
-
 class UpdateFinder {
  public:
   UpdateFinder(const Program& program, const std::vector<passes::NodeValues>& values,
@@ -36,12 +31,8 @@ class UpdateFinder {
         graph_(program.graph()),
         values_(values),
         alone_(alone),
-        readers_(graph_.num_values(), 0),
+        readers_(count_readers(program, values)),
         position_(graph_.num_operations(), 0) {
-    for (const passes::NodeValues& each : values_) {
-      for (const ValueId id : each.operands) ++readers_[id];
-    }
-    for (const ValueId id : graph_.outputs()) readers_[program_.roots()[id]] += 2;
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
       if (nodes[i].kind == NodeKind::operation) position_[nodes[i].index] = i;
@@ -72,7 +63,6 @@ class UpdateFinder {
   }
 
  private:
-  const Slot& slot_of(ValueId id) const { return program_.slot(program_.slot_of(id)); }
   bool take_scale(ValueId id, ProductUpdate& update) const {
     const ValueId source = program_.splats()[id];
     if (source == no_index) return false;
@@ -105,7 +95,7 @@ class UpdateFinder {
     for (std::size_t i = position_[maker] + 1; i <= until; ++i) {
       for (const ValueId written : values_[i].results) {
         for (const ValueId operand : product.inputs()) {
-          if (overlap(slot_of(program_.roots()[operand]), slot_of(written))) return true;
+          if (share_memory(program_, program_.roots()[operand], written)) return true;
         }
       }
     }

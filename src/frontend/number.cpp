@@ -1,7 +1,7 @@
 // number.cpp - numbers of the program as elements of a dtype.
-#include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "frontend/broadcast.hpp"
 
