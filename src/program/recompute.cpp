@@ -2,9 +2,13 @@
 // in its place.
 //
 // Note [Computed again]: a result of a group goes when groups alone read it, and when it is a few sums and
-// products of one array of its size, of single elements and of what is repeated along rows. Its readers then
-// read that array and compute it again: as much is read as before, and nothing is written. The operations
-// stand in several groups, in none of which their values have memory.
+// products of at most one array of its size, of single elements and of what is repeated along rows. Its
+// readers then read that array and compute it again: as much is read as before, and nothing is written but
+// what the group itself made for each row and repeats along it. The operations stand in several groups, in
+// none of which their values have memory.
+//
+// Note [One for several]: where several results are a few such steps from one value that the group makes and
+// does not leave, it leaves that one instead: of a tanh, not what its derivative and its square are part of.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,8 +22,11 @@
 namespace tidu::passes {
 namespace {
 
-constexpr std::int64_t fewest_elements_again = 4096;  // below, groups may run operation by operation
-constexpr std::size_t most_again = 4;                 // operations
+// Below, groups that are not of rows may run operation by operation.
+constexpr std::int64_t fewest_elements_again = 4096;
+// Elements of a result for each that is written in its place, at least.
+constexpr std::int64_t fewest_for_one = 16;
+constexpr std::size_t most_again = 4;  // operations
 
 class Recomputer {
  public:
@@ -43,6 +50,7 @@ class Recomputer {
       if (groups_.find(at) == groups_.end()) continue;
       bool here = false;
       for (const ValueId id : values[at].results) here = compute_again(at, id) || here;
+      here = leave_one_for_several(at, values[at].results) || here;
       if (here) drop_dead(at);
       changed = changed || here;
     }
@@ -58,11 +66,14 @@ class Recomputer {
     const OperationRecord& record = g_.operations[operation];
     return {g_.operands.data() + record.first_input, record.num_inputs};
   }
-  // Linear in each of its operands: sums, products, signs.
+  // Linear in each of its operands: sums, products, signs. Or a square, or the like: of one operand, which
+  // may be an integer.
   static bool is_cheap(const OperationRecord& record) {
     const Primitive& primitive = *record.op->primitive;
-    if (!primitive.has_trait(Trait::elementwise) || primitive.linearity.kind == Linearity::Kind::none)
-      return false;
+    if (!primitive.has_trait(Trait::elementwise)) return false;
+    if (record.num_inputs == 1 && primitive.attributes.empty() && !primitive.has_trait(Trait::inexact))
+      return true;
+    if (primitive.linearity.kind == Linearity::Kind::none) return false;
     for (std::size_t i = 0; i < record.num_inputs; ++i) {
       if (!primitive.linearity.includes(i)) return false;
     }
@@ -109,7 +120,7 @@ class Recomputer {
         if (graph_.type(id).dtype() != type.dtype()) return {};
         const bool made_here = is_made_in(group, id);
         if (repeats) {
-          if (made_here) return {};
+          if (made_here && graph_.type(id).size() * fewest_for_one > type.size()) return {};
         } else if (made_here && !is_read(id)) {
           wanted.insert(id);
         } else {  // in memory
@@ -117,12 +128,13 @@ class Recomputer {
         }
       }
     }
-    if (large.size() != 1 || found < wanted.size()) return {};
+    if (large.size() > 1 || found < wanted.size()) return {};
     std::reverse(chain.begin(), chain.end());
     return chain;
   }
   // By another node, or by the caller?
   bool is_read(ValueId id) const {
+    if (id == left_) return true;
     const auto readers = readers_.find(id);
     return readers != readers_.end() && !readers->second.empty();
   }
@@ -160,26 +172,37 @@ class Recomputer {
     });
   }
 
-  bool compute_again(std::uint32_t node, ValueId value) {
+  bool is_worth_it(std::uint32_t node, std::int64_t elements) const {
+    return schedule_.nodes[node].index != 0 || elements >= fewest_elements_again;
+  }
+  // The operations with which all its readers can make it in place of the group; none where one of them
+  // cannot.
+  std::vector<std::uint32_t> chain_for_readers(std::uint32_t node, ValueId value) const {
     const std::int64_t elements = graph_.type(value).size();
-    if (elements < fewest_elements_again || elements != elements_of(groups_.at(node)) ||
+    if (!is_worth_it(node, elements) || elements != elements_of(groups_.at(node)) ||
         splats_[value] != no_index)
-      return false;
-    if (!is_read(value)) return false;
+      return {};
+    if (!is_read(value)) return {};
     const std::vector<std::uint32_t>& readers = readers_.at(value);
-    const std::vector<std::uint32_t> chain = chain_of(groups_.at(node), value);
-    if (chain.empty()) return false;
+    std::vector<std::uint32_t> chain = chain_of(groups_.at(node), value);
+    if (chain.empty()) return {};
     for (const std::uint32_t reader : readers) {
       const auto at = reader == no_index ? groups_.end() : groups_.find(reader);
       if (at == groups_.end() || at->second.operations.size() + chain.size() > most_in_group ||
-          at->second.operands + 2 * chain.size() > most_operands || elements_of(at->second) != elements ||
-          reads_whole(at->second, value))
-        return false;
+          at->second.operands + 2 * chain.size() > most_operands || !is_worth_it(reader, elements) ||
+          elements_of(at->second) != elements || reads_whole(at->second, value))
+        return {};
       for (const std::uint32_t operation : chain) {
         if (g_.operations[operation].op->primitive->has_trait(Trait::repeats) && !fits(reader, operation))
-          return false;
+          return {};
       }
     }
+    return chain;
+  }
+  bool compute_again(std::uint32_t node, ValueId value) {
+    const std::vector<std::uint32_t> chain = chain_for_readers(node, value);
+    if (chain.empty()) return false;
+    const std::vector<std::uint32_t>& readers = readers_.at(value);
     for (const std::uint32_t reader : readers) {
       Group& group = groups_.at(reader);
       for (const std::uint32_t operation : chain) {
@@ -199,6 +222,45 @@ class Recomputer {
     }
     readers_[value].clear();
     return true;
+  }
+  // See Note [One for several].
+  bool leave_one_for_several(std::uint32_t node, const std::vector<ValueId>& results) {
+    constexpr std::size_t most_tried = 4;
+    std::unordered_map<ValueId, std::vector<ValueId>> made_of;  // by value: results
+    std::vector<ValueId> several;
+    if (results.size() < 2) return false;
+    const std::vector<std::uint32_t>& operations = groups_.at(node).operations;
+    const std::unordered_set<std::uint32_t> here(operations.begin(), operations.end());
+    for (const ValueId result : results) {
+      if (!is_read(result) || splats_[result] != no_index) continue;
+      std::vector<ValueId> found = {result};
+      for (std::size_t i = 0; i < found.size() && i <= most_again; ++i) {
+        const OperationRecord& record = g_.operations[*graph_.producer(found[i])];
+        if (!is_cheap(record)) continue;
+        for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+          const ValueId id = roots_[g_.operands[record.first_input + k]];
+          const auto producer = graph_.producer(id);
+          if (splats_[id] != no_index || !producer || here.find(*producer) == here.end() || is_read(id) ||
+              graph_.type(id).size() != graph_.type(result).size() ||
+              std::find(found.begin(), found.end(), id) != found.end())
+            continue;
+          found.push_back(id);
+          made_of[id].push_back(result);
+          if (made_of[id].size() == 2) several.push_back(id);
+        }
+      }
+    }
+    bool changed = false;
+    for (std::size_t i = 0; i < std::min(several.size(), most_tried); ++i) {
+      left_ = several[i];
+      std::vector<ValueId>& wanted = made_of[left_];
+      std::erase_if(wanted, [&](ValueId result) { return chain_for_readers(node, result).empty(); });
+      if (wanted.size() >= 2) {
+        for (const ValueId result : wanted) changed = compute_again(node, result) || changed;
+      }
+      left_ = no_index;
+    }
+    return changed;
   }
   // What nothing reads any more.
   void drop_dead(std::uint32_t node) {
@@ -246,6 +308,7 @@ class Recomputer {
   const std::vector<ValueId>& splats_;
   std::unordered_map<std::uint32_t, Group> groups_;                  // by position in the schedule
   std::unordered_map<ValueId, std::vector<std::uint32_t>> readers_;  // positions; no_index for an output
+  ValueId left_ = no_index;                                          // taken to be read by others
 };
 
 }  // namespace

@@ -313,6 +313,61 @@ TEST_CASE("groups compute again what they would read") {
   check_bits(graph, random_inputs(graph, random), "again");
 }
 
+TEST_CASE("of what is repeated along rows one element for each row is left to other groups") {
+  std::mt19937_64 random(8);
+  for (const DType dtype : {f32, f64}) {
+    for (const std::int64_t columns : {16, 33, 64, 130}) {
+      GraphBuilder g("left");
+      const Value x = g.input("x", Type(dtype, {70, columns})),
+                  w = g.input("w", Type(dtype, {columns, columns}));
+      const Value gain = g.input("gain", Type(dtype, {columns}));
+      const Value centred = x - along(ops::reduce_max(x, {1}), x);
+      const Value scale = along(ops::rsqrt(ops::reduce_sum(ops::square(centred), {1})), x);
+      const Value normal = centred * scale * down(gain, x);
+      const Value product = ops::matmul(normal, w);
+      const Value last = product * scale + centred * down(gain, x);
+      const Graph graph = g.build({ops::exp(last), ops::reduce_sum(last * centred, {0})});
+      ProgramOptions options;
+      options.block = false;
+      const Program program = Program::make(graph, options);
+      const auto values =
+          passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
+      std::size_t whole = 0, of_rows = 0;
+      for (std::size_t i = 0; i < values.size(); i += program.schedule().nodes[i].size) {
+        if (program.schedule().nodes[i].kind != NodeKind::fused_group) continue;
+        for (const ValueId id : values[i].results) {
+          whole += program.graph().type(id).size() == 70 * columns ? 1U : 0U;
+          of_rows += program.graph().type(id).size() == 70 ? 1U : 0U;
+        }
+      }
+      CHECK_MESSAGE(whole == 2, to_text(program));  // what the product reads, and the output
+      CHECK(of_rows == 2);
+      check_bits(graph, random_inputs(graph, random), detail::str(columns, " columns"));
+    }
+  }
+}
+
+TEST_CASE("a group leaves one value of which others can make several") {
+  std::mt19937_64 random(9);
+  for (const DType dtype : {f32, f64}) {
+    GraphBuilder g("one");
+    const Type matrix(dtype, {70, 64});
+    const Value x = g.input("x", matrix), y = g.input("y", matrix), w = g.input("w", Type(dtype, {64, 64}));
+    const Value b = g.input("b", Type(dtype, {64}));
+    const Value t = ops::tanh(x + down(b, x)), above = t + ops::full_like(t, 1.0);
+    const Value below = ops::full_like(t, 1.0) - ops::square(t), half = ops::exp(x) * y;
+    const Value first = ops::matmul(above * y, w);
+    const Graph graph = g.build({first * above * below + half + ops::neg(half), half});
+    ProgramOptions options;
+    options.block = false;
+    const Program program = Program::make(graph, options);
+    const auto values =
+        passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
+    CHECK_MESSAGE(values[0].results.size() == 3, to_text(program));  // for the product, tanh, the output
+    check_bits(graph, random_inputs(graph, random), "one for several");
+  }
+}
+
 TEST_CASE("an operand is of a period in one place and of rows in another") {
   constexpr std::int64_t n = 32;
   std::mt19937_64 random(6);
