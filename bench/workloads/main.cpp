@@ -148,7 +148,7 @@ json answer(const Registry& registry, const Setting& setting, Workload& workload
     json reply{{"prepare_s", prepared},
                {"checks", checks(results)},
                {"has_bound", !workload.bounds.empty()},
-               {"peak_bytes", workload.program.peak_bytes()}};
+               {"peak_bytes", workload.peak_bytes}};
     if (setting.gpu != nullptr) reply["repeats"] = repeats(results, workload.results());
     return reply;
   }
@@ -215,7 +215,7 @@ int run(const examples::Arguments& arguments) {
                 times.at("min").get<double>(), times.at("runs").get<long>());
   };
   std::printf("%s, threads: %d, predicted peak: %.2f MiB\n", name.c_str(), setting.threads,
-              static_cast<double>(workload.program.peak_bytes()) / 1048576);
+              static_cast<double>(workload.peak_bytes) / 1048576);
   print("tidu", tidu);
   print("bound", bound);
   return examples::exit_good;

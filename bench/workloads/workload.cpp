@@ -38,7 +38,8 @@ Workload of_executable(const Executable& executable, std::vector<Tensor> inputs,
   };
   return {.results = [executable, inputs = std::move(inputs)] { return executable.run(inputs); },
           .run = run,
-          .program = executable.program()};
+          .program = executable.program(),
+          .peak_bytes = executable.program().peak_bytes()};
 }
 
 }  // namespace
@@ -56,8 +57,10 @@ Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Se
 #endif
   tidu::CpuOptions options;
   options.threads = setting.threads;
-  return of_executable(tidu::cpu().with_options(options).compile(graph), std::move(inputs), outputs,
-                       first_state);
+  const tidu::Executable executable = tidu::cpu().with_options(options).compile(graph);
+  Workload workload = of_executable(executable, std::move(inputs), outputs, first_state);
+  workload.peak_bytes = executable.peak_bytes();
+  return workload;
 }
 
 InputFile::InputFile(const Setting& setting, const std::string& name)

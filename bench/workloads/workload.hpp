@@ -26,7 +26,8 @@ struct Workload {
   /// The same work, or the part of it that cannot be saved, by hand, in each of these ways; the fastest
   /// counts.
   std::vector<std::function<void()>> bounds{};
-  tidu::Program program{};  ///< what runs, where it is one
+  tidu::Program program{};     ///< what runs, where it is one
+  std::size_t peak_bytes = 0;  ///< predicted, above the inputs
   /// On a device: waits for what `run` and `bounds` have put there.
   std::function<void()> finish{};
   bool issuing = false;  ///< counts how long the host puts runs on the device, not how long they take there

@@ -8,6 +8,7 @@
 #include "cpu/fused.hpp"
 #include "cpu/fused_rows.hpp"
 #include "cpu/loop.hpp"
+#include "cpu/node_memory.hpp"
 #include "cpu/product_group.hpp"
 #include "cpu/product_update.hpp"
 #include "cpu/runs.hpp"
@@ -37,14 +38,14 @@ class Compiler {
   Compiler(Compiled& target, const CompileOptions& options, const KernelTable& kernels,
            const Surroundings& around)
       : to_(target),
-        graph_(target.program_.graph()),
-        plan_(target.program_.plan()),
+        given_(target.program_),
+        graph_(given_.graph()),
+        plan_(&given_.plan()),
         options_(options),
         kernels_(kernels),
         around_(around) {}
 
   void compile() {
-    to_.small_bytes_ = plan_.small_bytes;
     for (const ValueId id : graph_.inputs()) to_.input_types_.push_back(graph_.type(id));
     for (const ValueId id : graph_.outputs()) to_.output_types_.push_back(graph_.type(id));
     place_inputs_and_outputs();
@@ -68,6 +69,8 @@ class Compiler {
       if (sums_into_[k] != no_index) alone[k] = true;
     }
     if (has_composites) make_updates(alone);
+    if (!done_.empty()) plan_memory();
+    place_small_values();
     const std::vector<Run> runs = find_runs(to_.program_, options_, alone);
     auto next_run = runs.begin();
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
@@ -83,7 +86,7 @@ class Compiler {
       }
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    to_.mode_ = mode();
+    to_.mode_ = to_.find_mode(options_.depth);
   }
 
  private:
@@ -94,20 +97,28 @@ class Compiler {
     return at;
   }
   void place_inputs_and_outputs() {
-    small_at_.assign(plan_.slots.size(), no_index);
+    small_at_.assign(plan_->slots.size(), no_index);
     for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) {
       const Type type = graph_.type(graph_.inputs()[i]);
       if (!one_element(type)) continue;
       const std::size_t at = extra_small();
-      set_small(plan_.slot_of[graph_.inputs()[i]], at);
+      set_small(plan_->slot_of[graph_.inputs()[i]], at);
       to_.loads_.push_back({i, static_cast<std::uint32_t>(type.bytes()), at});
     }
-    for (SlotId id = 0; id < plan_.slots.size(); ++id) {
-      const Slot& slot = plan_.slots[id];
-      if (slot.storage == Storage::small) set_small(id, slot.offset);
+    for (SlotId id = 0; id < plan_->slots.size(); ++id) {
+      const Slot& slot = plan_->slots[id];
       if (slot.storage == Storage::output && one_element(graph_.type(graph_.outputs()[slot.index])))
         set_small(id, extra_small());
     }
+  }
+  // Behind those.
+  void place_small_values() {
+    small_at_.resize(plan_->slots.size(), no_index);
+    for (SlotId id = 0; id < plan_->slots.size(); ++id) {
+      const Slot& slot = plan_->slots[id];
+      if (slot.storage == Storage::small) set_small(id, to_.small_bytes_ + slot.offset);
+    }
+    to_.small_bytes_ += plan_->small_bytes;
   }
   void set_small(SlotId id, std::size_t offset) {
     if (offset / 8 >= no_index)
@@ -122,8 +133,8 @@ class Compiler {
     for (const OperationRecord& record : graph_.data().operations) {
       if (record.num_inputs != 0 || record.num_outputs != 1) continue;
       const ValueId id = record.first_output;
-      const SlotId slot = plan_.slot_of[id];
-      if (slot == no_index || plan_.slots[slot].storage != Storage::constant) continue;
+      const SlotId slot = plan_->slot_of[id];
+      if (slot == no_index || plan_->slots[slot].storage != Storage::constant) continue;
       const Type type = graph_.type(id);
       if (const Literal* literal = carried(*record.op, type)) {
         to_.constant_at_[id] = literal->bytes();
@@ -144,7 +155,7 @@ class Compiler {
     for (ValueId id = 0; id < to_.constant_at_.size(); ++id) {
       if (to_.constant_at_[id] == nullptr || !one_element(graph_.type(id))) continue;
       const std::size_t at = extra_small();
-      set_small(plan_.slot_of[id], at);
+      set_small(plan_->slot_of[id], at);
       to_.literals_.push_back({static_cast<std::uint32_t>(to_.literals_.size()), small_unit, at});
       const std::size_t end = to_.literal_bytes_.size();
       to_.literal_bytes_.resize(end + small_unit);
@@ -185,9 +196,9 @@ class Compiler {
     if (around_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
     std::uint32_t fixed = 0;
     for (std::uint32_t i = 0; i < std::min(record.num_inputs, 32U); ++i) {
-      const SlotId id = plan_.slot_of[graph_.data().operands[record.first_input + i]];
-      const bool is_input = small_at_[id] == no_index && plan_.slots[id].storage == Storage::input;
-      if (is_input && around_.fixed[plan_.slots[id].index] != 0) fixed |= 1U << i;
+      const SlotId id = plan_->slot_of[graph_.data().operands[record.first_input + i]];
+      const bool is_input = small_at_[id] == no_index && plan_->slots[id].storage == Storage::input;
+      if (is_input && around_.fixed[plan_->slots[id].index] != 0) fixed |= 1U << i;
     }
     return fixed;
   }
@@ -268,26 +279,26 @@ class Compiler {
       instruction.c = plan.parameter;
       std::uint32_t* places[] = {&instruction.a, &instruction.b, &instruction.c};
       for (std::uint32_t i = 0; i < record.num_inputs; ++i)
-        *places[i] = small_at_[plan_.slot_of[operands[i]]];
-      instruction.out = small_at_[plan_.slot_of[record.first_output]];
+        *places[i] = small_at_[plan_->slot_of[operands[i]]];
+      instruction.out = small_at_[plan_->slot_of[record.first_output]];
     } else {
       instruction.execute = run_general;
       instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
       to_.steps_.push_back(
           {plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_), record.num_inputs});
       for (std::uint32_t i = 0; i < record.num_inputs; ++i) {
-        const SlotId id = plan_.slot_of[operands[i]];
+        const SlotId id = plan_->slot_of[operands[i]];
         if (plan.prepare == nullptr || plan.prepared != i) {
           pointer(id);
         } else {
-          prepared_pointer({plan_.slots[id].index, record.op, graph_.type(operands[i]), plan.prepare,
+          prepared_pointer({plan_->slots[id].index, record.op, graph_.type(operands[i]), plan.prepare,
                             plan.state, plan.prepared_bytes});
         }
       }
       for (std::uint32_t i = 0; i < record.num_outputs; ++i) {
         const ValueId result =
             sum == no_index ? record.first_output + i : graph_.data().operations[sum].first_output;
-        pointer(plan_.slot_of[result]);
+        pointer(plan_->slot_of[result]);
       }
     }
     to_.instructions_.push_back(instruction);
@@ -311,8 +322,9 @@ class Compiler {
   bool reads_sum(std::uint32_t operation) const {
     const std::size_t first = graph_.inputs().size() - around_.sums.size();
     for (const ValueId id : graph_.operation(operation).inputs()) {
-      const SlotId slot = plan_.slot_of[to_.program_.roots()[id]];
-      if (slot != no_index && plan_.slots[slot].storage == Storage::input && plan_.slots[slot].index >= first)
+      const SlotId slot = plan_->slot_of[to_.program_.roots()[id]];
+      if (slot != no_index && plan_->slots[slot].storage == Storage::input &&
+          plan_->slots[slot].index >= first)
         return true;
     }
     return false;
@@ -338,12 +350,23 @@ class Compiler {
       if (!plan) continue;
       done_.resize(graph_.num_operations());
       done_[update.product] = true;
-      std::vector<ValueId>& operands = values_[node].operands;
+      passes::NodeValues& values = values_[node];
+      std::vector<ValueId>& operands = values.operands;
       operands = {to_.program_.roots()[product.inputs()[0]], to_.program_.roots()[product.inputs()[1]],
                   update.x};
       if (!update.literal) operands.push_back(update.scale);
+      values.whole = {operands[0], operands[1]};
       updates_.emplace(node, plan_update(update, *plan, options_.threads));
     }
+  }
+  // What groups and updates do beside has changed who reads what, and when.
+  void plan_memory() {
+    const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
+    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
+      if (nodes[i].kind == NodeKind::operation && done_[nodes[i].index]) values_[i] = {};
+    }
+    to_.program_ = place_again(given_, values_);
+    plan_ = &to_.program_.plan();
   }
   Plan plan_of_composite(std::size_t node) {
     if (const auto found = updates_.find(node); found != updates_.end()) return found->second;
@@ -360,25 +383,28 @@ class Compiler {
     return plan_group(to_.program_, node, values, options_, kernels_,
                       found == columns_.end() ? nullptr : &found->second);
   }
-  void composite(std::size_t node) {
-    const passes::NodeValues& values = values_[node];
-    const Schedule& schedule = to_.program_.schedule();
-    const bool loop = schedule.nodes[node].kind == NodeKind::blocked_loop;
-    to_.plans_.push_back(plan_of_composite(node));
-    is_scalar_.push_back(false);
-    const Plan& plan = to_.plans_.back();
+  // Its pointers follow.
+  void general(Plan plan, std::size_t num_operands, std::uint32_t operation) {
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
     Instruction instruction;
     instruction.execute = run_general;
     instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
     to_.steps_.push_back({plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_),
-                          static_cast<std::uint32_t>(values.operands.size())});
-    for (const ValueId id : values.operands) pointer(plan_.slot_of[id]);
-    for (const ValueId id : values.results) pointer(plan_.slot_of[id]);
+                          static_cast<std::uint32_t>(num_operands)});
+    to_.plans_.push_back(std::move(plan));
+    is_scalar_.push_back(false);
     to_.instructions_.push_back(instruction);
+    to_.operations_.push_back(operation);
+  }
+  void composite(std::size_t node) {
+    const passes::NodeValues& values = values_[node];
+    const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
     // What an error names: a group's first operation, or what makes a loop's first result.
-    to_.operations_.push_back(loop ? graph_.data().producers[values.results[0]]
-                                   : schedule.nodes[node + 1].index);
+    general(plan_of_composite(node), values.operands.size(),
+            nodes[node].kind == NodeKind::blocked_loop ? graph_.data().producers[values.results[0]]
+                                                       : nodes[node + 1].index);
+    for (const ValueId id : values.operands) pointer(plan_->slot_of[id]);
+    for (const ValueId id : values.results) pointer(plan_->slot_of[id]);
   }
   void run(const Run& run, std::uint32_t first_operation) {
     Plan plan;
@@ -386,22 +412,14 @@ class Compiler {
       static_cast<const RunKernel*>(kernel)->run(call.in);
     };
     plan.state = run.kernel;
-    Instruction instruction;
-    instruction.execute = run_general;
-    instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
-    to_.steps_.push_back({plan.run, plan.state.get(), static_cast<std::uint32_t>(to_.num_pointers_),
-                          static_cast<std::uint32_t>(run.values.size())});
-    to_.plans_.push_back(std::move(plan));
-    is_scalar_.push_back(false);
-    for (const ValueId id : run.values) pointer(plan_.slot_of[id]);
-    to_.instructions_.push_back(instruction);
-    to_.operations_.push_back(first_operation);
+    general(std::move(plan), run.values.size(), first_operation);
+    for (const ValueId id : run.values) pointer(plan_->slot_of[id]);
   }
   void pointer(SlotId id) {
     if (to_.num_pointers_ >= no_index)
       throw Error(ErrorKind::out_of_memory, "cpu: expected fewer than 2^32 operands");
     const auto at = static_cast<std::uint32_t>(to_.num_pointers_++);
-    const Slot& slot = plan_.slots[id];
+    const Slot& slot = plan_->slots[id];
     if (small_at_[id] != no_index) {
       to_.small_pointers_.push_back({at, 0, std::size_t{small_at_[id]} * 8});
       return;
@@ -421,31 +439,15 @@ class Compiler {
   }
   void finish_output(std::uint32_t position) {
     const ValueId id = graph_.outputs()[position];
-    const SlotId slot = plan_.slot_of[id];
+    const SlotId slot = plan_->slot_of[id];
     const Type type = graph_.type(id);
     if (type.size() == 0) return;
     if (small_at_[slot] != no_index) {
       to_.stores_.push_back(
           {position, static_cast<std::uint32_t>(type.bytes()), std::size_t{small_at_[slot]} * 8});
     } else if (!to_.program_.is_written_directly(position)) {
-      to_.copies_.push_back({position, plan_.slots[slot]});
+      to_.copies_.push_back({position, plan_->slots[slot]});
     }
-  }
-
-  // See Note [Light programs]. Graphs inside operations may nest deeper than a stack allows.
-  Compiled::Mode mode() const {
-    if (to_.steps_.empty() && to_.small_bytes_ <= scalar_stack && to_.copies_.empty() &&
-        to_.stores_.size() == graph_.outputs().size()) {
-      return Compiled::Mode::scalars;
-    }
-    // One beside the other, in units of large values.
-    std::size_t bytes = 128;
-    for (const std::size_t part : {to_.small_bytes_, plan_.large_bytes, to_.scratch_bytes_}) {
-      if (part > light_stack) return Compiled::Mode::pooled;
-      bytes += part;
-    }
-    const bool fits = bytes <= light_stack && to_.num_pointers_ <= light_pointers;
-    return fits && options_.depth == 0 ? Compiled::Mode::light : Compiled::Mode::pooled;
   }
 
   struct Recent {
@@ -455,8 +457,9 @@ class Compiler {
   };
 
   Compiled& to_;
+  const Program given_;
   const Graph& graph_;
-  const SlotPlan& plan_;
+  const SlotPlan* plan_;  // of the given one; in the end that of the target's
   const CompileOptions& options_;
   const KernelTable& kernels_;
   const Surroundings& around_;

@@ -151,6 +151,22 @@ void remake(Tensor& tensor, Type type) {
 
 }  // namespace
 
+// Once all is compiled. Graphs inside operations may nest deeper than a stack allows.
+Compiled::Mode Compiled::find_mode(int depth) const {
+  if (steps_.empty() && small_bytes_ <= scalar_stack && copies_.empty() &&
+      stores_.size() == output_types_.size()) {
+    return Mode::scalars;
+  }
+  // One beside the other, in units of large values.
+  std::size_t bytes = 128;
+  for (const std::size_t part : {small_bytes_, program_.plan().large_bytes, scratch_bytes_}) {
+    if (part > light_stack) return Mode::pooled;
+    bytes += part;
+  }
+  const bool fits = bytes <= light_stack && num_pointers_ <= light_pointers;
+  return fits && depth == 0 ? Mode::light : Mode::pooled;
+}
+
 void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
   alignas(16) std::byte small[scalar_stack];
   fill_small(small);

@@ -106,6 +106,11 @@ class Compiled {
   void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
 
   std::size_t num_instructions() const { return instructions_.size(); }
+  /// See Executable::peak_bytes.
+  std::size_t peak_bytes() const {
+    return small_bytes_ + program_.plan().large_bytes + scratch_bytes_ + constants_.bytes +
+           program_.plan().output_bytes;
+  }
 
  private:
   friend class Compiler;
@@ -124,6 +129,7 @@ class Compiled {
     Slot from;
   };
   enum class Mode : std::uint8_t { scalars, light, pooled };  // see Note [Light programs]
+  Mode find_mode(int depth) const;
   // Where a run has its values.
   struct Places {
     std::byte* small;

@@ -34,6 +34,7 @@ std::vector<Tensor> Executable::run_named(std::span<const NamedTensor> inputs) c
   return run(arrange_inputs(program().graph(), inputs));
 }
 const Program& Executable::program() const { return compiled_->program(); }
+std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
 std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
 
 CpuExecutor::CpuExecutor(const CpuOptions& options)

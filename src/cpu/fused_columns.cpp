@@ -194,11 +194,8 @@ void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& 
   for (const ValueId id : group.results) {
     if (!absorbed(id)) with.results.push_back(id);
   }
-  // The result is written while the group still reads and writes: at a place of its own.
-  const auto is_in_the_way = [&](ValueId id) { return share_memory(program_, id, result); };
-  if (std::any_of(with.operands.begin(), with.operands.end(), is_in_the_way) ||
-      std::any_of(with.results.begin(), with.results.end(), is_in_the_way))
-    return;
+  // They are read once more when the group has written a block.
+  with.whole = of;
   with.results.push_back(result);
   group = std::move(with);
   done_[nodes[next].index] = true;

@@ -1,7 +1,8 @@
-// node_memory.hpp - who reads the values of a schedule, and which of them share memory.
+// node_memory.hpp - who reads the values of a schedule, and where they lie when nodes do what others did.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tidu/program/passes.hpp"
@@ -20,13 +21,18 @@ inline std::vector<std::uint32_t> count_readers(const Program& program,
   return readers;
 }
 
-/// Do values share memory, or may they?
-inline bool share_memory(const Program& program, ValueId a, ValueId b) {
-  const SlotId slots[] = {program.slot_of(a), program.slot_of(b)};
-  if (slots[0] == no_index || slots[1] == no_index || slots[0] == slots[1]) return true;
-  const Slot &x = program.slot(slots[0]), &y = program.slot(slots[1]);
-  const bool placed = x.storage == Storage::small || x.storage == Storage::large;
-  return placed && x.storage == y.storage && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+/// The program with places for what its nodes read and leave by `values`, where some do what others did.
+inline Program place_again(const Program& program, const std::vector<passes::NodeValues>& values) {
+  std::vector<bool> is_constant(program.graph().num_values());
+  for (ValueId id = 0; id < is_constant.size(); ++id) {
+    const SlotId slot = program.slot_of(id);
+    is_constant[id] =
+        program.roots()[id] == id && slot != no_index && program.slot(slot).storage == Storage::constant;
+  }
+  SlotPlan plan = passes::assign_slots(program.graph(), program.schedule(), is_constant, program.roots(),
+                                       values, program.options().in_place);
+  plan.block_bytes = program.plan().block_bytes;
+  return program.with_plan(std::move(plan));
 }
 
 }  // namespace tidu::cpu_detail

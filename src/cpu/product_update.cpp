@@ -31,13 +31,7 @@ class UpdateFinder {
         graph_(program.graph()),
         values_(values),
         alone_(alone),
-        readers_(count_readers(program, values)),
-        position_(graph_.num_operations(), 0) {
-    const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-      if (nodes[i].kind == NodeKind::operation) position_[nodes[i].index] = i;
-    }
-  }
+        readers_(count_readers(program, values)) {}
 
   // The groups of two operations, the last of which is the sum.
   std::optional<ProductUpdate> find(std::size_t node) const {
@@ -87,19 +81,7 @@ class UpdateFinder {
     };
     update.product = maker;
     return type.bytes() >= least_product && type.size() == graph_.type(sum.output()).size() &&
-           x.size() == type.size() && x.dtype() == type.dtype() && is_operand(id) && is_operand(update.x) &&
-           !is_overwritten(maker, node);
-  }
-  bool is_overwritten(std::uint32_t maker, std::size_t until) const {
-    const Operation product = graph_.operation(maker);
-    for (std::size_t i = position_[maker] + 1; i <= until; ++i) {
-      for (const ValueId written : values_[i].results) {
-        for (const ValueId operand : product.inputs()) {
-          if (share_memory(program_, program_.roots()[operand], written)) return true;
-        }
-      }
-    }
-    return false;
+           x.size() == type.size() && x.dtype() == type.dtype() && is_operand(id) && is_operand(update.x);
   }
 
   const Program& program_;
@@ -107,7 +89,6 @@ class UpdateFinder {
   const std::vector<passes::NodeValues>& values_;
   const std::vector<bool>& alone_;
   std::vector<std::uint32_t> readers_;  // by root: nodes, and more for outputs
-  std::vector<std::size_t> position_;   // by operation that is alone
 };
 
 }  // namespace

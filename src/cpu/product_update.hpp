@@ -31,8 +31,8 @@ struct ProductUpdate {
   bool subtract = false;
 };
 
-/// By position of the group: those whose product nobody else reads, and whose operands nothing overwrites
-/// before the group is done. `alone` says by operation whether it is a step of its own and no more than that.
+/// By position of the group: those whose product nobody else reads. `alone` says by operation whether it is a
+/// step of its own and no more than that.
 std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& program,
                                                             const std::vector<passes::NodeValues>& values,
                                                             const std::vector<bool>& alone);

@@ -436,8 +436,7 @@ bool sums_along_rows(const OperationRecord& record, std::span<const Type> operan
   return false;
 }
 
-}  // namespace
-
+// What products of the blocks read whole, and so have in a better order.
 std::size_t prepared_bytes(const BlockedLoop& loop) {
   const Graph& graph = loop.body->graph();
   const GraphData& g = graph.data();
@@ -457,6 +456,31 @@ std::size_t prepared_bytes(const BlockedLoop& loop) {
     if (!sums_along_rows(record, types, graph.type(record.first_output))) continue;
     counted.push_back(source);
     bytes += graph.type(source).bytes();
+  }
+  return bytes;
+}
+
+// Do elements of a block lie side by side in the whole?
+bool is_stretch(Type type, int axis) {
+  for (int k = 0; k < axis; ++k) {
+    if (type.dim(static_cast<std::size_t>(k)) != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::size_t block_bytes(const BlockedLoop& loop) {
+  const Program& body = *loop.body;
+  const Graph& graph = body.graph();
+  std::size_t bytes = body.workspace_bytes() + body.plan().constant_bytes + prepared_bytes(loop);
+  for (std::size_t i = 0; i < loop.operands.size(); ++i) {
+    const Type type = graph.type(graph.inputs()[i]);
+    if (loop.operands[i].axis != none && !is_stretch(type, loop.operands[i].axis)) bytes += type.bytes();
+  }
+  for (std::size_t i = 0; i < loop.results.size(); ++i) {
+    const Type type = graph.type(graph.outputs()[i]);
+    if (loop.results[i].axis == none || !is_stretch(type, loop.results[i].axis)) bytes += type.bytes();
   }
   return bytes;
 }

@@ -46,14 +46,19 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
                                     options.in_place);
   for (const BlockedLoop& loop : data->schedule.loops)
-    data->plan.block_bytes =
-        std::max(data->plan.block_bytes, loop.body->peak_bytes() + passes::prepared_bytes(loop));
+    data->plan.block_bytes = std::max(data->plan.block_bytes, passes::block_bytes(loop));
   return Program(std::move(data));
 }
 
 Result<Program> Program::try_make(const Graph& graph, const Options& options,
                                   const ConstantEvaluator& evaluate) {
   return detail::capture([&] { return make(graph, options, evaluate); });
+}
+
+Program Program::with_plan(SlotPlan plan) const {
+  auto data = std::make_shared<Data>(*data_);
+  data->plan = std::move(plan);
+  return Program(std::move(data));
 }
 
 std::ostream& operator<<(std::ostream& out, const Program& program) { return out << to_text(program); }

@@ -174,6 +174,13 @@ bool reads_in_order(const Graph& graph, const Schedule& schedule, std::uint32_t 
 
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place) {
+  return assign_slots(graph, schedule, is_constant, roots, node_values(graph, schedule, roots, splats),
+                      in_place);
+}
+
+SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
+                      const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes,
+                      bool in_place) {
   Planner planner(graph, roots);
   for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
     planner.fixed(graph.inputs()[i], Storage::input, i);
@@ -187,7 +194,6 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     planner.plan().output_bytes += graph.type(root).bytes();
     if (!planner.has_slot(root)) planner.fixed(root, Storage::output, i);
   }
-  const std::vector<NodeValues> nodes = node_values(graph, schedule, roots, splats);
   const std::vector<std::uint32_t> last = last_readers(graph, nodes);
 
   std::vector<ValueId> taken;  // operands whose places results have taken
@@ -208,6 +214,7 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
       const auto fits = [&](ValueId operand) {
         return graph.type(operand).bytes() == graph.type(result).bytes() &&
                graph.type(operand).size() == graph.type(result).size() && dies_here(operand) &&
+               std::find(values.whole.begin(), values.whole.end(), operand) == values.whole.end() &&
                (!of_rows || reads_in_order(graph, schedule, node, operand, roots));
       };
       const auto operand =

@@ -40,7 +40,11 @@ class Executable {
   /// One tensor for every input, by name, in any order.
   std::vector<Tensor> run_named(std::span<const NamedTensor> inputs) const;
 
+  /// What runs, with the memory plan of this executable: where the executor does steps together it needs less
+  /// than the program that was compiled.
   const Program& program() const;
+  /// Predicted peak of one run above the inputs: temporaries of all its threads, constants and outputs.
+  std::size_t peak_bytes() const;
   /// Steps that a run takes.
   std::size_t num_instructions() const;
 

@@ -114,6 +114,13 @@ Schedule compute_again(const Graph& graph, Schedule schedule, const std::vector<
 /// work.
 Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant, LoopPlan plan = {});
 
+/// What a node reads from memory and what it leaves there, each value once, in the order of first use.
+struct NodeValues {
+  std::vector<ValueId> operands;  ///< roots; of repeated elements what is repeated, unless it is a literal
+  std::vector<ValueId> results;   ///< of a group those that something else reads, or the graph gives out
+  std::vector<ValueId> whole{};  ///< operands that are read while results are written, not element by element
+};
+
 /// Gives every value of the schedule a slot. Values of the workspace share memory when their lives do not
 /// overlap; no two that are alive at once overlap, but where the result of an element-wise operation takes
 /// the place of an operand that dies with it. Outputs are in no other value's memory; an output that is an
@@ -123,17 +130,17 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
 /// only read element by element, and no fold of a row): for each element, a group reads all before it writes.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
+/// The same where `nodes` says by position what each node reads and leaves, which may be less than the
+/// schedule says: nothing, of one whose work another does. Inputs, constants and outputs come first, in an
+/// order that does not depend on the nodes, and so have the same slots for all.
+SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
+                      const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place);
 
 /// Checks a plan by following who wrote each byte last: no operation, and no output at the end, may read what
 /// something else has written since. Throws Error (internal) naming operation and value. Takes as long as
 /// there are bytes in all values.
 void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& plan);
 
-/// What a node reads from memory and what it leaves there, each value once, in the order of first use.
-struct NodeValues {
-  std::vector<ValueId> operands;  ///< roots; of repeated elements what is repeated, unless it is a literal
-  std::vector<ValueId> results;   ///< of a group those that something else reads, or the graph gives out
-};
 /// By position in the schedule, for operations and groups that no node contains; empty elsewhere.
 std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule,
                                     const std::vector<ValueId>& roots, const std::vector<ValueId>& splats);

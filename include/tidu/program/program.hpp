@@ -69,6 +69,8 @@ class Program {
                       const ConstantEvaluator& evaluate = nullptr);
   static Result<Program> try_make(const Graph& graph, const Options& options = Options(),
                                   const ConstantEvaluator& evaluate = nullptr);
+  /// The same with another memory plan: that of who runs some of its nodes as one, and so needs less.
+  Program with_plan(SlotPlan plan) const;
 
   /// The operations that the schedule refers to, simplified.
   const Graph& graph() const { return data_->graph; }

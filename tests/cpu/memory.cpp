@@ -1,0 +1,94 @@
+// How much memory a run takes beside what was predicted: of columns and products that are in no memory, of
+// loops whose blocks are parts of results; and that places are planned for what reads and leaves what then.
+#include <array>
+
+#include "cpu/compare.hpp"
+#include "cpu/compiled.hpp"
+#include "cpu/kernel_table.hpp"
+#include "cpu/lanes.hpp"
+#include "support/support.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+struct Usage {
+  double by_program, by_executable, used;
+};
+Usage use_memory(const Graph& graph, std::mt19937_64& random, int threads, const ProgramOptions& how = {}) {
+  const Program program = Program::make(graph, how);
+  const cpu_detail::KernelTable kernels;
+  const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
+  cpu_detail::CompileOptions options;
+  options.threads = threads;
+  options.lanes = cpu_detail::LaneCompiler::get(VectorUnits::automatic);
+  const cpu_detail::Compiled compiled(program, options, kernels, arena);
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
+  std::size_t outputs = 0;  // the small ones, which are not from there
+  for (const Tensor& result : compiled.run(inputs)) {
+    if (result.num_bytes() < std::size_t{1} << 16) outputs += result.num_bytes();
+  }
+  return {static_cast<double>(program.peak_bytes()), static_cast<double>(compiled.peak_bytes()),
+          static_cast<double>(arena->most_used() + outputs)};
+}
+
+// Columns of rows that are taken, computed with and brought to rows.
+Graph observations(std::int64_t n) {
+  GraphBuilder g("observations");
+  const Value rows = g.input("rows", {f64, {50, 11}}), at = g.input("at", {i32, {n}});
+  const Value taken = ops::take(rows, at, 0);
+  std::vector<Value> columns, results;
+  for (std::int64_t k = 0; k < 11; ++k)
+    columns.push_back(ops::reshape(ops::slice(taken, {0, k}, {n, k + 1}, {1, 1}), {n}));
+  for (std::size_t k = 0; k < 30; ++k) {
+    const Value& x = columns[columns.size() - 1 - k % 11];
+    columns.push_back(ops::sin(ops::add(ops::mul(x, columns[k % 11]), columns[(3 * k + 1) % 11])));
+    results.push_back(ops::reshape(columns.back(), {n, 1}));
+  }
+  return g.build({ops::concatenate(results, 1)});
+}
+
+// x - 0.1 a' b, and what is computed between the product and that.
+Graph step(std::int64_t n) {
+  GraphBuilder g("step");
+  const Value x = g.input("x", {f32, {n, n}}), a = g.input("a", {f32, {40, n}}),
+              b = g.input("b", {f32, {40, n}});
+  const Value moved = ops::tanh(a);
+  const Value product = ops::dot_general(moved, ops::exp(b), {{0}, {0}, {}, {}});
+  return g.build({ops::sub(x, ops::mul(ops::full(g, product.type(), 0.1), product))});
+}
+
+}  // namespace
+
+TEST_CASE(
+    "columns that are in no memory are not counted, nor parts of results that blocks write where they are") {
+  if (cpu_detail::LaneCompiler::get(VectorUnits::automatic) == nullptr) {
+    MESSAGE("skipped: no code is generated for this processor");
+    return;
+  }
+  std::mt19937_64 random(5);
+  for (const int threads : {1, 2}) {
+    // Outputs of almost 8 and 24 MiB, which have pages of 2 MiB.
+    for (const std::int64_t n : {34952, 104856}) {
+      const Usage usage = use_memory(observations(n), random, threads);
+      CHECK(usage.used < 1.002 * usage.by_executable);
+      CHECK(usage.used > 0.998 * usage.by_executable);
+      CHECK(usage.used > 0.9 * usage.by_program);
+    }
+  }
+}
+
+TEST_CASE("a product that an update takes has no place") {
+  std::mt19937_64 random(6);
+  ProgramOptions whole;
+  whole.block = false;
+  for (const int threads : {1, 2}) {
+    const Usage usage = use_memory(step(700), random, threads, whole);
+    const double product = 4 * 700 * 700;
+    CHECK(usage.by_program > 2 * product);
+    CHECK(usage.by_executable < 1.3 * product);
+    CHECK(usage.used < 1.01 * usage.by_executable);
+  }
+}
