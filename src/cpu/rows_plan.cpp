@@ -30,22 +30,24 @@ class RowsPlanner {
       : program_(program), graph_(program.graph()), repeats_(repeats) {
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
     code_.columns = nodes[node].index;
+    for (std::uint32_t i = 0; i < values.results.size(); ++i) result_of_[values.results[i]] = i;
     for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
       Item item;
       item.operation = nodes[k].index;
       const Operation operation = graph_.operation(item.operation);
       item.result = operation.output();
-      item_of_[item.result] = static_cast<std::uint32_t>(items_.size());
       const DType dtype = graph_.type(item.result).dtype();
       if (dtype == f64 || dtype == f32) code_.dtype = dtype;
       item.step = passes::row_step(graph_, item.operation);
       if (item.step.kind != RowStep::Kind::none)
         plan_.rows = item.step.rows * item.step.columns / code_.columns;
+      // Nobody need read what a barrier lets through.
+      if (item.step.kind == RowStep::Kind::fold_columns && !is_result(item)) continue;
+      item_of_[item.result] = static_cast<std::uint32_t>(items_.size());
       items_.push_back(item);
     }
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) pointer_of_[values.operands[i]] = i;
     num_operands_ = static_cast<std::uint32_t>(values.operands.size());
-    for (std::uint32_t i = 0; i < values.results.size(); ++i) result_of_[values.results[i]] = i;
     for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
     code_.num_pointers = static_cast<std::uint32_t>(values.operands.size() + values.results.size());
   }

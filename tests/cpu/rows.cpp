@@ -368,6 +368,18 @@ TEST_CASE("a group leaves one value of which others can make several") {
   }
 }
 
+TEST_CASE("a fold of all rows may go to a barrier alone, from which nobody takes it") {
+  std::mt19937_64 random(10);
+  for (const std::int64_t columns : {17, 64}) {
+    GraphBuilder g("unread");
+    const Value x = g.input("x", Type(f64, {100, columns}));
+    const Value centred = x - down(g.input("c", Type(f64, {columns})), x);
+    const Values both = ops::optimization_barrier(std::vector{ops::reduce_sum(centred, {0}), x}, 1);
+    const Graph graph = g.build({ops::exp(centred), ops::tanh(both[1])});
+    check_bits(graph, random_inputs(graph, random), detail::str(columns, " columns"));
+  }
+}
+
 TEST_CASE("an operand is of a period in one place and of rows in another") {
   constexpr std::int64_t n = 32;
   std::mt19937_64 random(6);
