@@ -8,6 +8,7 @@
 #include "cpu/fused.hpp"
 #include "cpu/fused_rows.hpp"
 #include "cpu/loop.hpp"
+#include "cpu/moves.hpp"
 #include "cpu/node_memory.hpp"
 #include "cpu/product_group.hpp"
 #include "cpu/product_update.hpp"
@@ -79,7 +80,7 @@ class Compiler {
         run(*next_run, node.index);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
-      } else if (node.kind != NodeKind::operation) {
+      } else if (node.kind != NodeKind::operation || updates_.count(i) != 0) {
         composite(i);
       } else if (done_.empty() || !done_[node.index]) {
         step(node.index);
@@ -329,7 +330,7 @@ class Compiler {
     }
     return false;
   }
-  // See Note [Updates]; `other` by operation, or empty: has it another place already?
+  // See Note [Updates] and Note [Moves]; `other` by operation, or empty: has it another place already?
   void make_updates(const std::vector<bool>& other) {
     if (kernels_.has_foreign() || options_.depth > 0) return;
     std::vector<bool> alone(graph_.num_operations(), false);
@@ -358,6 +359,7 @@ class Compiler {
       values.whole = {operands[0], operands[1]};
       updates_.emplace(node, plan_update(update, *plan, options_.threads));
     }
+    updates_.merge(make_moves(to_.program_, values_, alone, options_.threads, done_));
   }
   // What groups and updates do beside has changed who reads what, and when.
   void plan_memory() {
@@ -400,9 +402,10 @@ class Compiler {
     const passes::NodeValues& values = values_[node];
     const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
     // What an error names: a group's first operation, or what makes a loop's first result.
-    general(plan_of_composite(node), values.operands.size(),
-            nodes[node].kind == NodeKind::blocked_loop ? graph_.data().producers[values.results[0]]
-                                                       : nodes[node + 1].index);
+    const std::uint32_t named = nodes[node].kind == NodeKind::blocked_loop
+                                    ? graph_.data().producers[values.results[0]]
+                                    : nodes[nodes[node].kind == NodeKind::operation ? node : node + 1].index;
+    general(plan_of_composite(node), values.operands.size(), named);
     for (const ValueId id : values.operands) pointer(plan_->slot_of[id]);
     for (const ValueId id : values.results) pointer(plan_->slot_of[id]);
   }
@@ -484,16 +487,6 @@ Compiled::Compiled(Program program, const CompileOptions& options, const KernelT
     arena_->release(constants_);
     throw;
   }
-}
-
-void no_kernel(const Graph& graph, std::uint32_t operation) {
-  const Operation at = graph.operation(operation);
-  std::vector<Type> in, out;
-  for (const ValueId id : at.inputs()) in.push_back(graph.type(id));
-  for (std::size_t slot = 0; slot < at.num_outputs(); ++slot) out.push_back(graph.type(at.output(slot)));
-  throw Error(ErrorKind::execution, detail::str('[', at.op().name(), "] expected a CPU kernel for operands ",
-                                                detail::list(in), " and results ", detail::list(out),
-                                                ", got none\n  ", describe_operation(graph, operation)));
 }
 
 }  // namespace tidu::cpu_detail

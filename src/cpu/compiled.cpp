@@ -301,4 +301,14 @@ std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {
   return outputs;
 }
 
+void no_kernel(const Graph& graph, std::uint32_t operation) {
+  const Operation at = graph.operation(operation);
+  std::vector<Type> in, out;
+  for (const ValueId id : at.inputs()) in.push_back(graph.type(id));
+  for (std::size_t slot = 0; slot < at.num_outputs(); ++slot) out.push_back(graph.type(at.output(slot)));
+  throw Error(ErrorKind::execution, detail::str('[', at.op().name(), "] expected a CPU kernel for operands ",
+                                                detail::list(in), " and results ", detail::list(out),
+                                                ", got none\n  ", describe_operation(graph, operation)));
+}
+
 }  // namespace tidu::cpu_detail
