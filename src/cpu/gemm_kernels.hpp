@@ -18,6 +18,7 @@
 #include "cpu/gemm_narrow.hpp"
 #include "cpu/gemm_small.hpp"
 #include "cpu/gemm_tiles.hpp"
+#include "cpu/gemm_turned.hpp"
 #include "cpu/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail {
@@ -253,13 +254,22 @@ struct Product {
     }
   }
 
-  /// Likewise by a transposed B where A stays near: each panel is used as soon as it is made, and another
-  /// takes its place.
+  /// Likewise by a transposed B where A stays near: each panel is used as soon as it is made, or while it is
+  /// made, and another takes its place.
   template <AOrder Order>
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                  T* c, Index ldc, bool add) {
     T* const room =
         static_cast<T*>(gemm_workspace(least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T))));
+    if constexpr (kTurns<T, Complex>) {
+      if (gains_by_turning<T>(m, width, k, ldb)) {
+        const TurningProduct<T, Order> product(m, width, lda, ldb, ldc);
+        for (Index p = 0; p < k; p += kTerms)
+          product.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
+                      add || p > 0);
+        return;
+      }
+    }
     for (Index j = 0; j < width; j += kWidth) {
       const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc);
       for (Index p = 0; p < k; p += kTerms) {
@@ -271,14 +281,6 @@ struct Product {
     }
   }
 
-  /// Does it take less to turn A and C than to turn B? Vectors lie along rows of C then, or along columns.
-  static bool is_better_turned(bool trans_a, Index m, Index n, Index k) {
-    if (Complex || k > kTerms) return false;
-    constexpr Index kToTurn = 4;  // elements in the time of a vector's multiplication
-    const Index straight = m * ceil_div(n, kLanes<T>) * k + n * k / kToTurn;
-    const Index turned = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
-    return turned < straight;
-  }
   /// By a transposed B as C^T = B A^T, in parts that are turned.
   static void multiply_turned(bool trans_a, Index m, Index n, Index k, const T* a, Index lda, const T* b,
                               Index ldb, T* c, Index ldc) {
@@ -347,8 +349,8 @@ struct Product {
       return;
     }
     const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
-    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && !add &&
-        is_better_turned(trans_a, m, n, k))
+    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && !add && k <= kTerms &&
+        is_better_turned<T, Complex>(trans_a, m, n, k, ldb))
       return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
     if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
       return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, add)

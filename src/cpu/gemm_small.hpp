@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/gemm_tiles.hpp"
+#include "cpu/gemm_turned.hpp"
 #include "cpu/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
@@ -57,6 +58,60 @@ struct ColumnOfTiles {
   }
 };
 
+/// By a transposed B of n rows: tiles that turn it make the first rows of C, and others from what those have
+/// put to a panel the rest.
+template <class T, AOrder Order>
+class TurningProduct {
+  static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
+
+ public:
+  TurningProduct(Index m, Index n, Index lda, Index ldb, Index ldc) : n_(n), lda_(lda), ldb_(ldb), ldc_(ldc) {
+    const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
+    const Index most = is_apart ? kNearRows : kNarrowRows;
+    first_ = m <= most ? m : (m - 1) % kNearRows + most - kNearRows + 1;
+    rest_ = m - first_;
+    tiles_ = find_turning_tiles<T, Order>(first_);
+  }
+
+  bool is_one() const { return rest_ == 0 && n_ <= kLanesOf; }
+
+  /// Of products of one tile each.
+  TIDU_GEMM_INLINE void run_each(Index count, const TileSteps& steps, Index k, const T* a, const T* b, T* c,
+                                 bool accumulate) const {
+    tiles_(count, steps, k, a, lda_, b, ldb_, nullptr, c, ldc_, static_cast<int>(n_), accumulate);
+  }
+
+  /// `panel`: room for k rows of kTileVectors vectors.
+  void run(Index k, const T* a, const T* b, T* panel, T* c, bool accumulate) const {
+    if (rest_ == 0) return turn(n_, k, a, b, nullptr, c, accumulate);
+    const T* const rest_of_a = a + first_ * (Order == AOrder::rows ? lda_ : 1);
+    T* const rest_of_c = c + first_ * ldc_;
+    const auto columns = [&](Index begin, Index end, const ColumnOfTiles<T, false, Order>& rest) {
+      for (Index j = begin; j < end; j += kWidth) {
+        turn(least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, accumulate);
+        rest.run(k, rest_of_a, panel, kWidth, rest_of_c + j, accumulate);
+      }
+    };
+    const Index whole_width = n_ / kWidth * kWidth;
+    if (whole_width > 0) columns(0, whole_width, {rest_, kWidth, lda_, ldc_});
+    if (whole_width < n_) columns(whole_width, n_, {rest_, n_ - whole_width, lda_, ldc_});
+  }
+
+ private:
+  void turn(Index n, Index k, const T* a, const T* b, T* panel, T* c, bool accumulate) const {
+    const Index count = n / kLanesOf, rest = n % kLanesOf, whole_width = n - rest;
+    if (count > 0)
+      tiles_(count, {0, kLanesOf * ldb_, kLanesOf}, k, a, lda_, b, ldb_, panel, c, ldc_, kLanesOf,
+             accumulate);
+    if (rest > 0)
+      tiles_(1, {}, k, a, lda_, b + whole_width * ldb_, ldb_, panel == nullptr ? panel : panel + whole_width,
+             c + whole_width, ldc_, static_cast<int>(rest), accumulate);
+  }
+
+  Index n_, lda_, ldb_, ldc_, first_, rest_;
+  TurningFunction<T> tiles_;
+};
+
 /// C (m rows, `width` scalars) = or += A B over k terms, for all members.
 template <class T, bool Complex, AOrder Order>
 void multiply_members(const Members<T>& members, bool trans_b, Index m, Index width, Index k, T* c, Index ldc,
@@ -69,6 +124,21 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
       last_tiles(m, width - last, members.a.ld, ldc);
   const T* a = members.a.at;
   const T* b = members.b.at;
+  if constexpr (kTurns<T, Complex>) {
+    if (trans_b && gains_by_turning<T>(m, width, k, members.b.ld)) {
+      const TurningProduct<T, Order> product(m, width, members.a.ld, members.b.ld, ldc);
+      if (product.is_one())
+        return product.run_each(members.count, {members.a.stride, members.b.stride, stride_c}, k, a, b, c,
+                                add);
+      for (Index q = 0; q < members.count; ++q) {
+        product.run(k, a, b, panel, c, add);
+        a += members.a.stride;
+        b += members.b.stride;
+        c += stride_c;
+      }
+      return;
+    }
+  }
   const auto pack = [&](const T* from, Index columns, T* to) {
     transpose_copy<kBytes>(columns, k, reinterpret_cast<const char*>(from),
                            members.b.ld * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),
