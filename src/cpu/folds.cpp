@@ -29,6 +29,13 @@ inline __attribute__((always_inline)) T combined(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
+// Of element i of four arrays.
+template <Fold fold, class T>
+inline __attribute__((always_inline)) T combined_rows(T a, const T* const* x, std::int64_t i) {
+  for (int k = 0; k < 4; ++k) a = combined<fold>(a, x[k][i]);
+  return a;
+}
+
 template <Fold fold, std::int64_t lanes, class T>
 inline __attribute__((always_inline)) T finish(T* each, const T* x, std::int64_t count) {
   for (std::int64_t k = 0; k < count; ++k) each[k] = combined<fold>(each[k], x[k]);
@@ -55,6 +62,9 @@ struct Baseline {
   }
   static void row(T* to, const T* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) to[i] = combined<fold>(to[i], x[i]);
+  }
+  static void rows(T* to, const T* const* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = combined_rows<fold>(to[i], x, i);
   }
 };
 
@@ -137,6 +147,15 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
       for (; i + (width) <= count; i += (width)) store(to + i, with(load(to + i), load(x + i)));           \
       for (; i < count; ++i) to[i] = combined<fold>(to[i], x[i]);                                          \
     }                                                                                                      \
+    __attribute__((target(targets))) static void rows(T* to, const T* const* x, std::int64_t count) {      \
+      const T *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];                      \
+      std::int64_t i = 0;                                                                                  \
+      for (; i + (width) <= count; i += (width)) {                                                         \
+        const V two = with(with(load(to + i), load(x0 + i)), load(x1 + i));                                \
+        store(to + i, with(with(two, load(x2 + i)), load(x3 + i)));                                        \
+      }                                                                                                    \
+      for (; i < count; ++i) to[i] = combined_rows<fold>(to[i], x, i);                                     \
+    }                                                                                                      \
   };
 #define TIDU_KEEP_PS256(a, m) _mm256_blendv_ps(m, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q))
 #define TIDU_KEEP_PD256(a, m) _mm256_blendv_pd(m, a, _mm256_cmp_pd(a, a, _CMP_UNORD_Q))
@@ -160,7 +179,7 @@ TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, TIDU_FINISH_I
 #endif
 
 template <template <Fold, class> class Kernels, Fold fold, class T>
-constexpr FoldKernel<T> kernel{Kernels<fold, T>::line, Kernels<fold, T>::row};
+constexpr FoldKernel<T> kernel{Kernels<fold, T>::line, Kernels<fold, T>::row, Kernels<fold, T>::rows};
 
 template <Fold fold, class T>
 FoldKernel<T> choose() {

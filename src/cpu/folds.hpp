@@ -14,6 +14,8 @@ struct FoldKernel {
   T (*line)(const T* x, std::int64_t count);
   /// to[i] = fold(to[i], x[i]).
   void (*row)(T* to, const T* x, std::int64_t count);
+  /// The same of four arrays, one after another.
+  void (*rows)(T* to, const T* const* x, std::int64_t count);
 };
 
 /// Of T float or double.

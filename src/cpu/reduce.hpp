@@ -140,7 +140,19 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
     T* const to = chunk == 0 ? y : part;
     if (chunk != 0) std::fill_n(part, columns, F::template identity<T>());
     const std::int64_t end = std::min(chunk + fold_chunk, s.folds);
-    for (std::int64_t f = chunk; f < end; ++f, walk.next()) {
+    std::int64_t f = chunk;
+    if constexpr (RealNumber<T> && requires { F::fold; }) {
+      static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+      for (; f + 4 <= end; f += 4) {
+        const T* rows[4];
+        for (const T*& row : rows) {
+          row = x + walk.offset();
+          walk.next();
+        }
+        kernel.rows(to, rows, columns);
+      }
+    }
+    for (; f < end; ++f, walk.next()) {
       const T* row = x + walk.offset();
       if constexpr (RealNumber<T> && requires { F::fold; }) {
         static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);

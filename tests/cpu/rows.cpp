@@ -380,6 +380,39 @@ TEST_CASE("a fold of all rows may go to a barrier alone, from which nobody takes
   }
 }
 
+TEST_CASE("folds of all rows go from row to row, some at a time") {
+  std::mt19937_64 random(11);
+  for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 8, 255, 256}) {
+    for (const std::int64_t columns : {2, 17, 300}) {
+      GraphBuilder g("columns");
+      const Value x = g.input("x", Type(f32, {rows, columns}));
+      const Graph graph =
+          g.build({ops::reduce_sum(x, {0}), ops::reduce_max(x, {0}), ops::reduce_min(x, {0})});
+      Tensor input = random_tensor(Type(f32, {rows, columns}), {-2, 2}, random);
+      float* const at = input.mutable_data<float>();
+      const float odd[] = {std::numeric_limits<float>::quiet_NaN(), -0.0F,
+                           std::numeric_limits<float>::infinity()};
+      for (std::size_t k = 0; k < 3; ++k) at[random() % static_cast<std::size_t>(rows * columns)] = odd[k];
+      std::vector<Tensor> expected(3, Tensor());
+      for (std::size_t k = 0; k < 3; ++k) {
+        expected[k] = Tensor::zeros(Type(f32, {columns}));
+        float* const to = expected[k].mutable_data<float>();
+        for (std::int64_t i = 0; i < columns; ++i) {
+          to[i] = k == 0 ? at[i] + 0.0F : at[i];
+          for (std::int64_t r = 1; r < rows; ++r) {
+            const float a = to[i], b = at[r * columns + i];
+            to[i] = k == 0 ? a + b : std::isnan(a) || (k == 1 ? a > b : a < b) ? a : b;
+          }
+        }
+      }
+      CpuOptions options;
+      options.program.fuse = options.program.block = false;
+      const auto got = cpu().with_options(options).run(graph, std::vector{input});
+      CHECK_MESSAGE(same_bits(got, expected), rows, " rows of ", columns);
+    }
+  }
+}
+
 TEST_CASE("an operand is of a period in one place and of rows in another") {
   constexpr std::int64_t n = 32;
   std::mt19937_64 random(6);
