@@ -4,8 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "cpu/elementwise.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace tidu::cpu_detail {
 namespace {
@@ -29,10 +35,82 @@ inline void copy_short(const std::byte* from, std::byte* to, std::size_t count) 
   if (count >= 4) return copy_ends<4>(from, to, count);
   copy_ends<2>(from, to, count);
 }
+#if defined(__x86_64__)
+// Four elements, as many again, and a vector of them.
+template <class E>
+struct ByThree {
+  static constexpr int lanes = 64 / static_cast<int>(sizeof(E));
+  typedef E Four __attribute__((vector_size(4 * sizeof(E))));
+  typedef E Eight __attribute__((vector_size(8 * sizeof(E))));
+  typedef E Vector __attribute__((vector_size(64)));
+  // Of lines in four lanes each, in four vectors, lane `at` of vector `which` of their three elements, among
+  // lanes of vectors `which` and the next. Before the last line's elements is one that is not its own, behind
+  // those of others.
+  static constexpr int place(int which, int at) {
+    const int e = which * lanes + at, line = e / 3;
+    return line * 4 + e % 3 + (line == lanes - 1 ? 1 : 0) - which * lanes;
+  }
+};
+template <int which, class Vector, int... at>
+__attribute__((always_inline, target("avx512f"))) inline Vector three_of(const Vector& x, const Vector& y,
+                                                                         std::integer_sequence<int, at...>) {
+  return __builtin_shufflevector(x, y, (ByThree<std::remove_cvref_t<decltype(x[0])>>::place(which, at))...);
+}
+// Planes of lines of three elements that come to lie side by side, and are apart in `from`, in order: so many
+// at a time that they are three vectors.
+template <class E>
+__attribute__((target("avx512f"))) void copy_by_three(const StridedAxis& planes, std::int64_t count,
+                                                      std::int64_t stride, const E* from, E* to) {
+  using Types = ByThree<E>;
+  using Vector = typename Types::Vector;
+  constexpr int lanes = Types::lanes;
+  using Lanes = std::make_integer_sequence<int, Types::lanes>;
+  const auto [extent, to_plane, from_plane] = planes;  // of their own, as what is written might be these
+  for (std::int64_t plane = 0; plane < extent; ++plane, to += to_plane, from += from_plane) {
+    const E* source = from;
+    E* target = to;
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes, source += lanes * stride, target += 3 * lanes) {
+      Vector x[4];
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        const E* const lines = source + k * (lanes / 4) * stride;
+        typename Types::Four line[lanes / 4];
+#pragma GCC unroll 4
+        for (int j = 0; j < lanes / 4; ++j) {
+          const std::int64_t before = k * (lanes / 4) + j == lanes - 1 ? 1 : 0;
+          std::memcpy(&line[j], lines + j * stride - before, sizeof line[j]);
+        }
+        if constexpr (lanes == 8) {
+          x[k] = __builtin_shufflevector(line[0], line[1], 0, 1, 2, 3, 4, 5, 6, 7);
+        } else {
+          const typename Types::Eight low = __builtin_shufflevector(line[0], line[1], 0, 1, 2, 3, 4, 5, 6, 7),
+                                      high =
+                                          __builtin_shufflevector(line[2], line[3], 0, 1, 2, 3, 4, 5, 6, 7);
+          x[k] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        }
+      }
+      const Vector first = three_of<0>(x[0], x[1], Lanes()), second = three_of<1>(x[1], x[2], Lanes()),
+                   third = three_of<2>(x[2], x[3], Lanes());
+      std::memcpy(target, &first, sizeof first);
+      std::memcpy(target + lanes, &second, sizeof second);
+      std::memcpy(target + 2 * lanes, &third, sizeof third);
+    }
+    for (; i < count; ++i, source += stride, target += 3) std::memcpy(target, source, 3 * sizeof(E));
+  }
+}
+#endif
 template <std::size_t bytes, class E>
 void copy_lines_of(const StridedAxis& planes, const StridedAxis& outer, const E* from, E* to) {
   const auto [count, to_plane, from_plane] = planes;  // of their own, as what is written might be these
   const auto [extent, to_stride, from_stride] = outer;
+#if defined(__x86_64__)
+  static const bool has_vectors = __builtin_cpu_supports("avx512f");
+  if constexpr (bytes == 3 * sizeof(E) && sizeof(E) >= 4) {
+    if (to_stride == 3 && from_stride > 0 && has_vectors)
+      return copy_by_three(planes, extent, from_stride, from, to);
+  }
+#endif
   for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
     const E* source = from;
     E* target = to;

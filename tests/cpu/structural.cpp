@@ -42,6 +42,13 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
       check_all({lines, 5, line}, random, [](Value x) { return ops::transpose(x, {1, 0, 2}); });
   }
   check_all({2, 200, 5, 3}, random, [](Value x) { return ops::transpose(x, {0, 2, 1, 3}); });
+  // Lines of three that come to lie side by side, from between others and from the end of what there is.
+  for (const std::int64_t lines : {1, 7, 8, 9, 16, 17, 41}) {
+    check_all({lines, 13, 3}, random, [](Value x) { return ops::transpose(x, {1, 0, 2}); });
+    check_all({lines, 3}, random, [](Value x) { return ops::rev(x, {0}); });
+    for (const std::int64_t first : {0, 1, 2})
+      check_all({lines, 5}, random, [&](Value x) { return ops::slice(x, {0, first}, {lines, first + 3}); });
+  }
   check_all({}, random, [](Value x) { return ops::broadcast_in_dim(x, {3, 2}, {}); });
   check_all({3}, random, [](Value x) { return ops::broadcast_in_dim(x, {2, 3, 4}, {1}); });
   check_all({3, 1}, random, [](Value x) { return ops::broadcast_in_dim(x, {3, 5}, {0, 1}); });
