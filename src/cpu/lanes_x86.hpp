@@ -247,6 +247,10 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
   }
   std::uint64_t sign_bit() const { return is_f64_ ? std::uint64_t{1} << 63U : std::uint64_t{1} << 31U; }
   void bits_of(const Ymm& r, const Ymm& a, std::uint64_t mask, bool flip) {
+    if (flip && held_sign_ != nowhere) {
+      const Ymm sign = vector(held_sign_);
+      return is_512_ ? vpxord(r, a, sign) : vpxor(r, a, sign);
+    }
     const Address with = constant(is_f64_ ? mask : mask & 0xffffffffU);
     if (flip) {
       is_512_ ? vpxord(r, a, with) : vpxor(r, a, with);
@@ -456,7 +460,8 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
 
   const bool is_512_, is_f64_;
   const int element_, vector_;
-  int limit_;  // registers from it on are no values'
+  int limit_;                // registers from it on are no values'
+  int held_sign_ = nowhere;  // one that has the sign bit in all lanes
   const std::vector<LaneStep>* steps_ = nullptr;
   std::vector<Value> values_;
   std::array<int, 32> owner_ = filled();

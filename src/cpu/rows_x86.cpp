@@ -2,6 +2,11 @@
 // folds.
 //
 // In folds, lanes that a vector does not fill are elements that change nothing.
+//
+// Note [Held values]: a row of few vectors that nothing folds and that calls no function is straight-line
+// code. What is the same in all rows, the vectors that are repeated along them, the sign that negation
+// changes and the mask of what is left, stays in registers from the first row to the last, where there are
+// enough: loads are most of the time of such rows.
 #include "cpu/rows.hpp"
 
 #if defined(TIDU_WITH_LANES)
@@ -28,6 +33,7 @@ class RowsGenerator : private RowsAssembler {
     imul(r14, rbx, static_cast<int>(code_.columns));
     xor_(r13, r13);
     find_fetched();
+    hold();
     Xbyak::Label left, done;
     if (most_together_ > 1) {
       together_ = most_together_;
@@ -51,7 +57,7 @@ class RowsGenerator : private RowsAssembler {
     cmp(rbx, ptr[rbp - 8]);
     jl(left, T_NEAR);
     L(done);
-    sfence();  // for what streams
+    if (has_streams()) sfence();
     vzeroupper();
     mov(rsp, rbp);
     for (const auto& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
@@ -68,6 +74,39 @@ class RowsGenerator : private RowsAssembler {
     add(r14, static_cast<std::uint32_t>(together_ * code_.columns));
     add(rbx, static_cast<std::uint32_t>(together_));
   }
+  // See Note [Held values].
+  void hold() {
+    constexpr std::size_t most_vectors = 16, most_steps = 256;
+    const std::vector<LaneStep>& steps = code_.phases[0].elements;
+    is_straight_ = code_.phases.size() == 1 && row_vectors() <= most_vectors && !calls_out(steps) &&
+                   steps.size() * row_vectors() <= most_steps &&
+                   std::none_of(steps.begin(), steps.end(), [](const LaneStep& step) {
+                     return is_fold(step.op) || is_column_fold(step.op);
+                   });
+    if (!is_straight_) return;
+    const int last = is_512_ ? 16 : 9;  // of the registers that are held
+    limit_ = is_512_ ? num_registers_ : spare_register;
+    masked_copy_ = columns_left() != 0 ? static_cast<int>(row_vectors()) - 1 : nowhere;
+    rows_.assign(1, 0);
+    if (is_512_ && columns_left() != 0) set_tail();
+    tail_is_set_ = true;
+    const auto negates = [](const LaneStep& step) { return step.op == LaneOp::neg; };
+    if (std::any_of(steps.begin(), steps.end(), negates)) {
+      held_sign_ = --limit_;
+      vmovups(vector(held_sign_), constant(sign_bit()));
+    }
+    const auto count = static_cast<int>(row_vectors());
+    for (const LaneStep& step : steps) {
+      if (step.op != LaneOp::load_column || limit_ - count < last ||
+          held_columns_.find({step.index, 0}) != held_columns_.end())
+        continue;
+      for (int v = 0; v < count; ++v) {
+        copies_.assign(1, v);
+        load_elements(vector(--limit_), 0, pointer(step.index), true);
+        held_columns_.emplace(std::pair(step.index, v), limit_);
+      }
+    }
+  }
   void to_start() {
     sub(r14, r13);
     xor_(r13, r13);
@@ -82,6 +121,8 @@ class RowsGenerator : private RowsAssembler {
     cache_pointers();
     if (together_ > 1) {
       rows_together();
+    } else if (is_straight_) {
+      vectors(static_cast<std::int64_t>(row_vectors()), columns_left() != 0);
     } else if (folds_.empty()) {
       stretch(code_.columns, calls_ || elements_->size() > 24 ? 2 : 4, 0);
     } else {
@@ -424,6 +465,7 @@ class RowsGenerator : private RowsAssembler {
 
   std::vector<LaneStep> folds_;              // of the phase
   bool fetches_ = false;                     // does the phase?
+  bool is_straight_ = false;                 // is a row no loop?
   std::int64_t accumulators_ = 0;            // of a fold and row
   std::vector<std::uint32_t> column_folds_;  // pointers: see find_column_folds
   std::vector<bool> fresh_;                  // those that nothing was folded into yet, of rows together

@@ -9,6 +9,7 @@
 // many vectors there are.
 #pragma once
 
+#include <algorithm>
 #include <set>
 
 #include "cpu/lanes_x86.hpp"
@@ -71,6 +72,12 @@ class RowsAssembler : protected LaneAssembler {
       most_together_ = rows;
       return;
     }
+  }
+  bool has_streams() const {
+    const auto streams = [](const LaneStep& step) { return step.op == LaneOp::stream; };
+    return std::any_of(code_.phases.begin(), code_.phases.end(), [&](const RowsCode::Phase& phase) {
+      return std::any_of(phase.elements.begin(), phase.elements.end(), streams);
+    });
   }
   std::size_t most_accumulators() const { return is_512_ ? 16U : 8U; }
   int columns_left() const { return static_cast<int>(code_.columns % lanes_); }
@@ -150,6 +157,7 @@ class RowsAssembler : protected LaneAssembler {
     return columns_left() * element_ == 32 ? Ymm(x.getIdx()) : Xmm(x.getIdx());
   }
   void set_tail() {
+    if (is_512_ && tail_is_set_) return;
     if (is_512_) {
       mov(eax, (1U << static_cast<unsigned>(columns_left())) - 1);
       kmovd(k2, eax);
@@ -256,7 +264,11 @@ class RowsAssembler : protected LaneAssembler {
         const Xbyak::Reg64 from = pointer(step.index);
         return load_elements(to, id, from, false);
       }
-      case LaneOp::load_column: return load_elements(to, id, pointer(step.index), true);
+      case LaneOp::load_column: {
+        const auto held = held_columns_.find({step.index, copies_[id]});
+        if (held != held_columns_.end()) return vmovaps(to, vector(held->second));
+        return load_elements(to, id, pointer(step.index), true);
+      }
       case LaneOp::load_picked: return load_elements(to, id, picked(step.index), true);
       case LaneOp::load_mask: return load_mask_bytes(to, id, pointer(step.index));
       case LaneOp::splat_row: return load_row(to, of_row(id, pointer(step.index)));
@@ -362,6 +374,8 @@ class RowsAssembler : protected LaneAssembler {
   bool of_row_ = false;  // are steps of the row alone?
   int masked_copy_ = nowhere;
   bool uses_tail_ = false;
+  bool tail_is_set_ = false;
+  std::map<std::pair<std::uint32_t, int>, int> held_columns_;  // by pointer and vector: a register
   Xbyak::Label tail_mask_;
 };
 

@@ -1,0 +1,64 @@
+// Groups of rows that are straight-line code, with what is the same in all rows in registers, if there are
+// enough: bit by bit what operations one by one give.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "cpu/compare.hpp"
+#include "cpu/vector_units.hpp"
+#include "support/support.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+CpuExecutor straight_executor(VectorUnits units, int threads, bool fuse) {
+  CpuOptions options;
+  options.vector_units = units;
+  options.threads = threads;
+  options.program.fuse = fuse;
+  return CpuExecutor(options);
+}
+
+// `repeated` rows, each used twice, with signs, choices, a function that is computed in place, and what
+// belongs to a row.
+Graph straight_graph(DType dtype, std::int64_t rows, std::int64_t columns, int repeated) {
+  GraphBuilder g("straight");
+  const Shape shape{rows, columns};
+  Value sum = g.input("x", Type(dtype, shape));
+  const Value w = ops::broadcast_in_dim(g.input("w", Type(dtype, {rows})), shape, {0});
+  for (int i = 0; i < repeated; ++i) {
+    const Value row =
+        ops::broadcast_in_dim(g.input("r" + std::to_string(i), Type(dtype, {columns})), shape, {1});
+    sum = ops::select_n(ops::lt(sum, row), -(sum * row), ops::max(sum + row, w));
+  }
+  return g.build({-sum, ops::exp(ops::abs(sum) - w)});
+}
+
+}  // namespace
+
+TEST_CASE("groups of rows that nothing folds") {
+  std::mt19937_64 random(21);
+  for (const DType dtype : {f64, f32}) {
+    for (const std::int64_t columns : {16, 17, 39, 63, 64, 78, 120, 250, 272, 1000}) {
+      for (const int repeated : {0, 1, 2, 5}) {
+        const Graph graph = straight_graph(dtype, 70, columns, repeated);
+        std::vector<Tensor> inputs;
+        for (const ValueId id : graph.inputs())
+          inputs.push_back(random_tensor(graph.type(id), {-2, 2}, random));
+        for (const VectorUnits with : units()) {
+          const std::vector<Tensor> expected = straight_executor(with, 1, false).compile(graph).run(inputs);
+          for (const int threads : {1, 3}) {
+            const std::vector<Tensor> got = straight_executor(with, threads, true).compile(graph).run(inputs);
+            for (std::size_t k = 0; k < got.size(); ++k) {
+              CHECK_MESSAGE(std::memcmp(got[k].bytes(), expected[k].bytes(), got[k].num_bytes()) == 0, dtype,
+                            ", columns ", columns, ", repeated ", repeated, ", output ", k, ", units ",
+                            static_cast<int>(with), ", threads ", threads);
+            }
+          }
+        }
+      }
+    }
+  }
+}
