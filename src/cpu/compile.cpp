@@ -13,6 +13,7 @@
 #include "cpu/product_group.hpp"
 #include "cpu/product_update.hpp"
 #include "cpu/runs.hpp"
+#include "cpu/turned.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -21,16 +22,6 @@ namespace {
 constexpr std::size_t small_unit = 16;
 
 bool one_element(Type type) { return type.size() == 1; }
-
-// The tensor that the operation carries and gives as it is, or null.
-const Literal* carried(const OpRecord& op, Type type) {
-  for (std::size_t i = 0; i < op.primitive->attributes.size(); ++i) {
-    if (op.primitive->attributes[i].kind != AttributeKind::literal) continue;
-    const auto* literal = op.attributes[i].second.get_if<Literal>();
-    if (literal != nullptr && literal->type() == type) return literal;
-  }
-  return nullptr;
-}
 
 }  // namespace
 
@@ -70,6 +61,7 @@ class Compiler {
       if (sums_into_[k] != no_index) alone[k] = true;
     }
     if (has_composites) make_updates(alone);
+    if (has_composites) turn_results();
     if (!done_.empty()) plan_memory();
     place_small_values();
     const std::vector<Run> runs = find_runs(to_.program_, options_, alone);
@@ -361,6 +353,13 @@ class Compiler {
     }
     updates_.merge(make_moves(to_.program_, values_, alone, options_.threads, done_));
   }
+  // See Note [Turned results].
+  void turn_results() {
+    if (options_.lanes == nullptr || kernels_.has_foreign() || options_.depth > 0) return;
+    turned_ = find_turned(given_, values_, done_, options_);
+    if (!turned_.empty()) done_.resize(graph_.num_operations());
+    for (const auto& [node, turned] : turned_) done_[turned.operation] = true;
+  }
   // What groups and updates do beside has changed who reads what, and when.
   void plan_memory() {
     const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
@@ -380,7 +379,7 @@ class Compiler {
                        to_.arena_);
     if (at.kind == NodeKind::product_group)
       return plan_product_group(to_.program_, node, values, options_, kernels_);
-    if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_);
+    if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, turned_);
     const auto found = columns_.find(node);
     return plan_group(to_.program_, node, values, options_, kernels_,
                       found == columns_.end() ? nullptr : &found->second);
@@ -473,8 +472,9 @@ class Compiler {
   std::vector<passes::NodeValues> values_;            // by node, where there are groups or loops
   std::unordered_map<std::size_t, Columns> columns_;  // by node
   std::unordered_map<std::size_t, Plan> updates_;     // by node
-  std::vector<bool> done_;                            // by operation, or empty: does a group do it?
-  std::vector<ReadElements> reads_;                   // by value, or empty; see find_reads
+  TurnedResults turned_;
+  std::vector<bool> done_;                // by operation, or empty: does a group do it?
+  std::vector<ReadElements> reads_;       // by value, or empty; see find_reads
   std::vector<std::uint32_t> sums_into_;  // by operation: the addition that it does, too; see find_sums
 };
 

@@ -180,6 +180,9 @@ class Compiled {
 
 void run_general(const Instruction& i, std::byte* base, const Frame& frame);
 
+/// The tensor that the operation carries and gives as it is, or null. In constants.cpp.
+const Literal* carried(const OpRecord& op, Type type);
+
 /// Throws Error (execution) that names the operation and the types it has no kernel for.
 [[noreturn]] void no_kernel(const Graph& graph, std::uint32_t operation);
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu/arithmetic.hpp"
+#include "cpu/compiled.hpp"
 #include "cpu/kernel.hpp"
 
 namespace tidu::cpu_detail {
@@ -74,5 +75,14 @@ constexpr KernelEntry constant_entries[] = {
 }  // namespace
 
 std::span<const KernelEntry> constant_kernels() { return constant_entries; }
+
+const Literal* carried(const OpRecord& op, Type type) {
+  for (std::size_t i = 0; i < op.primitive->attributes.size(); ++i) {
+    if (op.primitive->attributes[i].kind != AttributeKind::literal) continue;
+    const auto* literal = op.attributes[i].second.get_if<Literal>();
+    if (literal != nullptr && literal->type() == type) return literal;
+  }
+  return nullptr;
+}
 
 }  // namespace tidu::cpu_detail

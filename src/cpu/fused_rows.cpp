@@ -14,6 +14,7 @@
 #include "cpu/reduce.hpp"
 #include "cpu/rows.hpp"
 #include "cpu/rows_plan.hpp"
+#include "cpu/turned.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -41,6 +42,10 @@ struct RowsState {
   std::size_t columns_bytes = 0;  // of a fold of one chunk, in scratch memory behind that of threads
   std::size_t memory = 0;         // of each thread
   std::size_t workers = 1;
+  std::optional<TurnedCopy> turned;  // then pieces are what is dealt to threads
+  std::uint32_t turned_result = 0;
+  std::size_t turned_size = 0;  // bytes of an element
+  std::size_t turned_at = 0;    // of a piece in a thread's memory
 };
 
 template <class T>
@@ -68,13 +73,15 @@ class RowsRun {
       while (!free_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
       }
       const int mine = std::countr_zero(bits);
-      rows(begin, end, call_.scratch + static_cast<std::size_t>(mine) * s_.memory);
+      std::byte* const memory = call_.scratch + static_cast<std::size_t>(mine) * s_.memory;
+      s_.turned ? pieces(begin, end, memory) : rows(begin, end, memory);
       free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
     };
+    const std::int64_t count = s_.turned ? s_.turned->pieces() : s_.rows;
     if (s_.is_short) {
-      parallel_for_awake(s_.threads, s_.rows, s_.grain, some);
+      parallel_for_awake(s_.threads, count, s_.grain, some);
     } else {
-      parallel_for(s_.threads, s_.rows, s_.grain, some);
+      parallel_for(s_.threads, count, s_.grain, some);
     }
     if (code_.dtype == f32) {
       combine<float>();
@@ -88,10 +95,31 @@ class RowsRun {
     if (chunk == 0) return call_.out[s_.folds[fold].result];
     return parts_ + (static_cast<std::size_t>(chunk - 1) * s_.folds.size() + fold) * s_.columns_bytes;
   }
-  void rows(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
-    const std::byte* pointers[most_pointers];
+  void fill(const std::byte** pointers) const {
     std::copy_n(call_.in, s_.num_operands, pointers);
     std::copy_n(call_.out, s_.num_results, pointers + s_.num_operands);
+  }
+  // The array that has its byte at `offset` there. It may begin before what there is: no arithmetic on
+  // pointers leads there.
+  static const std::byte* array_at(const std::byte* byte, std::size_t offset) {
+    const auto address = reinterpret_cast<std::uintptr_t>(byte) - offset;
+    return reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+  }
+  void pieces(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
+    const std::byte* pointers[most_pointers];
+    fill(pointers);
+    std::byte* const room = scratch + s_.turned_at;
+    for (std::int64_t piece = begin; piece < end; ++piece) {
+      const std::int64_t first = s_.turned->begin(piece);
+      pointers[s_.num_operands + s_.turned_result] =
+          array_at(room, static_cast<std::size_t>(first) * s_.turned_size);
+      kernel_->run(pointers, scratch, first / code_.columns, s_.turned->count(piece) / code_.columns);
+      s_.turned->run(piece, room, call_.out[s_.turned_result]);
+    }
+  }
+  void rows(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
+    const std::byte* pointers[most_pointers];
+    fill(pointers);
     if (s_.folds.empty()) return periods(pointers, scratch, begin, end);
     for (std::int64_t at = begin; at < end; at += s_.fold_rows) {
       for (std::size_t f = 0; f < s_.folds.size(); ++f) {
@@ -112,11 +140,7 @@ class RowsRun {
     if (s_.period == 1) return kernel_->run(pointers, scratch, begin, end - begin);
     const auto move = [&](std::int64_t by) {
       const std::size_t bytes = static_cast<std::size_t>(by) * s_.period_size;
-      for (const std::uint32_t i : s_.periodic) {
-        const auto address = reinterpret_cast<std::uintptr_t>(pointers[i]) - bytes;
-        // It may lie before the array: no arithmetic on pointers leads there.
-        pointers[i] = reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
-      }
+      for (const std::uint32_t i : s_.periodic) pointers[i] = array_at(pointers[i], bytes);
     };
     std::int64_t at = begin, moved = 0;
     while (at < end) {
@@ -151,12 +175,23 @@ void run_rows(const RowsState& s, const Call& call) { RowsRun(s, call).run(); }
 
 // Nothing to run where there is no code for all of the group.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
-                    const CompileOptions& options) {
+                    const CompileOptions& options, const TurnedResult* turned) {
   if (options.lanes == nullptr || values.operands.size() + values.results.size() > most_pointers) return {};
-  std::optional<RowsPlan> plan = plan_rows_code(program, node, values, options.repeats);
+  passes::NodeValues own = values;  // of the group itself
+  const auto turned_at = turned == nullptr
+                             ? own.results.end()
+                             : std::find(own.results.begin(), own.results.end(), turned->result);
+  if (turned_at != own.results.end()) *turned_at = turned->value;
+  std::optional<RowsPlan> plan = plan_rows_code(program, node, own, options.repeats);
   // What checks indices says where they are: no code does.
   if (!plan || (options.check_indices && !plan->code.picks.empty())) return {};
   RowsState state;
+  if (turned != nullptr) {
+    state.turned = TurnedCopy::make(program.graph(), *turned, *plan);
+    if (!state.turned) return {};
+    state.turned_result = static_cast<std::uint32_t>(turned_at - own.results.begin());
+    state.turned_size = size_of(program.graph().type(turned->value).dtype());
+  }
   state.num_operands = values.operands.size();
   state.num_results = values.results.size();
   RowsCode& code = plan->code;
@@ -175,17 +210,21 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.periodic = std::move(plan->periodic);
   state.fold_rows = fold_chunk * state.period;
   state.threads = std::min(options.threads, most_threads);
-  state.grain = std::max<std::int64_t>(1, 2 * element_grain / code.columns);
-  state.is_short = state.rows < 2 * state.grain;
-  if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / code.columns);
+  // What is dealt to threads: how many there are, and elements of one.
+  const std::int64_t count = state.turned ? state.turned->pieces() : state.rows;
+  const std::int64_t length = state.turned ? state.turned->most() : code.columns;
+  state.grain = std::max<std::int64_t>(1, 2 * element_grain / length);
+  state.is_short = count < 2 * state.grain;
+  if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / length);
   std::int64_t chunks = 1;
   if (!state.folds.empty()) {
     state.grain = (state.grain + state.fold_rows - 1) / state.fold_rows * state.fold_rows;
     chunks = (state.rows + state.fold_rows - 1) / state.fold_rows;
   }
-  const std::int64_t pieces = (state.rows + state.grain - 1) / state.grain;
+  const std::int64_t pieces = (count + state.grain - 1) / state.grain;
   state.workers = static_cast<std::size_t>(std::clamp<std::int64_t>(pieces, 1, state.threads));
-  state.memory = aligned(state.kernel->scratch_bytes());
+  state.memory = state.turned_at = aligned(state.kernel->scratch_bytes());
+  if (state.turned) state.memory += aligned(static_cast<std::size_t>(length) * state.turned_size);
   state.period_size = static_cast<std::size_t>(code.columns * state.period) * size_of(code.dtype);
   state.columns_bytes = aligned(state.period_size);
   const std::size_t parts = static_cast<std::size_t>(chunks - 1) * state.folds.size() * state.columns_bytes;
@@ -245,16 +284,24 @@ Graph graph_of_group(const Program& program, std::size_t node, const passes::Nod
     emit(nodes[k].index);
   }
   std::vector<Value> results;
-  for (const ValueId id : values.results) results.push_back(made.at(id));
+  for (const ValueId id : values.results) {
+    if (made.find(id) == made.end()) {  // the transpose's
+      const std::uint32_t operation = *graph.producer(id);
+      reach(graph.operation(operation).inputs()[0]);
+      emit(operation);
+    }
+    results.push_back(made.at(id));
+  }
   return builder.build(results);
 }
 
 }  // namespace
 
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels,
-               const std::shared_ptr<Arena>& arena) {
-  Plan plan = plan_generated(program, node, values, options);
+               const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
+               const TurnedResults& turned) {
+  const auto with = turned.find(node);
+  Plan plan = plan_generated(program, node, values, options, with == turned.end() ? nullptr : &with->second);
   if (plan) return plan;
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;
