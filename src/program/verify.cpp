@@ -57,6 +57,11 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
                   detail::str("memory plan: the bytes of value %", id, " are not its own ", place));
     }
   };
+  const auto write = [&](ValueId id) {
+    if (plan.slot_of[id] == no_index)
+      throw Error(ErrorKind::internal, detail::str("memory plan: value %", id, " has no place"));
+    memory.write(plan.slot_of[id], id);
+  };
   const std::vector<ValueId> splats = find_splats(graph);
   std::vector<std::size_t> made_in(graph.num_values(), no_index);  // by value: the position of its node
   for (std::size_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
@@ -66,7 +71,7 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       const BlockedLoop& loop = schedule.loops[schedule.nodes[node].index];
       const std::string place = detail::str("for the blocked loop at ", node, " of the schedule");
       for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, place);
-      for (const BlockedLoop::Value& result : loop.results) memory.write(plan.slot_of[result.id], result.id);
+      for (const BlockedLoop::Value& result : loop.results) write(result.id);
       // What it writes while it still reads must not be what it reads.
       for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, place);
       for (const BlockedLoop::Value& result : loop.results) read(result.id, place);
@@ -89,7 +94,7 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
           results.push_back(operation.output(slot));
       }
     }
-    for (const ValueId id : results) memory.write(plan.slot_of[id], id);
+    for (const ValueId id : results) write(id);
     // What one of them writes while others still read must not be what they read.
     if (schedule.nodes[node].kind == NodeKind::product_group) {
       for (std::size_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
