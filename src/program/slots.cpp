@@ -196,7 +196,7 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
   }
   const std::vector<std::uint32_t> last = last_readers(graph, nodes);
 
-  std::vector<ValueId> taken;  // operands whose places results have taken
+  std::vector<ValueId> taken;  // operands whose places results have taken, or that are free
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];
     const ScheduleNode& at = schedule.nodes[node];
@@ -227,7 +227,9 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
       }
     }
     for (const ValueId operand : values.operands) {
-      if (dies_here(operand)) planner.release(operand);
+      if (!dies_here(operand)) continue;
+      planner.release(operand);
+      taken.push_back(operand);  // who reads it twice may name it twice
     }
     for (const ValueId result : values.results) {
       if (last[result] == no_index && planner.in_workspace(result)) planner.release(result);

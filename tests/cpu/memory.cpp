@@ -92,3 +92,23 @@ TEST_CASE("a product that an update takes has no place") {
     CHECK(usage.used < 1.01 * usage.by_executable);
   }
 }
+
+TEST_CASE("what an update reads twice leaves its place once") {
+  std::mt19937_64 random(7);
+  GraphBuilder g("twice");
+  const Type type(f32, {136, 136});
+  const Value x = g.input("x", type), y = g.input("y", type);
+  const auto dot = [](Value a, Value b) { return ops::dot_general(a, b, {{1}, {0}, {}, {}}); };
+  const Value b = ops::tanh(x), a = dot(b, y), c = dot(b, a);
+  const Value u = ops::sub(y, ops::mul(ops::full(g, type, 0.01), dot(a, a)));  // the last that reads a
+  const Value p = dot(u, c), q = dot(p, c), r = dot(q, p), v = dot(r, q);
+  const Graph graph = g.build({dot(dot(v, r), dot(q, p)), u});
+  const std::vector<Tensor> inputs{random_tensor(type, {-0.1, 0.1}, random),
+                                   random_tensor(type, {-0.1, 0.1}, random)};
+  CpuOptions alone{.threads = 1}, together{.threads = 1};
+  alone.program.fuse = alone.program.block = together.program.block = false;
+  const std::vector<Tensor> expected = CpuExecutor(alone).run(graph, std::span<const Tensor>(inputs)),
+                            got = CpuExecutor(together).run(graph, std::span<const Tensor>(inputs));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK(std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0);
+}
