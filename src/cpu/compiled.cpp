@@ -17,14 +17,6 @@ constexpr std::size_t arena_output = std::size_t{1} << 16;
 // Bytes that a constant of one element takes in Compiled::literal_bytes_.
 constexpr std::size_t literal_unit = 16;
 
-// May the output be made where the tensor has its elements, which nobody else sees? Of a program's own
-// outputs that were handed back in the run before, mostly.
-bool is_room_for(const Tensor& tensor, Type type) {
-  if (tensor.type() != type || !tensor.exclusive()) return false;
-  constexpr std::size_t large = 512, line = 64, vector = 16;  // as tensors are aligned
-  return reinterpret_cast<std::uintptr_t>(tensor.bytes()) % (type.bytes() < large ? vector : line) == 0;
-}
-
 // Rounded up to cache lines.
 constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -118,9 +110,7 @@ Tensor Compiled::make_output(Type type) const {
 }
 
 void Compiled::make_outputs(Tensor* outputs) const {
-  for (std::size_t i = 0; i < output_types_.size(); ++i) {
-    if (!is_room_for(outputs[i], output_types_[i])) outputs[i] = make_output(output_types_[i]);
-  }
+  for (std::size_t i = 0; i < output_types_.size(); ++i) outputs[i] = make_output(output_types_[i]);
 }
 
 void Compiled::explain(const Error& error, const Instruction* at) const {
@@ -184,7 +174,7 @@ void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
   execute(small, Frame{nullptr, nullptr, nullptr});
   for (const Move& store : stores_) {
     Tensor& output = outputs[store.index];
-    if (!is_room_for(output, output_types_[store.index])) remake(output, output_types_[store.index]);
+    remake(output, output_types_[store.index]);
     copy_element(output.mutable_bytes(), small + store.offset, store.bytes);
   }
 }

@@ -91,7 +91,6 @@ class Compiled {
   Compiled& operator=(const Compiled&) = delete;
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
-  /// An output whose tensor has its type and is exclusive() already is made where its elements are.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   const Program& program() const { return program_; }
 
