@@ -262,7 +262,7 @@ struct Product {
     T* const room =
         static_cast<T*>(gemm_workspace(least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T))));
     if constexpr (kTurns<T, Complex>) {
-      if (gains_by_turning<T>(m, width, k, ldb)) {
+      if (gains_by_turning<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
         const TurningProduct<T, Order> product(m, width, lda, ldb, ldc);
         for (Index p = 0; p < k; p += kTerms)
           product.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
@@ -350,7 +350,7 @@ struct Product {
     }
     const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
     if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && !add && k <= kTerms &&
-        is_better_turned<T, Complex>(trans_a, m, n, k, ldb))
+        is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb))
       return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
     if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
       return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, add)

@@ -119,13 +119,10 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
   constexpr Index kWidth = kTileVectors * kLanes<T>, kScalars = Complex ? 2 : 1;
   constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
   alignas(kVectorBytes) T panel[kSmallPanel * kWidth];
-  const Index last = (width - 1) / kWidth * kWidth;  // where the last tile begins
-  const ColumnOfTiles<T, Complex, Order> tiles_of(m, kWidth, members.a.ld, ldc),
-      last_tiles(m, width - last, members.a.ld, ldc);
   const T* a = members.a.at;
   const T* b = members.b.at;
   if constexpr (kTurns<T, Complex>) {
-    if (trans_b && gains_by_turning<T>(m, width, k, members.b.ld)) {
+    if (trans_b && gains_by_turning<T>(m, width, k, Order == AOrder::rows ? members.a.ld : 0, members.b.ld)) {
       const TurningProduct<T, Order> product(m, width, members.a.ld, members.b.ld, ldc);
       if (product.is_one())
         return product.run_each(members.count, {members.a.stride, members.b.stride, stride_c}, k, a, b, c,
@@ -139,6 +136,9 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
       return;
     }
   }
+  const Index last = (width - 1) / kWidth * kWidth;  // where the last tile begins
+  const ColumnOfTiles<T, Complex, Order> tiles_of(m, kWidth, members.a.ld, ldc),
+      last_tiles(m, width - last, members.a.ld, ldc);
   const auto pack = [&](const T* from, Index columns, T* to) {
     transpose_copy<kBytes>(columns, k, reinterpret_cast<const char*>(from),
                            members.b.ld * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),

@@ -16,24 +16,39 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 template <class T, bool Complex>
 inline constexpr bool kTurns = kVectorBytes == 64 && !Complex && static_cast<T>(0.5) != static_cast<T>(0);
 
-/// Do such tiles take less than B in panels, and vectors of half the length? They take longer to begin than
-/// others, and of half a vector as long as of a whole one. Rows that are pages apart are in one set of the
-/// first-level cache, from where they would be gone before the next terms are turned.
+/// From how many terms on do such tiles take less than B in panels, for products of `vectors` columns? They
+/// take longer to begin, and a panel of few columns is soon packed for tiles of twice as many sums.
+/// (Measured.)
 template <class T>
-constexpr bool gains_by_turning(Index m, Index n, Index k, Index ldb) {
+constexpr Index fewest_turned(Index m, Index vectors) {
+  constexpr bool kWords = sizeof(T) == 4;
+  if (m > kNarrowRows) return 32;
+  if (vectors == 2) return m < 8 ? (kWords ? 28 : 48) : (kWords ? 12 : 20);
+  if (m < 8 && (vectors == 3 || vectors == 4)) return kWords ? 10 : m <= 4 ? 32 : 12;
+  return 8;
+}
+
+/// Do such tiles take less than B in panels, and vectors of half the length? They take as long for half a
+/// vector as for a whole one. Rows that are pages apart, or half pages those of both operands, are in few
+/// sets of the first-level cache, from where they would be gone before the next terms are turned. `lda` is 0
+/// of an A that is transposed.
+template <class T>
+constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb) {
+  constexpr Index kHalfPage = 2048 / static_cast<Index>(sizeof(T));
+  if (ldb % (2 * kHalfPage) == 0 || (lda != 0 && lda % kHalfPage == 0 && ldb % kHalfPage == 0)) return false;
   const Index last = n % kLanes<T>;
-  return ldb * static_cast<Index>(sizeof(T)) % 4096 != 0 &&
-         (last == 0 || 2 * last > kLanes<T> || n >= 8 * kLanes<T>)&&k >= (m > kNarrowRows ? 32 : 8);
+  return (last == 0 || 2 * last > kLanes<T> || n >= 8 * kLanes<T>)&&k >=
+         fewest_turned<T>(m, ceil_div(n, kLanes<T>));
 }
 
 /// Does it take less to turn A and C than to turn B? Vectors lie along rows of C then, or along columns.
 template <class T, bool Complex>
-constexpr bool is_better_turned(bool trans_a, Index m, Index n, Index k, Index ldb) {
+constexpr bool is_better_turned(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb) {
   if (Complex) return false;
   constexpr Index kToTurn = 4;  // elements in the time of a vector's multiplication
   const Index vectors = ceil_div(n, kLanes<T>) * k;
   Index straight = m * vectors + n * k / kToTurn;
-  if (kTurns<T, Complex> && gains_by_turning<T>(m, n, k, ldb))
+  if (kTurns<T, Complex> && gains_by_turning<T>(m, n, k, trans_a ? 0 : lda, ldb))
     straight = (m > 7 ? m : (2 * m + 8) / 3) * vectors * 17 / 16;  // few rows take less than shuffles
   const Index turned = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
   return turned < straight;
