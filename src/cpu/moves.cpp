@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t most_parts = 16;       // that one operation copies
 constexpr std::size_t least_line = 16;       // bytes that lie side by side, at least
+constexpr std::size_t most_line = 64;        // and for which more are not better
 constexpr std::size_t most_axes_moved = 16;  // of a value
 
 // A box of a value, and the elements of a root that are there.
@@ -150,36 +151,47 @@ class MoveFinder {
     }
     return made;
   }
-  // Are they copied in lines?
-  bool has_lines(const MovedParts& parts, Type type) const {
-    std::size_t last = type.rank();
+  // Bytes that they are copied in at once, of the last axis.
+  static std::size_t line_of(const MovedParts& parts, Type type) {
+    std::size_t last = type.rank(), line = most_line;
     while (last > 0 && type.dim(last - 1) == 1) --last;
-    return last > 0 && std::all_of(parts.begin(), parts.end(), [&](const MovedPart& part) {
-             const MovedAxis& axis = part.axes[last - 1];
-             return axis.stride == 1 &&
-                    static_cast<std::size_t>(axis.extent) * size_of(type.dtype()) >= least_line;
-           });
+    if (last == 0) return 0;
+    for (const MovedPart& part : parts) {
+      const MovedAxis& axis = part.axes[last - 1];
+      line = std::min(line,
+                      axis.stride == 1 ? static_cast<std::size_t>(axis.extent) * size_of(type.dtype()) : 0);
+    }
+    return line;
   }
   // See Note [Moves]; what it is made of is known.
   bool can_leave_out(std::uint32_t index) const {
     const ValueId made = graph_.operation(index).output();
     const auto readers = readers_.find(made);
     if (readers == readers_.end() || readers->second.empty()) return false;
+    // What it comes from may live on until it is read: no more than it would have taken itself, twice.
+    const Type type_made = graph_.type(made);
+    const std::size_t line = std::max(least_line, line_of(made_of_.at(made), type_made));
+    std::size_t kept = 0;
+    for (const MovedPart& part : made_of_.at(made)) {
+      const Storage storage = program_.slot(program_.slot_of(part.from)).storage;
+      if (storage != Storage::input && storage != Storage::constant) kept += graph_.type(part.from).bytes();
+    }
+    if (kept > 2 * type_made.bytes()) return false;
     std::int64_t copied = 0;
     for (const std::size_t node : readers->second) {
       const ScheduleNode& at = program_.schedule().nodes[node];
       if (at.kind != NodeKind::operation || !is_move(at.index)) return false;
       const Operation reader = graph_.operation(at.index);
       const Type type = graph_.type(reader.output());
+      const std::optional<MovedParts> parts = result_of(at.index);
+      if (!parts || line_of(*parts, type) < line) return false;
       for (const ValueId id : reader.inputs()) {
         if (program_.roots()[id] != made) continue;
         if (id != made) return false;  // in another shape
-        copied += reader.num_inputs() == 1 ? type.size() : graph_.type(made).size();
+        copied += reader.num_inputs() == 1 ? type.size() : type_made.size();
       }
-      const std::optional<MovedParts> parts = result_of(at.index);
-      if (!parts || !has_lines(*parts, type)) return false;
     }
-    return copied <= graph_.type(made).size();
+    return copied <= type_made.size();
   }
   bool reads_left_out(std::uint32_t index) const {
     const std::span<const ValueId> inputs = graph_.operation(index).inputs();

@@ -2,8 +2,9 @@
 // elements came from.
 //
 // Note [Moves]: what transposes, slices and concatenates make is in no memory where such operations alone
-// read it, each element of it once at most, and where all of these copy lines of some length from where it
-// would have been copied from. Attention's heads, for one, are slices of a transpose, and their gradients a
+// read it, each element of it once at most, and where all of these copy lines as long as it would, or of some
+// length, from where it would have been copied from; unless much more memory would have to live on for that,
+// which it is a small part of. Attention's heads, for one, are slices of a transpose, and their gradients a
 // transpose of a concatenate.
 #pragma once
 

@@ -112,3 +112,19 @@ TEST_CASE("what an update reads twice leaves its place once") {
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK(std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0);
 }
+
+TEST_CASE("small slices that are brought together do not keep what they are of") {
+  std::mt19937_64 random(8);
+  GraphBuilder g("slices");
+  const Type type(f32, {256, 256});
+  const Value w = g.input("w", type);
+  Value h = w;
+  std::vector<Value> rows;
+  for (int k = 0; k < 16; ++k) {
+    h = ops::tanh(ops::dot_general(h, ops::add(w, h), {{1}, {0}, {}, {}}));
+    rows.push_back(ops::slice(h, {0, 0}, {1, 256}));
+  }
+  const Usage usage = use_memory(g.build({ops::concatenate(rows, 0)}), random, 1);
+  CHECK(usage.by_executable < 1.5 * usage.by_program);
+  CHECK(usage.used < 1.5 * usage.by_program);
+}
