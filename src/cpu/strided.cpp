@@ -107,7 +107,7 @@ void copy_lines_of(const StridedAxis& planes, const StridedAxis& outer, const E*
 #if defined(__x86_64__)
   static const bool has_vectors = __builtin_cpu_supports("avx512f");
   if constexpr (bytes == 3 * sizeof(E) && sizeof(E) >= 4) {
-    if (to_stride == 3 && from_stride > 0 && has_vectors)
+    if (to_stride == 3 && from_stride > 0 && extent >= ByThree<E>::lanes && has_vectors)
       return copy_by_three(planes, extent, from_stride, from, to);
   }
 #endif

@@ -15,6 +15,10 @@ constexpr std::int64_t piece_bytes = std::int64_t{1} << 13;
 // Entries of the axis that is cut in a piece, at least where there are as many, and a multiple of what fills
 // whole lines of the caches.
 constexpr std::int64_t fewest_entries = 4, whole_lines = 8;
+// Bytes side by side in the result: a transpose by itself goes through whole tiles of it. Where the result is
+// beyond the caches and an entry of the axis has many elements, fewer do. (Measured.)
+constexpr std::int64_t least_run = 256, least_far_run = 16, far_entry = 128;
+constexpr std::size_t far_bytes = std::size_t{1} << 22;
 
 }  // namespace
 
@@ -85,6 +89,16 @@ std::optional<TurnedCopy> TurnedCopy::make(Type type, std::span<const std::int64
   copy.inner_ = along.from;
   copy.at_once_ = std::min(along.extent, most / along.from);
   if (copy.at_once_ > whole_lines) copy.at_once_ -= copy.at_once_ % whole_lines;
+  // What of a piece lies side by side in the result: its last axes.
+  std::int64_t run = 1;
+  for (std::size_t k = rank; k-- > 0;) {
+    const auto axis = static_cast<std::size_t>(permutation[k]);
+    if (axes[axis].extent == 1) continue;
+    if (axis < cut || axes[axis].to != run) break;
+    run *= axis == cut ? copy.at_once_ : axes[axis].extent;
+  }
+  const bool is_far = type.bytes() >= far_bytes && copy.inner_ >= far_entry;
+  if (run * static_cast<std::int64_t>(copy.size_) < (is_far ? least_far_run : least_run)) return std::nullopt;
   copy.of_each_ = (copy.extent_ + copy.at_once_ - 1) / copy.at_once_;
   copy.pieces_ = copy.of_each_;
   for (std::size_t k = 0; k < cut; ++k) {
