@@ -94,9 +94,9 @@ double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& o
 /// The loop over these operations, its blocks chosen; one without a body when there is nothing to gain.
 BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations);
 
-/// Bytes that a block needs: temporaries, constants, parts of arrays that do not lie side by side in the whole,
-/// sums, and what products of all blocks read whole, as matrices whose rows they sum along: an executor may
-/// keep those in another order meanwhile.
+/// Bytes that a block needs: temporaries, constants, parts of arrays that do not lie side by side in the
+/// whole, sums, and what products of all blocks read whole, as matrices whose rows they sum along: an
+/// executor may keep those in another order meanwhile.
 std::size_t block_bytes(const BlockedLoop& loop);
 
 }  // namespace tidu::passes
