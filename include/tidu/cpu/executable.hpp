@@ -33,9 +33,9 @@ class Executable {
   /// As try_run, but throws.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
-  /// The same at less cost: inputs by pointer, and each of `outputs` is assigned its output, or written to if
-  /// it has the type and is exclusive(). An input may be one of them. Throws Error as try_run has errors, and
-  /// invalid_argument for another number of outputs or a null pointer; the outputs are any tensors then.
+  /// The same with what costs time left to the caller: inputs by pointer, and each of `outputs` is assigned
+  /// its output. An input may be one of `outputs`. Throws Error as try_run has errors, and invalid_argument
+  /// for another number of outputs or a null pointer; the outputs are any tensors then.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   /// One tensor for every input, by name, in any order.
   std::vector<Tensor> run_named(std::span<const NamedTensor> inputs) const;
