@@ -15,11 +15,13 @@
 #pragma once
 
 #include "cpu/gemm.hpp"
+#include "cpu/gemm_inner.hpp"
 #include "cpu/gemm_narrow.hpp"
 #include "cpu/gemm_small.hpp"
 #include "cpu/gemm_tiles.hpp"
 #include "cpu/gemm_turned.hpp"
 #include "cpu/gemm_vectors.hpp"
+#include "cpu/gemm_zeros.hpp"
 
 namespace tidu::cpu_detail {
 /// At least `bytes` bytes of the calling thread's own, aligned to 64 and valid until its next call
@@ -28,59 +30,6 @@ void* gemm_workspace(std::int64_t bytes);
 }  // namespace tidu::cpu_detail
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
-
-// ---- products with few rows and a transposed B: inner products
-// -----------------------------------------------------------------
-
-template <class T>
-TIDU_GEMM_INLINE T total(Vector<T> v) {
-  T part[kLanes<T>];
-  store<T>(part, v);
-  for (int width = kLanes<T> / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) part[i] += part[i + width];
-  }
-  return part[0];
-}
-
-/// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
-template <class T, bool Complex, int J>
-void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool add_to_c) {
-  Vector<T> sum[J][2];
-#pragma GCC unroll 8
-  for (int j = 0; j < J; ++j) sum[j][0] = sum[j][1] = Vector<T>{};
-  using Lanes = std::make_integer_sequence<int, kLanes<T>>;
-  const auto multiply = [&](Vector<T> av, int j, Vector<T> bv) __attribute__((always_inline)) {
-    if constexpr (Complex) {  // a b* in the pairs of the first sum, its imaginary part in the second
-      sum[j][0] = av * bv + sum[j][0];
-      sum[j][1] = av * swap_pairs<T>(bv, Lanes{}) + sum[j][1];
-    } else {
-      sum[j][0] = av * bv + sum[j][0];
-    }
-  };
-  Index p = 0;
-  for (; p + kLanes<T> <= k; p += kLanes<T>) {
-    const Vector<T> av = load<T>(a + p);
-#pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) multiply(av, j, load<T>(b + j * b_stride + p));
-  }
-  if (p < k) {
-    const int rest = static_cast<int>(k - p);
-    const Vector<T> av = load_first<T>(a + p, rest);
-#pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) multiply(av, j, load_first<T>(b + j * b_stride + p, rest));
-  }
-#pragma GCC unroll 8
-  for (int j = 0; j < J; ++j) {
-    if constexpr (Complex) {
-      const T re = -total<T>(sum[j][0] * alternating_signs<T>(Lanes{})), im = total<T>(sum[j][1]);
-      c[2 * j] = add_to_c ? c[2 * j] + re : re;
-      c[2 * j + 1] = add_to_c ? c[2 * j + 1] + im : im;
-    } else {
-      const T value = total<T>(sum[j][0]);
-      c[j] = add_to_c ? c[j] + value : value;
-    }
-  }
-}
 
 // ---- whole products
 // ------------------------------------------------------------------------------------------------------------
@@ -156,6 +105,18 @@ struct Product {
     }
   }
 
+  /// Is the product so large that looking for zeros costs nothing beside it?
+  static bool may_have_zeros(Index m, Index width, Index k) {
+    constexpr Index kLeastRows = 32, kLeastTerms = 16;
+    constexpr double kLeastWork = 1 << 19;
+    return m >= kLeastRows && k >= kLeastTerms &&
+           static_cast<double>(m) * static_cast<double>(width) * static_cast<double>(k) >= kLeastWork;
+  }
+
+  static Finite<T> finite_matrix(bool trans, Index m, Index k, const T* a, Index lda) {
+    return {trans ? k : m, (trans ? m : k) * kScalars, a, lda};
+  }
+
   /// A row of tiles, `width` scalars wide: B's panels are `panel_b` apart.
   template <AOrder Order>
   static TIDU_GEMM_INLINE void row_of_tiles(int rows, Index width, Index k, const T* a, Index a_stride,
@@ -170,6 +131,32 @@ struct Product {
       find_tiles<T, Complex, Order>(last.kind, rows)(1, {}, k, a, a_stride, b + count * panel_b, b_stride,
                                                      c + count * kWidth, ldc, last.last_lanes, accumulate);
     }
+  }
+
+  /// Likewise, of each panel only the terms that it has, and of those `own`. `panels`: null for all terms.
+  template <AOrder Order>
+  static TIDU_GEMM_INLINE void row_of_terms(const Terms& own, const Terms* panels, int rows, Index width,
+                                            const T* a, Index a_stride, const T* b, Index b_stride,
+                                            Index panel_b, T* c, Index ldc, bool accumulate) {
+    const Index count = ceil_div(width, kWidth);
+    for (Index i = 0, next = 0; i < count; i = next) {
+      const Terms terms = panels == nullptr ? own : common_terms(own, panels[i]);
+      next = panels == nullptr ? count : i + 1;
+      while (next < count && common_terms(own, panels[next]) == terms) ++next;
+      row_of_tiles<Order>(rows, least(next * kWidth, width) - i * kWidth, terms.count(),
+                          a + terms.begin * (Order == AOrder::rows ? kScalars : a_stride), a_stride,
+                          b + i * panel_b + terms.begin * b_stride, b_stride, panel_b, c + i * kWidth, ldc,
+                          accumulate);
+    }
+  }
+
+  /// Terms of a row of tiles that A has not only zeros for: all where that leaves few out, or B is not
+  /// finite.
+  template <AOrder Order>
+  static Terms terms_of(int rows, Index k, const T* a, Index lda, Finite<T>& b) {
+    const Terms terms = Order == AOrder::rows ? find_terms_of_rows<T>(rows, k, kScalars, a, lda)
+                                              : find_terms<T>(a, lda, rows * kScalars, k);
+    return 4 * terms.count() <= 3 * k && b.get() ? terms : Terms{0, k};
   }
 
   /// C (m rows, `width` scalars) = or += A B over k terms, B where it is.
@@ -192,15 +179,26 @@ struct Product {
     const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
     const Panels panels(m, is_low ? kNearRows : kTileRows, ends);
     const bool is_slim = ceil_div(width, kWidth) < panels.count;
+    const bool has_zeros = m > kRows && may_have_zeros(m, width, k);
+    Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
+    Terms room[kMostPanels];
+    const Terms* terms = nullptr;
+    if (has_zeros) terms = find_terms_of_panels(width, k, b, ldb, kWidth, finite_a, room);
     if (ends.at == nullptr && is_slim && a_is_near) {
-      for (Index j = 0; j < width; j += kWidth)
-        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc).run(k, a, b + j, ldb, c + j, accumulate);
+      for (Index j = 0; j < width; j += kWidth) {
+        const Terms own = terms == nullptr ? Terms{0, k} : terms[j / kWidth];
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc)
+            .run(own.count(), a + own.begin * (Order == AOrder::rows ? kScalars : lda),
+                 b + own.begin * ldb + j, ldb, c + j, accumulate);
+      }
       return;
     }
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
-      row_of_tiles<Order>(rows, ends.of(i, rows, width), k, a + i * (Order == AOrder::rows ? lda : kScalars),
-                          lda, b, ldb, kWidth, c + i * ldc, ldc, accumulate);
+      const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
+      const Terms own = has_zeros ? terms_of<Order>(rows, k, ai, lda, finite_b) : Terms{0, k};
+      row_of_terms<Order>(own, terms, rows, ends.of(i, rows, width), ai, lda, b, ldb, kWidth, c + i * ldc,
+                          ldc, accumulate);
     }
   }
 
@@ -209,8 +207,13 @@ struct Product {
   /// A are copied to `room_a`, where that is given.
   template <AOrder Order>
   static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index panel_b,
-                              T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends) {
+                              T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends,
+                              Finite<T>& finite_a) {
     const Panels panels(m, kTileRows, ends);
+    Terms room[kMostPanels];
+    const Terms* terms = nullptr;
+    if (may_have_zeros(m, width, k))
+      terms = find_terms_of_panels(width, k, b, kWidth, panel_b, finite_a, room);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const Index end = ends.of(i, rows, width);
@@ -227,7 +230,8 @@ struct Product {
         }
         ai = room_a;
       }
-      row_of_tiles<Order>(rows, end, k, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc, accumulate);
+      row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
+                          accumulate);
     }
   }
 
@@ -360,6 +364,7 @@ struct Product {
     const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);
     T* room_b = static_cast<T*>(gemm_workspace((a_scalars + b_scalars) * static_cast<Index>(sizeof(T))));
     T* room_a = pack_the_a ? room_b + b_scalars : nullptr;
+    Finite<T> finite_a = finite_matrix(trans_a, m, k, a, lda);
     for (Index j = 0; j < width; j += block_width) {
       const Index w = least(block_width, width - j);
       const Ends own = ends.from(j / kScalars);
@@ -372,10 +377,10 @@ struct Product {
                  room_b);
         if (trans_a) {
           multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, panels, panel, c + j, ldc,
-                                           add || p > 0, room_a, own);
+                                           add || p > 0, room_a, own, finite_a);
         } else {
           multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, panels, panel, c + j, ldc,
-                                        add || p > 0, room_a, own);
+                                        add || p > 0, room_a, own, finite_a);
         }
       }
     }
