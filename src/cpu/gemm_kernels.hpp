@@ -110,7 +110,7 @@ struct Product {
     constexpr Index kLeastRows = 32, kLeastTerms = 16;
     constexpr double kLeastWork = 1 << 19;
     return m >= kLeastRows && k >= kLeastTerms &&
-           static_cast<double>(m) * static_cast<double>(width) * static_cast<double>(k) >= kLeastWork;
+           static_cast<double>(m) * static_cast<double>(width) * static_cast<double>(k) > kLeastWork;
   }
 
   static Finite<T> finite_matrix(bool trans, Index m, Index k, const T* a, Index lda) {
@@ -179,7 +179,8 @@ struct Product {
     const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
     const Panels panels(m, is_low ? kNearRows : kTileRows, ends);
     const bool is_slim = ceil_div(width, kWidth) < panels.count;
-    const bool has_zeros = m > kRows && may_have_zeros(m, width, k);
+    const bool has_zeros = may_have_zeros(m, width, k);
+    const bool looks_at_a = has_zeros && width >= 4 * kWidth;  // whose terms are few to multiply otherwise
     Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
     Terms room[kMostPanels];
     const Terms* terms = nullptr;
@@ -196,7 +197,7 @@ struct Product {
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
-      const Terms own = has_zeros ? terms_of<Order>(rows, k, ai, lda, finite_b) : Terms{0, k};
+      const Terms own = looks_at_a ? terms_of<Order>(rows, k, ai, lda, finite_b) : Terms{0, k};
       row_of_terms<Order>(own, terms, rows, ends.of(i, rows, width), ai, lda, b, ldb, kWidth, c + i * ldc,
                           ldc, accumulate);
     }
