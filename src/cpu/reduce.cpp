@@ -85,6 +85,14 @@ struct Any : Or {
 
 template <class F, class T>
 void reduce(const ReductionShape& s, const Call& call) {
+  if (s.inner_reduced && s.folds == 1 && s.inner > 0 && s.inner < short_line) {
+    const T* const x = call.operand<T>(0);
+    T* const y = call.result<T>();
+    return parallel_for(s.threads, s.outputs, 2 * element_grain / s.inner,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          fold_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
+                        });
+  }
   for_outputs(
       s, call.operand<T>(0), call.result<T>(), [&s](const T* x, T* y) { *y = fold_all<F>(s, x); },
       [&s](const T* x, std::int64_t columns, T* y) { fold_rows<F>(s, x, columns, y); });
@@ -212,11 +220,19 @@ void logsumexp_lines(const LinesState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
   const std::int64_t at_once = std::max<std::int64_t>(1, fold_block / std::max<std::int64_t>(1, s.length));
-  const auto largest_of = [&](const T* line) {
-    T largest = -std::numeric_limits<T>::infinity();
-    for (std::int64_t i = 0; i < s.length; i += fold_block)
-      largest = Maximum()(largest, fold_line<Largest>(line + i, std::min(fold_block, s.length - i)));
-    return std::isfinite(largest) ? largest : T(0);
+  const bool are_short = s.length < short_line;
+  const auto find_largest = [&](const T* from, std::int64_t lines, T* largest) {
+    if (are_short) {
+      fold_short_lines<Largest>(from, s.length, lines, largest);
+    } else {
+      for (std::int64_t k = 0; k < lines; ++k, from += s.length) {
+        largest[k] = -std::numeric_limits<T>::infinity();
+        for (std::int64_t i = 0; i < s.length; i += fold_block)
+          largest[k] =
+              Maximum()(largest[k], fold_line<Largest>(from + i, std::min(fold_block, s.length - i)));
+      }
+    }
+    for (std::int64_t k = 0; k < lines; ++k) largest[k] = std::isfinite(largest[k]) ? largest[k] : T(0);
   };
   parallel_for(s.threads, s.lines, std::max<std::int64_t>(at_once, element_grain / (s.length + 1)),
                [&](std::int64_t begin, std::int64_t end) {
@@ -227,7 +243,7 @@ void logsumexp_lines(const LinesState& s, const Call& call) {
                  for (std::int64_t line = begin; line < end; line += at_once) {
                    const std::int64_t lines = std::min(at_once, end - line);
                    const T* const from = x + line * s.length;
-                   for (std::int64_t k = 0; k < lines; ++k) largest[k] = largest_of(from + k * s.length);
+                   find_largest(from, lines, largest);
                    if (s.length > fold_block) {
                      Cascade<Sum, T> sum;
                      for (std::int64_t i = 0; i < s.length; i += fold_block) {
@@ -244,8 +260,13 @@ void logsumexp_lines(const LinesState& s, const Call& call) {
                        powers[k * s.length + j] = from[k * s.length + j] - largest[k];
                    }
                    s.exp->run(&in, &out, lines * s.length);
-                   for (std::int64_t k = 0; k < lines; ++k)
-                     y[line + k] = std::log(fold_line<Sum>(powers + k * s.length, s.length)) + largest[k];
+                   if (are_short) {
+                     fold_short_lines<Sum>(powers, s.length, lines, y + line);
+                   } else {
+                     for (std::int64_t k = 0; k < lines; ++k)
+                       y[line + k] = fold_line<Sum>(powers + k * s.length, s.length);
+                   }
+                   for (std::int64_t k = 0; k < lines; ++k) y[line + k] = std::log(y[line + k]) + largest[k];
                  }
                });
 }
@@ -255,7 +276,7 @@ Plan plan_logsumexp(const PlanRequest& request) {
     if constexpr (RealNumber<T>) {
       ReductionShape shape = ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads);
       const bool lines =
-          shape.inner_reduced && shape.folds == 1 && shape.inner >= 8 &&
+          shape.inner_reduced && shape.folds == 1 && shape.inner > 0 && shape.inner * shape.outputs >= 8 &&
           (shape.kept.empty() || (shape.kept.size() == 1 && shape.kept[0].stride == shape.inner));
       if (lines && request.lanes != nullptr) {
         LaneCode code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};

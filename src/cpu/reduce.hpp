@@ -89,11 +89,13 @@ class Cascade {
 inline constexpr std::int64_t fold_block = 1024;
 inline constexpr std::int64_t fold_chunk = 256;
 inline constexpr std::int64_t fold_columns = 256;
+/// Fewer elements than these are folded one after another.
+inline constexpr std::int64_t short_line = 16;
 
 /// At most fold_block contiguous elements.
 template <class F, class T>
 T fold_line(const T* x, std::int64_t count) {
-  constexpr std::int64_t lanes = 16;
+  constexpr std::int64_t lanes = short_line;
   T lane[lanes];
   std::int64_t i = 0;
   if (count < lanes) {
@@ -114,6 +116,23 @@ T fold_line(const T* x, std::int64_t count) {
     for (std::int64_t k = 0; k < step; ++k) lane[k] = F()(lane[k], lane[k + step]);
   }
   return lane[0];
+}
+
+/// Each of `lines` short lines, one behind the other: eight at once, so that a fold need not wait for the one
+/// before. The bits are those of fold_line.
+template <class F, class T>
+void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
+  constexpr std::int64_t together = 8;
+  std::int64_t k = 0;
+  for (; k + together <= lines; k += together, x += together * length) {
+    T value[together];
+    for (std::int64_t j = 0; j < together; ++j) value[j] = x[j * length];
+    for (std::int64_t i = 1; i < length; ++i) {
+      for (std::int64_t j = 0; j < together; ++j) value[j] = F()(value[j], x[j * length + i]);
+    }
+    std::copy_n(value, together, y + k);
+  }
+  for (; k < lines; ++k, x += length) y[k] = fold_line<F>(x, length);
 }
 
 /// All that belongs to the output whose elements start at x, where the contiguous group is reduced.
