@@ -166,9 +166,37 @@ Plan plan_reduce(const PlanRequest& request) {
   });
 }
 
+struct LogSumExpState {
+  ReductionShape shape;
+  std::shared_ptr<const LaneKernel> exp;  // null: the library's
+};
+
+// Adds e^(x - m) of `rows` rows of columns, one after another, to the sums; the rows are as `walk` finds
+// them.
+template <class T>
+void add_exponentials(const LaneKernel& exp, Walk& walk, std::int64_t rows, const T* x, std::int64_t columns,
+                      const T* largest, T* sum) {
+  T powers[fold_block];
+  const std::int64_t at_once = fold_block / columns;
+  const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
+  std::byte* const out = reinterpret_cast<std::byte*>(powers);
+  for (std::int64_t f = 0; f < rows; f += at_once) {
+    const std::int64_t count = std::min(at_once, rows - f);
+    for (std::int64_t k = 0; k < count; ++k, walk.next()) {
+      const T* const row = x + walk.offset();
+      for (std::int64_t j = 0; j < columns; ++j) powers[k * columns + j] = row[j] - largest[j];
+    }
+    exp.run(&in, &out, count * columns);
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (std::int64_t j = 0; j < columns; ++j) sum[j] += powers[k * columns + j];
+    }
+  }
+}
+
 // log sum e^x = m + log sum e^(x - m), m being the largest x, or 0 where that is not finite.
 template <class T>
-void logsumexp(const ReductionShape& s, const Call& call) {
+void logsumexp(const LogSumExpState& state, const Call& call) {
+  const ReductionShape& s = state.shape;
   const auto usable = [](T m) { return std::isfinite(m) ? m : T(0); };
   for_outputs(
       s, call.operand<T>(0), call.result<T>(),
@@ -202,8 +230,12 @@ void logsumexp(const ReductionShape& s, const Call& call) {
         }
         for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
         Walk again(s.reduced);
-        for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
-          for (std::int64_t j = 0; j < columns; ++j) sum[j] += std::exp(x[again.offset() + j] - largest[j]);
+        if (state.exp != nullptr) {
+          add_exponentials(*state.exp, again, s.folds, x, columns, largest, sum);
+        } else {
+          for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
+            for (std::int64_t j = 0; j < columns; ++j) sum[j] += std::exp(x[again.offset() + j] - largest[j]);
+          }
         }
         for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
       });
@@ -276,20 +308,24 @@ Plan plan_logsumexp(const PlanRequest& request) {
     if constexpr (RealNumber<T>) {
       ReductionShape shape = ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads);
       const bool lines =
-          shape.inner_reduced && shape.folds == 1 && shape.inner > 0 && shape.inner * shape.outputs >= 8 &&
+          shape.inner_reduced && shape.folds == 1 && shape.inner > 0 &&
           (shape.kept.empty() || (shape.kept.size() == 1 && shape.kept[0].stride == shape.inner));
-      if (lines && request.lanes != nullptr) {
+      constexpr std::int64_t few = 8;  // elements for which generated code is not worth its call
+      const bool many = shape.outputs * shape.inner * shape.folds >= few;
+      std::shared_ptr<const LaneKernel> exp;
+      if (request.lanes != nullptr && many && (lines || !shape.inner_reduced)) {
         LaneCode code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};
         const std::uint16_t value = code.add({.op = LaneOp::load, .index = 0});
         const std::uint16_t power = code.add(
             {.op = LaneOp::call, .a = value, .index = static_cast<std::uint32_t>(LaneFunction::exp)});
         code.add({.op = LaneOp::store, .a = power});
-        if (auto kernel = request.lanes->compile(code); kernel != nullptr) {
-          return make_plan<LinesState, logsumexp_lines<T>>(
-              {std::move(kernel), shape.outputs, shape.inner, request.threads});
-        }
+        exp = request.lanes->compile(code);
       }
-      return make_plan<ReductionShape, logsumexp<T>>(std::move(shape));
+      if (lines && exp != nullptr) {
+        return make_plan<LinesState, logsumexp_lines<T>>(
+            {std::move(exp), shape.outputs, shape.inner, request.threads});
+      }
+      return make_plan<LogSumExpState, logsumexp<T>>({std::move(shape), std::move(exp)});
     } else {
       return Plan();
     }

@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/arithmetic.hpp"
+#include "cpu/elementwise.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/parallel.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -12,17 +15,50 @@ namespace {
 // The operand is [outer, extent, inner].
 struct AxisState {
   std::int64_t outer = 1, extent = 1, inner = 1;
+  int threads = 1;
   bool reverse = false;
 };
 AxisState state_of(const PlanRequest& request) {
   const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
   AxisState state;
+  state.threads = request.threads;
   if (x.size() == 0) return {0, 0, 0};  // whatever the other extents are
   state.extent = x.dim(axis);
   for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
   for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
   return state;
+}
+
+// Contiguous lines that are gone through at once, so that a step of one need not wait for that before.
+constexpr std::int64_t lines_at_once = 8;
+// Neighbouring columns that are gone through at once.
+constexpr std::int64_t columns_at_once = 64;
+
+// Calls some(line, T) for the lines from `line` on, T (a constant) being how many; inner is 1.
+template <class Some>
+void for_axis_lines(const AxisState& s, const Some& some) {
+  const std::int64_t grain = std::max(lines_at_once, element_grain / std::max<std::int64_t>(1, s.extent));
+  parallel_for(s.threads, s.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t line = begin;
+    for (; line + lines_at_once <= end; line += lines_at_once)
+      some(line, std::integral_constant<std::int64_t, lines_at_once>());
+    for (; line < end; ++line) some(line, std::integral_constant<std::int64_t, 1>());
+  });
+}
+
+// Calls part(outer, column, columns) for every `width` columns.
+template <class Part>
+void for_axis_tiles(const AxisState& s, std::int64_t width, const Part& part) {
+  const std::int64_t tiles = (s.inner + width - 1) / width;
+  const std::int64_t work = std::max<std::int64_t>(1, s.extent * std::min(width, s.inner));
+  parallel_for(s.threads, s.outer * tiles, std::max<std::int64_t>(1, element_grain / work),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t t = begin; t < end; ++t) {
+                   const std::int64_t column = t % tiles * width;
+                   part(t / tiles, column, std::min(width, s.inner - column));
+                 }
+               });
 }
 
 // Does x come before the best so far? NaN comes before all else; of equals the first stays.
@@ -39,19 +75,77 @@ struct Below {
   }
 };
 
-template <class F, class T, class I>
-void find_extreme(const AxisState& s, const Call& call) {
-  const T* x = call.operand<T>(0);
-  I* y = call.result<I>();
-  for (std::int64_t o = 0; o < s.outer; ++o, x += s.extent * s.inner, y += s.inner) {
-    std::fill_n(y, s.inner, I{0});
-    for (std::int64_t i = 1; i < s.extent; ++i) {
-      for (std::int64_t j = 0; j < s.inner; ++j) {
-        if (F()(x[i * s.inner + j], x[static_cast<std::int64_t>(y[j]) * s.inner + j]))
-          y[j] = static_cast<I>(i);
-      }
+// The first extreme of `count` elements of each of N lines, `stride` apart, and where it is.
+template <class F, std::int64_t N, class T>
+void find_in_lines(const T* x, std::int64_t stride, std::int64_t count, T* best, std::int64_t* at) {
+  for (std::int64_t j = 0; j < N; ++j) {
+    best[j] = x[j * stride];
+    at[j] = 0;
+  }
+  for (std::int64_t i = 1; i < count; ++i) {
+    for (std::int64_t j = 0; j < N; ++j) {
+      const T value = x[j * stride + i];
+      const bool better = F()(value, best[j]);
+      best[j] = better ? value : best[j];
+      at[j] = better ? i : at[j];
     }
   }
+}
+
+// Of one line, as of parts that are gone through at once.
+template <class F, class T>
+std::int64_t find_in_long_line(const T* x, std::int64_t count) {
+  const std::int64_t part = count / lines_at_once;
+  T best[lines_at_once];
+  std::int64_t at[lines_at_once];
+  find_in_lines<F, lines_at_once>(x, part, part, best, at);
+  T value = best[0];
+  std::int64_t found = at[0];
+  const auto add = [&](T other, std::int64_t place) {
+    if (!F()(other, value)) return;
+    value = other;
+    found = place;
+  };
+  for (std::int64_t j = 1; j < lines_at_once; ++j) add(best[j], j * part + at[j]);
+  for (std::int64_t i = lines_at_once * part; i < count; ++i) add(x[i], i);
+  return found;
+}
+
+template <class F, class T, class I>
+void find_extreme(const AxisState& s, const Call& call) {
+  const T* const x = call.operand<T>(0);
+  I* const y = call.result<I>();
+  constexpr std::int64_t long_line = 8 * lines_at_once;
+  if (s.inner == 1) {
+    return for_axis_lines(s, [&](std::int64_t line, auto count) {
+      constexpr std::int64_t n = decltype(count)::value;
+      T best[n];
+      std::int64_t at[n];
+      const T* const from = x + line * s.extent;
+      if (s.extent < long_line) {
+        find_in_lines<F, n>(from, s.extent, s.extent, best, at);
+      } else {
+        for (std::int64_t j = 0; j < n; ++j) at[j] = find_in_long_line<F>(from + j * s.extent, s.extent);
+      }
+      for (std::int64_t j = 0; j < n; ++j) y[line + j] = static_cast<I>(at[j]);
+    });
+  }
+  for_axis_tiles(s, columns_at_once, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    const T* from = x + o * s.extent * s.inner + column;
+    T best[columns_at_once];
+    I at[columns_at_once];
+    std::copy_n(from, columns, best);
+    std::fill_n(at, columns, I{0});
+    for (std::int64_t i = 1; i < s.extent; ++i) {
+      from += s.inner;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const bool better = F()(from[j], best[j]);
+        best[j] = better ? from[j] : best[j];
+        at[j] = better ? static_cast<I>(i) : at[j];
+      }
+    }
+    std::copy_n(at, columns, y + o * s.inner + column);
+  });
 }
 template <class F>
 Plan plan_extreme(const PlanRequest& request) {
@@ -77,51 +171,61 @@ struct Best {
 // y_i = f(y_{i-1}, x_i)
 template <class F, class T>
 void accumulate(const AxisState& s, const Call& call) {
-  const T* x = call.operand<T>(0);
-  T* y = call.result<T>();
+  const T* const x = call.operand<T>(0);
+  T* const y = call.result<T>();
   const std::int64_t step = s.reverse ? -s.inner : s.inner;
   const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
-  for (std::int64_t o = 0; o < s.outer; ++o, x += s.extent * s.inner, y += s.extent * s.inner) {
-    if (s.extent == 0) continue;
-    std::copy_n(x + first, s.inner, y + first);
-    std::int64_t at = first + step;
-    for (std::int64_t i = 1; i < s.extent; ++i, at += step) {
-      for (std::int64_t j = 0; j < s.inner; ++j) y[at + j] = F()(y[at - step + j], x[at + j]);
-    }
+  if (s.inner == 1) {
+    return for_axis_lines(s, [&](std::int64_t line, auto count) {
+      constexpr std::int64_t n = decltype(count)::value;
+      T value[n];
+      std::int64_t at = line * s.extent + first;
+      for (std::int64_t j = 0; j < n; ++j) y[at + j * s.extent] = value[j] = x[at + j * s.extent];
+      for (std::int64_t i = 1; i < s.extent; ++i) {
+        at += step;
+        for (std::int64_t j = 0; j < n; ++j) value[j] = F()(value[j], x[at + j * s.extent]);
+        for (std::int64_t j = 0; j < n; ++j) y[at + j * s.extent] = value[j];
+      }
+    });
   }
+  const std::int64_t width = s.threads > 1 ? 4 * columns_at_once : std::max<std::int64_t>(1, s.inner);
+  for_axis_tiles(s, width, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    std::int64_t at = o * s.extent * s.inner + first + column;
+    std::copy_n(x + at, columns, y + at);
+    for (std::int64_t i = 1; i < s.extent; ++i) {
+      at += step;
+      for (std::int64_t j = 0; j < columns; ++j) y[at + j] = F()(y[at - step + j], x[at + j]);
+    }
+  });
 }
 
 // With m the greatest x so far and s = sum e^(x - m): y = m + log s. A NaN stays; x equal to m adds 1, which
 // is right for infinities too.
 template <class T>
 void accumulate_exponentials(const AxisState& s, const Call& call) {
-  constexpr std::int64_t tile = 64;
-  const T* x = call.operand<T>(0);
-  T* y = call.result<T>();
+  const T* const x = call.operand<T>(0);
+  T* const y = call.result<T>();
   const std::int64_t step = s.reverse ? -s.inner : s.inner;
   const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
-  for (std::int64_t o = 0; o < s.outer; ++o, x += s.extent * s.inner, y += s.extent * s.inner) {
-    for (std::int64_t column = 0; column < s.inner; column += tile) {
-      const std::int64_t columns = std::min(tile, s.inner - column);
-      T largest[tile];
-      double sum[tile];
-      std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
-      std::fill_n(sum, columns, 0.0);
-      std::int64_t at = first + column;
-      for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
-        for (std::int64_t j = 0; j < columns; ++j) {
-          const T value = x[at + j];
-          if (value <= largest[j]) {
-            sum[j] += value == largest[j] ? 1.0 : static_cast<double>(std::exp(value - largest[j]));
-          } else {
-            sum[j] = sum[j] * static_cast<double>(std::exp(largest[j] - value)) + 1.0;
-            largest[j] = largest[j] == largest[j] ? value : largest[j];
-          }
-          y[at + j] = largest[j] + static_cast<T>(std::log(sum[j]));
+  for_axis_tiles(s, columns_at_once, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    T largest[columns_at_once];
+    double sum[columns_at_once];
+    std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
+    std::fill_n(sum, columns, 0.0);
+    std::int64_t at = o * s.extent * s.inner + first + column;
+    for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const T value = x[at + j];
+        if (value <= largest[j]) {
+          sum[j] += value == largest[j] ? 1.0 : static_cast<double>(std::exp(value - largest[j]));
+        } else {
+          sum[j] = sum[j] * static_cast<double>(std::exp(largest[j] - value)) + 1.0;
+          largest[j] = largest[j] == largest[j] ? value : largest[j];
         }
+        y[at + j] = largest[j] + static_cast<T>(std::log(sum[j]));
       }
     }
-  }
+  });
 }
 
 AxisState cumulative_state(const PlanRequest& request) {

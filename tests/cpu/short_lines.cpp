@@ -106,3 +106,27 @@ TEST_CASE_TEMPLATE("short lines fold as each does alone", T, float, double) {
     }
   }
 }
+
+TEST_CASE_TEMPLATE("logsumexp of columns, many rows at once", T, float, double) {
+  std::mt19937_64 random(47);
+  const Shape shapes[] = {{2, 3}, {9, 1}, {1000, 5}, {300, 256}, {70, 700}, {1, 40}, {2000, 2}};
+  for (const Shape& shape : shapes) {
+    const std::int64_t rows = shape[0], columns = shape[1];
+    const std::vector<T> x = line_elements<T>(rows * columns, random);
+    GraphBuilder g("columns");
+    const Graph graph = g.build({ops::logsumexp(g.input("x", Type(sizeof(T) == 4 ? f32 : f64, shape)), {0})});
+    for (const int threads : {1, 2}) {
+      CpuOptions options;
+      options.threads = threads;
+      const Tensor got = CpuExecutor(options).compile(graph).run(std::vector{Tensor::from<T>(shape, x)})[0];
+      std::int64_t wrong = 0;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        std::vector<T> column;
+        for (std::int64_t i = 0; i < rows; ++i)
+          column.push_back(x[static_cast<std::size_t>(i * columns + j)]);
+        wrong += is_logsumexp(got.data<T>()[j], column.data(), rows) ? 0 : 1;
+      }
+      CHECK_MESSAGE(wrong == 0, rows, " x ", columns, ", threads ", threads);
+    }
+  }
+}
