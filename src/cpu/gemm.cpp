@@ -175,8 +175,11 @@ bool gains_by_ends(const GemmCall& call) {
 
 /// See GemmFunctions::narrow; null where it does not apply.
 GemmKernel narrow_kernel(const GemmFunctions& functions, const GemmCall& call) {
+  // Rows that repay that B is repeated in vectors; a small transposed B costs more to be packed.
+  const Index lanes = 64 / gemm_element_size(call.type);
+  const Index least_rows = call.trans_b && call.n * lanes <= 32 ? 3 : 32;
   const bool applies = call.n == call.k && !call.trans_a && call.lda == call.k && call.ldc == call.n &&
-                       call.row_ends == nullptr && !(call.trans_b && call.m <= 2);
+                       call.row_ends == nullptr && call.m >= least_rows;
   if (!applies) return nullptr;
   switch (call.n) {
     case 2: return functions.narrow[0];
@@ -244,6 +247,11 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   if (call_.m == 1 && call_.trans_a && call_.lda == 1) {
     call_.trans_a = false;
     call_.lda = call_.k;
+  }
+  // A column B without gaps is a row of B^T: with a row A, an inner product.
+  if (call_.m == 1 && call_.n == 1 && !call_.trans_a && !call_.trans_b && call_.ldb == 1) {
+    call_.trans_b = true;
+    call_.ldb = call_.k;
   }
   if (const GemmKernel narrow = narrow_kernel(functions, call_)) kernel_ = narrow;
   const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;

@@ -1,7 +1,7 @@
 // The products' kernels for AVX2 with FMA: see gemm_kernels.hpp.
 #define TIDU_GEMM_ISA avx2
 #if defined(__AVX2__)
-#include "cpu/gemm_kernels.hpp"
+#include "cpu/gemm_functions.hpp"
 
 namespace tidu::cpu_detail::avx2 {
 

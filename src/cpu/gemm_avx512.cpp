@@ -1,7 +1,7 @@
 // The products' kernels for AVX-512 (F, DQ, BW, VL) with FMA: see gemm_kernels.hpp.
 #define TIDU_GEMM_ISA avx512
 #if defined(__AVX512F__)
-#include "cpu/gemm_kernels.hpp"
+#include "cpu/gemm_functions.hpp"
 
 namespace tidu::cpu_detail::avx512 {
 

@@ -1,6 +1,6 @@
 // The products' kernels for the instruction set that the whole library is built for: see gemm_kernels.hpp.
 #define TIDU_GEMM_ISA baseline
-#include "cpu/gemm_kernels.hpp"
+#include "cpu/gemm_functions.hpp"
 
 namespace tidu::cpu_detail::baseline {
 

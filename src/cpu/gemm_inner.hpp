@@ -2,6 +2,7 @@
 // what TIDU_GEMM_ISA is.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "cpu/gemm_vectors.hpp"
@@ -56,6 +57,33 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool 
       c[j] = add_to_c ? c[j] + value : value;
     }
   }
+}
+
+/// Terms of inner products up to which a vector of them is not worth its being summed up.
+inline constexpr Index kFewTerms = 32;
+
+/// `count` inner products of real vectors of k terms, each term added to the sum of those before; several at
+/// once, so that an addition need not wait for that before. A, B and C of the next are so many scalars on.
+template <class T>
+void few_terms(Index count, Index k, const T* a, Index a_step, const T* b, Index b_step, T* c, Index c_step,
+               bool add_to_c) {
+  constexpr Index kTogether = 8;
+  const auto multiply = [&](auto width) __attribute__((always_inline)) {
+    constexpr Index kWidth = decltype(width)::value;
+    T sum[kWidth];
+    for (Index j = 0; j < kWidth; ++j) sum[j] = a[j * a_step] * b[j * b_step];
+    for (Index p = 1; p < k; ++p) {
+      for (Index j = 0; j < kWidth; ++j) sum[j] = a[j * a_step + p] * b[j * b_step + p] + sum[j];
+    }
+    for (Index j = 0; j < kWidth; ++j) c[j * c_step] = add_to_c ? c[j * c_step] + sum[j] : sum[j];
+    a += kWidth * a_step;
+    b += kWidth * b_step;
+    c += kWidth * c_step;
+    count -= kWidth;
+  };
+  while (count >= kTogether) multiply(std::integral_constant<Index, kTogether>{});
+  if (count >= kTogether / 2) multiply(std::integral_constant<Index, kTogether / 2>{});
+  while (count > 0) multiply(std::integral_constant<Index, 1>{});
 }
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -1,7 +1,7 @@
-// The product for one instruction set. Included by gemm_avx512.cpp, gemm_avx2.cpp and gemm_baseline.cpp, each
-// compiled with its own flags and with TIDU_GEMM_ISA set to a namespace of its own: nothing here, and no
-// template of another library, is instantiated in two of them, so the linker can never take code for a newer
-// CPU where an older one must run (which is why not even std::min occurs).
+// The product for one instruction set. Included, by gemm_functions.hpp, by gemm_avx512.cpp, gemm_avx2.cpp and
+// gemm_baseline.cpp, each compiled with its own flags and with TIDU_GEMM_ISA set to a namespace of its own:
+// nothing here, and no template of another library, is instantiated in two of them, so the linker can never
+// take code for a newer CPU where an older one must run (which is why not even std::min occurs).
 //
 // The method is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): C
 // in tiles held in registers, B packed into panels of a tile's width that stay in the second-level cache, the
@@ -388,7 +388,7 @@ struct Product {
   }
 
   static bool is_small(Index m, Index width, Index k) {
-    return m > 1 && m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
+    return m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
   }
 
   static void run(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c) {
@@ -401,8 +401,8 @@ struct Product {
                                                              : range.column_begin * kScalars);
     T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
     const bool as_inner_products = call.trans_b && !call.trans_a && call.m <= 2;
-    if (is_small(m, n * kScalars, call.k) && !as_inner_products && call.row_ends == nullptr &&
-        !call.packed_b) {
+    if (is_small(m, n * kScalars, call.k) && (m > 1 || call.batch > 1) && !as_inner_products &&
+        call.row_ends == nullptr && !call.packed_b) {
       const Index first = range.batch_begin * kScalars;
       const Members<T> members{range.batch_end - range.batch_begin,
                                {a0 + first * call.stride_a, lda, call.stride_a * kScalars},
@@ -411,6 +411,20 @@ struct Product {
                                          : multiply_members<T, Complex, AOrder::rows>;
       return multiply(members, call.trans_b, m, n * kScalars, call.k, c0 + first * call.stride_c, ldc,
                       call.stride_c * kScalars, call.add);
+    }
+    if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= kFewTerms) {
+      const Index q0 = range.batch_begin, count = range.batch_end - q0;
+      a0 += q0 * call.stride_a;
+      b0 += q0 * call.stride_b;
+      c0 += q0 * call.stride_c;
+      if (call.m == 1 && call.n == 1)
+        return few_terms(count, call.k, a0, call.stride_a, b0, call.stride_b, c0, call.stride_c, call.add);
+      for (Index q = 0; q < count; ++q) {
+        for (Index i = 0; i < m; ++i)
+          few_terms(n, call.k, a0 + q * call.stride_a + i * lda, 0, b0 + q * call.stride_b, ldb,
+                    c0 + q * call.stride_c + i * ldc, 1, call.add);
+      }
+      return;
     }
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
@@ -467,34 +481,5 @@ struct Product {
            static_cast<T*>(to));
   }
 };
-
-template <class T, bool Complex, int N>
-constexpr GemmKernel narrow_function() {
-  if constexpr (!Complex && 2 * N <= kLanes<T>) {
-    return Product<T, Complex>::template run_narrow<N>;
-  } else {
-    return nullptr;
-  }
-}
-
-template <class T, bool Complex, AOrder Order>
-constexpr GemmUpdates update_function() {
-  if constexpr (!Complex && static_cast<T>(0.5) != static_cast<T>(0)) {  // not of integers
-    return Product<T, Complex>::template update<Order>;
-  } else {
-    return nullptr;
-  }
-}
-
-template <class T, bool Complex>
-constexpr GemmFunctions functions_of() {
-  return {
-      Product<T, Complex>::run,
-      Product<T, Complex>::pack,
-      {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
-      {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()}};
-}
-
-extern const GemmFunctions functions[6];  // by GemmType
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA
