@@ -72,7 +72,9 @@ class Compiler {
         run(*next_run, node.index);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
-      } else if (node.kind != NodeKind::operation || updates_.count(i) != 0) {
+      } else if (const auto update = updates_.find(i); update != updates_.end() && !update->second) {
+        continue;  // others do it
+      } else if (node.kind != NodeKind::operation || update != updates_.end()) {
         composite(i);
       } else if (done_.empty() || !done_[node.index]) {
         step(node.index);
@@ -351,7 +353,7 @@ class Compiler {
       values.whole = {operands[0], operands[1]};
       updates_.emplace(node, plan_update(update, *plan, options_.threads));
     }
-    updates_.merge(make_moves(to_.program_, values_, alone, options_.threads, done_));
+    updates_.merge(make_moves(to_.program_, values_, alone, around_.fixed.empty(), options_.threads, done_));
   }
   // See Note [Turned results].
   void turn_results() {

@@ -2,12 +2,14 @@
 #include "cpu/moves.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "cpu/layout.hpp"
+#include "cpu/product_places.hpp"
 #include "cpu/strided.hpp"
 
 namespace tidu::cpu_detail {
@@ -43,37 +45,51 @@ void move_parts(const MoveState& s, const Call& call) {
     each.copy.run(call.in[each.operand] + each.from, call.out[0] + each.to);
 }
 
-// One that copies from elsewhere than from its operands.
+// One that copies, or multiplies, from elsewhere than from its operands, or to elsewhere; without a plan one
+// that does nothing.
 struct MoveStep {
   std::size_t node = 0;           // its position in the schedule
   std::vector<ValueId> operands;  // roots: what it copies from
+  std::vector<ValueId> results;
   Plan plan;
 };
 struct Moves {
-  std::vector<std::uint32_t> left_out;  // operations whose results are in no memory
+  std::vector<std::uint32_t> left_out;  // operations whose results are in no memory, or that others make
   std::vector<MoveStep> steps;
 };
 
 class MoveFinder {
  public:
   MoveFinder(const Program& program, const std::vector<passes::NodeValues>& values,
-             const std::vector<bool>& alone, int threads)
-      : program_(program), graph_(program.graph()), values_(values), alone_(alone), threads_(threads) {}
+             const std::vector<bool>& alone, const std::vector<bool>& done, bool products, int threads)
+      : program_(program),
+        graph_(program.graph()),
+        values_(values),
+        alone_(alone),
+        done_(done),
+        products_(products),
+        threads_(threads) {}
 
   Moves find() {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    std::vector<std::size_t> movers;  // positions
+    std::vector<std::size_t> movers, products;  // positions
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-      if (nodes[i].kind == NodeKind::operation && is_move(nodes[i].index)) movers.push_back(i);
+      if (nodes[i].kind != NodeKind::operation) continue;
+      if (is_move(nodes[i].index)) movers.push_back(i);
+      if (is_product(nodes[i].index)) products.push_back(i);
     }
-    if (movers.size() < 2) return {};
-    for (const std::size_t i : movers) readers_.try_emplace(graph_.operation(nodes[i].index).output());
+    if (movers.empty() || movers.size() + products.size() < 2) return {};
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-      for (const ValueId id : values_[i].operands) {
-        if (const auto found = readers_.find(id); found != readers_.end()) found->second.push_back(i);
-      }
+      for (const ValueId id : values_[i].operands) readers_[id].push_back(i);
     }
     for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);
+    node_of_.assign(graph_.num_operations(), nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
+      for (std::size_t k = nodes[i].size > 1 ? i + 1 : i; k < i + nodes[i].size; ++k) {
+        if (nodes[k].kind == NodeKind::operation) node_of_[nodes[k].index] = i;
+      }
+    }
+    find_moved(movers);
     Moves moves;
     for (const std::size_t i : movers) {
       const std::uint32_t index = nodes[i].index;
@@ -86,11 +102,17 @@ class MoveFinder {
         made_of_.erase(graph_.operation(index).output());
       }
     }
-    if (moves.left_out.empty()) return moves;
     for (const std::size_t i : movers) {
       const std::uint32_t index = nodes[i].index;
-      if (made_of_.count(graph_.operation(index).output()) == 0 && reads_left_out(index))
+      if (made_of_.count(graph_.operation(index).output()) != 0) continue;
+      if (make_in_place(i, moves)) {
+        moves.left_out.push_back(index);
+      } else if (reads_left_out(index)) {
         moves.steps.push_back(step_of(i));
+      }
+    }
+    for (const std::size_t i : products) {
+      if (reads_left_out(nodes[i].index) || targets_.count(i) != 0) moves.steps.push_back(product_step(i));
     }
     return moves;
   }
@@ -101,6 +123,30 @@ class MoveFinder {
     if (name != "transpose" && name != "slice" && name != "concatenate") return false;
     const Type type = graph_.type(graph_.operation(index).output());
     return alone_[index] && type.size() > 1 && type.rank() <= most_axes_moved;
+  }
+  bool is_product(std::uint32_t index) const {
+    return products_ && alone_[index] && (done_.empty() || !done_[index]) &&
+           graph_.operation(index).op().name() == "dot_general";
+  }
+  // Bytes of what moves make for others, by what it comes from.
+  void find_moved(const std::vector<std::size_t>& movers) {
+    if (!products_) return;
+    const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+    const auto moves = [&](std::size_t node) {
+      return nodes[node].kind == NodeKind::operation && is_move(nodes[node].index);
+    };
+    for (const std::size_t i : movers) {
+      const ValueId made = graph_.operation(nodes[i].index).output();
+      std::optional<MovedParts> parts = result_of(nodes[i].index);
+      if (!parts) continue;
+      const auto readers = readers_.find(made);
+      if (readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(), moves)) {
+        made_of_.emplace(made, std::move(*parts));
+      } else if (parts->size() == 1) {
+        moved_[(*parts)[0].from] += graph_.type(made).bytes();
+      }
+    }
+    made_of_.clear();
   }
   MovedParts parts_of(ValueId id) const {
     if (const auto found = made_of_.find(id); found != made_of_.end()) return found->second;
@@ -176,10 +222,19 @@ class MoveFinder {
       const Storage storage = program_.slot(program_.slot_of(part.from)).storage;
       if (storage != Storage::input && storage != Storage::constant) kept += graph_.type(part.from).bytes();
     }
-    if (kept > 2 * type_made.bytes()) return false;
+    std::size_t most_kept = type_made.bytes();
+    if (made_of_.at(made).size() == 1) {
+      const auto moved = moved_.find(made_of_.at(made)[0].from);
+      if (moved != moved_.end()) most_kept = std::max(most_kept, moved->second);
+    }
+    if (kept > 2 * most_kept) return false;
     std::int64_t copied = 0;
     for (const std::size_t node : readers->second) {
       const ScheduleNode& at = program_.schedule().nodes[node];
+      if (at.kind == NodeKind::operation && is_product(at.index)) {
+        if (!plan_product(node, {})) return false;
+        continue;
+      }
       if (at.kind != NodeKind::operation || !is_move(at.index)) return false;
       const Operation reader = graph_.operation(at.index);
       const Type type = graph_.type(reader.output());
@@ -195,14 +250,181 @@ class MoveFinder {
   }
   bool reads_left_out(std::uint32_t index) const {
     const std::span<const ValueId> inputs = graph_.operation(index).inputs();
-    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) { return made_of_.count(id) != 0; });
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](ValueId id) { return made_of_.count(program_.roots()[id]) != 0; });
+  }
+
+  // Where the elements of a product's operand are; none where they are not one part, whose axes are the same.
+  std::optional<std::pair<ValueId, ElementPlaces>> places_of(ValueId id) const {
+    const ValueId root = program_.roots()[id];
+    const auto found = made_of_.find(root);
+    const Type type = graph_.type(id);
+    if (found == made_of_.end()) return std::pair(root, ElementPlaces{0, strides_of(type)});
+    if (found->second.size() != 1) return std::nullopt;
+    const MovedPart& part = found->second[0];
+    std::vector<MovedAxis> axes = part.axes;
+    std::erase_if(axes, [](const MovedAxis& axis) { return axis.extent == 1; });
+    ElementPlaces places{part.offset, std::vector<std::int64_t>(type.rank(), 0)};
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < type.rank(); ++k) {
+      if (type.dim(k) == 1) continue;
+      if (next == axes.size() || axes[next].extent != type.dim(k)) return std::nullopt;
+      places.strides[k] = axes[next++].stride;
+    }
+    return std::pair(part.from, places);
+  }
+  // Where a product's result goes.
+  struct Target {
+    ValueId made = no_index;  // of what a move would make
+    bool first = false;       // of those that make it
+    ElementPlaces places;
+    bool add_zero = false;
+  };
+  std::optional<MoveStep> plan_product(std::size_t node, const Target& target) const {
+    const Operation operation = graph_.operation(program_.schedule().nodes[node].index);
+    const Op op = operation.op();
+    const std::array in{graph_.type(operation.inputs()[0]), graph_.type(operation.inputs()[1])};
+    const std::array out{graph_.type(operation.output())};
+    ProductPlaces places;
+    MoveStep step{node, {}, values_[node].results, {}};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto found = places_of(operation.inputs()[i]);
+      if (!found) return std::nullopt;
+      step.operands.push_back(found->first);
+      places.operands[i] = found->second;
+    }
+    places.result.strides = strides_of(out[0]);
+    if (target.made != no_index) {
+      places.result = target.places;
+      places.add_zero = target.add_zero;
+      places.into_operand = !target.first;
+      if (target.first && target.add_zero) places.cleared = graph_.type(target.made).bytes();
+      step.results.clear();
+      (target.first ? step.results : step.operands).push_back(target.made);
+    }
+    step.plan = plan_placed_product({op, in, out, threads_}, places);
+    if (!step.plan) return std::nullopt;
+    return step;
+  }
+  MoveStep product_step(std::size_t node) const {
+    const auto target = targets_.find(node);
+    return *plan_product(node, target == targets_.end() ? Target{} : target->second);
+  }
+
+  // Does nothing else than that move read the value, by way of what is left out perhaps?
+  bool is_read_by(std::size_t mover, ValueId id) const {
+    const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+    std::vector<ValueId> values = {id};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto readers = readers_.find(values[i]);
+      if (readers == readers_.end()) return false;
+      for (const std::size_t node : readers->second) {
+        if (node == mover) continue;
+        if (nodes[node].kind != NodeKind::operation || !is_move(nodes[node].index)) return false;
+        const ValueId made = graph_.operation(nodes[node].index).output();
+        if (made_of_.count(made) == 0) return false;
+        values.push_back(made);
+      }
+    }
+    return true;
+  }
+  // The node that makes the value, or no node.
+  std::size_t node_of(ValueId root) const {
+    const std::uint32_t maker = graph_.data().producers[root];
+    return maker < node_of_.size() ? node_of_[maker] : program_.schedule().nodes.size();
+  }
+  // Of a group that adds 0.0 to each of some values and does no more: what it adds it to for that result.
+  std::optional<ValueId> with_zero_added(std::size_t node, ValueId result) const {
+    const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+    if (nodes[node].kind != NodeKind::fused_group || nodes[node].index != 0) return std::nullopt;
+    std::optional<ValueId> found;
+    for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
+      const Operation sum = graph_.operation(nodes[k].index);
+      if (sum.op().name() != "add" || !is_zero(sum.inputs()[1])) return std::nullopt;
+      if (sum.output() == result) found = program_.roots()[sum.inputs()[0]];
+    }
+    return found;
+  }
+  // 0.0 in all elements, no -0.0?
+  bool is_zero(ValueId id) const {
+    const ValueId source = program_.splats()[id];
+    const auto maker = source == no_index ? std::nullopt : graph_.producer(source);
+    if (!maker || graph_.operation(*maker).op().name() != "full") return false;
+    for (const auto& [name, value] : graph_.operation(*maker).op().attributes()) {
+      const auto* literal = value.get_if<Literal>();
+      if (literal == nullptr) continue;
+      const std::byte* const bytes = literal->bytes();
+      return std::all_of(bytes, bytes + literal->type().bytes(),
+                         [](std::byte b) { return b == std::byte{0}; });
+    }
+    return false;
+  }
+  // See Note [Results in place].
+  bool make_in_place(std::size_t mover, Moves& moves) {
+    const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+    const std::uint32_t index = nodes[mover].index;
+    const ValueId made = graph_.operation(index).output();
+    const std::optional<MovedParts> parts = products_ ? result_of(index) : std::nullopt;
+    if (!parts || parts->size() > most_parts) return false;
+    const std::vector<std::int64_t> to = strides_of(graph_.type(made));
+    std::vector<std::pair<std::size_t, Target>> targets;
+    std::vector<std::size_t> groups;
+    for (const MovedPart& part : *parts) {
+      ValueId from = part.from;
+      if (!is_read_by(mover, from)) return false;
+      std::size_t node = node_of(from);
+      if (node == nodes.size()) return false;
+      bool add_zero = false;
+      if (const std::optional<ValueId> summand = with_zero_added(node, from)) {
+        const auto readers = readers_.find(*summand);
+        if (readers == readers_.end() || readers->second != std::vector{node}) return false;
+        if (std::find(groups.begin(), groups.end(), node) == groups.end()) groups.push_back(node);
+        add_zero = true;
+        from = *summand;
+        node = node_of(from);
+      }
+      if (node == nodes.size() || nodes[node].kind != NodeKind::operation || !is_product(nodes[node].index) ||
+          targets_.count(node) != 0)
+        return false;
+      Target target{made, false, {}, add_zero};
+      const Type type = graph_.type(from);
+      const std::vector<std::int64_t> strides = strides_of(type);
+      target.places.strides.assign(type.rank(), 0);
+      std::int64_t size = 1;
+      for (std::size_t k = 0; k < part.axes.size(); ++k) {
+        const MovedAxis& axis = part.axes[k];
+        target.places.first += axis.begin * to[k];
+        if (axis.extent == 1) continue;
+        std::size_t own = 0;
+        while (own < type.rank() && (type.dim(own) != axis.extent || strides[own] != axis.stride)) ++own;
+        if (own == type.rank()) return false;
+        target.places.strides[own] = to[k];
+        size *= axis.extent;
+      }
+      if (part.offset != 0 || size != type.size()) return false;
+      targets.emplace_back(node, std::move(target));
+    }
+    std::size_t summed = 0;
+    for (const std::size_t group : groups) summed += nodes[group].size - 1;
+    const bool add_zero = targets[0].second.add_zero;
+    if (add_zero != !groups.empty() || (add_zero && summed != targets.size())) return false;
+    std::sort(targets.begin(), targets.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    targets[0].second.first = true;
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (i > 0 && targets[i].first == targets[i - 1].first) return false;
+      if (targets[i].second.add_zero != add_zero || !plan_product(targets[i].first, targets[i].second))
+        return false;
+    }
+    targets_.insert(targets.begin(), targets.end());
+    for (const std::size_t group : groups) moves.steps.push_back({group, {}, {}, {}});
+    return true;
   }
   MoveStep step_of(std::size_t node) const {
     const std::uint32_t index = program_.schedule().nodes[node].index;
     const Type type = graph_.type(graph_.operation(index).output());
     const std::vector<std::int64_t> to = strides_of(type);
     const std::size_t size = size_of(type.dtype());
-    MoveStep step{node, {}, {}};
+    MoveStep step{node, {}, values_[node].results, {}};
     MoveState state;
     const MovedParts parts = *result_of(index);
     for (const MovedPart& part : parts) {
@@ -227,23 +449,29 @@ class MoveFinder {
   const Graph& graph_;
   const std::vector<passes::NodeValues>& values_;
   const std::vector<bool>& alone_;
+  const std::vector<bool>& done_;
+  const bool products_;
   const int threads_;
-  std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of what moves make, no outputs
+  std::vector<std::size_t> node_of_;                               // by operation
+  std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
   std::unordered_map<ValueId, MovedParts> made_of_;                // what is left out
+  std::unordered_map<ValueId, std::size_t> moved_;                 // see find_moved
+  std::unordered_map<std::size_t, Target> targets_;                // by node: of products
 };
 
 }  // namespace
 
 std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
                                                  std::vector<passes::NodeValues>& values,
-                                                 const std::vector<bool>& alone, int threads,
+                                                 const std::vector<bool>& alone, bool products, int threads,
                                                  std::vector<bool>& done) {
-  Moves moves = MoveFinder(program, values, alone, threads).find();
+  Moves moves = MoveFinder(program, values, alone, done, products, threads).find();
   std::unordered_map<std::size_t, Plan> plans;
   if (!moves.left_out.empty()) done.resize(program.graph().num_operations());
   for (const std::uint32_t index : moves.left_out) done[index] = true;
   for (MoveStep& step : moves.steps) {
     values[step.node].operands = std::move(step.operands);
+    values[step.node].results = std::move(step.results);
     plans.emplace(step.node, std::move(step.plan));
   }
   return plans;

@@ -1,11 +1,16 @@
 // moves.hpp - operations that move elements and read what others like them made: each copies from where the
-// elements came from.
+// elements came from. And products that read what they made, or make what they move.
 //
 // Note [Moves]: what transposes, slices and concatenates make is in no memory where such operations alone
 // read it, each element of it once at most, and where all of these copy lines as long as it would, or of some
 // length, from where it would have been copied from; unless much more memory would have to live on for that,
 // which it is a small part of. Attention's heads, for one, are slices of a transpose, and their gradients a
 // transpose of a concatenate.
+//
+// Note [Results in place]: products read such a value where it came from too, and what a move makes of
+// products alone they write to its place themselves: the first of them makes the move's result, which the
+// others have as an operand. A group between that adds 0.0 to each is left out: they add to what is cleared.
+// The sum is the same, bit by bit, for a -0.0 too.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +23,13 @@
 
 namespace tidu::cpu_detail {
 
-/// The plans of those that copy from elsewhere than from their operands, by position in the schedule:
-/// `values` says there from where. Whose results are in no memory is set in `done`, by operation or empty.
-/// `alone` says by operation whether it is a step of its own and no more than that.
+/// The plans of those that copy from elsewhere than from their operands, or multiply what is elsewhere, by
+/// position in the schedule: `values` says there from where; no plan is of a group that does nothing. Whose
+/// results are in no memory, or made by others, is set in `done`, by operation or empty. `alone` says by
+/// operation whether it is a step of its own and no more than that; `products`: may products take part?
 std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
                                                  std::vector<passes::NodeValues>& values,
-                                                 const std::vector<bool>& alone, int threads,
+                                                 const std::vector<bool>& alone, bool products, int threads,
                                                  std::vector<bool>& done);
 
 }  // namespace tidu::cpu_detail

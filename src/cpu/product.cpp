@@ -2,12 +2,16 @@
 // either order and merge to three is read where it lies, transposed or not; any other is packed into scratch
 // memory first.
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
 #include "cpu/gemm.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/layout.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/product_places.hpp"
 #include "cpu/product_update.hpp"
 #include "cpu/strided.hpp"
 #include "cpu/unread.hpp"
@@ -22,8 +26,8 @@ struct Axis {
 };
 
 // The axes as one, if walking them in this order is walking one axis.
-std::optional<Axis> merge(Type type, const Ints& axes) {
-  const std::vector<std::int64_t> strides = strides_of(type);
+std::optional<Axis> merge(Type type, const std::vector<std::int64_t>& strides,
+                          std::span<const std::int64_t> axes) {
   Axis merged;
   for (std::size_t i = axes.size(); i-- > 0;) {
     const auto k = static_cast<std::size_t>(axes[i]);
@@ -34,6 +38,7 @@ std::optional<Axis> merge(Type type, const Ints& axes) {
   }
   return merged;
 }
+std::optional<Axis> merge(Type type, const Ints& axes) { return merge(type, strides_of(type), axes); }
 
 Ints free_axes(Type type, const Ints& contracting, const Ints& batch) {
   Ints axes;
@@ -236,11 +241,122 @@ Plan plan_dot(const PlanRequest& request) {
   return plan;
 }
 
+// Batches of products one after another; first elements and distances of batches are in bytes.
+struct PlacedProduct {
+  GemmPlan plan;
+  std::int64_t batches = 1;
+  std::array<std::ptrdiff_t, 3> first{}, step{};
+  bool into_operand = false;
+  std::size_t cleared = 0;
+  int threads = 1;  // that share batches
+  std::int64_t grain = 1;
+};
+void multiply_placed(const PlacedProduct& s, const Call& call) {
+  // Nobody reads that operand before it is whole.
+  std::byte* c = s.into_operand ? const_cast<std::byte*>(call.in[2]) : call.out[0];
+  if (s.cleared > 0) std::memset(c, 0, s.cleared);
+  const std::byte* const a = call.in[0] + s.first[0];
+  const std::byte* const b = call.in[1] + s.first[1];
+  c += s.first[2];
+  parallel_for(s.threads, s.batches, s.grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      s.plan.run(a + i * s.step[0], b + i * s.step[1], c + i * s.step[2]);
+  });
+}
+
+// Matrices of rows x columns, or columns x rows, and the batches that they are in.
+struct PlacedSide {
+  bool transposed = false;
+  std::int64_t leading = 1, stride = 0, step = 0;
+};
+std::optional<PlacedSide> place_side(Type type, const std::vector<std::int64_t>& strides, const Ints& batch,
+                                     const Ints& rows, const Ints& columns, std::size_t outer) {
+  constexpr std::int64_t near = 32 * 1024;  // bytes of the nearest cache
+  const std::optional<Axis> r = merge(type, strides, rows), c = merge(type, strides, columns);
+  const std::optional<Axis> b = merge(type, strides, std::span(batch).subspan(outer));
+  if (!b || !r || !c) return std::nullopt;
+  const bool plain = (c->extent == 1 || c->stride == 1) && (r->extent == 1 || r->stride >= c->extent);
+  const bool flipped = (r->extent == 1 || r->stride == 1) && (c->extent == 1 || c->stride >= r->extent);
+  if (!plain && !flipped) return std::nullopt;
+  const Axis& lines = plain ? *r : *c;
+  const std::int64_t length = plain ? c->extent : r->extent;
+  PlacedSide side{!plain, lines.extent == 1 ? length : lines.stride, b->extent == 1 ? 0 : b->stride, 0};
+  if (lines.extent * side.leading * static_cast<std::int64_t>(size_of(type.dtype())) > near)
+    return std::nullopt;
+  if (outer > 0) side.step = strides[static_cast<std::size_t>(batch[0])];
+  return side;
+}
+
 constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, false, true}};
 
 }  // namespace
 
 std::span<const KernelEntry> product_kernels() { return product_entries; }
+
+Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places) {
+  const Type lhs = request.in[0], rhs = request.in[1], result = request.out[0];
+  const std::optional<GemmType> type = gemm_type(lhs.dtype());
+  if (request.op.primitive().name != "dot_general" || !type || rhs.dtype() != lhs.dtype() ||
+      result.size() == 0)
+    return {};
+  const IntLists& numbers_list = request.op.lists("dimension_numbers");
+  const Ints &left = numbers_list[0], &right = numbers_list[1];
+  if (left.size() != 1) return {};
+  const std::array<Ints, 2> batch{numbers_list[2], numbers_list[3]};
+  const Ints rows = free_axes(lhs, left, batch[0]), columns = free_axes(rhs, right, batch[1]);
+  Ints result_batch(batch[0].size()), result_rows(rows.size()), result_columns(columns.size());
+  std::iota(result_batch.begin(), result_batch.end(), 0);
+  std::iota(result_rows.begin(), result_rows.end(), std::ssize(result_batch));
+  std::iota(result_columns.begin(), result_columns.end(), std::ssize(result_batch) + std::ssize(result_rows));
+  for (std::size_t outer = 0; outer <= std::min<std::size_t>(1, result_batch.size()); ++outer) {
+    const auto a = place_side(lhs, places.operands[0].strides, batch[0], rows, left, outer);
+    const auto b = place_side(rhs, places.operands[1].strides, batch[1], right, columns, outer);
+    const auto c =
+        place_side(result, places.result.strides, result_batch, result_rows, result_columns, outer);
+    if (!a || !b || !c || c->transposed) continue;
+    GemmCall call;
+    call.type = *type;
+    call.trans_a = a->transposed;
+    call.trans_b = b->transposed;
+    call.m = extent_of(lhs, rows);
+    call.n = extent_of(rhs, columns);
+    call.k = extent_of(lhs, left);
+    call.batch = extent_of(lhs, batch[0]);
+    call.lda = a->leading;
+    call.ldb = b->leading;
+    call.ldc = c->leading;
+    call.stride_a = a->stride;
+    call.stride_b = b->stride;
+    call.stride_c = c->stride;
+    call.add = places.add_zero;
+    std::int64_t batches = 1;
+    if (outer > 0) batches = result.dim(0);
+    call.batch /= batches;
+    const auto size = static_cast<std::ptrdiff_t>(size_of(lhs.dtype()));
+    // Threads share batches, or, where these are too few, each of them.
+    constexpr double least_work = 1 << 17;
+    const double work = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n * call.k);
+    const auto grain = static_cast<std::int64_t>(std::max(1.0, least_work / std::max(1.0, work)));
+    const bool shared = batches >= 2 * grain && batches >= request.threads;
+    try {
+      PlacedProduct product{GemmPlan(call, shared ? 1 : request.threads),
+                            batches,
+                            {},
+                            {},
+                            places.into_operand,
+                            places.cleared,
+                            shared ? request.threads : 1,
+                            grain};
+      product.first = {places.operands[0].first * size, places.operands[1].first * size,
+                       places.result.first * size};
+      product.step = {a->step * size, b->step * size, c->step * size};
+      return make_plan<PlacedProduct, multiply_placed>(std::move(product));
+    } catch (const GemmError&) {
+      continue;  // members of the result that overlap
+    }
+  }
+  return {};
+}
 
 std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_loop) {
   const DType dtype = request.in[0].dtype();
