@@ -223,29 +223,8 @@ class RowsGenerator : private RowsAssembler {
   }
   // Straight-line code for vectors side by side, of each row the last one perhaps not whole.
   void vectors(std::int64_t count, bool masked) {
-    std::vector<LaneStep> steps;
-    std::vector<std::uint16_t> at(elements_->size());
-    copies_.clear();
-    rows_.clear();
     masked_copy_ = masked ? static_cast<int>(count) - 1 : nowhere;
-    for (std::int64_t copy = 0; copy < together_ * count; ++copy) {
-      const std::int64_t row = copy / count;
-      for (std::size_t i = 0; i < elements_->size(); ++i) {
-        LaneStep step = (*elements_)[i];
-        const bool same =
-            step.op == LaneOp::immediate || step.op == LaneOp::splat || step.op == LaneOp::splat_mask;
-        const bool same_in_row =
-            step.op == LaneOp::slot || step.op == LaneOp::slot_mask || step.op == LaneOp::splat_row;
-        if ((same && copy > 0) || (same_in_row && copy % count > 0)) continue;
-        for (std::uint16_t* x : {&step.a, &step.b, &step.c}) {
-          if (*x != no_lane) *x = at[*x];
-        }
-        at[i] = static_cast<std::uint16_t>(steps.size());
-        steps.push_back(step);
-        copies_.push_back(static_cast<int>(copy % count));
-        rows_.push_back(row);
-      }
-    }
+    const std::vector<LaneStep> steps = laid_out(count);
     for (std::int64_t copy = 0; fetches_ && copy < count - (masked ? 1 : 0); ++copy) fetch_next(copy);
     begin(steps);
     for (std::size_t i = 0; i < steps.size(); ++i) step(i);

@@ -39,6 +39,13 @@ class RowsAssembler : protected LaneAssembler {
   static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
   static bool is_fold(LaneOp op) { return op >= LaneOp::fold_sum && op <= LaneOp::fold_min; }
   static bool is_column_fold(LaneOp op) { return op >= LaneOp::column_sum && op <= LaneOp::column_min; }
+  // Of all vectors, and of those of a row.
+  static bool is_same(LaneOp op) {
+    return op == LaneOp::immediate || op == LaneOp::splat || op == LaneOp::splat_mask;
+  }
+  static bool is_same_in_row(LaneOp op) {
+    return op == LaneOp::slot || op == LaneOp::slot_mask || op == LaneOp::splat_row;
+  }
   // As in folds.cpp.
   static constexpr std::int64_t long_line = 128;
   static constexpr std::int64_t few_lanes = 16, many_lanes = 64;
@@ -86,6 +93,38 @@ class RowsAssembler : protected LaneAssembler {
   virtual void fold(std::size_t id, Ymm x) = 0;
   virtual void fold_column(std::size_t id, const Ymm& x) = 0;
 
+  // The phase's steps for so many vectors of each of the rows together.
+  std::vector<LaneStep> laid_out(std::int64_t count) {
+    std::vector<LaneStep> steps;
+    copies_.clear();
+    rows_.clear();
+    const std::size_t length = elements_->size();
+    const std::int64_t copies = together_ * count;
+    std::vector<std::uint16_t> at(length * static_cast<std::size_t>(copies));
+    const auto put = [&](std::size_t i, std::int64_t copy) {
+      LaneStep step = (*elements_)[i];
+      std::uint16_t* const own = at.data() + static_cast<std::size_t>(copy) * length;
+      if ((is_same(step.op) && copy > 0) || (is_same_in_row(step.op) && copy % count > 0)) {
+        own[i] = at[static_cast<std::size_t>(copy - 1) * length + i];
+        return;
+      }
+      for (std::uint16_t* x : {&step.a, &step.b, &step.c}) {
+        if (*x != no_lane) *x = own[*x];
+      }
+      own[i] = static_cast<std::uint16_t>(steps.size());
+      steps.push_back(step);
+      copies_.push_back(static_cast<int>(copy % count));
+      rows_.push_back(copy / count);
+    };
+    // Two by two where registers are many, as neither need wait for the other then.
+    const std::int64_t some = is_512_ && !calls_ ? 2 : 1;
+    for (std::int64_t first = 0; first < copies; first += some) {
+      for (std::size_t i = 0; i < length; ++i) {
+        for (std::int64_t copy = first; copy < std::min(copies, first + some); ++copy) put(i, copy);
+      }
+    }
+    return steps;
+  }
   // Where no call takes them, registers hold the pointers that the phase needs.
   void cache_pointers() {
     cached_.clear();
