@@ -7,6 +7,10 @@
 // code. What is the same in all rows, the vectors that are repeated along them, the sign that negation
 // changes and the mask of what is left, stays in registers from the first row to the last, where there are
 // enough: loads are most of the time of such rows.
+//
+// Note [Halves]: rows that are computed together wait for their folds, and for what is computed of these. So
+// as many more go through each phase behind them, before the first go on to the next: the processor has
+// something to do meanwhile.
 #include "cpu/rows.hpp"
 
 #if defined(TIDU_WITH_LANES)
@@ -35,23 +39,27 @@ class RowsGenerator : private RowsAssembler {
     find_fetched();
     hold();
     Xbyak::Label left, done;
-    if (most_together_ > 1) {
+    for (halves_ = 2; most_together_ > 1 && halves_ > 0; --halves_) {
       together_ = most_together_;
-      mov(rax, ptr[rbp - 8]);
-      sub(rax, rbx);
-      cmp(rax, static_cast<std::uint32_t>(together_));
-      jl(left, T_NEAR);
-      Xbyak::Label rows;
+      Xbyak::Label rows, fewer;
+      const auto compare = [&] {
+        mov(rax, ptr[rbp - 8]);
+        sub(rax, rbx);
+        cmp(rax, static_cast<std::uint32_t>(halves_ * together_));
+      };
+      compare();
+      jl(fewer, T_NEAR);
       L(rows);
       some_rows();
-      mov(rax, ptr[rbp - 8]);
-      sub(rax, rbx);
-      cmp(rax, static_cast<std::uint32_t>(together_));
+      compare();
       jge(rows, T_NEAR);
+      L(fewer);
+    }
+    if (most_together_ > 1) {
       test(rax, rax);
       jz(done, T_NEAR);
-      together_ = 1;
     }
+    halves_ = together_ = 1;
     L(left);
     some_rows();
     cmp(rbx, ptr[rbp - 8]);
@@ -69,10 +77,15 @@ class RowsGenerator : private RowsAssembler {
  private:
   void some_rows() {
     find_picked();
-    for (std::size_t i = 0; i < code_.phases.size(); ++i) phase(code_.phases[i], i == 0);
+    for (std::size_t i = 0; i < code_.phases.size(); ++i) {
+      for (std::int64_t half = 0; half < halves_; ++half) {
+        first_row_ = half * together_;
+        phase(code_.phases[i], i == 0);
+      }
+    }
     to_start();
-    add(r14, static_cast<std::uint32_t>(together_ * code_.columns));
-    add(rbx, static_cast<std::uint32_t>(together_));
+    add(r14, static_cast<std::uint32_t>(halves_ * together_ * code_.columns));
+    add(rbx, static_cast<std::uint32_t>(halves_ * together_));
   }
   // See Note [Held values].
   void hold() {
@@ -165,7 +178,7 @@ class RowsGenerator : private RowsAssembler {
     cached_picks_.clear();
     if (phase.row.empty()) return;
     copies_.assign(phase.row.size(), 0);
-    rows_.assign(phase.row.size(), 0);
+    rows_.assign(phase.row.size(), first_row_);
     masked_copy_ = nowhere;
     of_row_ = true;
     begin(phase.row);
@@ -287,7 +300,7 @@ class RowsGenerator : private RowsAssembler {
     const LaneStep& step = (*steps_)[id];
     std::size_t f = 0;
     while (folds_[f].index != step.index) ++f;
-    const std::size_t i = accumulator(f, copies_[id] % accumulators_, rows_[id]);
+    const std::size_t i = accumulator(f, copies_[id] % accumulators_, rows_[id] - first_row_);
     if (!fresh_.empty() && fresh_[i]) {  // as if what changes nothing were there
       fresh_[i] = false;
       const Ymm a = vector(accumulator_register(i));
@@ -398,7 +411,7 @@ class RowsGenerator : private RowsAssembler {
         vshufps(Xmm(5), Xmm(6), Xmm(0), 0xdd);
         folded(op, Ymm(6), Ymm(4), Ymm(5));
       }
-      vmovups(in_slot(folds_[f].index, first), Xmm(6));
+      vmovups(in_slot(folds_[f].index, first_row_ + first), Xmm(6));
     }
   }
   // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
@@ -429,10 +442,10 @@ class RowsGenerator : private RowsAssembler {
       const auto which = static_cast<std::size_t>(held - column_folds_.begin());
       const std::size_t vector_of = which * row_vectors() + static_cast<std::size_t>(copies_[id]);
       const Ymm sum = vector(accumulator_register(num_accumulators() + vector_of));
-      if (rows_[id] == 0) load_elements(sum, id, pointer(step.index), true);
+      if (rows_[id] == first_row_) load_elements(sum, id, pointer(step.index), true);
       folded(step.op, a, sum, x);
       vmovaps(sum, a);
-      if (rows_[id] == together_ - 1) store_elements(id, pointer(step.index), sum, true);
+      if (rows_[id] == first_row_ + together_ - 1) store_elements(id, pointer(step.index), sum, true);
       return;
     }
     load_elements(a, id, pointer(step.index), shared);

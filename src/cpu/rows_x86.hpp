@@ -31,7 +31,7 @@ class RowsAssembler : protected LaneAssembler {
     for (const RowsCode::Phase& phase : code.phases) folds = std::max(folds, folds_of(phase).size());
     kept_at_ = accumulators_at_ + folds * static_cast<std::size_t>(many_lanes * element_);
     kept_size_ = aligned(static_cast<std::size_t>(code.columns * element_)) + line;
-    picks_at_ = kept_at_ + code.num_kept * kept_size_ * static_cast<std::size_t>(most_together_);
+    picks_at_ = kept_at_ + code.num_kept * kept_size_ * static_cast<std::size_t>(most_rows());
     scratch_ = picks_at_ + aligned(code.picks.size() * sizeof(void*));
   }
 
@@ -86,6 +86,8 @@ class RowsAssembler : protected LaneAssembler {
       return std::any_of(phase.elements.begin(), phase.elements.end(), streams);
     });
   }
+  // That have values, or are kept, at a time.
+  std::int64_t most_rows() const { return most_together_ > 1 ? 2 * most_together_ : 1; }
   std::size_t most_accumulators() const { return is_512_ ? 16U : 8U; }
   int columns_left() const { return static_cast<int>(code_.columns % lanes_); }
 
@@ -114,7 +116,7 @@ class RowsAssembler : protected LaneAssembler {
       own[i] = static_cast<std::uint16_t>(steps.size());
       steps.push_back(step);
       copies_.push_back(static_cast<int>(copy % count));
-      rows_.push_back(copy / count);
+      rows_.push_back(first_row_ + copy / count);
     };
     // Two by two where registers are many, as neither need wait for the other then.
     const std::int64_t some = is_512_ && !calls_ ? 2 : 1;
@@ -218,7 +220,7 @@ class RowsAssembler : protected LaneAssembler {
     return ptr[from + r13 * element_ + offset_of(id)];
   }
   Address in_kept(std::size_t id, std::uint32_t index) {
-    const auto array = static_cast<std::size_t>(index * most_together_ + rows_[id]);
+    const auto array = static_cast<std::size_t>(index * most_rows() + rows_[id]);
     return ptr[r15 + r13 * element_ + (kept_at_ + array * kept_size_ + offset_of(id))];
   }
   // A value of the first of the rows together, and of the row-th.
@@ -350,7 +352,7 @@ class RowsAssembler : protected LaneAssembler {
       case LaneOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
       case LaneOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
       case LaneOp::keep: return vmovups(in_kept(id, step.index), x);
-      case LaneOp::set_slot: return store_rows(in_slot(step.index), x);
+      case LaneOp::set_slot: return store_rows(in_slot(step.index, rows_[id]), x);
       case LaneOp::store_row: return store_rows(of_row(id, pointer(step.index)), x);
       default: break;
     }
@@ -410,7 +412,8 @@ class RowsAssembler : protected LaneAssembler {
   std::vector<int> copies_;         // by step: which vector it is of
   std::vector<std::int64_t> rows_;  // and which of the rows together
   std::int64_t most_together_ = 1, together_ = 1;
-  bool of_row_ = false;  // are steps of the row alone?
+  std::int64_t halves_ = 1, first_row_ = 0;  // see Note [Halves]
+  bool of_row_ = false;                      // are steps of the row alone?
   int masked_copy_ = nowhere;
   bool uses_tail_ = false;
   bool tail_is_set_ = false;
