@@ -60,7 +60,7 @@ class Compiler {
       if (alone.empty()) alone.resize(sums_into_.size());
       if (sums_into_[k] != no_index) alone[k] = true;
     }
-    if (has_composites) make_updates(alone);
+    if (has_composites) make_updates_and_moves(alone);
     if (has_composites) turn_results();
     if (!done_.empty()) plan_memory();
     place_small_values();
@@ -72,9 +72,10 @@ class Compiler {
         run(*next_run, node.index);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
-      } else if (const auto update = updates_.find(i); update != updates_.end() && !update->second) {
+      } else if (const auto own = updates_and_moves_.find(i);
+                 own != updates_and_moves_.end() && !own->second) {
         continue;  // others do it
-      } else if (node.kind != NodeKind::operation || update != updates_.end()) {
+      } else if (node.kind != NodeKind::operation || own != updates_and_moves_.end()) {
         composite(i);
       } else if (done_.empty() || !done_[node.index]) {
         step(node.index);
@@ -325,7 +326,7 @@ class Compiler {
     return false;
   }
   // See Note [Updates] and Note [Moves]; `other` by operation, or empty: has it another place already?
-  void make_updates(const std::vector<bool>& other) {
+  void make_updates_and_moves(const std::vector<bool>& other) {
     if (kernels_.has_foreign() || options_.depth > 0) return;
     std::vector<bool> alone(graph_.num_operations(), false);
     const std::vector<ScheduleNode>& nodes = to_.program_.schedule().nodes;
@@ -351,9 +352,10 @@ class Compiler {
                   update.x};
       if (!update.literal) operands.push_back(update.scale);
       values.whole = {operands[0], operands[1]};
-      updates_.emplace(node, plan_update(update, *plan, options_.threads));
+      updates_and_moves_.emplace(node, plan_update(update, *plan, options_.threads));
     }
-    updates_.merge(make_moves(to_.program_, values_, alone, around_.fixed.empty(), options_.threads, done_));
+    updates_and_moves_.merge(
+        make_moves(to_.program_, values_, alone, around_.fixed.empty(), options_.threads, done_));
   }
   // See Note [Turned results].
   void turn_results() {
@@ -372,7 +374,8 @@ class Compiler {
     plan_ = &to_.program_.plan();
   }
   Plan plan_of_composite(std::size_t node) {
-    if (const auto found = updates_.find(node); found != updates_.end()) return found->second;
+    if (const auto found = updates_and_moves_.find(node); found != updates_and_moves_.end())
+      return found->second;
     const passes::NodeValues& values = values_[node];
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
@@ -471,9 +474,9 @@ class Compiler {
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   std::vector<Type> in_, out_;
-  std::vector<passes::NodeValues> values_;            // by node, where there are groups or loops
-  std::unordered_map<std::size_t, Columns> columns_;  // by node
-  std::unordered_map<std::size_t, Plan> updates_;     // by node
+  std::vector<passes::NodeValues> values_;                   // by node, where there are groups or loops
+  std::unordered_map<std::size_t, Columns> columns_;         // by node
+  std::unordered_map<std::size_t, Plan> updates_and_moves_;  // by node
   TurnedResults turned_;
   std::vector<bool> done_;                // by operation, or empty: does a group do it?
   std::vector<ReadElements> reads_;       // by value, or empty; see find_reads
