@@ -177,19 +177,15 @@ void run_rows(const RowsState& s, const Call& call) { RowsRun(s, call).run(); }
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
                     const CompileOptions& options, const TurnedResult* turned) {
   if (options.lanes == nullptr || values.operands.size() + values.results.size() > most_pointers) return {};
-  passes::NodeValues own = values;  // of the group itself
-  const auto turned_at = turned == nullptr
-                             ? own.results.end()
-                             : std::find(own.results.begin(), own.results.end(), turned->result);
-  if (turned_at != own.results.end()) *turned_at = turned->value;
-  std::optional<RowsPlan> plan = plan_rows_code(program, node, own, options.repeats);
+  std::optional<RowsPlan> plan =
+      turned != nullptr ? turned->plan : plan_rows_code(program, node, values, options.repeats);
   // What checks indices says where they are: no code does.
   if (!plan || (options.check_indices && !plan->code.picks.empty())) return {};
   RowsState state;
   if (turned != nullptr) {
-    state.turned = TurnedCopy::make(program.graph(), *turned, *plan);
-    if (!state.turned) return {};
-    state.turned_result = static_cast<std::uint32_t>(turned_at - own.results.begin());
+    const auto at = std::find(values.results.begin(), values.results.end(), turned->result);
+    state.turned = turned->copy;
+    state.turned_result = static_cast<std::uint32_t>(at - values.results.begin());
     state.turned_size = size_of(program.graph().type(turned->value).dtype());
   }
   state.num_operands = values.operands.size();

@@ -226,7 +226,6 @@ class RowsPlanner {
   bool streams(const Item& item) const {
     constexpr std::int64_t beyond_caches = std::int64_t{1} << 24;  // bytes
     if (is_of_row(item) || item.kind == Kind::column || !is_result(item)) return false;
-    if (program_.slot_of(item.result) == no_index) return false;  // it is only a transpose's
     const Type type = graph_.type(item.result);
     const auto bytes = static_cast<std::int64_t>(type.bytes());
     const Slot& slot = program_.slot(program_.slot_of(item.result));

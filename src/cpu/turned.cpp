@@ -20,6 +20,14 @@ constexpr std::int64_t fewest_entries = 4, whole_lines = 8;
 constexpr std::int64_t least_run = 256, least_far_run = 16, far_entry = 128;
 constexpr std::size_t far_bytes = std::size_t{1} << 22;
 
+// Of what a group makes by this plan; nothing where that is not made row by row.
+std::optional<TurnedCopy> turned_copy(const Graph& graph, const Operation& transpose, const RowsPlan& plan) {
+  const Type type = graph.type(transpose.inputs()[0]);
+  if (!plan.folds.empty() || plan.period != 1 || type.size() != plan.rows * plan.code.columns)
+    return std::nullopt;
+  return TurnedCopy::make(type, transpose.op().ints("permutation"), plan.code.columns);
+}
+
 }  // namespace
 
 TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues>& values,
@@ -36,32 +44,23 @@ TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues
       continue;
     const Operation operation = graph.operation(nodes[next].index);
     if (operation.primitive().name != "transpose") continue;
-    const TurnedResult turned{program.roots()[operation.inputs()[0]], operation.output(), nodes[next].index};
+    const ValueId value = program.roots()[operation.inputs()[0]], result = operation.output();
     std::vector<ValueId>& results = values[node].results;
-    const auto at = std::find(results.begin(), results.end(), turned.value);
-    if (graph.type(turned.result).bytes() < least_turned || at == results.end()) continue;
-    if (values[next].operands != std::vector{turned.value}) continue;  // it moves more than that
+    const auto at = std::find(results.begin(), results.end(), value);
+    if (graph.type(result).bytes() < least_turned || at == results.end()) continue;
+    if (values[next].operands != std::vector{value}) continue;  // it moves more than that
     if (readers.empty()) readers = count_readers(program, values);
-    if (readers[turned.value] != 1) continue;
-    const std::optional<RowsPlan> plan = plan_rows_code(program, node, values[node], options.repeats);
+    if (readers[value] != 1) continue;
+    std::optional<RowsPlan> plan = plan_rows_code(program, node, values[node], options.repeats);
     // What checks indices is no code.
-    if (!plan || (options.check_indices && !plan->code.picks.empty()) ||
-        !TurnedCopy::make(graph, turned, *plan))
-      continue;
-    *at = turned.result;
+    if (!plan || (options.check_indices && !plan->code.picks.empty())) continue;
+    std::optional<TurnedCopy> copy = turned_copy(graph, operation, *plan);
+    if (!copy) continue;
+    *at = result;
     values[node].whole = values[node].operands;
-    found.emplace(node, turned);
+    found.emplace(node, TurnedResult{value, result, nodes[next].index, *std::move(plan), *std::move(copy)});
   }
   return found;
-}
-
-std::optional<TurnedCopy> TurnedCopy::make(const Graph& graph, const TurnedResult& turned,
-                                           const RowsPlan& plan) {
-  const Operation operation = graph.operation(turned.operation);
-  const Type type = graph.type(operation.inputs()[0]);
-  if (!plan.folds.empty() || plan.period != 1 || type.size() != plan.rows * plan.code.columns)
-    return std::nullopt;
-  return make(type, operation.op().ints("permutation"), plan.code.columns);
 }
 
 std::optional<TurnedCopy> TurnedCopy::make(Type type, std::span<const std::int64_t> permutation,

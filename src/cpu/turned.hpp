@@ -20,28 +20,12 @@
 
 namespace tidu::cpu_detail {
 
-/// What a group makes for the transpose right behind it alone.
-struct TurnedResult {
-  ValueId value = no_index;   ///< of the group
-  ValueId result = no_index;  ///< of the transpose
-  std::uint32_t operation = no_index;
-};
-/// By position of the group.
-using TurnedResults = std::unordered_map<std::size_t, TurnedResult>;
-
-/// All of them; of operations that are `done` (or empty) already none is. Then values[node] have the result
-/// in the place of the group's.
-TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues>& values,
-                          const std::vector<bool>& done, const CompileOptions& options);
-
 /// A transpose cut into pieces of its operand, each of whole rows that lie one behind the other.
 class TurnedCopy {
  public:
   /// Of operands of this type, rows of so many elements. Nothing where pieces would be too long.
   static std::optional<TurnedCopy> make(Type type, std::span<const std::int64_t> permutation,
                                         std::int64_t columns);
-  /// Of what a group makes by this plan; nothing where that is not made row by row.
-  static std::optional<TurnedCopy> make(const Graph& graph, const TurnedResult& turned, const RowsPlan& plan);
 
   std::int64_t pieces() const { return pieces_; }
   /// Elements of a piece, at most.
@@ -62,5 +46,21 @@ class TurnedCopy {
   std::size_t size_ = 1;  // of an element
   StridedCopy whole_, last_;
 };
+
+/// What a group makes for the transpose right behind it alone, and how.
+struct TurnedResult {
+  ValueId value = no_index;   ///< of the group
+  ValueId result = no_index;  ///< of the transpose
+  std::uint32_t operation = no_index;
+  RowsPlan plan;  ///< with `value`
+  TurnedCopy copy;
+};
+/// By position of the group.
+using TurnedResults = std::unordered_map<std::size_t, TurnedResult>;
+
+/// All of them; of operations that are `done` (or empty) already none is. Then values[node] have the result
+/// in the place of the group's.
+TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues>& values,
+                          const std::vector<bool>& done, const CompileOptions& options);
 
 }  // namespace tidu::cpu_detail
