@@ -197,17 +197,32 @@ class MoveFinder {
     }
     return made;
   }
-  // Bytes that they are copied in at once, of the last axis.
-  static std::size_t line_of(const MovedParts& parts, Type type) {
-    std::size_t last = type.rank(), line = most_line;
-    while (last > 0 && type.dim(last - 1) == 1) --last;
-    if (last == 0) return 0;
-    for (const MovedPart& part : parts) {
-      const MovedAxis& axis = part.axes[last - 1];
-      line = std::min(line,
-                      axis.stride == 1 ? static_cast<std::size_t>(axis.extent) * size_of(type.dtype()) : 0);
+  // Bytes that lie side by side where they are copied from, and to.
+  struct Lines {
+    std::size_t of_last = most_line;  // along the last axis
+    std::size_t merged = most_line;   // and along those before it that go on where it ends
+    bool are_as_long_as(const Lines& others) const {
+      return of_last >= std::max(least_line, others.of_last) || merged >= std::max(least_line, others.merged);
     }
-    return line;
+  };
+  static Lines lines_of(const MovedParts& parts, Type type) {
+    const std::vector<std::int64_t> to = strides_of(type);
+    std::size_t last = type.rank();
+    while (last > 0 && type.dim(last - 1) == 1) --last;
+    Lines lines;
+    for (const MovedPart& part : parts) {
+      std::int64_t run = 1, of_last = 0;
+      for (std::size_t k = last; k-- > 0;) {
+        const MovedAxis& axis = part.axes[k];
+        if (axis.extent != 1 && (axis.stride != run || to[k] != run)) break;
+        run *= axis.extent;
+        if (k + 1 == last) of_last = run;
+      }
+      const std::int64_t merged = of_last == 0 ? 0 : run;
+      lines.of_last = std::min(lines.of_last, static_cast<std::size_t>(of_last) * size_of(type.dtype()));
+      lines.merged = std::min(lines.merged, static_cast<std::size_t>(merged) * size_of(type.dtype()));
+    }
+    return lines;
   }
   // See Note [Moves]; what it is made of is known.
   bool can_leave_out(std::uint32_t index) const {
@@ -216,7 +231,7 @@ class MoveFinder {
     if (readers == readers_.end() || readers->second.empty()) return false;
     // What it comes from may live on until it is read: no more than it would have taken itself, twice.
     const Type type_made = graph_.type(made);
-    const std::size_t line = std::max(least_line, line_of(made_of_.at(made), type_made));
+    const Lines lines = lines_of(made_of_.at(made), type_made);
     std::size_t kept = 0;
     for (const MovedPart& part : made_of_.at(made)) {
       const Storage storage = program_.slot(program_.slot_of(part.from)).storage;
@@ -239,7 +254,7 @@ class MoveFinder {
       const Operation reader = graph_.operation(at.index);
       const Type type = graph_.type(reader.output());
       const std::optional<MovedParts> parts = result_of(at.index);
-      if (!parts || line_of(*parts, type) < line) return false;
+      if (!parts || !lines_of(*parts, type).are_as_long_as(lines)) return false;
       for (const ValueId id : reader.inputs()) {
         if (program_.roots()[id] != made) continue;
         if (id != made) return false;  // in another shape

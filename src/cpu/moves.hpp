@@ -4,7 +4,8 @@
 // Note [Moves]: what transposes, slices and concatenates make is in no memory where such operations alone
 // read it, each element of it once at most, and where all of these copy lines as long as it would, or of some
 // length, from where it would have been copied from; unless much more memory would have to live on for that,
-// which it is a small part of. Attention's heads, for one, are slices of a transpose, and their gradients a
+// which it is a small part of. Lines are of the last axis, or of all axes that go on where it ends: what is
+// as long in either way will do. Attention's heads, for one, are slices of a transpose, and their gradients a
 // transpose of a concatenate.
 //
 // Note [Results in place]: products read such a value where it came from too, and what a move makes of
