@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# mutations.py - plants one fault at a time in a scratch copy of the tree, builds the tests of the eager layer,
+# mutations.py - plants one fault at a time in a scratch copy of the tree, builds the tests that should notice,
 # and reports which fail: under each fault the tests that carry its tag must fail, and few others should. A
 # fault that more than a few others notice must say why no narrower one would do. Not part of CI (each fault is
-# a build); run it after a change of the engine or of its tests.
+# a build); run it after a change of what has faults, or of its tests.
 #
 #   scripts/mutations.py                    all faults
 #   scripts/mutations.py P4 'T[1-3]'        those of some tags (regular expressions, whole tags)

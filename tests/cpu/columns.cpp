@@ -158,13 +158,13 @@ void check_interleave(std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("columns are brought to rows") {
+TEST_CASE("[columns] columns are brought to rows") {
   std::mt19937_64 random(2);
   check_interleave<std::uint32_t>(random);
   check_interleave<std::uint64_t>(random);
 }
 
-TEST_CASE("a group brings its values side by side") {
+TEST_CASE("[columns] a group brings its values side by side") {
   std::mt19937_64 random(3);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t rows : {65, 127, 500, 1025, 4099, 20001}) {
@@ -180,7 +180,7 @@ TEST_CASE("a group brings its values side by side") {
   }
 }
 
-TEST_CASE("rows of large outputs go past the caches") {
+TEST_CASE("[columns] rows of large outputs go past the caches") {
   std::mt19937_64 random(4);
   const std::size_t large = std::size_t{5} << 20;
   for (const DType dtype : {f32, f64}) {
@@ -196,7 +196,7 @@ TEST_CASE("rows of large outputs go past the caches") {
   }
 }
 
-TEST_CASE("columns in loops over blocks are brought to rows of the whole") {
+TEST_CASE("[columns] columns in loops over blocks are brought to rows of the whole") {
   std::mt19937_64 random(5);
   ProgramOptions options;
   options.loop_bytes = 0;
@@ -212,7 +212,7 @@ TEST_CASE("columns in loops over blocks are brought to rows of the whole") {
   }
 }
 
-TEST_CASE("a column that something else reads is there for it, too") {
+TEST_CASE("[columns] a column that something else reads is there for it, too") {
   std::mt19937_64 random(6);
   for (const std::int64_t rows : {130, 5001}) {
     GraphBuilder g("shared");
@@ -230,7 +230,7 @@ TEST_CASE("a column that something else reads is there for it, too") {
   }
 }
 
-TEST_CASE("a group gathers its columns") {
+TEST_CASE("[columns] a group gathers its columns") {
   std::mt19937_64 random(10);
   ProgramOptions whole;
   whole.block = false;
@@ -254,7 +254,7 @@ TEST_CASE("a group gathers its columns") {
   }
 }
 
-TEST_CASE("columns are gathered in loops over blocks") {
+TEST_CASE("[columns] columns are gathered in loops over blocks") {
   std::mt19937_64 random(11);
   ProgramOptions options;
   options.loop_bytes = 0;
@@ -270,7 +270,7 @@ TEST_CASE("columns are gathered in loops over blocks") {
   }
 }
 
-TEST_CASE("a group does not gather what is read elsewhere, is not clipped, or is checked") {
+TEST_CASE("[columns] a group does not gather what is read elsewhere, is not clipped, or is checked") {
   std::mt19937_64 random(12);
   check_same(gathers_of({.extent = 2, .mode = "drop"}), {}, random);
   CHECK(find_columns(Program::make(gathers_of({.mode = "drop"}))).gathered == 2);
@@ -296,9 +296,53 @@ TEST_CASE("a group does not gather what is read elsewhere, is not clipped, or is
   CHECK_THROWS_AS(CpuExecutor(checking).run(beyond, std::span<const Tensor>(inputs)), Error);
 }
 
+TEST_CASE("[columns] parts of columns, several side by side, and groups that fold are left to others") {
+  std::mt19937_64 random(13);
+  constexpr std::int64_t rows = 5001;
+  const auto check = [&](const auto& results, std::size_t gathered, std::size_t concatenates) {
+    GraphBuilder g("apart");
+    const Value m = g.input("m", {f64, {rows + 9, 4}}), x = g.input("x", {f64, {rows}});
+    const Graph graph = g.build(results(g, m, x));
+    ProgramOptions whole;
+    whole.block = false;
+    const Found found = find_columns(Program::make(graph, whole));
+    CHECK(found.gathered == gathered);
+    CHECK(found.concatenates == concatenates);
+    check_same(graph, whole, random);
+  };
+  using Values = std::vector<Value>;
+  const auto values_of = [](Value x, Value y) {
+    Values values{x * y, x + y};
+    for (std::size_t k = 0; k < 6; ++k) values.push_back(values[k] * y - values[k + 1]);
+    return values;
+  };
+  const auto together = [](Values parts, const Values& more) {
+    for (Value& part : parts) part = ops::reshape(part, {rows, 1});
+    parts.insert(parts.end(), more.begin(), more.end());
+    return ops::concatenate(parts, 1);
+  };
+  check(
+      [&](GraphBuilder&, Value m, Value x) {
+        const Value y = ops::reshape(ops::slice(m, {5, 2}, {5 + rows, 3}), {rows});
+        return Values{together(values_of(x, y), {})};
+      },
+      0, 1);
+  check(
+      [&](GraphBuilder& g, Value, Value x) {
+        return Values{together(values_of(x, x), {g.input("wide", {f64, {rows, 2}})})};
+      },
+      0, 0);
+  check(
+      [&](GraphBuilder&, Value, Value x) {
+        const Values values = values_of(x, ops::rev(x, {0}));
+        return Values{together(values, {}), ops::reduce_sum(values[3], {0})};
+      },
+      0, 0);
+}
+
 // By the program's plan what is not handed back lies where the group's operands were, which are still read
 // while rows are written: who compiles plans once more.
-TEST_CASE("a group does not write rows where it still reads") {
+TEST_CASE("[columns] a group does not write rows where it still reads") {
   std::mt19937_64 random(7);
   constexpr std::int64_t rows = 3001;
   GraphBuilder g("overlap");
@@ -315,7 +359,7 @@ TEST_CASE("a group does not write rows where it still reads") {
   check_same(graph, {}, random);
 }
 
-TEST_CASE("random graphs of columns have the bits of their operations one by one") {
+TEST_CASE("[columns] random graphs of columns have the bits of their operations one by one") {
   std::mt19937_64 random(8);
   std::size_t found = 0;
   for (int repeat = 0; repeat < 60; ++repeat) {
@@ -354,7 +398,7 @@ TEST_CASE("random graphs of columns have the bits of their operations one by one
 }
 
 // Indices are moved into range by the extent of each, though both lie in one input a step of 1 apart.
-TEST_CASE("columns that are taken of two shapes of one array") {
+TEST_CASE("[columns] columns that are taken of two shapes of one array") {
   std::mt19937_64 random(10);
   const std::int64_t rows = 200;
   GraphBuilder g("shapes");
@@ -376,6 +420,26 @@ TEST_CASE("columns that are taken of two shapes of one array") {
     for (const Value& column : columns) sum = ops::add(ops::mul(sum, column), column);
   }
   check_same(g.build({sum}), {}, random);
+}
+
+TEST_CASE("[columns] columns that are taken of one array by two lists of places") {
+  std::mt19937_64 random(14);
+  const std::int64_t rows = 300;
+  GraphBuilder g("places");
+  const Value a = g.input("a", {f64, {10, 4}});
+  std::vector<Value> columns;
+  for (const std::string_view name : {"i", "j"}) {
+    const Value taken = ops::take(a, g.input(name, {i32, {rows}}), 0);
+    for (const std::int64_t k : {1, 2})
+      columns.push_back(ops::reshape(ops::slice(taken, {0, k}, {rows, k + 1}), {rows}));
+  }
+  Value sum = columns[0];
+  for (int round = 0; round < 4; ++round) {
+    for (const Value& column : columns) sum = ops::add(ops::mul(sum, column), column);
+  }
+  const Graph graph = g.build({sum});
+  CHECK(find_columns(Program::make(graph)).gathered == 4);
+  check_same(graph, {}, random);
 }
 
 // Groups of more operations than one of up to 64 pointers, with ends that fill no vector.

@@ -162,7 +162,9 @@ CpuOptions options_of(std::size_t kind, VectorUnits units, std::uint64_t some) {
 
 }  // namespace
 
-TEST_CASE("random graphs that take, compute and bring columns to rows give the bits of their operations") {
+TEST_CASE(
+    "[columns] random graphs that take, compute and bring columns to rows give the bits of their "
+    "operations") {
   constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
   std::size_t wrong = 0;
   for (std::uint64_t seed = 0; seed < scaled(120) && wrong < 3; ++seed) {

@@ -63,7 +63,8 @@ Graph step(std::int64_t n) {
 }  // namespace
 
 TEST_CASE(
-    "columns that are in no memory are not counted, nor parts of results that blocks write where they are") {
+    "[places] columns that are in no memory are not counted, nor parts of results that blocks write where "
+    "they are") {
   if (cpu_detail::LaneCompiler::get(VectorUnits::automatic) == nullptr) {
     MESSAGE("skipped: no code is generated for this processor");
     return;
@@ -80,7 +81,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a product that an update takes has no place") {
+TEST_CASE("[places] a product that an update takes has no place") {
   std::mt19937_64 random(6);
   ProgramOptions whole;
   whole.block = false;
@@ -93,7 +94,7 @@ TEST_CASE("a product that an update takes has no place") {
   }
 }
 
-TEST_CASE("what an update reads twice leaves its place once") {
+TEST_CASE("[places] what an update reads twice leaves its place once") {
   std::mt19937_64 random(7);
   GraphBuilder g("twice");
   const Type type(f32, {136, 136});
@@ -113,7 +114,7 @@ TEST_CASE("what an update reads twice leaves its place once") {
     CHECK(std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0);
 }
 
-TEST_CASE("small slices that are brought together do not keep what they are of") {
+TEST_CASE("[places] small slices that are brought together do not keep what they are of") {
   std::mt19937_64 random(8);
   GraphBuilder g("slices");
   const Type type(f32, {256, 256});

@@ -93,7 +93,7 @@ Value random_move(const std::vector<Value>& values, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("heads are copied from where they lie, and to where they belong") {
+TEST_CASE("[moves] heads are copied from where they lie, and to where they belong") {
   std::mt19937_64 random(1);
   for (const DType dtype : {bool_, i32, i64, f16, f32, f64, c64, c128}) {
     GraphBuilder g("heads");
@@ -111,7 +111,7 @@ TEST_CASE("heads are copied from where they lie, and to where they belong") {
   }
 }
 
-TEST_CASE("what is an output, read by something else, or more than once stays in memory") {
+TEST_CASE("[moves] what is an output, read by something else, or more than once stays in memory") {
   std::mt19937_64 random(2);
   enum { alone, output, added, twice, reshaped, turned };
   for (const auto way : {alone, output, added, twice, reshaped, turned}) {
@@ -128,7 +128,48 @@ TEST_CASE("what is an output, read by something else, or more than once stays in
   }
 }
 
-TEST_CASE("random moves of moves give the reference's elements") {
+TEST_CASE("[moves] slices in steps begin where they do") {
+  std::mt19937_64 random(6);
+  GraphBuilder g("steps");
+  const Value x = g.input("x", Type(f64, {9, 12, 16}));
+  const Value some = ops::slice(x, {1, 2, 3}, {9, 12, 16}, {2, 3, 1});
+  const Graph graph = g.build({in_group(g), ops::transpose(some, {1, 0, 2})});
+  CHECK(check_moves(graph, random, "steps") == 1);
+}
+
+TEST_CASE("[moves] axes that go on where the last one ends make lines longer") {
+  std::mt19937_64 random(7);
+  for (const std::int64_t pairs : {1, 2, 16}) {
+    GraphBuilder g("pairs");
+    const Value x = g.input("x", Type(f32, {7, 9, pairs, 2}));
+    const Value moved = ops::transpose(x, {1, 0, 2, 3});
+    const Graph graph = g.build({in_group(g), ops::slice(moved, {2, 0, 0, 0}, {9, 7, pairs, 2}, {})});
+    CHECK(check_moves(graph, random, detail::str(pairs)) == (pairs == 1 ? 0 : 1));
+  }
+}
+
+TEST_CASE("[moves] what is copied from stays where it is until then") {
+  std::mt19937_64 random(4);
+  GraphBuilder g("lives");
+  const Type type(f64, {12, 5, 16});
+  std::vector<Value> results = {in_group(g)};
+  Value x = g.input("x", type), w = g.input("w", Type(f64, {12, 80}));
+  std::vector<Value> moved;
+  for (int k = 0; k < 4; ++k) {
+    x = ops::rev(x, {0});
+    moved.push_back(ops::transpose(x, {1, 0, 2}));
+    // What has places of its own in between.
+    x = ops::rev(ops::rev(x, {1}), {2});
+  }
+  for (const Value& each : moved) {
+    w = ops::rev(w, {1});
+    results.push_back(ops::slice(each, {1, 2, 3}, {4, 12, 16}, {}));
+  }
+  results.push_back(w);
+  CHECK(check_moves(g.build(results), random, "lives") == moved.size());
+}
+
+TEST_CASE("[moves] random moves of moves give the reference's elements") {
   std::mt19937_64 random(3);
   std::size_t spared = 0;
   for (std::size_t i = 0; i < scaled(300); ++i) {

@@ -70,7 +70,7 @@ void check_updated(const std::vector<Tensor>& got, const std::vector<Tensor>& ex
 
 }  // namespace
 
-TEST_CASE("a product that is added to something or subtracted from it is one step with it") {
+TEST_CASE("[updates] a product that is added to something or subtracted from it is one step with it") {
   std::mt19937_64 random(11);
   for (const DType dtype : {f32, f64}) {
     for (const UpdateSizes& s :
@@ -90,7 +90,7 @@ TEST_CASE("a product that is added to something or subtracted from it is one ste
   }
 }
 
-TEST_CASE("products of which more is wanted, or of other kinds, stay steps of their own") {
+TEST_CASE("[updates] products of which more is wanted, or of other kinds, stay steps of their own") {
   std::mt19937_64 random(12);
   const auto check = [&](const Graph& graph, std::size_t instructions) {
     const std::vector<Tensor> inputs = inputs_of_update(graph, random);
@@ -135,7 +135,8 @@ TEST_CASE("products of which more is wanted, or of other kinds, stay steps of th
   check(graph([&](GraphBuilder&, Value p, Value x) { return Values{ops::sub(x, p)}; }, c64), 2);
 }
 
-TEST_CASE("updates one after another, of operands that live on, end or give their place to others") {
+TEST_CASE(
+    "[updates] updates one after another, of operands that live on, end or give their place to others") {
   std::mt19937_64 random(13);
   for (int round = 0; round < 60; ++round) {
     GraphBuilder builder("updates");
@@ -168,7 +169,33 @@ TEST_CASE("updates one after another, of operands that live on, end or give thei
   }
 }
 
-TEST_CASE("a step of gradient descent by large products has the same bits on any number of threads") {
+TEST_CASE("[updates] what is multiplied gives its place to nothing, and is not rearranged") {
+  std::mt19937_64 random(15);
+  const auto check = [&](const Graph& graph) {
+    const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+    const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
+    for (const int threads : {1, 2}) check_updated(updating(threads).compile(graph).run(inputs), expected);
+  };
+  for (const bool second : {false, true}) {
+    GraphBuilder g("places");
+    const Value x = g.input("x", {f64, {136, 136}}), y = g.input("y", {f64, {136, 136}});
+    // One ends with the update, which is as large, and no result of the program.
+    const Value ends = ops::tanh(x), p = second ? ops::matmul(y, ends) : ops::matmul(ends, y);
+    const Value u = ops::sub(y, ops::mul(filled_like(g, p, 0.1), p));
+    check(g.build({ops::matmul(u, y)}));
+  }
+  for (const bool second : {false, true}) {
+    GraphBuilder g("apart");  // axes that are summed over have others between them
+    const Value a = g.input("a", second ? Type(f64, {150, 6, 7}) : Type(f64, {6, 150, 7}));
+    const Value b = g.input("b", second ? Type(f64, {6, 140, 7}) : Type(f64, {6, 7, 140}));
+    const Value p = ops::dot_general(a, b, {{second ? 1 : 0, 2}, {0, second ? 2 : 1}, {}, {}});
+    const Value x = g.input("x", p.type());
+    check(g.build({ops::sub(x, ops::mul(filled_like(g, p, 0.1), p))}));
+  }
+}
+
+TEST_CASE(
+    "[updates] a step of gradient descent by large products has the same bits on any number of threads") {
   std::mt19937_64 random(14);
   for (const UpdateSizes& s : {UpdateSizes{784, 512, 64, true}, UpdateSizes{512, 512, 64, true},
                                UpdateSizes{512, 768, 128, false}}) {

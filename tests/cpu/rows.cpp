@@ -224,7 +224,7 @@ TEST_CASE("short rows that are folded some at a time have the bits of their oper
   }
 }
 
-TEST_CASE("several rows share what all periods repeat and fold") {
+TEST_CASE("[rows] several rows share what all periods repeat and fold") {
   std::mt19937_64 random(5);
   for (const DType dtype : {f32, f64}) {
     for (const auto& [count, rows, columns] : {std::array<std::int64_t, 3>{40, 25, 32},
@@ -259,7 +259,7 @@ TEST_CASE("several rows share what all periods repeat and fold") {
   }
 }
 
-TEST_CASE("results of groups of rows take the places of operands that are read element by element") {
+TEST_CASE("[rows] results of groups of rows take the places of operands that are read element by element") {
   std::mt19937_64 random(7);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t columns : {16, 17, 20, 24, 28, 32, 40}) {
@@ -413,7 +413,7 @@ TEST_CASE("folds of all rows go from row to row, some at a time") {
   }
 }
 
-TEST_CASE("an operand is of a period in one place and of rows in another") {
+TEST_CASE("[rows] an operand is of a period in one place and of rows in another") {
   constexpr std::int64_t n = 32;
   std::mt19937_64 random(6);
   GraphBuilder g("both");

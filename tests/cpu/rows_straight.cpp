@@ -38,7 +38,7 @@ Graph straight_graph(DType dtype, std::int64_t rows, std::int64_t columns, int r
 
 }  // namespace
 
-TEST_CASE("groups of rows that nothing folds") {
+TEST_CASE("[rows] groups of rows that nothing folds") {
   std::mt19937_64 random(21);
   for (const DType dtype : {f64, f32}) {
     for (const std::int64_t columns : {16, 17, 39, 63, 64, 78, 120, 250, 272, 1000}) {

@@ -154,7 +154,7 @@ std::size_t operations_in_runs(const Graph& graph, VectorUnits units, std::size_
 
 }  // namespace
 
-TEST_CASE("a recurrence on short arrays runs in runs, with the bits of its operations") {
+TEST_CASE("[runs] a recurrence on short arrays runs in runs, with the bits of its operations") {
   std::mt19937_64 random(1);
   for (const VectorUnits each : units()) {
     for (const DType dtype : {f32, f64}) {
@@ -177,7 +177,7 @@ TEST_CASE("a recurrence on short arrays runs in runs, with the bits of its opera
   }
 }
 
-TEST_CASE("a recurrence of few steps is right, and needs no runs") {
+TEST_CASE("[runs] a recurrence of few steps is right, and needs no runs") {
   std::mt19937_64 random(2);
   for (const VectorUnits each : units()) {
     for (const int steps : {0, 1, 2, 3}) {
@@ -189,7 +189,7 @@ TEST_CASE("a recurrence of few steps is right, and needs no runs") {
   }
 }
 
-TEST_CASE("random recurrences give the bits of their operations") {
+TEST_CASE("[runs] random recurrences give the bits of their operations") {
   std::mt19937_64 random(3);
   std::size_t in_runs = 0;
   for (const VectorUnits each : units()) {
@@ -206,7 +206,7 @@ TEST_CASE("random recurrences give the bits of their operations") {
   }
 }
 
-TEST_CASE("what a broadcast repeats is what it was, though its place is another's by then") {
+TEST_CASE("[runs] what a broadcast repeats is what it was, though its place is another's by then") {
   std::mt19937_64 random(6);
   constexpr std::int64_t length = 12;
   GraphBuilder g("late");
@@ -225,7 +225,115 @@ TEST_CASE("what a broadcast repeats is what it was, though its place is another'
   }
 }
 
-TEST_CASE("gradients of recurrences are those of the reference interpreter") {
+TEST_CASE("[runs] arrays of two lengths, or of two dtypes, are in runs of their own") {
+  std::mt19937_64 random(7);
+  for (const VectorUnits each : units()) {
+    for (const Type& other : {Type(f64, {14}), Type(f64, {10}), Type(f32, {12})}) {
+      GraphBuilder g("two");
+      std::vector<Value> carried, factors;
+      for (const Type& type : {Type(f64, {12}), other}) {
+        carried.push_back(g.input(detail::str('h', carried.size()), type));
+        factors.push_back(g.input(detail::str('w', factors.size()), type));
+      }
+      for (int t = 0; t < 20; ++t) {
+        for (std::size_t k = 0; k < 2; ++k) {
+          Value& h = carried[k];
+          for (int i = 0; i < 3; ++i) h = (h - factors[k]) * ops::tanh(h) + factors[k];
+        }
+      }
+      const Graph graph = g.build(carried);
+      CHECK(operations_in_runs(graph, each) > 100);
+      check_same(graph, inputs_of(graph, random), each);
+    }
+  }
+}
+
+TEST_CASE("[runs] what runs make is there for groups and loops") {
+  std::mt19937_64 random(8);
+  constexpr std::int64_t length = 12, rows = 3000;
+  GraphBuilder g("behind");
+  const Value w = g.input("w", Type(f64, {length}));
+  Value h = g.input("h", Type(f64, {length})), large = g.input("x", Type(f64, {rows}));
+  Value m = g.input("m", Type(f64, {rows, length}));
+  for (int t = 0; t < 20; ++t) {
+    const Value inner = ops::tanh(h * w);
+    h = inner * (w - h) + w;
+    // Only a group reads it, and repeats it.
+    const Value repeated = ops::broadcast_scalar(ops::reduce_sum(h, {0}), {rows});
+    large = (large - repeated) * ops::full_like(large, 0.01);
+    // Only a loop reads it behind the run.
+    if (t > 5 && t < 12) m = ops::tanh(m) * ops::broadcast_in_dim(inner, {rows, length}, {1});
+  }
+  const Graph graph = g.build({large, ops::reduce_sum(ops::exp(m), {1})});
+  ProgramOptions looped;
+  looped.loop_bytes = 0;
+  looped.block_bytes = std::size_t{1} << 14;
+  for (const VectorUnits each : units()) {
+    CpuOptions options{.threads = 1};
+    options.vector_units = each;
+    const std::vector<Tensor> inputs = inputs_of(graph, random);
+    options.program.fuse = options.program.block = false;
+    const std::vector<Tensor> alone = cpu().with_options(options).compile(graph).run(inputs);
+    for (const bool block : {false, true}) {
+      options.program = looped;
+      options.program.block = block;
+      const Executable executable = cpu().with_options(options).compile(graph);
+      CHECK(executable.program().schedule().loops.size() == (block ? 1 : 0));
+      CHECK(!find_runs(executable.program(), compile_options(each), {}).empty());
+      const std::vector<Tensor> together = executable.run(inputs);
+      for (std::size_t i = 0; i < alone.size(); ++i) CHECK(same_bits(together[i], alone[i]));
+    }
+  }
+}
+
+TEST_CASE("[runs] sums that products add to in loops are in no run") {
+  std::mt19937_64 random(9);
+  constexpr std::int64_t length = 12, rows = 20000;
+  GraphBuilder g("sums");
+  const Value x = g.input("x", Type(f64, {rows, length})), y = ops::tanh(x) * x;
+  std::vector<Value> sums;
+  for (int k = 0; k < 6; ++k) {
+    const Value weight = g.input(detail::str('w', k), Type(f64, {rows}));
+    sums.push_back(ops::dot_general(y, ops::exp(weight), {{0}, {0}, {}, {}}));
+  }
+  const Graph graph = g.build(sums);
+  const std::vector<Tensor> inputs = inputs_of(graph, random);
+  const std::vector<Tensor> expected = reference().run(graph, std::span<const Tensor>(inputs));
+  for (const VectorUnits each : units()) {
+    CpuOptions options{.threads = 1};
+    options.vector_units = each;
+    options.program.loop_bytes = 0;
+    options.program.block_bytes = std::size_t{1} << 16;
+    const Executable executable = cpu().with_options(options).compile(graph);
+    REQUIRE(executable.program().schedule().loops.size() == 1);
+    const std::vector<Tensor> got = executable.run(inputs);
+    for (std::size_t k = 0; k < got.size(); ++k) CHECK(difference(got[k], expected[k], 100) == "");
+  }
+}
+
+TEST_CASE("[runs] a sum of nothing but -0 is -0") {
+  for (const VectorUnits each : units()) {
+    for (const std::int64_t length : {9, 15, 17, 21, 31}) {
+      GraphBuilder g("zeros");
+      Value h = g.input("h", Type(f32, {length}));
+      const Value w = g.input("w", Type(f32, {length}));
+      for (int t = 0; t < 150; ++t) {
+        const Value sum = ops::reduce_sum(h, {0});
+        h = (h * w) * w + ops::broadcast_scalar(sum, {length});
+      }
+      const Graph graph = g.build({h});
+      const std::vector<float> zeros(static_cast<std::size_t>(length), -0.0F), ones(zeros.size(), 1.0F);
+      const std::vector<Tensor> inputs{Tensor::from<float>({length}, zeros),
+                                       Tensor::from<float>({length}, ones)};
+      CHECK(operations_in_runs(graph, each) > 0);
+      check_same(graph, inputs, each);
+      const Tensor together = run_both(graph, inputs, each).together[0];
+      CHECK(std::signbit(together.at(0).real()));
+    }
+  }
+}
+
+TEST_CASE("[runs] gradients of recurrences are those of the reference interpreter") {
   std::mt19937_64 random(4);
   for (const VectorUnits each : units()) {
     for (const int steps : {2, 11, 40}) {
@@ -252,7 +360,7 @@ TEST_CASE("gradients of recurrences are those of the reference interpreter") {
   }
 }
 
-TEST_CASE("functions of short arrays are the same alone and with others") {
+TEST_CASE("[runs] functions of short arrays are the same alone and with others") {
   std::mt19937_64 random(5);
   for (const VectorUnits each : units()) {
     GraphBuilder g("functions");

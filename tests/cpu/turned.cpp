@@ -64,7 +64,7 @@ Graph turned_sum(DType dtype, const Shape& shape, std::size_t axes, const Ints& 
 
 }  // namespace
 
-TEST_CASE("a transpose of what a group of rows makes is one step with it") {
+TEST_CASE("[turned] a transpose of what a group of rows makes is one step with it") {
   std::mt19937_64 random(31);
   const std::size_t one = has_generated_code() ? 1 : 0;
   for (const DType dtype : {f64, f32}) {
@@ -81,11 +81,12 @@ TEST_CASE("a transpose of what a group of rows makes is one step with it") {
     check_turned(turned_sum(dtype, {4197, 250}, 1, {1, 0}), random, dtype == f64 ? one : 0);
     check_turned(turned_sum(dtype, {5, 40, 7, 33}, 1, {2, 0, 3, 1}), random, 2 * one);
     check_turned(turned_sum(dtype, {20, 1500}, 1, {1, 0}), random, 0);
+    check_turned(turned_sum(dtype, {40, 64, 32}, 2, {0, 2, 1}), random, 2 * one);
     check_turned(turned_sum(dtype, {3, 6000}, 1, {1, 0}), random, 0);
   }
 }
 
-TEST_CASE("rows that indices name, weights of rows and their folds, transposed") {
+TEST_CASE("[turned] rows that indices name, weights of rows and their folds, transposed") {
   std::mt19937_64 random(32);
   const std::size_t one = has_generated_code() ? 1 : 0;
   for (const int form : {0, 1, 2, 3}) {
@@ -113,12 +114,28 @@ TEST_CASE("rows that indices name, weights of rows and their folds, transposed")
   CHECK(turning(1, true, true).compile(graph).run(inputs)[0].num_bytes() == 700 * 40 * 8);
 }
 
-TEST_CASE("what others read too, or is transposed twice, is no one step with its transpose") {
+TEST_CASE("[turned] what is not made row by row, each of all columns, is transposed by itself") {
+  std::mt19937_64 random(34);
+  const std::size_t one = has_generated_code() ? 1 : 0;
+  // A fold that is transposed is no transpose of rows.
+  GraphBuilder folded("folded");
+  const Value x = folded.input("x", Type(f64, {512, 32, 16})), sums = ops::reduce_sum(ops::exp(x), {2});
+  check_turned(folded.build({ops::transpose(sums, {1, 0})}), random, 2 * one);
+  // Rows of which several have elements of their own in what is added to all.
+  GraphBuilder periods("periods");
+  const Shape shape{300, 32, 16};
+  const Value y = periods.input("y", Type(f64, shape)), w = periods.input("w", Type(f64, {32, 16}));
+  const Value moved = y - ops::broadcast_in_dim(w, shape, {1, 2});
+  const Value all = ops::broadcast_in_dim(ops::reduce_sum(ops::square(moved), {2}), shape, {0, 1});
+  check_turned(periods.build({ops::transpose(moved * all, {0, 2, 1})}), random, 2 * one);
+}
+
+TEST_CASE("[turned] what others read too, or is transposed twice, is no one step with its transpose") {
   std::mt19937_64 random(33);
   const auto check = [&](const auto& results, std::size_t instructions) {
     GraphBuilder g("apart");
-    const Value x = g.input("x", Type(f64, {300, 40})), r = g.input("r", Type(f64, {40}));
-    const Value sum = -(x + ops::broadcast_in_dim(r, {300, 40}, {1}));
+    const Value x = g.input("x", Type(f64, {600, 20})), r = g.input("r", Type(f64, {20}));
+    const Value sum = -(x + ops::broadcast_in_dim(r, {600, 20}, {1}));
     check_turned(g.build(results(sum)), random, instructions);
   };
   using Values = std::vector<Value>;
@@ -127,14 +144,18 @@ TEST_CASE("what others read too, or is transposed twice, is no one step with its
   check(
       [](Value sum) {
         return Values{ops::transpose(sum, {1, 0}),
-                      ops::transpose(ops::reshape(sum, {20, 15, 40}), {1, 0, 2})};
+                      ops::transpose(ops::reshape(sum, {20, 30, 20}), {1, 0, 2})};
       },
       two + (two == 0 ? 0 : 1));
-  // Its memory may be that of what the group still reads.
+  // By the program's plan its memory may be that of what the group still reads.
+  GraphBuilder ends("ends");
+  const Value moved = ops::rev(ends.input("x", Type(f64, {800, 32})), {0});
+  const Value row = ops::broadcast_in_dim(ends.input("r", Type(f64, {32})), {800, 32}, {1});
+  check_turned(ends.build({ops::rev(ops::transpose(-(moved + row), {1, 0}), {0})}), random, two == 0 ? 0 : 3);
   for (int round = 0; round < 4; ++round) {
     GraphBuilder g("chain");
-    Value x = g.input("x", Type(f64, {150, 150}));
-    const Value r = ops::broadcast_in_dim(g.input("r", Type(f64, {150})), {150, 150}, {1});
+    Value x = g.input("x", Type(f64, {152, 152}));
+    const Value r = ops::broadcast_in_dim(g.input("r", Type(f64, {152})), {152, 152}, {1});
     for (int i = 0; i <= round; ++i) x = ops::transpose(-(ops::transpose(x * r, {1, 0}) + r), {1, 0});
     check_turned(g.build({x + r}), random, 0);
   }

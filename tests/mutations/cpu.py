@@ -1,0 +1,138 @@
+# cpu.py - faults of what the CPU compiler makes of several operations at once, for scripts/mutations.py.
+
+
+def fault(*what):
+    mutation(*what, programs=("test_cpu",))
+
+
+COMPILE = "src/cpu/compile.cpp"
+
+# Operations on short arrays as one piece of code.
+RUNS = "src/cpu/runs_plan.cpp"
+fault("runs", "what the operation right behind a run reads is not written", RUNS,
+      "if (last_read_[result] < end) continue;", "if (last_read_[result] <= end) continue;")
+fault("runs", "what a group repeats is not read", RUNS,
+      "          if (group && splats_[id] != no_index) read(splats_[id]);\n", "",
+      (RUNS, "const bool group = nodes[i].kind == NodeKind::fused_group;\n      ", ""))
+fault("runs", "what a loop reads is not written", RUNS,
+      "        for (const BlockedLoop::Value& operand : schedule_.loops[nodes[i].index].operands) "
+      "read(operand.id);\n", "")
+fault("runs", "arrays of two lengths are in one run", RUNS,
+      "(kind.elements != 1 && elements_ != 1 && kind.elements != elements_)", "false")
+fault("runs", "arrays of two dtypes are in one run", RUNS,
+      "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
+fault("runs", "an addition that a product does is in a run, too", RUNS,
+      "(alone_.empty() || !alone_[node.index])", "(alone_.empty() || true)")
+fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "src/cpu/runs_x86.cpp",
+      "      has_tail_ = false;\n", "")
+fault("runs", "sums begin with +0 where a vector is not filled", "src/cpu/runs_x86.cpp",
+      "if (fold == LaneOp::fold_sum) return sign_bit();", "if (fold == LaneOp::fold_sum) return 0;")
+fault("runs", "single elements are loaded again", "src/cpu/runs_x86.cpp",
+      "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;",
+      "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate || op == LaneOp::splat;")
+
+# Columns that groups gather, and rows of columns that they make.
+COLUMNS = "src/cpu/fused_columns.cpp"
+fault("columns", "a group that folds has columns", COLUMNS,
+      "if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;",
+      "if (!member.primitive().has_trait(Trait::elementwise)) continue;\n"
+      "    if (rows >= 0 && rows != size) return 0;")
+fault("columns", "a part of a column is gathered from its beginning", COLUMNS,
+      "line.dim(along) != rows || type.dim(along) != rows)", "line.dim(along) != rows)")
+fault("columns", "what is brought together may be of several columns", COLUMNS,
+      "[&](ValueId id) { return graph_.type(id).size() == rows; });",
+      "[&](ValueId id) { return graph_.type(id).size() >= rows; });")
+fault("columns", "rows that others read too are not taken", COLUMNS,
+      "if (!is_column && reads[operation.output()] != readers_[operation.output()]) continue;",
+      "if (!is_column && reads[operation.output()] == 0) continue;")
+fault("columns", "rows are written where columns are read", COLUMNS, "  with.whole = of;\n", "")
+fault("columns", "rows are taken along the wrong axis", COLUMNS,
+      "          operation.op().integer(\"axis\") != static_cast<std::int64_t>(along) ||\n", "")
+fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/fused.cpp",
+      " &&\n                           columns[k - 1].indices == column.indices;", ";")
+fault("columns", "an index beyond the end is one behind it", "src/cpu/fused_run.cpp",
+      "const std::int64_t last = gathering.extent - 1,", "const std::int64_t last = gathering.extent,")
+
+# Products that are added to something.
+UPDATE = "src/cpu/product_update.cpp"
+fault("updates", "a product that something else reads is in no memory", UPDATE,
+      "!alone_[maker] || readers_[id] != 1 ||", "!alone_[maker] ||")
+fault("updates", "what is scaled may be a result", UPDATE,
+      " || values_[node].results.size() != 1) return", ") return",
+      (UPDATE, "values_[node].results[0] != sum.output()", "values_[node].results.back() != sum.output()"))
+fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
+fault("updates", "the result is written where the second operand is read", COMPILE,
+      "values.whole = {operands[0], operands[1]};", "values.whole = {operands[0]};")
+fault("updates", "an operand that is to be packed is read where it lies", "src/cpu/product.cpp",
+      "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
+fault("updates", "a product that is subtracted from is subtracted", UPDATE,
+      "if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;",
+      "if (!is_second && sum.inputs()[0] != scaled.output()) return std::nullopt;")
+
+# Moves of moves.
+MOVES = "src/cpu/moves.cpp"
+fault("moves", "a move whose result is an output is left out", MOVES,
+      "    for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);\n", "")
+fault("moves", "what is read in another shape is left out", MOVES,
+      "        if (id != made) return false;  // in another shape\n", "")
+fault("moves", "a slice begins where its own steps lead", MOVES,
+      "        made[0].offset += starts[k] * axis.stride;\n        axis.extent = type.dim(k);\n"
+      "        if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n",
+      "        axis.extent = type.dim(k);\n"
+      "        if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n"
+      "        made[0].offset += starts[k] * axis.stride;\n")
+fault("moves", "parts of a part begin where the part does", MOVES,
+      "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
+fault("moves", "what is copied from does not live until then", COMPILE,
+      "if (!done_.empty()) plan_memory();", "if (!columns_.empty() || !turned_.empty()) plan_memory();")
+
+# Transposes that groups of rows do.
+TURNED = "src/cpu/turned.cpp"
+fault("turned", "the result is written where the group reads", TURNED,
+      "    values[node].whole = values[node].operands;\n", "")
+fault("turned", "what others read too is in no memory", TURNED,
+      "    if (readers[value] != 1) continue;\n", "")
+fault("turned", "a group with rows of several periods does a transpose", TURNED,
+      "!plan.folds.empty() || plan.period != 1 || ", "!plan.folds.empty() || ")
+fault("turned", "a transpose of folds is thought to be of elements", TURNED,
+      " || type.size() != plan.rows * plan.code.columns)", ")")
+fault("turned", "a group that folds all rows does a transpose", TURNED,
+      "!plan.folds.empty() || plan.period != 1 || ", "plan.period != 1 || ")
+fault("turned", "pieces are cut within rows", TURNED,
+      "if (cut == rank || axes[cut].from % columns != 0 || type.size() == 0)",
+      "if (cut == rank || type.size() == 0 * columns)")
+fault("turned", "the last piece is as long as others", TURNED,
+      "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
+
+# Groups of rows: places and periods, and straight-line code where nothing is folded.
+fault("rows", "what is held of a row's last vector is held for all", "src/cpu/rows_x86.cpp",
+      "        copies_.assign(1, v);\n", "        copies_.assign(1, count - 1);\n")
+fault("rows", "a held row's first vector is taken for all", "src/cpu/rows_x86.hpp",
+      "held_columns_.find({step.index, copies_[id]});", "held_columns_.find({step.index, 0});")
+fault("rows", "rows of a period are read in two ways", "src/cpu/rows_plan.cpp",
+      "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
+      "          return false;",
+      "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
+      "          break;")
+
+# A transposed B that tiles turn.
+TURNING = "src/cpu/gemm_turned.hpp"
+fault("turning", "of the last terms one is left out", TURNING,
+      "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
+fault("turning", "what was turned for one tile is put where that of the first was", TURNING,
+      "    if (panel != nullptr) panel += kLanes<T>;\n", "")
+fault("turning", "rows of A beyond the third are those of the next group", TURNING,
+      "pointer[r / kGroup][r % kGroup * a_stride]", "pointer[(r + 1) / (kGroup + 1)][r % kGroup * a_stride]")
+fault("turning", "a vector that is not whole is added to the first row", TURNING,
+      "r < R; ++r, row += ldc) sum[r] += load_first<T>(row, columns);",
+      "r < R; ++r, row += is_whole ? ldc : 0) sum[r] += load_first<T>(row, columns);")
+
+# Places of what is read and left, once that is known.
+PLACES = "src/cpu/node_memory.hpp"
+fault("columns", "constants have places in the workspace", PLACES,
+      "program.slot(slot).storage == Storage::constant;", "program.slot(slot).storage != Storage::constant && false;")
+fault("turned", "an output that something else reads is read once", PLACES,
+      "readers[program.roots()[id]] += 2;", "readers[program.roots()[id]] += 0;")
+fault("turned", "what several nodes read is read once", PLACES,
+      "for (const ValueId id : each.operands) ++readers[id];",
+      "for (const ValueId id : each.operands) readers[id] = 1;")
