@@ -12,7 +12,8 @@ while [ "$#" -gt 0 ] && [ "$1" != --target ]; do
   shift
 done
 command -v ninja >/dev/null || options+=(-G "Unix Makefiles")
-export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD
+# What a file includes is what its compilation says, so that the cache need not preprocess it first.
+export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD CCACHE_DEPEND=1
 if ! log=$(cmake --preset "$preset" "${options[@]}" 2>&1); then
   echo "$log" >&2
   exit 1
