@@ -4,11 +4,11 @@
 namespace tidu::test {
 namespace {
 
-const std::vector<DType> inexact{f64, f32, c128, c64};
+const std::vector<DType> exchanged{f64, f32, c128, c64};
 
 Row over_one_rank(std::string_view primitive, const Shape& shape, std::string_view note,
                   const Attributes& more) {
-  Row row{primitive, inexact, {{shape}}};
+  Row row{primitive, exchanged, {{shape}}};
   row.note = note;
   row.attributes = [more](DType, const PrimitiveSet&) {
     Attributes all{{"axis_name", "ranks"}, {"axis_size", 1}};

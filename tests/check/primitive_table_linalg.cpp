@@ -8,9 +8,9 @@
 namespace tidu::test {
 namespace {
 
-const std::vector<DType> real{f64, f32}, inexact{f64, f32, c128, c64}, complex_only{c128, c64};
+const std::vector<DType> reals{f64, f32}, reals_and_complexes{f64, f32, c128, c64}, complexes{c128, c64};
 
-Row noted(Row row, std::string_view note) {
+Row remarked(Row row, std::string_view note) {
   row.note = note;
   return row;
 }
@@ -38,24 +38,24 @@ Value recomposed(Value u, Value s, Value v) {
 
 void add_linalg(std::vector<Row>& t) {
   const Domain apart = between(0.5, 2);
-  Row factor{"cholesky", inexact, {{{3, 3}}}};
+  Row factor{"cholesky", reals_and_complexes, {{{3, 3}}}};
   factor.use = [](const Op& op, std::span<const Value> x) { return emit(op, std::array{definite(x[0])}); };
   t.push_back(factor);
   factor.operands = {{{2, 2, 2}}};
-  t.push_back(noted(factor, "batched"));
+  t.push_back(remarked(factor, "batched"));
   const auto solve = [&](std::string_view note, const Shape& a, const Shape& b,
                          const std::array<bool, 5>& how) {
-    t.push_back(noted({"triangular_solve",
-                       inexact,
-                       {{a, apart}, {b}},
-                       [how](DType, const PrimitiveSet&) {
-                         return Attributes{{"left_side", how[0]},
-                                           {"lower", how[1]},
-                                           {"transpose_a", how[2]},
-                                           {"conjugate_a", how[3]},
-                                           {"unit_diagonal", how[4]}};
-                       }},
-                      note));
+    t.push_back(remarked({"triangular_solve",
+                          reals_and_complexes,
+                          {{a, apart}, {b}},
+                          [how](DType, const PrimitiveSet&) {
+                            return Attributes{{"left_side", how[0]},
+                                              {"lower", how[1]},
+                                              {"transpose_a", how[2]},
+                                              {"conjugate_a", how[3]},
+                                              {"unit_diagonal", how[4]}};
+                          }},
+                         note));
   };
   solve("left, lower", {3, 3}, {3, 2}, {true, true, false, false, false});
   solve("left, upper, adjoint, unit", {2, 2}, {2, 1}, {true, false, true, true, true});
@@ -67,26 +67,26 @@ void add_linalg(std::vector<Row>& t) {
                                   : shape[0] > shape[1] ? "tall"
                                   : shape[0] < shape[1] ? "wide"
                                                         : "square";
-    t.push_back(noted({"lu", inexact, {{shape}}}, note));
-    t.push_back(noted({"qr", inexact, {{shape}}}, note));
-    Row values{"svd", real, {{shape}}};
+    t.push_back(remarked({"lu", reals_and_complexes, {{shape}}}, note));
+    t.push_back(remarked({"qr", reals_and_complexes, {{shape}}}, note));
+    Row values{"svd", reals, {{shape}}};
     values.tolerance = 100;
-    t.push_back(noted(values, note));
+    t.push_back(remarked(values, note));
     if (shape.size() > 2) continue;
-    values.dtypes = complex_only;
+    values.dtypes = complexes;
     values.use = [](const Op& op, std::span<const Value> x) -> Values {
       const Values usv = emit(op, x);
       return {usv[1], recomposed(usv[0], usv[1], usv[2])};
     };
-    t.push_back(noted(values, note));
+    t.push_back(remarked(values, note));
   }
-  Row spectrum{"eigh", real, {{{3, 3}}}};
+  Row spectrum{"eigh", reals, {{{3, 3}}}};
   spectrum.tolerance = 100;
   t.push_back(spectrum);
   spectrum.operands = {{{2, 2, 2}}};
-  t.push_back(noted(spectrum, "batched"));
+  t.push_back(remarked(spectrum, "batched"));
   spectrum.operands = {{{3, 3}}};
-  spectrum.dtypes = complex_only;
+  spectrum.dtypes = complexes;
   spectrum.use = [](const Op& op, std::span<const Value> x) -> Values {
     const Values vw = emit(op, x);
     return {vw[1], recomposed(vw[0], vw[1], ops::conj(ops::transpose(vw[0], {1, 0})))};

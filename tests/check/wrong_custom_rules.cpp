@@ -4,6 +4,7 @@
 #include "tidu/check/check_gradients.hpp"
 #include "tidu/primitives/custom.hpp"
 
+namespace wrong_custom_rules_cases {
 namespace {
 
 using namespace tidu;
@@ -114,3 +115,5 @@ TEST_CASE("check_gradients: a custom rule whose outputs are not those of its gra
           "not that of");
   }
 }
+
+}  // namespace wrong_custom_rules_cases

@@ -8,6 +8,7 @@
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/convolution.hpp"
 
+namespace convolution_cases {
 namespace {
 
 using namespace tidu;
@@ -209,3 +210,5 @@ TEST_CASE("a net of convolutions and pools has the same bits for any number of t
   for (const int threads : {1, 2, 3, 8})
     CHECK(same_bits(with_threads(threads).run(graph, std::span<const Tensor>(inputs)), expected));
 }
+
+}  // namespace convolution_cases

@@ -8,6 +8,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace executor_cases {
 namespace {
 
 constexpr AttributeSpec no_attributes[] = {{"by", AttributeKind::integer}};
@@ -212,3 +213,5 @@ TEST_CASE("a graph of a known structure is compiled once, whoever runs it") {
   CHECK(misses() == before + 4);
   CHECK(compile_cache().statistics().bytes > 0);
 }
+
+}  // namespace executor_cases

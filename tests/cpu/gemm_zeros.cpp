@@ -18,6 +18,7 @@
 using namespace tidu::cpu_detail;
 using Index = std::int64_t;
 
+namespace gemm_zeros_cases {
 namespace {
 
 template <class T>
@@ -179,3 +180,5 @@ TEST_CASE_TEMPLATE("terms that are zeros in blocks are left out and change nothi
     }
   }
 }
+
+}  // namespace gemm_zeros_cases

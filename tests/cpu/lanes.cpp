@@ -14,6 +14,7 @@ using namespace tidu;
 using namespace tidu::test;
 using namespace tidu::cpu_detail;
 
+namespace lanes_cases {
 namespace {
 
 CpuExecutor with_units(VectorUnits units) {
@@ -406,3 +407,5 @@ TEST_CASE("lanes: nothing is written beyond the end, and results may lie where o
     }
   }
 }
+
+}  // namespace lanes_cases

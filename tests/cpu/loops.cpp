@@ -12,6 +12,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace loops_cases {
 namespace {
 
 ProgramOptions forced(std::size_t block_bytes) {
@@ -399,3 +400,5 @@ TEST_CASE("random graphs give the same in loops") {
   }
   CHECK(4 * loops > count);
 }
+
+}  // namespace loops_cases

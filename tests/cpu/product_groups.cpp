@@ -13,6 +13,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace product_groups_cases {
 namespace {
 
 // Products in each product group, in order.
@@ -188,3 +189,5 @@ TEST_CASE("random graphs of products") {
   }
   CHECK(grouped > scaled(300));
 }
+
+}  // namespace product_groups_cases

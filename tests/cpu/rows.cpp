@@ -13,6 +13,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace rows_cases {
 namespace {
 
 std::size_t groups_of_rows(const Program& program) {
@@ -476,3 +477,5 @@ TEST_CASE("which folds and repetitions go row by row") {
     CHECK(got.columns == expected[i].columns);
   }
 }
+
+}  // namespace rows_cases

@@ -11,6 +11,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace rows_picked_cases {
 namespace {
 
 constexpr std::int64_t count = 90;
@@ -185,3 +186,5 @@ TEST_CASE("no loop is made for arrays that a group keeps in registers") {
   CHECK_MESSAGE(program.schedule().loops.empty(), to_text(program));
   CHECK(operations_alone(program) == 1);
 }
+
+}  // namespace rows_picked_cases

@@ -15,6 +15,7 @@ using namespace tidu;
 using namespace tidu::test;
 using namespace tidu::cpu_detail;
 
+namespace runs_cases {
 namespace {
 
 CompileOptions compile_options(VectorUnits units) {
@@ -375,3 +376,5 @@ TEST_CASE("[runs] functions of short arrays are the same alone and with others")
     }
   }
 }
+
+}  // namespace runs_cases

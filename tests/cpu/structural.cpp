@@ -4,6 +4,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace structural_cases {
 namespace {
 
 // A graph of one input made by `emit`, run on every dtype.
@@ -334,3 +335,5 @@ TEST_CASE("dot_general in every arrangement of axes") {
   }
   finish_checks();
 }
+
+}  // namespace structural_cases

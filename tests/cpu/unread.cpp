@@ -16,6 +16,7 @@ using namespace tidu;
 using namespace tidu::test;
 using namespace tidu::cpu_detail;
 
+namespace unread_cases {
 namespace {
 
 // Where in rows [triangle, 0] the elements of a lower triangular matrix of d rows lie.
@@ -188,3 +189,5 @@ TEST_CASE("gradients in triangles are those of whole products") {
     }
   }
 }
+
+}  // namespace unread_cases

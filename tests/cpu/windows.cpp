@@ -8,6 +8,7 @@
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/random.hpp"
 
+namespace windows_cases {
 namespace {
 
 using namespace tidu;
@@ -189,3 +190,5 @@ TEST_CASE("random bits of many sizes, under one key and several") {
   }
   finish_checks();
 }
+
+}  // namespace windows_cases

@@ -19,7 +19,7 @@
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/program.hpp"
 
-namespace tidu::test {
+namespace tidu::test::compile_cases {
 namespace {
 
 using cuda_detail::KernelSource;
@@ -146,4 +146,4 @@ TEST_CASE("of kernels that are compiled together the one that does not compile i
   }
 }
 
-}  // namespace tidu::test
+}  // namespace tidu::test::compile_cases

@@ -19,7 +19,7 @@
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/tensor/json.hpp"
 
-namespace tidu::test {
+namespace tidu::test::conformance_cases {
 namespace {
 
 struct Case {
@@ -123,4 +123,4 @@ TEST_CASE("Conformance cases on this machine's device, plain and replayed") {
   CHECK(refused == 0);
 }
 
-}  // namespace tidu::test
+}  // namespace tidu::test::conformance_cases

@@ -13,7 +13,7 @@
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/program/program.hpp"
 
-namespace tidu::test {
+namespace tidu::test::convolutions_cases {
 namespace {
 
 using cuda_detail::ConvolutionStep;
@@ -146,4 +146,4 @@ TEST_CASE("convolutions that no library has are made of products") {
   CHECK(kinds(cut, f32).empty());
 }
 
-}  // namespace tidu::test
+}  // namespace tidu::test::convolutions_cases

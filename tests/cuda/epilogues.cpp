@@ -8,7 +8,7 @@
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
-namespace tidu::test {
+namespace tidu::test::epilogues_cases {
 namespace {
 
 using cuda_detail::GemmStep;
@@ -176,4 +176,4 @@ TEST_CASE("a product takes no addition that it cannot make") {
   finish_checks();
 }
 
-}  // namespace tidu::test
+}  // namespace tidu::test::epilogues_cases

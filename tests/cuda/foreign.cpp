@@ -10,7 +10,7 @@
 #include "tensor/dlpack_structs.hpp"
 #include "tidu/graph/builder.hpp"
 
-namespace tidu::test {
+namespace tidu::test::foreign_cases {
 namespace {
 
 Tensor numbers(std::int64_t count) { return Tensor::zeros(Type(f32, {count})); }
@@ -135,4 +135,4 @@ TEST_CASE("a library that is not installed is an error in one line that names it
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::foreign_cases

@@ -14,7 +14,7 @@
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/linalg.hpp"
 
-namespace tidu::test {
+namespace tidu::test::library_plans_cases {
 namespace {
 
 using cuda_detail::GemmStep;
@@ -408,4 +408,4 @@ TEST_CASE("kernels around libraries compile for sm_90") {
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::library_plans_cases

@@ -13,7 +13,7 @@
 #include "tidu/primitives/structural.hpp"
 #include "tidu/program/program.hpp"
 
-namespace tidu::test {
+namespace tidu::test::packs_cases {
 namespace {
 
 using cuda_detail::Launch;
@@ -111,4 +111,4 @@ TEST_CASE("sine and cosine of one argument are made together") {
   CHECK(text.find("op::cos(") == std::string::npos);
 }
 
-}  // namespace tidu::test
+}  // namespace tidu::test::packs_cases

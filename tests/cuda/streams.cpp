@@ -10,7 +10,7 @@
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/modes.hpp"
 
-namespace tidu::test {
+namespace tidu::test::streams_cases {
 namespace {
 
 Tensor numbers(double first) {
@@ -158,4 +158,4 @@ TEST_CASE("a backward call that runs out of memory changes nothing, and works wh
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::streams_cases

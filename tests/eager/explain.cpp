@@ -3,7 +3,7 @@
 
 #include "support.hpp"
 
-namespace tidu::test {
+namespace tidu::test::explain_cases {
 namespace {
 
 using eager::Explanation;
@@ -281,4 +281,4 @@ TEST_CASE("explain: long chains take no stack, and many ways no time") {
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::explain_cases

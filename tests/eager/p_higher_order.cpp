@@ -5,7 +5,7 @@
 
 #include "p_support.hpp"
 
-namespace tidu::test {
+namespace tidu::test::p_higher_order_cases {
 namespace {
 
 using Program = std::function<Var(Tape&, const std::vector<Var>&)>;
@@ -311,4 +311,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::p_higher_order_cases

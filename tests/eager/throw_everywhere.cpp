@@ -4,7 +4,7 @@
 #include "support/support.hpp"
 #include "throwing.hpp"
 
-namespace tidu::test::counted {
+namespace tidu::test::counted::throw_everywhere_cases {
 namespace {
 
 std::size_t blocks() { return tidu::detail::pool_statistics().blocks_in_use; }
@@ -121,4 +121,4 @@ TEST_CASE("[T7] a rule that failed once, for no reason of the graph, is called a
 }
 
 }  // namespace
-}  // namespace tidu::test::counted
+}  // namespace tidu::test::counted::throw_everywhere_cases

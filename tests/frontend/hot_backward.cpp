@@ -4,7 +4,7 @@
 
 #include "support.hpp"
 
-namespace tidu::test {
+namespace tidu::test::hot_backward_cases {
 namespace {
 
 constexpr int steps = 60;
@@ -362,4 +362,4 @@ TEST_CASE("[C7] what a hot tape saved goes with its backward, and tapes without 
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::hot_backward_cases

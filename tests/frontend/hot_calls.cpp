@@ -5,7 +5,7 @@
 #include "tidu/frontend/explain.hpp"
 #include "tidu/frontend/lazy.hpp"
 
-namespace tidu::test {
+namespace tidu::test::hot_calls_cases {
 namespace {
 
 using Seen = std::vector<double>;
@@ -195,4 +195,4 @@ TEST_CASE("[G4] an error in a known call comes from the call, and what comes nex
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::hot_calls_cases

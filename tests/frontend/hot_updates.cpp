@@ -3,7 +3,7 @@
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
 
-namespace tidu::test {
+namespace tidu::test::hot_updates_cases {
 namespace {
 
 struct Trained {
@@ -90,4 +90,4 @@ TEST_CASE("[G1] a scope for each step goes on with the sequence of the last one"
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::hot_updates_cases

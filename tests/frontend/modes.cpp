@@ -2,7 +2,7 @@
 // executors; and that errors name the user's place.
 #include "support.hpp"
 
-namespace tidu::test {
+namespace tidu::test::modes_cases {
 namespace {
 
 Array leaf(double value) {
@@ -248,4 +248,4 @@ TEST_CASE("printing") {
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::modes_cases

@@ -127,13 +127,13 @@ Values windows(G& g) {
 }
 
 // Row operations, whose inverses are whole: the diagonal counts as ones.
-Values solved(G& g) {
+Values solved_exactly(G& g) {
   const auto flag = [&] { return g.choices().below(2) == 0; };
   const bool left = flag(), lower = flag(), transposed = flag(), conjugated = flag();
   return {ops::triangular_solve(g.of_rank(2), g.of_rank(2), {left, lower, transposed, conjugated, true})};
 }
 
-constexpr G::Kind table[] = {
+constexpr G::Kind array_table[] = {
     {"add", G::any,
      [](G& g) -> Values {
        const Value x = g.any_value();
@@ -201,7 +201,7 @@ constexpr G::Kind table[] = {
      }},
     {"conv_general_dilated", G::any, convolution},
     {"windows", G::any, windows},
-    {"triangular_solve", whole_only, solved},
+    {"triangular_solve", whole_only, solved_exactly},
     {"stop_gradient", whole_only, [](G& g) -> Values { return {ops::stop_gradient(g.any_value())}; }},
     {"device_put", G::any, [](G& g) -> Values { return {ops::device_put(g.any_value(), "cuda:0", "cpu")}; }},
     {"optimization_barrier", G::any,
@@ -217,6 +217,6 @@ constexpr G::Kind table[] = {
 
 }  // namespace
 
-std::span<const Generator::Kind> array_kinds() { return table; }
+std::span<const Generator::Kind> array_kinds() { return array_table; }
 
 }  // namespace tidu::test

@@ -70,14 +70,14 @@ Values linear(G& g) {
 }
 
 constexpr unsigned outermost = G::any | G::outermost;
-constexpr G::Kind table[] = {{"call", G::any, called},
-                             {"checkpoint", outermost, checkpointed},
-                             {"custom_jvp_call", outermost, with_jvp},
-                             {"custom_vjp_call", outermost, with_vjp},
-                             {"linear_call", outermost, linear}};
+constexpr G::Kind graph_table[] = {{"call", G::any, called},
+                                   {"checkpoint", outermost, checkpointed},
+                                   {"custom_jvp_call", outermost, with_jvp},
+                                   {"custom_vjp_call", outermost, with_vjp},
+                                   {"linear_call", outermost, linear}};
 
 }  // namespace
 
-std::span<const Generator::Kind> graph_kinds() { return table; }
+std::span<const Generator::Kind> graph_kinds() { return graph_table; }
 
 }  // namespace tidu::test

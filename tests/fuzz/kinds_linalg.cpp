@@ -11,7 +11,7 @@ namespace tidu::test {
 namespace {
 
 using G = Generator;
-constexpr unsigned numbers = G::smooth | G::real | G::complex;
+constexpr unsigned linalg_numbers = G::smooth | G::real | G::complex;
 
 Value adjoint(G& g, Value x) {
   Ints axes{1, 0};
@@ -95,15 +95,16 @@ Values orthogonal(G& g) {
   return q_r;
 }
 
-constexpr G::Kind table[] = {{"cholesky", numbers, factor},
-                             {"triangular_solve", numbers, solved},
-                             {"lu", numbers, [](G& g) -> Values { return {ops::lu(rectangle(g, true))[0]}; }},
-                             {"qr", numbers, orthogonal},
-                             {"eigh", numbers, spectrum},
-                             {"svd", numbers, singular}};
+constexpr G::Kind linalg_table[] = {
+    {"cholesky", linalg_numbers, factor},
+    {"triangular_solve", linalg_numbers, solved},
+    {"lu", linalg_numbers, [](G& g) -> Values { return {ops::lu(rectangle(g, true))[0]}; }},
+    {"qr", linalg_numbers, orthogonal},
+    {"eigh", linalg_numbers, spectrum},
+    {"svd", linalg_numbers, singular}};
 
 }  // namespace
 
-std::span<const Generator::Kind> linalg_kinds() { return table; }
+std::span<const Generator::Kind> linalg_kinds() { return linalg_table; }
 
 }  // namespace tidu::test

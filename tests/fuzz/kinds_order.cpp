@@ -63,23 +63,23 @@ Values masked(G& g) {
   return {ops::select_n(ops::lt(g.separate(x), g.separate(y, 1)), y, z)};
 }
 
-constexpr G::Kind table[] = {{"max", real_numbers, binary<ops::max>},
-                             {"min", real_numbers, binary<ops::min>},
-                             {"abs", real_numbers, unary<ops::abs>},
-                             {"sign", real_numbers, unary<ops::sign>},
-                             {"clamp", real_numbers, clamped},
-                             {"mask", real_numbers, masked},
-                             {"cummax", real_numbers, cumulative<ops::cummax>},
-                             {"cummin", real_numbers, cumulative<ops::cummin>},
-                             {"reduce_max", real_numbers, reduced<ops::reduce_max>},
-                             {"reduce_min", real_numbers, reduced<ops::reduce_min>},
-                             {"top_k", real_numbers, greatest},
-                             {"sort", real_numbers, sorted},
-                             {"sort of three", real_numbers, sorted_along},
-                             {"complex sort", G::exact | G::complex, sorted}};
+constexpr G::Kind order_table[] = {{"max", real_numbers, binary<ops::max>},
+                                   {"min", real_numbers, binary<ops::min>},
+                                   {"abs", real_numbers, unary<ops::abs>},
+                                   {"sign", real_numbers, unary<ops::sign>},
+                                   {"clamp", real_numbers, clamped},
+                                   {"mask", real_numbers, masked},
+                                   {"cummax", real_numbers, cumulative<ops::cummax>},
+                                   {"cummin", real_numbers, cumulative<ops::cummin>},
+                                   {"reduce_max", real_numbers, reduced<ops::reduce_max>},
+                                   {"reduce_min", real_numbers, reduced<ops::reduce_min>},
+                                   {"top_k", real_numbers, greatest},
+                                   {"sort", real_numbers, sorted},
+                                   {"sort of three", real_numbers, sorted_along},
+                                   {"complex sort", G::exact | G::complex, sorted}};
 
 }  // namespace
 
-std::span<const Generator::Kind> order_kinds() { return table; }
+std::span<const Generator::Kind> order_kinds() { return order_table; }
 
 }  // namespace tidu::test

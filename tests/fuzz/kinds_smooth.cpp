@@ -8,7 +8,7 @@ namespace tidu::test {
 namespace {
 
 using G = Generator;
-constexpr unsigned all_numbers = G::smooth | G::real | G::complex, real_numbers = G::smooth | G::real;
+constexpr unsigned all_numbers = G::smooth | G::real | G::complex, smooth_reals = G::smooth | G::real;
 
 struct Function {
   Value (*op)(Value, Where);
@@ -31,13 +31,13 @@ Values function_of(G& g, const Function (&list)[n]) {
   return {f.op(g.around(f.centre, f.amplitude, g.any_value()), Where::current())};
 }
 
-constexpr G::Kind table[] = {
-    {"sin", real_numbers, [](G& g) -> Values { return {ops::sin(g.any_value())}; }},
-    {"tanh", real_numbers, [](G& g) -> Values { return {ops::tanh(g.any_value())}; }},
-    {"logistic", real_numbers, [](G& g) -> Values { return {ops::logistic(g.any_value())}; }},
+constexpr G::Kind smooth_table[] = {
+    {"sin", smooth_reals, [](G& g) -> Values { return {ops::sin(g.any_value())}; }},
+    {"tanh", smooth_reals, [](G& g) -> Values { return {ops::tanh(g.any_value())}; }},
+    {"logistic", smooth_reals, [](G& g) -> Values { return {ops::logistic(g.any_value())}; }},
     {"function", all_numbers, [](G& g) { return function_of(g, functions); }},
-    {"real function", real_numbers, [](G& g) { return function_of(g, real_functions); }},
-    {"polygamma", real_numbers,
+    {"real function", smooth_reals, [](G& g) { return function_of(g, real_functions); }},
+    {"polygamma", smooth_reals,
      [](G& g) -> Values {
        return {ops::polygamma(g.around(2, 0.8, g.any_value()), g.choices().between(1, 2))};
      }},
@@ -51,12 +51,12 @@ constexpr G::Kind table[] = {
        const Value x = g.any_value();
        return {ops::pow(g.around(2, 0.8, x), g.around(0, 1.5, g.like(x)))};
      }},
-    {"atan2", real_numbers,
+    {"atan2", smooth_reals,
      [](G& g) -> Values {
        const Value x = g.any_value();
        return {ops::atan2(x, g.around(2, 0.8, g.like(x)))};
      }},
-    {"rem", real_numbers,
+    {"rem", smooth_reals,
      [](G& g) -> Values {
        const Value x = g.any_value();
        return {ops::rem(g.around(5, 0.4, x), g.around(2, 0.1, g.like(x)))};
@@ -69,18 +69,18 @@ constexpr G::Kind table[] = {
      [](G& g) -> Values { return {ops::abs(g.around(2, 0.8, g.any_value()))}; }},
     {"complex sign", G::smooth | G::complex,
      [](G& g) -> Values { return {ops::sign(g.around(2, 0.8, g.any_value()))}; }},
-    {"logsumexp", real_numbers,
+    {"logsumexp", smooth_reals,
      [](G& g) -> Values {
        const Value x = g.array();
        return {ops::logsumexp(x, {g.axis_of(x)})};
      }},
-    {"cumlogsumexp", real_numbers, [](G& g) -> Values {
+    {"cumlogsumexp", smooth_reals, [](G& g) -> Values {
        const Value x = g.array();
        return {ops::cumlogsumexp(x, g.axis_of(x), g.choices().below(2) == 0)};
      }}};
 
 }  // namespace
 
-std::span<const Generator::Kind> smooth_kinds() { return table; }
+std::span<const Generator::Kind> smooth_kinds() { return smooth_table; }
 
 }  // namespace tidu::test

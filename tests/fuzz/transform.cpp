@@ -16,13 +16,13 @@ using check::Tensors;
 Tensors run(const Graph& graph, const Tensors& inputs) { return reference().run(graph, inputs); }
 
 // The derivatives alone, of the graphs that jvp and vjp make.
-Graph alone(const Derivative& derivative) {
+Graph derivatives_of(const Derivative& derivative) {
   std::vector<std::size_t> positions;
   for (std::size_t k = derivative.first; k < derivative.graph.outputs().size(); ++k) positions.push_back(k);
   return with_outputs(derivative.graph, positions);
 }
-Graph tangents_of(const Graph& f, const Names& wrt) { return alone(jvp_parts(f, wrt)); }
-Graph gradients_of(const Graph& f, const Names& wrt) { return alone(vjp_parts(f, wrt)); }
+Graph tangents_of(const Graph& f, const Names& wrt) { return derivatives_of(jvp_parts(f, wrt)); }
+Graph gradients_of(const Graph& f, const Names& wrt) { return derivatives_of(vjp_parts(f, wrt)); }
 
 Tensors operator+(Tensors a, const Tensors& b) {
   a.insert(a.end(), b.begin(), b.end());

@@ -19,7 +19,7 @@
 
 #include "support/support.hpp"
 
-namespace tidu {
+namespace tidu::html_cases {
 namespace {
 
 using nlohmann::json;
@@ -200,4 +200,4 @@ TEST_CASE("a graph that many operations hold is written once, and tensors are cu
 }
 
 }  // namespace
-}  // namespace tidu
+}  // namespace tidu::html_cases

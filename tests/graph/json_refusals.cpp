@@ -7,7 +7,7 @@
 
 #include "support/test_primitives.hpp"
 
-namespace tidu {
+namespace tidu::json_refusals_cases {
 namespace {
 
 using test::test_set;
@@ -235,4 +235,4 @@ TEST_CASE("a call of a graph without outputs is refused") {
 }
 
 }  // namespace
-}  // namespace tidu
+}  // namespace tidu::json_refusals_cases

@@ -11,6 +11,7 @@
 
 using namespace tidu;
 
+namespace elementwise_cases {
 namespace {
 
 // b: bool, i: integers, f: floating, c: complex
@@ -319,3 +320,5 @@ TEST_CASE("emitting on nothing is an error") {
   const Value x = b.input("x", f64);
   CHECK_THROWS_AS(x + Value(), Error);
 }
+
+}  // namespace elementwise_cases

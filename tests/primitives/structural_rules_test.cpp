@@ -15,6 +15,7 @@
 #include "tidu/primitives/structural.hpp"
 #include "tidu/reference/executor.hpp"
 
+namespace structural_rules_cases {
 namespace {
 
 using namespace tidu;
@@ -457,3 +458,4 @@ TEST_CASE("reduce_prod is right with any number of zeros") {
 }
 
 }  // namespace
+}  // namespace structural_rules_cases

@@ -10,6 +10,7 @@
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
+namespace structural_cases {
 namespace {
 
 using namespace tidu;
@@ -312,3 +313,4 @@ TEST_CASE("every structural record can be batched, and every linear one transpos
 }
 
 }  // namespace
+}  // namespace structural_cases

@@ -11,6 +11,7 @@
 #include "tidu/primitives/random.hpp"
 #include "tidu/reference/executor.hpp"
 
+namespace windows_cases {
 namespace {
 
 using namespace tidu;
@@ -178,3 +179,5 @@ TEST_CASE("the cotangent of a maximum goes to the first of equal ones, in small 
       CHECK(got.at(static_cast<std::int64_t>(i)).real() == want[i]);
   }
 }
+
+}  // namespace windows_cases

@@ -5,7 +5,7 @@
 namespace tidu::test {
 namespace {
 
-using namespace rules;
+using namespace simplify_rules;
 
 Value number(Value x, double value) { return ops::full_like(x, value); }
 

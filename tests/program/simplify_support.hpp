@@ -124,7 +124,7 @@ inline std::string differences(const Graph& a, const Graph& b, const std::vector
 }
 
 /// Rules on two values, and what is left of a graph by them.
-namespace rules {
+namespace simplify_rules {
 
 using Build = std::function<Value(Value x, Value y)>;
 inline const std::vector<DType> floats{f64, f32, f16, bf16}, integers{i32, i64}, complexes{c64, c128},
@@ -169,5 +169,5 @@ inline void no_rule(const std::vector<DType>& dtypes, const Build& build) {
   }
 }
 
-}  // namespace rules
+}  // namespace simplify_rules
 }  // namespace tidu::test

@@ -4,7 +4,7 @@
 namespace tidu::test {
 namespace {
 
-using namespace rules;
+using namespace simplify_rules;
 
 const std::vector<DType> any = floats | integers | complexes;
 Value t(Value x) { return ops::transpose(x, {1, 0}); }
