@@ -176,8 +176,8 @@ bool gains_by_ends(const GemmCall& call) {
 /// See GemmFunctions::narrow; null where it does not apply.
 GemmKernel narrow_kernel(const GemmFunctions& functions, const GemmCall& call) {
   // Rows that repay that B is repeated in vectors; a small transposed B costs more to be packed.
-  const Index lanes = 64 / gemm_element_size(call.type);
-  const Index least_rows = call.trans_b && call.n * lanes <= 32 ? 3 : 32;
+  const Index elements = call.n * (64 / gemm_element_size(call.type));
+  const Index least_rows = call.n == 2 || (call.trans_b && elements <= 32) ? 3 : elements / 4;
   const bool applies = call.n == call.k && !call.trans_a && call.lda == call.k && call.ldc == call.n &&
                        call.row_ends == nullptr && call.m >= least_rows;
   if (!applies) return nullptr;

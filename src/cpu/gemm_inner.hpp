@@ -49,7 +49,7 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool 
 #pragma GCC unroll 8
   for (int j = 0; j < J; ++j) {
     if constexpr (Complex) {
-      const T re = -total<T>(sum[j][0] * alternating_signs<T>(Lanes{})), im = total<T>(sum[j][1]);
+      const T re = T(0) - total<T>(sum[j][0] * alternating_signs<T>(Lanes{})), im = total<T>(sum[j][1]);
       c[2 * j] = add_to_c ? c[2 * j] + re : re;
       c[2 * j + 1] = add_to_c ? c[2 * j + 1] + im : im;
     } else {
@@ -59,8 +59,11 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool 
   }
 }
 
-/// Terms of inner products up to which a vector of them is not worth its being summed up.
+/// Terms of inner products up to which a vector of them is not worth its being summed up: of one product a
+/// member, and of more, which share a row of A.
 inline constexpr Index kFewTerms = 32;
+template <class T>
+inline constexpr Index kFewTermsOfMany = sizeof(T) == 8 ? 7 : 16;
 
 /// `count` inner products of real vectors of k terms, each term added to the sum of those before; several at
 /// once, so that an addition need not wait for that before. A, B and C of the next are so many scalars on.
@@ -70,9 +73,8 @@ void few_terms(Index count, Index k, const T* a, Index a_step, const T* b, Index
   constexpr Index kTogether = 8;
   const auto multiply = [&](auto width) __attribute__((always_inline)) {
     constexpr Index kWidth = decltype(width)::value;
-    T sum[kWidth];
-    for (Index j = 0; j < kWidth; ++j) sum[j] = a[j * a_step] * b[j * b_step];
-    for (Index p = 1; p < k; ++p) {
+    T sum[kWidth] = {};
+    for (Index p = 0; p < k; ++p) {
       for (Index j = 0; j < kWidth; ++j) sum[j] = a[j * a_step + p] * b[j * b_step + p] + sum[j];
     }
     for (Index j = 0; j < kWidth; ++j) c[j * c_step] = add_to_c ? c[j * c_step] + sum[j] : sum[j];

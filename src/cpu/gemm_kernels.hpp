@@ -34,26 +34,6 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 // ---- whole products
 // ------------------------------------------------------------------------------------------------------------
 
-/// Terms of the sum in one block, and bytes of a block of A, which stays in the second-level cache. Measured:
-/// longer sums write C less often, although a panel of B then takes all of the first-level cache.
-template <bool Complex>
-inline constexpr Index kBlockTerms = Complex ? 256 : 384;
-
-/// Bytes of a row of a block of B.
-inline constexpr Index kBlockWidthBytes = 2048;
-
-/// Bytes of an operand up to which it is read where it is: it then stays in the second-level cache.
-inline constexpr double kNear = 512 * 1024;
-
-/// Bytes of A up to which all of it is read again for each column of tiles, where these are few.
-inline constexpr double kNearest = 256 * 1024;
-
-/// Rows at such distances fall into the same sets of the caches and each into a page of its own.
-inline constexpr double kPage = 4096;
-
-/// Rows of a tile where rows have ends, so that few of a tile are not wanted.
-inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
-
 template <class T, bool Complex>
 struct Product {
   static constexpr Index kScalars = Complex ? 2 : 1;
@@ -179,13 +159,30 @@ struct Product {
     const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
     const Panels panels(m, is_low ? kNearRows : kTileRows, ends);
     const bool is_slim = ceil_div(width, kWidth) < panels.count;
-    const bool has_zeros = may_have_zeros(m, width, k);
-    const bool looks_at_a = has_zeros && width >= 4 * kWidth;  // whose terms are few to multiply otherwise
+    if (may_have_zeros(m, width, k))
+      return multiply_in_terms<Order>(panels, is_slim && a_is_near, m, width, k, a, lda, b, ldb, c, ldc,
+                                      accumulate, ends);
+    if (ends.at == nullptr && is_slim && a_is_near) {
+      for (Index j = 0; j < width; j += kWidth)
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc).run(k, a, b + j, ldb, c + j, accumulate);
+      return;
+    }
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const int rows = panels.rows(panel);
+      row_of_tiles<Order>(rows, ends.of(i, rows, width), k, a + i * (Order == AOrder::rows ? lda : kScalars),
+                          lda, b, ldb, kWidth, c + i * ldc, ldc, accumulate);
+    }
+  }
+
+  /// Likewise, without terms that have zeros alone.
+  template <AOrder Order>
+  static void multiply_in_terms(const Panels& panels, bool by_columns, Index m, Index width, Index k,
+                                const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
+                                bool accumulate, const Ends& ends) {
     Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
     Terms room[kMostPanels];
-    const Terms* terms = nullptr;
-    if (has_zeros) terms = find_terms_of_panels(width, k, b, ldb, kWidth, finite_a, room);
-    if (ends.at == nullptr && is_slim && a_is_near) {
+    const Terms* const terms = find_terms_of_panels(width, k, b, ldb, kWidth, finite_a, room);
+    if (ends.at == nullptr && by_columns) {
       for (Index j = 0; j < width; j += kWidth) {
         const Terms own = terms == nullptr ? Terms{0, k} : terms[j / kWidth];
         ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc)
@@ -194,6 +191,7 @@ struct Product {
       }
       return;
     }
+    const bool looks_at_a = width >= 4 * kWidth;  // otherwise its terms are few to multiply
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
@@ -231,8 +229,12 @@ struct Product {
         }
         ai = room_a;
       }
-      row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
-                          accumulate);
+      if (terms == nullptr) {
+        row_of_tiles<Order>(rows, end, k, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc, accumulate);
+      } else {
+        row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
+                            accumulate);
+      }
     }
   }
 
@@ -412,7 +414,8 @@ struct Product {
       return multiply(members, call.trans_b, m, n * kScalars, call.k, c0 + first * call.stride_c, ldc,
                       call.stride_c * kScalars, call.add);
     }
-    if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= kFewTerms) {
+    const Index few = call.m == 1 && call.n == 1 ? kFewTerms : kFewTermsOfMany<T>;
+    if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= few) {
       const Index q0 = range.batch_begin, count = range.batch_end - q0;
       a0 += q0 * call.stride_a;
       b0 += q0 * call.stride_b;

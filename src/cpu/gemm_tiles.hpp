@@ -236,4 +236,24 @@ constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows) {
   return find_update_tiles<T, Order>(width, rows, std::make_integer_sequence<int, kNearRows>{});
 }
 
+/// Terms of the sum in one block, and bytes of a block of A, which stays in the second-level cache. Measured:
+/// longer sums write C less often, although a panel of B then takes all of the first-level cache.
+template <bool Complex>
+inline constexpr Index kBlockTerms = Complex ? 256 : 384;
+
+/// Bytes of a row of a block of B.
+inline constexpr Index kBlockWidthBytes = 2048;
+
+/// Bytes of an operand up to which it is read where it is: it then stays in the second-level cache.
+inline constexpr double kNear = 512 * 1024;
+
+/// Bytes of A up to which all of it is read again for each column of tiles, where these are few.
+inline constexpr double kNearest = 256 * 1024;
+
+/// Rows at such distances fall into the same sets of the caches and each into a page of its own.
+inline constexpr double kPage = 4096;
+
+/// Rows of a tile where rows have ends, so that few of a tile are not wanted.
+inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
+
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -19,6 +19,9 @@ constexpr std::size_t most_parts = 16;       // that one operation copies
 constexpr std::size_t least_line = 16;       // bytes that lie side by side, at least
 constexpr std::size_t most_line = 64;        // and for which more are not better
 constexpr std::size_t most_axes_moved = 16;  // of a value
+constexpr std::size_t most_readers = 64;     // looked at for one value
+// Bytes of what may live on since others move the rest of it, or be there before all of it is made.
+constexpr std::size_t most_kept_for_all = std::size_t{1} << 19;
 
 // A box of a value, and the elements of a root that are there.
 struct MovedAxis {
@@ -240,7 +243,7 @@ class MoveFinder {
     std::size_t most_kept = type_made.bytes();
     if (made_of_.at(made).size() == 1) {
       const auto moved = moved_.find(made_of_.at(made)[0].from);
-      if (moved != moved_.end()) most_kept = std::max(most_kept, moved->second);
+      if (moved != moved_.end() && kept <= most_kept_for_all) most_kept = std::max(most_kept, moved->second);
     }
     if (kept > 2 * most_kept) return false;
     std::int64_t copied = 0;
@@ -332,7 +335,7 @@ class MoveFinder {
     std::vector<ValueId> values = {id};
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto readers = readers_.find(values[i]);
-      if (readers == readers_.end()) return false;
+      if (readers == readers_.end() || values.size() + readers->second.size() > most_readers) return false;
       for (const std::size_t node : readers->second) {
         if (node == mover) continue;
         if (nodes[node].kind != NodeKind::operation || !is_move(nodes[node].index)) return false;
@@ -380,15 +383,14 @@ class MoveFinder {
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
     const std::optional<MovedParts> parts = products_ ? result_of(index) : std::nullopt;
-    if (!parts || parts->size() > most_parts) return false;
+    if (!parts || parts->size() > most_parts || graph_.type(made).bytes() > most_kept_for_all) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
     std::vector<std::size_t> groups;
     for (const MovedPart& part : *parts) {
       ValueId from = part.from;
-      if (!is_read_by(mover, from)) return false;
       std::size_t node = node_of(from);
-      if (node == nodes.size()) return false;
+      if (node == nodes.size() || !is_read_by(mover, from)) return false;
       bool add_zero = false;
       if (const std::optional<ValueId> summand = with_zero_added(node, from)) {
         const auto readers = readers_.find(*summand);

@@ -304,6 +304,11 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
   if (left.size() != 1) return {};
   const std::array<Ints, 2> batch{numbers_list[2], numbers_list[3]};
   const Ints rows = free_axes(lhs, left, batch[0]), columns = free_axes(rhs, right, batch[1]);
+  // Of fewer than 3 rows or columns where they lie would decide on the order of sums; smaller matrices are
+  // brought together and multiplied in less time.
+  constexpr std::int64_t least = 5;
+  if (extent_of(lhs, rows) < least || extent_of(rhs, columns) < least || extent_of(lhs, left) < least)
+    return {};
   Ints result_batch(batch[0].size()), result_rows(rows.size()), result_columns(columns.size());
   std::iota(result_batch.begin(), result_batch.end(), 0);
   std::iota(result_rows.begin(), result_rows.end(), std::ssize(result_batch));
@@ -336,6 +341,8 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
     // Threads share batches, or, where these are too few, each of them.
     constexpr double least_work = 1 << 17;
     const double work = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n * call.k);
+    constexpr double least_of_batch = 1 << 11;
+    if (batches > 1 && work < least_of_batch) return {};
     const auto grain = static_cast<std::int64_t>(std::max(1.0, least_work / std::max(1.0, work)));
     const bool shared = batches >= 2 * grain && batches >= request.threads;
     try {

@@ -88,10 +88,11 @@ void reduce(const ReductionShape& s, const Call& call) {
   if (s.inner_reduced && s.folds == 1 && s.inner > 0 && s.inner < short_line) {
     const T* const x = call.operand<T>(0);
     T* const y = call.result<T>();
-    return parallel_for(s.threads, s.outputs, 2 * element_grain / s.inner,
-                        [&](std::int64_t begin, std::int64_t end) {
-                          fold_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
-                        });
+    // Pieces begin where lines that go together do: which NaN a line gives may depend on that.
+    const std::int64_t grain = in_short_lines(2 * element_grain / s.inner);
+    return parallel_for(s.threads, s.outputs, grain, [&](std::int64_t begin, std::int64_t end) {
+      fold_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
+    });
   }
   for_outputs(
       s, call.operand<T>(0), call.result<T>(), [&s](const T* x, T* y) { *y = fold_all<F>(s, x); },
@@ -251,8 +252,9 @@ template <class T>
 void logsumexp_lines(const LinesState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
-  const std::int64_t at_once = std::max<std::int64_t>(1, fold_block / std::max<std::int64_t>(1, s.length));
   const bool are_short = s.length < short_line;
+  std::int64_t at_once = std::max<std::int64_t>(1, fold_block / std::max<std::int64_t>(1, s.length));
+  if (are_short) at_once = in_short_lines(at_once);
   const auto find_largest = [&](const T* from, std::int64_t lines, T* largest) {
     if (are_short) {
       fold_short_lines<Largest>(from, s.length, lines, largest);
@@ -266,41 +268,41 @@ void logsumexp_lines(const LinesState& s, const Call& call) {
     }
     for (std::int64_t k = 0; k < lines; ++k) largest[k] = std::isfinite(largest[k]) ? largest[k] : T(0);
   };
-  parallel_for(s.threads, s.lines, std::max<std::int64_t>(at_once, element_grain / (s.length + 1)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 T powers[fold_block];
-                 T largest[fold_block];
-                 const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
-                 std::byte* const out = reinterpret_cast<std::byte*>(powers);
-                 for (std::int64_t line = begin; line < end; line += at_once) {
-                   const std::int64_t lines = std::min(at_once, end - line);
-                   const T* const from = x + line * s.length;
-                   find_largest(from, lines, largest);
-                   if (s.length > fold_block) {
-                     Cascade<Sum, T> sum;
-                     for (std::int64_t i = 0; i < s.length; i += fold_block) {
-                       const std::int64_t count = std::min(fold_block, s.length - i);
-                       for (std::int64_t j = 0; j < count; ++j) powers[j] = from[i + j] - largest[0];
-                       s.exp->run(&in, &out, count);
-                       sum.add(fold_line<Sum>(powers, count));
-                     }
-                     y[line] = std::log(sum.result()) + largest[0];
-                     continue;
-                   }
-                   for (std::int64_t k = 0; k < lines; ++k) {
-                     for (std::int64_t j = 0; j < s.length; ++j)
-                       powers[k * s.length + j] = from[k * s.length + j] - largest[k];
-                   }
-                   s.exp->run(&in, &out, lines * s.length);
-                   if (are_short) {
-                     fold_short_lines<Sum>(powers, s.length, lines, y + line);
-                   } else {
-                     for (std::int64_t k = 0; k < lines; ++k)
-                       y[line + k] = fold_line<Sum>(powers + k * s.length, s.length);
-                   }
-                   for (std::int64_t k = 0; k < lines; ++k) y[line + k] = std::log(y[line + k]) + largest[k];
-                 }
-               });
+  const std::int64_t grain = (element_grain / (s.length + 1) + at_once - 1) / at_once * at_once;
+  parallel_for(s.threads, s.lines, std::max(at_once, grain), [&](std::int64_t begin, std::int64_t end) {
+    T powers[fold_block];
+    T largest[fold_block];
+    const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
+    std::byte* const out = reinterpret_cast<std::byte*>(powers);
+    for (std::int64_t line = begin; line < end; line += at_once) {
+      const std::int64_t lines = std::min(at_once, end - line);
+      const T* const from = x + line * s.length;
+      find_largest(from, lines, largest);
+      if (s.length > fold_block) {
+        Cascade<Sum, T> sum;
+        for (std::int64_t i = 0; i < s.length; i += fold_block) {
+          const std::int64_t count = std::min(fold_block, s.length - i);
+          for (std::int64_t j = 0; j < count; ++j) powers[j] = from[i + j] - largest[0];
+          s.exp->run(&in, &out, count);
+          sum.add(fold_line<Sum>(powers, count));
+        }
+        y[line] = std::log(sum.result()) + largest[0];
+        continue;
+      }
+      for (std::int64_t k = 0; k < lines; ++k) {
+        for (std::int64_t j = 0; j < s.length; ++j)
+          powers[k * s.length + j] = from[k * s.length + j] - largest[k];
+      }
+      s.exp->run(&in, &out, lines * s.length);
+      if (are_short) {
+        fold_short_lines<Sum>(powers, s.length, lines, y + line);
+      } else {
+        for (std::int64_t k = 0; k < lines; ++k)
+          y[line + k] = fold_line<Sum>(powers + k * s.length, s.length);
+      }
+      for (std::int64_t k = 0; k < lines; ++k) y[line + k] = std::log(y[line + k]) + largest[k];
+    }
+  });
 }
 
 Plan plan_logsumexp(const PlanRequest& request) {
@@ -310,8 +312,12 @@ Plan plan_logsumexp(const PlanRequest& request) {
       const bool lines =
           shape.inner_reduced && shape.folds == 1 && shape.inner > 0 &&
           (shape.kept.empty() || (shape.kept.size() == 1 && shape.kept[0].stride == shape.inner));
-      constexpr std::int64_t few = 8;  // elements for which generated code is not worth its call
-      const bool many = shape.outputs * shape.inner * shape.folds >= few;
+      // Elements for which generated code is not worth its call: of all lines, or of the columns of one
+      // result.
+      constexpr std::int64_t few = 8, few_of_columns = 24;
+      const bool many = shape.inner_reduced
+                            ? shape.outputs * shape.inner >= few
+                            : shape.folds * std::min(shape.inner, fold_columns) >= few_of_columns;
       std::shared_ptr<const LaneKernel> exp;
       if (request.lanes != nullptr && many && (lines || !shape.inner_reduced)) {
         LaneCode code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};

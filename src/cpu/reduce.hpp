@@ -118,11 +118,18 @@ T fold_line(const T* x, std::int64_t count) {
   return lane[0];
 }
 
-/// Each of `lines` short lines, one behind the other: eight at once, so that a fold need not wait for the one
-/// before. The bits are those of fold_line.
+/// Short lines that are folded at once.
+inline constexpr std::int64_t short_lines = 8;
+/// So many lines, as a multiple of those.
+constexpr std::int64_t in_short_lines(std::int64_t lines) {
+  return std::max(short_lines, lines / short_lines * short_lines);
+}
+
+/// Each of `lines` short lines, one behind the other: several at once, so that a fold need not wait for the
+/// one before. The bits are those of fold_line, but that other NaN may come of several.
 template <class F, class T>
 void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
-  constexpr std::int64_t together = 8;
+  constexpr std::int64_t together = short_lines;
   std::int64_t k = 0;
   for (; k + together <= lines; k += together, x += together * length) {
     T value[together];

@@ -28,7 +28,7 @@ endif()
 foreach(kernels unary binary comparison ternary convert transcendental constants strided reduce scan indexing windows
         convolution random)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${kernels}.cpp" APPEND PROPERTY COMPILE_OPTIONS
-               "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math -falign-functions=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
+               "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
 endforeach()
 
 # Larger products in f32 are oneDNN's where it is found. tidu sets its number of OpenMP threads, so it has to be a build of oneDNN for

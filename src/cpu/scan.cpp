@@ -6,6 +6,7 @@
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/elementwise.hpp"
+#include "cpu/folds.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/parallel.hpp"
 
@@ -30,19 +31,18 @@ AxisState state_of(const PlanRequest& request) {
   return state;
 }
 
-// Contiguous lines that are gone through at once, so that a step of one need not wait for that before.
-constexpr std::int64_t lines_at_once = 8;
 // Neighbouring columns that are gone through at once.
 constexpr std::int64_t columns_at_once = 64;
 
-// Calls some(line, T) for the lines from `line` on, T (a constant) being how many; inner is 1.
-template <class Some>
+// Calls some(line, N) for all lines, N (a constant, at_once or 1) at once from that line on, so that a step
+// of one need not wait for that before. Inner is 1.
+template <std::int64_t at_once, class Some>
 void for_axis_lines(const AxisState& s, const Some& some) {
-  const std::int64_t grain = std::max(lines_at_once, element_grain / std::max<std::int64_t>(1, s.extent));
-  parallel_for(s.threads, s.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = element_grain / std::max<std::int64_t>(1, s.extent) / at_once * at_once;
+  parallel_for(s.threads, s.outer, std::max(at_once, grain), [&](std::int64_t begin, std::int64_t end) {
     std::int64_t line = begin;
-    for (; line + lines_at_once <= end; line += lines_at_once)
-      some(line, std::integral_constant<std::int64_t, lines_at_once>());
+    for (; line + at_once <= end; line += at_once)
+      some(line, std::integral_constant<std::int64_t, at_once>());
     for (; line < end; ++line) some(line, std::integral_constant<std::int64_t, 1>());
   });
 }
@@ -54,9 +54,14 @@ void for_axis_tiles(const AxisState& s, std::int64_t width, const Part& part) {
   const std::int64_t work = std::max<std::int64_t>(1, s.extent * std::min(width, s.inner));
   parallel_for(s.threads, s.outer * tiles, std::max<std::int64_t>(1, element_grain / work),
                [&](std::int64_t begin, std::int64_t end) {
+                 if (begin == end) return;
+                 std::int64_t o = begin / tiles, column = begin % tiles * width;
                  for (std::int64_t t = begin; t < end; ++t) {
-                   const std::int64_t column = t % tiles * width;
-                   part(t / tiles, column, std::min(width, s.inner - column));
+                   part(o, column, std::min(width, s.inner - column));
+                   column += width;
+                   if (column < s.inner) continue;
+                   column = 0;
+                   ++o;
                  }
                });
 }
@@ -92,59 +97,78 @@ void find_in_lines(const T* x, std::int64_t stride, std::int64_t count, T* best,
   }
 }
 
-// Of one line, as of parts that are gone through at once.
+// Of one line: of floats the extreme first, by vectors, and then its first place.
 template <class F, class T>
-std::int64_t find_in_long_line(const T* x, std::int64_t count) {
-  const std::int64_t part = count / lines_at_once;
-  T best[lines_at_once];
-  std::int64_t at[lines_at_once];
-  find_in_lines<F, lines_at_once>(x, part, part, best, at);
-  T value = best[0];
-  std::int64_t found = at[0];
-  const auto add = [&](T other, std::int64_t place) {
-    if (!F()(other, value)) return;
-    value = other;
-    found = place;
-  };
-  for (std::int64_t j = 1; j < lines_at_once; ++j) add(best[j], j * part + at[j]);
-  for (std::int64_t i = lines_at_once * part; i < count; ++i) add(x[i], i);
-  return found;
+std::int64_t find_in_line(const T* x, std::int64_t count) {
+  constexpr std::int64_t block = 1024, least = 16;
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    if (count >= least) {
+      const FoldKernel<T>& kernel = fold_kernel<T>(std::is_same_v<F, Above> ? Fold::largest : Fold::smallest);
+      T best = x[0];
+      std::int64_t from = 0;  // of the first block that has the best
+      for (std::int64_t i = 0; i < count; i += block) {
+        // The last block may begin in that before.
+        const std::int64_t begin = std::max<std::int64_t>(0, std::min(i, count - least));
+        const T value = kernel.line(x + begin, std::min(block, count - begin));
+        if (i > 0 && !F()(value, best)) continue;
+        best = value;
+        from = begin;
+      }
+      while (best == best ? x[from] != best : x[from] == x[from]) ++from;
+      return from;
+    }
+  }
+  T best;
+  std::int64_t at = 0;
+  find_in_lines<F, 1>(x, 0, count, &best, &at);
+  return at;
 }
 
 template <class F, class T, class I>
 void find_extreme(const AxisState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   I* const y = call.result<I>();
-  constexpr std::int64_t long_line = 8 * lines_at_once;
+  constexpr std::int64_t lines_at_once = 8, long_line = 16, few_columns = 8;
   if (s.inner == 1) {
-    return for_axis_lines(s, [&](std::int64_t line, auto count) {
+    return for_axis_lines<lines_at_once>(s, [&](std::int64_t line, auto count) {
       constexpr std::int64_t n = decltype(count)::value;
-      T best[n];
-      std::int64_t at[n];
       const T* const from = x + line * s.extent;
+      std::int64_t at[n];
       if (s.extent < long_line) {
+        T best[n];
         find_in_lines<F, n>(from, s.extent, s.extent, best, at);
       } else {
-        for (std::int64_t j = 0; j < n; ++j) at[j] = find_in_long_line<F>(from + j * s.extent, s.extent);
+        for (std::int64_t j = 0; j < n; ++j) at[j] = find_in_line<F>(from + j * s.extent, s.extent);
       }
       for (std::int64_t j = 0; j < n; ++j) y[line + j] = static_cast<I>(at[j]);
     });
   }
   for_axis_tiles(s, columns_at_once, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
-    const T* from = x + o * s.extent * s.inner + column;
+    const T* const from = x + o * s.extent * s.inner + column;
+    I* const found = y + o * s.inner + column;
+    if (columns < few_columns) {
+      std::fill_n(found, columns, I{0});
+      for (std::int64_t i = 1; i < s.extent; ++i) {
+        for (std::int64_t j = 0; j < columns; ++j) {
+          if (F()(from[i * s.inner + j], from[static_cast<std::int64_t>(found[j]) * s.inner + j]))
+            found[j] = static_cast<I>(i);
+        }
+      }
+      return;
+    }
     T best[columns_at_once];
     I at[columns_at_once];
     std::copy_n(from, columns, best);
     std::fill_n(at, columns, I{0});
     for (std::int64_t i = 1; i < s.extent; ++i) {
-      from += s.inner;
+      const T* const row = from + i * s.inner;
       for (std::int64_t j = 0; j < columns; ++j) {
-        const bool better = F()(from[j], best[j]);
-        best[j] = better ? from[j] : best[j];
+        const bool better = F()(row[j], best[j]);
+        best[j] = better ? row[j] : best[j];
         at[j] = better ? static_cast<I>(i) : at[j];
       }
     }
-    std::copy_n(at, columns, y + o * s.inner + column);
+    std::copy_n(at, columns, found);
   });
 }
 template <class F>
@@ -176,7 +200,8 @@ void accumulate(const AxisState& s, const Call& call) {
   const std::int64_t step = s.reverse ? -s.inner : s.inner;
   const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
   if (s.inner == 1) {
-    return for_axis_lines(s, [&](std::int64_t line, auto count) {
+    // Of more lines that lie pages apart, sources and results would not stay in the nearest cache.
+    return for_axis_lines<4>(s, [&](std::int64_t line, auto count) {
       constexpr std::int64_t n = decltype(count)::value;
       T value[n];
       std::int64_t at = line * s.extent + first;
@@ -188,15 +213,15 @@ void accumulate(const AxisState& s, const Call& call) {
       }
     });
   }
-  const std::int64_t width = s.threads > 1 ? 4 * columns_at_once : std::max<std::int64_t>(1, s.inner);
-  for_axis_tiles(s, width, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
-    std::int64_t at = o * s.extent * s.inner + first + column;
-    std::copy_n(x + at, columns, y + at);
-    for (std::int64_t i = 1; i < s.extent; ++i) {
-      at += step;
-      for (std::int64_t j = 0; j < columns; ++j) y[at + j] = F()(y[at - step + j], x[at + j]);
-    }
-  });
+  for_axis_tiles(s, std::max<std::int64_t>(1, s.inner),
+                 [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+                   std::int64_t at = o * s.extent * s.inner + first + column;
+                   std::copy_n(x + at, columns, y + at);
+                   for (std::int64_t i = 1; i < s.extent; ++i) {
+                     at += step;
+                     for (std::int64_t j = 0; j < columns; ++j) y[at + j] = F()(y[at - step + j], x[at + j]);
+                   }
+                 });
 }
 
 // With m the greatest x so far and s = sum e^(x - m): y = m + log s. A NaN stays; x equal to m adds 1, which

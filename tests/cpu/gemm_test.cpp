@@ -294,7 +294,8 @@ TEST_CASE_TEMPLATE(
           apart.ldb = n;
           apart.stride_b = n * n;
           const Index size = gemm_element_size(g.type);
-          const bool repays = m >= (trans_b && n * 64 / size <= 32 ? 3 : 32);
+          const Index elements = n * 64 / size;
+          const bool repays = m >= (n == 2 || (trans_b && elements <= 32) ? 3 : elements / 4);
           const bool narrow = n <= 8 && 2 * n * size <= vector_bytes(isa) && repays;
           CHECK_MESSAGE((GemmPlan(g, 1, isa).kernel() != GemmPlan(apart, 1, isa).kernel()) == narrow,
                         describe(g, 1, isa));
