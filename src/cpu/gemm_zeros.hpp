@@ -2,7 +2,7 @@
 // is not finite: what lies above a triangle, the tangents of what a direction does not reach. Included by
 // gemm_kernels.hpp alone, which says what TIDU_GEMM_ISA is. Adding such a term changes no sum: 0 x is a zero,
 // and sums begin with +0. So the bits are the same, but for the sign of a zero to which numbers too small for
-// the type were rounded.
+// the type were rounded: that may depend on how the product is cut, too.
 #pragma once
 
 #include "cpu/gemm_tiles.hpp"
