@@ -357,7 +357,7 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
       product.first = {places.operands[0].first * size, places.operands[1].first * size,
                        places.result.first * size};
       product.step = {a->step * size, b->step * size, c->step * size};
-      return make_plan<PlacedProduct, multiply_placed>(std::move(product));
+      return make_plan<PlacedProduct, multiply_placed>(product);
     } catch (const GemmError&) {
       continue;  // members of the result that overlap
     }
