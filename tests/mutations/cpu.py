@@ -6,6 +6,7 @@ def fault(*what):
 
 
 COMPILE = "src/cpu/compile.cpp"
+TAKEOVERS = "src/cpu/takeovers.cpp"
 
 # Operations on short arrays as one piece of code.
 RUNS = "src/cpu/runs_plan.cpp"
@@ -61,7 +62,7 @@ fault("updates", "what is scaled may be a result", UPDATE,
       " || values_[node].results.size() != 1) return", ") return",
       (UPDATE, "values_[node].results[0] != sum.output()", "values_[node].results.back() != sum.output()"))
 fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
-fault("updates", "the result is written where the second operand is read", COMPILE,
+fault("updates", "the result is written where the second operand is read", TAKEOVERS,
       "values.whole = {operands[0], operands[1]};", "values.whole = {operands[0]};")
 fault("updates", "an operand that is to be packed is read where it lies", "src/cpu/product.cpp",
       "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
@@ -84,7 +85,8 @@ fault("moves", "a slice begins where its own steps lead", MOVES,
 fault("moves", "parts of a part begin where the part does", MOVES,
       "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
 fault("moves", "what is copied from does not live until then", COMPILE,
-      "if (!done_.empty()) plan_memory();", "if (!columns_.empty() || !turned_.empty()) plan_memory();")
+      "if (!takeovers_.done.empty()) plan_memory();",
+      "if (!takeovers_.columns.empty() || !takeovers_.turned.empty()) plan_memory();")
 
 # Transposes that groups of rows do.
 TURNED = "src/cpu/turned.cpp"

@@ -1,0 +1,70 @@
+// operation_plans.cpp - see operation_plans.hpp.
+#include "cpu/operation_plans.hpp"
+
+#include <algorithm>
+
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+
+OperationPlans::OperationPlans(const Program& program, const CompileOptions& options,
+                               const KernelTable& kernels, const Surroundings& around)
+    : program_(program), graph_(program.graph()), options_(options), kernels_(kernels), around_(around) {}
+
+void OperationPlans::find_reads(std::span<const std::byte* const> constant_at) {
+  // Kernels of other projects might look at all that there is.
+  if (!kernels_.has_foreign()) reads_ = cpu_detail::find_reads(graph_, constant_at, around_.reads);
+}
+
+const std::vector<bool>* OperationPlans::reads_of(std::uint32_t operation) const {
+  const OperationRecord& record = graph_.data().operations[operation];
+  return reads_.empty() || record.num_outputs != 1 ? nullptr : reads_[record.first_output].get();
+}
+
+// See Surroundings::fixed: of products.
+std::uint32_t OperationPlans::fixed_of(std::uint32_t operation) const {
+  const OperationRecord& record = graph_.data().operations[operation];
+  if (around_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
+  std::uint32_t fixed = 0;
+  for (std::uint32_t i = 0; i < std::min(record.num_inputs, 32U); ++i) {
+    const ValueId id = graph_.data().operands[record.first_input + i];
+    const Slot& slot = program_.slot(program_.slot_of(id));
+    // One of a single element is where the step reads it, which nothing can be made of.
+    if (slot.storage == Storage::input && graph_.type(id).size() != 1 && around_.fixed[slot.index] != 0)
+      fixed |= 1U << i;
+  }
+  return fixed;
+}
+
+bool OperationPlans::is_general(std::uint32_t operation) const {
+  return reads_of(operation) == nullptr && fixed_of(operation) == 0;
+}
+
+Plan OperationPlans::make(std::uint32_t operation, bool adding) {
+  const Operation of = graph_.operation(operation);
+  in_.clear();
+  out_.clear();
+  for (const ValueId id : of.inputs()) in_.push_back(graph_.type(id));
+  for (std::size_t slot = 0; slot < of.num_outputs(); ++slot) out_.push_back(graph_.type(of.output(slot)));
+  const Op op = of.op();
+  try {
+    PlanRequest request{
+        op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes};
+    request.reads = reads_of(operation);
+    request.fixed = fixed_of(operation);
+    return adding ? kernels_.plan_adding(request) : kernels_.plan(request);
+  } catch (const Error& error) {
+    error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, operation)))->raise();
+    throw;
+  }
+}
+
+Plan OperationPlans::plan(std::uint32_t operation) {
+  Plan plan = make(operation, false);
+  if (!plan) no_kernel(graph_, operation);
+  return plan;
+}
+
+Plan OperationPlans::plan_adding(std::uint32_t operation) { return make(operation, true); }
+
+}  // namespace tidu::cpu_detail
