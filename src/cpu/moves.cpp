@@ -1,52 +1,23 @@
-// moves.cpp - what moved elements are copied from, and the plans of those that copy them.
+// moves.cpp - which values are in no memory since what reads them reads what they are made of, or since what
+// makes their elements writes them to their place.
 #include "cpu/moves.hpp"
 
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "cpu/layout.hpp"
+#include "cpu/moved_parts.hpp"
 #include "cpu/product_places.hpp"
-#include "cpu/strided.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t most_parts = 16;       // that one operation copies
-constexpr std::size_t least_line = 16;       // bytes that lie side by side, at least
-constexpr std::size_t most_line = 64;        // and for which more are not better
-constexpr std::size_t most_axes_moved = 16;  // of a value
-constexpr std::size_t most_readers = 64;     // looked at for one value
+constexpr std::size_t most_readers = 64;  // looked at for one value
 // Bytes of what may live on since others move the rest of it, or be there before all of it is made.
 constexpr std::size_t most_kept_for_all = std::size_t{1} << 19;
-
-// A box of a value, and the elements of a root that are there.
-struct MovedAxis {
-  std::int64_t begin = 0, extent = 0;  // of the box
-  std::int64_t stride = 0;             // of the root, in elements
-};
-struct MovedPart {
-  ValueId from = 0;
-  std::int64_t offset = 0;  // of the box's first element in the root
-  std::vector<MovedAxis> axes;
-};
-using MovedParts = std::vector<MovedPart>;
-
-struct MoveState {
-  struct Copy {
-    StridedCopy copy;
-    std::size_t operand;
-    std::ptrdiff_t from, to;  // bytes
-  };
-  std::vector<Copy> copies;
-};
-void move_parts(const MoveState& s, const Call& call) {
-  for (const MoveState::Copy& each : s.copies)
-    each.copy.run(call.in[each.operand] + each.from, call.out[0] + each.to);
-}
 
 // One that copies, or multiplies, from elsewhere than from its operands, or to elsewhere; without a plan one
 // that does nothing.
@@ -68,6 +39,7 @@ class MoveFinder {
       : program_(program),
         graph_(program.graph()),
         values_(values),
+        unmade_(program),
         alone_(alone),
         done_(done),
         products_(products),
@@ -96,18 +68,18 @@ class MoveFinder {
     Moves moves;
     for (const std::size_t i : movers) {
       const std::uint32_t index = nodes[i].index;
-      std::optional<MovedParts> parts = result_of(index);
+      std::optional<MovedParts> parts = unmade_.result_of(index);
       if (!parts) continue;
-      made_of_.emplace(graph_.operation(index).output(), std::move(*parts));
+      unmade_.add(graph_.operation(index).output(), std::move(*parts));
       if (can_leave_out(index)) {
         moves.left_out.push_back(index);
       } else {
-        made_of_.erase(graph_.operation(index).output());
+        unmade_.remove(graph_.operation(index).output());
       }
     }
     for (const std::size_t i : movers) {
       const std::uint32_t index = nodes[i].index;
-      if (made_of_.count(graph_.operation(index).output()) != 0) continue;
+      if (unmade_.contains(graph_.operation(index).output())) continue;
       if (make_in_place(i, moves)) {
         moves.left_out.push_back(index);
       } else if (reads_left_out(index)) {
@@ -121,12 +93,7 @@ class MoveFinder {
   }
 
  private:
-  bool is_move(std::uint32_t index) const {
-    const std::string_view name = graph_.operation(index).op().name();
-    if (name != "transpose" && name != "slice" && name != "concatenate") return false;
-    const Type type = graph_.type(graph_.operation(index).output());
-    return alone_[index] && type.size() > 1 && type.rank() <= most_axes_moved;
-  }
+  bool is_move(std::uint32_t index) const { return alone_[index] && makes_parts(graph_, index); }
   bool is_product(std::uint32_t index) const {
     return products_ && alone_[index] && (done_.empty() || !done_[index]) &&
            graph_.operation(index).op().name() == "dot_general";
@@ -140,92 +107,16 @@ class MoveFinder {
     };
     for (const std::size_t i : movers) {
       const ValueId made = graph_.operation(nodes[i].index).output();
-      std::optional<MovedParts> parts = result_of(nodes[i].index);
+      std::optional<MovedParts> parts = unmade_.result_of(nodes[i].index);
       if (!parts) continue;
       const auto readers = readers_.find(made);
       if (readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(), moves)) {
-        made_of_.emplace(made, std::move(*parts));
+        unmade_.add(made, std::move(*parts));
       } else if (parts->size() == 1) {
         moved_[(*parts)[0].from] += graph_.type(made).bytes();
       }
     }
-    made_of_.clear();
-  }
-  MovedParts parts_of(ValueId id) const {
-    if (const auto found = made_of_.find(id); found != made_of_.end()) return found->second;
-    const Type type = graph_.type(id);
-    const std::vector<std::int64_t> strides = strides_of(type);
-    MovedPart whole{program_.roots()[id], 0, {}};
-    for (std::size_t k = 0; k < type.rank(); ++k) whole.axes.push_back({0, type.dim(k), strides[k]});
-    return {whole};
-  }
-  // Of the operation's result; none where it is too much.
-  std::optional<MovedParts> result_of(std::uint32_t index) const {
-    const Operation operation = graph_.operation(index);
-    const std::string_view name = operation.op().name();
-    MovedParts made;
-    if (name == "transpose") {
-      const Ints& permutation = operation.op().ints("permutation");
-      made = parts_of(operation.inputs()[0]);
-      for (MovedPart& part : made) {
-        const std::vector<MovedAxis> axes = part.axes;
-        for (std::size_t k = 0; k < axes.size(); ++k)
-          part.axes[k] = axes[static_cast<std::size_t>(permutation[k])];
-      }
-    } else if (name == "slice") {
-      made = parts_of(operation.inputs()[0]);
-      if (made.size() != 1) return std::nullopt;
-      const Ints& starts = operation.op().ints("start_indices");
-      const Ints& steps = operation.op().ints("strides");
-      const Type type = graph_.type(operation.output());
-      for (std::size_t k = 0; k < type.rank(); ++k) {
-        MovedAxis& axis = made[0].axes[k];
-        made[0].offset += starts[k] * axis.stride;
-        axis.extent = type.dim(k);
-        if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];
-      }
-    } else {
-      const auto along = static_cast<std::size_t>(operation.op().integer("dimension"));
-      std::int64_t begin = 0;
-      for (const ValueId id : operation.inputs()) {
-        const Type type = graph_.type(id);
-        if (type.size() == 0) continue;
-        for (MovedPart& part : parts_of(id)) {
-          part.axes[along].begin += begin;
-          made.push_back(std::move(part));
-        }
-        begin += type.dim(along);
-        if (made.size() > most_parts) return std::nullopt;
-      }
-    }
-    return made;
-  }
-  // Bytes that lie side by side where they are copied from, and to.
-  struct Lines {
-    std::size_t of_last = most_line;  // along the last axis
-    std::size_t merged = most_line;   // and along those before it that go on where it ends
-    bool are_as_long_as(const Lines& others) const {
-      return of_last >= std::max(least_line, others.of_last) || merged >= std::max(least_line, others.merged);
-    }
-  };
-  static Lines lines_of(const MovedParts& parts, Type type) {
-    const std::vector<std::int64_t> to = strides_of(type);
-    std::size_t last = type.rank();
-    while (last > 0 && type.dim(last - 1) == 1) --last;
-    Lines lines;
-    for (const MovedPart& part : parts) {
-      std::int64_t run = 1, of_last = 0;
-      for (std::size_t k = last; k-- > 0;) {
-        const MovedAxis& axis = part.axes[k];
-        if (axis.extent != 1 && (axis.stride != run || to[k] != run)) break;
-        run *= axis.extent;
-        if (k + 1 == last) of_last = run;
-      }
-      const std::int64_t merged = of_last == 0 ? 0 : run;
-      lines.of_last = std::min(lines.of_last, static_cast<std::size_t>(of_last) * size_of(type.dtype()));
-      lines.merged = std::min(lines.merged, static_cast<std::size_t>(merged) * size_of(type.dtype()));
-    }
-    return lines;
+    unmade_.clear();
   }
   // See Note [Moves]; what it is made of is known.
   bool can_leave_out(std::uint32_t index) const {
@@ -234,15 +125,15 @@ class MoveFinder {
     if (readers == readers_.end() || readers->second.empty()) return false;
     // What it comes from may live on until it is read: no more than it would have taken itself, twice.
     const Type type_made = graph_.type(made);
-    const Lines lines = lines_of(made_of_.at(made), type_made);
+    const MovedLines lines = MovedLines::of(unmade_.at(made), type_made);
     std::size_t kept = 0;
-    for (const MovedPart& part : made_of_.at(made)) {
+    for (const MovedPart& part : unmade_.at(made)) {
       const Storage storage = program_.slot(program_.slot_of(part.from)).storage;
       if (storage != Storage::input && storage != Storage::constant) kept += graph_.type(part.from).bytes();
     }
     std::size_t most_kept = type_made.bytes();
-    if (made_of_.at(made).size() == 1) {
-      const auto moved = moved_.find(made_of_.at(made)[0].from);
+    if (unmade_.at(made).size() == 1) {
+      const auto moved = moved_.find(unmade_.at(made)[0].from);
       if (moved != moved_.end() && kept <= most_kept_for_all) most_kept = std::max(most_kept, moved->second);
     }
     if (kept > 2 * most_kept) return false;
@@ -256,8 +147,8 @@ class MoveFinder {
       if (at.kind != NodeKind::operation || !is_move(at.index)) return false;
       const Operation reader = graph_.operation(at.index);
       const Type type = graph_.type(reader.output());
-      const std::optional<MovedParts> parts = result_of(at.index);
-      if (!parts || !lines_of(*parts, type).are_as_long_as(lines)) return false;
+      const std::optional<MovedParts> parts = unmade_.result_of(at.index);
+      if (!parts || !MovedLines::of(*parts, type).are_as_long_as(lines)) return false;
       for (const ValueId id : reader.inputs()) {
         if (program_.roots()[id] != made) continue;
         if (id != made) return false;  // in another shape
@@ -269,28 +160,9 @@ class MoveFinder {
   bool reads_left_out(std::uint32_t index) const {
     const std::span<const ValueId> inputs = graph_.operation(index).inputs();
     return std::any_of(inputs.begin(), inputs.end(),
-                       [&](ValueId id) { return made_of_.count(program_.roots()[id]) != 0; });
+                       [&](ValueId id) { return unmade_.contains(program_.roots()[id]); });
   }
 
-  // Where the elements of a product's operand are; none where they are not one part, whose axes are the same.
-  std::optional<std::pair<ValueId, ElementPlaces>> places_of(ValueId id) const {
-    const ValueId root = program_.roots()[id];
-    const auto found = made_of_.find(root);
-    const Type type = graph_.type(id);
-    if (found == made_of_.end()) return std::pair(root, ElementPlaces{0, strides_of(type)});
-    if (found->second.size() != 1) return std::nullopt;
-    const MovedPart& part = found->second[0];
-    std::vector<MovedAxis> axes = part.axes;
-    std::erase_if(axes, [](const MovedAxis& axis) { return axis.extent == 1; });
-    ElementPlaces places{part.offset, std::vector<std::int64_t>(type.rank(), 0)};
-    std::size_t next = 0;
-    for (std::size_t k = 0; k < type.rank(); ++k) {
-      if (type.dim(k) == 1) continue;
-      if (next == axes.size() || axes[next].extent != type.dim(k)) return std::nullopt;
-      places.strides[k] = axes[next++].stride;
-    }
-    return std::pair(part.from, places);
-  }
   // Where a product's result goes.
   struct Target {
     ValueId made = no_index;  // of what a move would make
@@ -306,7 +178,7 @@ class MoveFinder {
     ProductPlaces places;
     MoveStep step{node, {}, values_[node].results, {}};
     for (std::size_t i = 0; i < 2; ++i) {
-      const auto found = places_of(operation.inputs()[i]);
+      const auto found = unmade_.places_of(operation.inputs()[i]);
       if (!found) return std::nullopt;
       step.operands.push_back(found->first);
       places.operands[i] = found->second;
@@ -340,7 +212,7 @@ class MoveFinder {
         if (node == mover) continue;
         if (nodes[node].kind != NodeKind::operation || !is_move(nodes[node].index)) return false;
         const ValueId made = graph_.operation(nodes[node].index).output();
-        if (made_of_.count(made) == 0) return false;
+        if (!unmade_.contains(made)) return false;
         values.push_back(made);
       }
     }
@@ -382,7 +254,7 @@ class MoveFinder {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
-    const std::optional<MovedParts> parts = products_ ? result_of(index) : std::nullopt;
+    const std::optional<MovedParts> parts = products_ ? unmade_.result_of(index) : std::nullopt;
     if (!parts || parts->size() > most_parts || graph_.type(made).bytes() > most_kept_for_all) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
@@ -438,40 +310,22 @@ class MoveFinder {
   }
   MoveStep step_of(std::size_t node) const {
     const std::uint32_t index = program_.schedule().nodes[node].index;
-    const Type type = graph_.type(graph_.operation(index).output());
-    const std::vector<std::int64_t> to = strides_of(type);
-    const std::size_t size = size_of(type.dtype());
     MoveStep step{node, {}, values_[node].results, {}};
-    MoveState state;
-    const MovedParts parts = *result_of(index);
-    for (const MovedPart& part : parts) {
-      const auto known = std::find(step.operands.begin(), step.operands.end(), part.from);
-      const auto operand = static_cast<std::size_t>(known - step.operands.begin());
-      if (known == step.operands.end()) step.operands.push_back(part.from);
-      std::vector<StridedAxis> axes;
-      std::int64_t begin = 0;
-      for (std::size_t k = 0; k < part.axes.size(); ++k) {
-        axes.push_back({part.axes[k].extent, to[k], part.axes[k].stride});
-        begin += part.axes[k].begin * to[k];
-      }
-      state.copies.push_back({StridedCopy(std::move(axes), size, threads_), operand,
-                              part.offset * static_cast<std::ptrdiff_t>(size),
-                              begin * static_cast<std::ptrdiff_t>(size)});
-    }
-    step.plan = make_plan<MoveState, move_parts>(std::move(state));
+    step.plan = plan_parts(*unmade_.result_of(index), graph_.type(graph_.operation(index).output()), threads_,
+                           step.operands);
     return step;
   }
 
   const Program& program_;
   const Graph& graph_;
   const std::vector<passes::NodeValues>& values_;
+  MovedValues unmade_;  // what is left out
   const std::vector<bool>& alone_;
   const std::vector<bool>& done_;
   const bool products_;
   const int threads_;
   std::vector<std::size_t> node_of_;                               // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
-  std::unordered_map<ValueId, MovedParts> made_of_;                // what is left out
   std::unordered_map<ValueId, std::size_t> moved_;                 // see find_moved
   std::unordered_map<std::size_t, Target> targets_;                // by node: of products
 };

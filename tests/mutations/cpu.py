@@ -72,17 +72,18 @@ fault("updates", "a product that is subtracted from is subtracted", UPDATE,
 
 # Moves of moves.
 MOVES = "src/cpu/moves.cpp"
+PARTS = "src/cpu/moved_parts.cpp"
 fault("moves", "a move whose result is an output is left out", MOVES,
       "    for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);\n", "")
 fault("moves", "what is read in another shape is left out", MOVES,
       "        if (id != made) return false;  // in another shape\n", "")
-fault("moves", "a slice begins where its own steps lead", MOVES,
-      "        made[0].offset += starts[k] * axis.stride;\n        axis.extent = type.dim(k);\n"
-      "        if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n",
-      "        axis.extent = type.dim(k);\n"
-      "        if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n"
-      "        made[0].offset += starts[k] * axis.stride;\n")
-fault("moves", "parts of a part begin where the part does", MOVES,
+fault("moves", "a slice begins where its own steps lead", PARTS,
+      "      made[0].offset += starts[k] * axis.stride;\n      axis.extent = type.dim(k);\n"
+      "      if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n",
+      "      axis.extent = type.dim(k);\n"
+      "      if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n"
+      "      made[0].offset += starts[k] * axis.stride;\n")
+fault("moves", "parts of a part begin where the part does", PARTS,
       "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
 fault("moves", "what is copied from does not live until then", COMPILE,
       "if (!takeovers_.done.empty()) plan_memory();",
