@@ -364,7 +364,7 @@ void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threa
   GemmPlan(call, threads).run(a, b, c);
 }
 
-const char* gemm_library(const GemmCall& call, int) noexcept {
+const char* gemm_library(const GemmCall& call) noexcept {
   if (onednn::is_faster(call)) return "onednn";
   switch (choose_isa(GemmIsa::avx512)) {
     case GemmIsa::avx512: return "tidu/avx512";

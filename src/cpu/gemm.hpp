@@ -140,6 +140,6 @@ void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threa
 
 /// The code that runs such a product on this CPU, for printing: "onednn", "tidu/avx512", "tidu/avx2" or
 /// "tidu/baseline".
-[[nodiscard]] const char* gemm_library(const GemmCall& call, int threads) noexcept;
+[[nodiscard]] const char* gemm_library(const GemmCall& call) noexcept;
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,5 @@
-// Products with few rows and a transposed B: inner products. Included by gemm_kernels.hpp alone, which says
-// what TIDU_GEMM_ISA is.
+// Products with few rows and a transposed B: inner products. A part of gemm_kernels.hpp, which tells what
+// TIDU_GEMM_ISA is.
 #pragma once
 
 #include <type_traits>

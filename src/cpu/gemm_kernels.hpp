@@ -1,5 +1,5 @@
 // The product for one instruction set. Included, by gemm_functions.hpp, by gemm_avx512.cpp, gemm_avx2.cpp and
-// gemm_baseline.cpp, each compiled with its own flags and with TIDU_GEMM_ISA set to a namespace of its own:
+// gemm_baseline.cpp, each compiled with its own flags and with TIDU_GEMM_ISA, a namespace of its own:
 // nothing here, and no template of another library, is instantiated in two of them, so the linker can never
 // take code for a newer CPU where an older one must run (which is why not even std::min occurs).
 //
@@ -113,16 +113,15 @@ struct Product {
     }
   }
 
-  /// Likewise, of each panel only the terms that it has, and of those `own`. `panels`: null for all terms.
+  /// Likewise, of each panel only the terms that it has, and of those `own`.
   template <AOrder Order>
-  static TIDU_GEMM_INLINE void row_of_terms(const Terms& own, const Terms* panels, int rows, Index width,
-                                            const T* a, Index a_stride, const T* b, Index b_stride,
-                                            Index panel_b, T* c, Index ldc, bool accumulate) {
+  static TIDU_GEMM_INLINE void row_of_terms(const Terms& own, const TermsOfPanels& panels, int rows,
+                                            Index width, const T* a, Index a_stride, const T* b,
+                                            Index b_stride, Index panel_b, T* c, Index ldc, bool accumulate) {
     const Index count = ceil_div(width, kWidth);
     for (Index i = 0, next = 0; i < count; i = next) {
-      const Terms terms = panels == nullptr ? own : common_terms(own, panels[i]);
-      next = panels == nullptr ? count : i + 1;
-      while (next < count && common_terms(own, panels[next]) == terms) ++next;
+      const Terms terms = panels.of(i, own);
+      next = panels.next(i, count, own);
       row_of_tiles<Order>(rows, least(next * kWidth, width) - i * kWidth, terms.count(),
                           a + terms.begin * (Order == AOrder::rows ? kScalars : a_stride), a_stride,
                           b + i * panel_b + terms.begin * b_stride, b_stride, panel_b, c + i * kWidth, ldc,
@@ -180,11 +179,11 @@ struct Product {
                                 const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
                                 bool accumulate, const Ends& ends) {
     Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
-    Terms room[kMostPanels];
-    const Terms* const terms = find_terms_of_panels(width, k, b, ldb, kWidth, finite_a, room);
+    TermsOfPanels terms;
+    terms.find(width, k, b, ldb, kWidth, finite_a);
     if (ends.at == nullptr && by_columns) {
       for (Index j = 0; j < width; j += kWidth) {
-        const Terms own = terms == nullptr ? Terms{0, k} : terms[j / kWidth];
+        const Terms own = terms.of(j / kWidth, {0, k});
         ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc)
             .run(own.count(), a + own.begin * (Order == AOrder::rows ? kScalars : lda),
                  b + own.begin * ldb + j, ldb, c + j, accumulate);
@@ -209,10 +208,8 @@ struct Product {
                               T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends,
                               Finite<T>& finite_a) {
     const Panels panels(m, kTileRows, ends);
-    Terms room[kMostPanels];
-    const Terms* terms = nullptr;
-    if (may_have_zeros(m, width, k))
-      terms = find_terms_of_panels(width, k, b, kWidth, panel_b, finite_a, room);
+    TermsOfPanels terms;
+    if (may_have_zeros(m, width, k)) terms.find(width, k, b, kWidth, panel_b, finite_a);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const Index end = ends.of(i, rows, width);
@@ -229,12 +226,8 @@ struct Product {
         }
         ai = room_a;
       }
-      if (terms == nullptr) {
-        row_of_tiles<Order>(rows, end, k, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc, accumulate);
-      } else {
-        row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
-                            accumulate);
-      }
+      row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
+                          accumulate);
     }
   }
 

@@ -1,6 +1,6 @@
 // Products of many rows with a small square matrix, of 2, 4 or 8 columns: a vector holds several rows of A,
-// and of C. Included by gemm_kernels.hpp alone, which says what TIDU_GEMM_ISA is. Terms are added in the
-// order in which tiles add them, so the bits are the same.
+// and of C. A part of gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. Terms are added in the order in
+// which tiles add them, so the bits are the same.
 #pragma once
 
 #include <utility>

@@ -1,6 +1,6 @@
 // Small products, one or many of a batch, whose B fits the first-level cache beside all else: what they have
-// in common is found once, and a transposed B is packed on the stack. Included by gemm_kernels.hpp alone,
-// which says what TIDU_GEMM_ISA is. The tiles are those of larger products, so the bits are the same.
+// in common is found once, and a transposed B is packed on the stack. A part of gemm_kernels.hpp, which tells
+// what TIDU_GEMM_ISA is. The tiles are those of larger products, so the bits are the same.
 #pragma once
 
 #include "cpu/gemm_tiles.hpp"

@@ -1,5 +1,4 @@
-// Tiles of C that are held in registers. Included by gemm_kernels.hpp and gemm_small.hpp, of which the first
-// says what TIDU_GEMM_ISA is.
+// Tiles of C that are held in registers. A part of gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tiles by a transposed B, which is turned in registers while the processor multiplies. Included by
-// gemm_small.hpp and gemm_kernels.hpp, of which the second says what TIDU_GEMM_ISA is.
+// Tiles by a transposed B, which is turned in registers while the processor multiplies. A part of
+// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
 //
 // A tile is one vector wide. For some terms at a time, as many as 16 bytes hold, it loads 16 bytes of each of
 // the rows of B that are its columns, and makes them vectors along rows of C. That takes shuffles, and no

@@ -1,5 +1,5 @@
-// The vectors of one instruction set, and the copies that bring B into panels. Included by gemm_kernels.hpp
-// alone, which says what TIDU_GEMM_ISA is; the flags of the file being compiled decide what a vector is.
+// The vectors of one instruction set, and the copies that bring B into panels. A part of gemm_kernels.hpp,
+// which tells what TIDU_GEMM_ISA is; the flags of the file being compiled decide what a vector is.
 #pragma once
 
 #include <cstdint>

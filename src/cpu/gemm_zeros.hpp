@@ -1,8 +1,8 @@
 // Terms of a product that need not be multiplied, since one operand has zeros there and the other none that
-// is not finite: what lies above a triangle, the tangents of what a direction does not reach. Included by
-// gemm_kernels.hpp alone, which says what TIDU_GEMM_ISA is. Adding such a term changes no sum: 0 x is a zero,
-// and sums begin with +0. So the bits are the same, but for the sign of a zero to which numbers too small for
-// the type were rounded: that may depend on how the product is cut, too.
+// is not finite: what lies above a triangle, the tangents of what a direction does not reach. A part of
+// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. Adding such a term changes no sum: 0 x is a zero, and
+// sums begin with +0. So the bits are the same, but for the sign of a zero to which numbers too small for the
+// type were rounded: that may depend on how the product is cut, too.
 #pragma once
 
 #include "cpu/gemm_tiles.hpp"
@@ -112,21 +112,40 @@ class Finite {
 /// Panels whose terms are looked for at once, at most.
 inline constexpr Index kMostPanels = 64;
 
-/// The terms of the panels of B of `width` scalars, `panel` apart, their rows `row` apart; null where too few
-/// can be left out, or A is not finite.
-template <class T>
-const Terms* find_terms_of_panels(Index width, Index k, const T* b, Index row, Index panel, Finite<T>& a,
-                                  Terms (&terms)[kMostPanels]) {
-  constexpr Index kWidth = kTileVectors * kLanes<T>;
-  const Index count = ceil_div(width, kWidth);
-  if (count > kMostPanels) return nullptr;
-  Index left_out = 0;
-  for (Index i = 0; i < count; ++i) {
-    terms[i] = find_terms(b + i * panel, row, least(kWidth, width - i * kWidth), k);
-    left_out += k - terms[i].count();
+/// The terms of each panel of B: all that are asked for unless `find` has found that some can be left out.
+class TermsOfPanels {
+ public:
+  /// Of panels of `width` scalars in all, `panel` apart, their rows `row` apart. None are left out where that
+  /// would be too few, or A is not finite.
+  template <class T>
+  void find(Index width, Index k, const T* b, Index row, Index panel, Finite<T>& a) {
+    constexpr Index kWidth = kTileVectors * kLanes<T>;
+    const Index count = ceil_div(width, kWidth);
+    if (count > kMostPanels) return;
+    Index left_out = 0;
+    for (Index i = 0; i < count; ++i) {
+      terms_[i] = find_terms(b + i * panel, row, least(kWidth, width - i * kWidth), k);
+      left_out += k - terms_[i].count();
+    }
+    // To look at all of A takes about half of the time that one panel does.
+    leaves_out_ = left_out >= k && left_out >= count * k / 8 && a.get();
   }
-  // To look at all of A takes about half of the time that one panel does.
-  return left_out >= k && left_out >= count * k / 8 && a.get() ? terms : nullptr;
-}
+  /// Of `own`, those of the panel.
+  TIDU_GEMM_INLINE Terms of(Index panel, const Terms& own) const {
+    return leaves_out_ ? common_terms(own, terms_[panel]) : own;
+  }
+  /// The first of `count` panels behind this one of which they are others.
+  TIDU_GEMM_INLINE Index next(Index panel, Index count, const Terms& own) const {
+    if (!leaves_out_) return count;
+    const Terms terms = of(panel, own);
+    while (++panel < count && of(panel, own) == terms) {
+    }
+    return panel;
+  }
+
+ private:
+  bool leaves_out_ = false;
+  Terms terms_[kMostPanels];
+};
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA
