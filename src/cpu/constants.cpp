@@ -5,6 +5,7 @@
 #include "cpu/arithmetic.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/layout.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -41,11 +42,8 @@ Plan plan_full(const PlanRequest& request) {
   });
 }
 
-struct IotaState {
-  std::int64_t outer, extent, inner;
-};
 template <class T>
-void count_up(const IotaState& s, const Call& call) {
+void count_up(const AxisShape& s, const Call& call) {
   T* y = call.result<T>();
   for (std::int64_t o = 0; o < s.outer; ++o) {
     if (s.inner == 1) {
@@ -59,11 +57,9 @@ void count_up(const IotaState& s, const Call& call) {
 Plan plan_iota(const PlanRequest& request) {
   const Type type = request.out[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("dimension"));
-  IotaState state{1, type.dim(axis), 1};
-  for (std::size_t i = 0; i < axis; ++i) state.outer *= type.dim(i);
-  for (std::size_t i = axis + 1; i < type.rank(); ++i) state.inner *= type.dim(i);
+  const AxisShape shape = AxisShape::of(type, axis);
   return with_type(type.dtype(),
-                   [&]<class T>(std::type_identity<T>) { return make_plan<IotaState, count_up<T>>(state); });
+                   [&]<class T>(std::type_identity<T>) { return make_plan<AxisShape, count_up<T>>(shape); });
 }
 
 constexpr KernelEntry constant_entries[] = {

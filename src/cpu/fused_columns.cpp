@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cpu/layout.hpp"
 #include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
 
@@ -209,10 +210,8 @@ bool ColumnFinder::is_of_columns(std::uint32_t index, std::int64_t rows) const {
   const Operation operation = graph_.operation(index);
   if (operation.op().name() != "concatenate") return false;
   const Type type = graph_.type(operation.output());
-  std::int64_t outer = 1;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(operation.op().integer("dimension")); ++k)
-    outer *= type.dim(k);
-  return outer == rows && is_words(type.dtype()) &&
+  const auto along = static_cast<std::size_t>(operation.op().integer("dimension"));
+  return AxisShape::of(type, along).outer == rows && is_words(type.dtype()) &&
          std::all_of(operation.inputs().begin(), operation.inputs().end(),
                      [&](ValueId id) { return graph_.type(id).size() == rows; });
 }

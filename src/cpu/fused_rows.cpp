@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 

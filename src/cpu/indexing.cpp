@@ -9,14 +9,15 @@
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/layout.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
 // x is [outer, extent, inner]; indices [count], or [outer, count, inner] along an axis.
-struct IndexState {
-  std::int64_t outer, extent, inner, count;
+struct IndexState : AxisShape {
+  std::int64_t count;
   bool drop, check;
   std::size_t bytes;  // of an element
   std::string_view name;
@@ -169,17 +170,12 @@ void scatter_add_along(const IndexState& s, const Call& call) {
 IndexState state_of(const PlanRequest& request, bool along) {
   const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
-  IndexState state{1,
-                   x.dim(axis),
-                   1,
-                   along ? request.in[1].dim(axis) : request.in[1].size(),
-                   request.op.string("mode") == "drop",
-                   request.check_indices,
-                   size_of(x.dtype()),
-                   request.op.name()};
-  for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
-  for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
-  return state;
+  return {AxisShape::of(x, axis),
+          along ? request.in[1].dim(axis) : request.in[1].size(),
+          request.op.string("mode") == "drop",
+          request.check_indices,
+          size_of(x.dtype()),
+          request.op.name()};
 }
 
 // take of rows of a few words.

@@ -23,6 +23,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
 #include "program/chunks.hpp"
 #include "tidu/graph/error.hpp"
@@ -245,10 +246,10 @@ Part make_part(Type type, const BlockedLoop::Value& value, std::uint32_t index) 
   part.index = index;
   if (value.axis == BlockedLoop::none) return part;
   const auto axis = static_cast<std::size_t>(value.axis);
-  part.row = size_of(type.dtype());
-  for (std::size_t i = axis + 1; i < type.rank(); ++i) part.row *= static_cast<std::size_t>(type.dim(i));
-  for (std::size_t i = 0; i < axis; ++i) part.outer *= static_cast<std::size_t>(type.dim(i));
-  part.stride = part.row * static_cast<std::size_t>(type.dim(axis));
+  const AxisShape shape = AxisShape::of(type, axis);
+  part.row = static_cast<std::size_t>(shape.inner) * size_of(type.dtype());
+  part.outer = static_cast<std::size_t>(shape.outer);
+  part.stride = part.row * static_cast<std::size_t>(shape.extent);
   part.kind = part.outer == 1 ? Part::Kind::cut : Part::Kind::packed;
   return part;
 }

@@ -2,6 +2,7 @@
 #include "cpu/reduce.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/lanes.hpp"
@@ -196,9 +197,12 @@ void add_exponentials(const LaneKernel& exp, Walk& walk, std::int64_t rows, cons
 
 // log sum e^x = m + log sum e^(x - m), m being the largest x, or 0 where that is not finite.
 template <class T>
+T usable(T largest) {
+  return std::isfinite(largest) ? largest : T(0);
+}
+template <class T>
 void logsumexp(const LogSumExpState& state, const Call& call) {
   const ReductionShape& s = state.shape;
-  const auto usable = [](T m) { return std::isfinite(m) ? m : T(0); };
   for_outputs(
       s, call.operand<T>(0), call.result<T>(),
       [&](const T* x, T* y) {
@@ -252,22 +256,8 @@ template <class T>
 void logsumexp_lines(const LinesState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
-  const bool are_short = s.length < short_line;
   std::int64_t at_once = std::max<std::int64_t>(1, fold_block / std::max<std::int64_t>(1, s.length));
-  if (are_short) at_once = in_short_lines(at_once);
-  const auto find_largest = [&](const T* from, std::int64_t lines, T* largest) {
-    if (are_short) {
-      fold_short_lines<Largest>(from, s.length, lines, largest);
-    } else {
-      for (std::int64_t k = 0; k < lines; ++k, from += s.length) {
-        largest[k] = -std::numeric_limits<T>::infinity();
-        for (std::int64_t i = 0; i < s.length; i += fold_block)
-          largest[k] =
-              Maximum()(largest[k], fold_line<Largest>(from + i, std::min(fold_block, s.length - i)));
-      }
-    }
-    for (std::int64_t k = 0; k < lines; ++k) largest[k] = std::isfinite(largest[k]) ? largest[k] : T(0);
-  };
+  if (s.length < short_line) at_once = in_short_lines(at_once);
   const std::int64_t grain = (element_grain / (s.length + 1) + at_once - 1) / at_once * at_once;
   parallel_for(s.threads, s.lines, std::max(at_once, grain), [&](std::int64_t begin, std::int64_t end) {
     T powers[fold_block];
@@ -277,29 +267,29 @@ void logsumexp_lines(const LinesState& s, const Call& call) {
     for (std::int64_t line = begin; line < end; line += at_once) {
       const std::int64_t lines = std::min(at_once, end - line);
       const T* const from = x + line * s.length;
-      find_largest(from, lines, largest);
       if (s.length > fold_block) {
+        T m = -std::numeric_limits<T>::infinity();
+        for (std::int64_t i = 0; i < s.length; i += fold_block)
+          m = Maximum()(m, fold_line<Largest>(from + i, std::min(fold_block, s.length - i)));
+        m = usable(m);
         Cascade<Sum, T> sum;
         for (std::int64_t i = 0; i < s.length; i += fold_block) {
           const std::int64_t count = std::min(fold_block, s.length - i);
-          for (std::int64_t j = 0; j < count; ++j) powers[j] = from[i + j] - largest[0];
+          for (std::int64_t j = 0; j < count; ++j) powers[j] = from[i + j] - m;
           s.exp->run(&in, &out, count);
           sum.add(fold_line<Sum>(powers, count));
         }
-        y[line] = std::log(sum.result()) + largest[0];
+        y[line] = std::log(sum.result()) + m;
         continue;
       }
+      fold_lines<Largest>(from, s.length, lines, largest);
+      for (std::int64_t k = 0; k < lines; ++k) largest[k] = usable(largest[k]);
       for (std::int64_t k = 0; k < lines; ++k) {
         for (std::int64_t j = 0; j < s.length; ++j)
           powers[k * s.length + j] = from[k * s.length + j] - largest[k];
       }
       s.exp->run(&in, &out, lines * s.length);
-      if (are_short) {
-        fold_short_lines<Sum>(powers, s.length, lines, y + line);
-      } else {
-        for (std::int64_t k = 0; k < lines; ++k)
-          y[line + k] = fold_line<Sum>(powers + k * s.length, s.length);
-      }
+      fold_lines<Sum>(powers, s.length, lines, y + line);
       for (std::int64_t k = 0; k < lines; ++k) y[line + k] = std::log(y[line + k]) + largest[k];
     }
   });

@@ -142,6 +142,13 @@ void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y)
   for (; k < lines; ++k, x += length) y[k] = fold_line<F>(x, length);
 }
 
+/// Each of `lines` lines of at most fold_block elements, one behind the other.
+template <class F, class T>
+void fold_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
+  if (length < short_line) return fold_short_lines<F>(x, length, lines, y);
+  for (std::int64_t k = 0; k < lines; ++k) y[k] = fold_line<F>(x + k * length, length);
+}
+
 /// All that belongs to the output whose elements start at x, where the contiguous group is reduced.
 template <class F, class T>
 T fold_all(const ReductionShape& s, const T* x) {

@@ -8,27 +8,19 @@
 #include "cpu/elementwise.hpp"
 #include "cpu/folds.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-// The operand is [outer, extent, inner].
-struct AxisState {
-  std::int64_t outer = 1, extent = 1, inner = 1;
+struct AxisState : AxisShape {
   int threads = 1;
   bool reverse = false;
 };
 AxisState state_of(const PlanRequest& request) {
-  const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
-  AxisState state;
-  state.threads = request.threads;
-  if (x.size() == 0) return {0, 0, 0};  // whatever the other extents are
-  state.extent = x.dim(axis);
-  for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
-  for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
-  return state;
+  return {AxisShape::of_lines(request.in[0], axis), request.threads};
 }
 
 // Neighbouring columns that are gone through at once.

@@ -6,18 +6,12 @@
 
 #include "cpu/interleave.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/strided.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
-
-std::vector<std::int64_t> strides_of(Type type) {
-  std::vector<std::int64_t> strides(type.rank());
-  std::int64_t stride = 1;
-  for (std::size_t k = type.rank(); k-- > 0; stride *= type.dim(k)) strides[k] = stride;
-  return strides;
-}
 
 struct MoveState {
   StridedCopy copy;
@@ -204,12 +198,12 @@ Plan plan_concatenate(const PlanRequest& request) {
   // Words are as aligned as the elements, of complex numbers their parts.
   const DType dtype = request.out[0].dtype();
   const std::size_t element = size_of(dtype) / (is_complex(dtype) ? 2 : 1);
-  ConcatenateState state{1, {}, 0, element >= 4 ? element : 0, request.threads};
-  for (std::size_t k = 0; k < axis; ++k) state.outer *= request.out[0].dim(k);
+  ConcatenateState state{
+      AxisShape::of(request.out[0], axis).outer, {}, 0, element >= 4 ? element : 0, request.threads};
   std::size_t longest = 0;
   for (const Type type : request.in) {
-    std::size_t bytes = size_of(type.dtype());
-    for (std::size_t k = axis; k < type.rank(); ++k) bytes *= static_cast<std::size_t>(type.dim(k));
+    const AxisShape part = AxisShape::of(type, axis);
+    const std::size_t bytes = static_cast<std::size_t>(part.extent * part.inner) * size_of(type.dtype());
     state.bytes.push_back(bytes);
     state.row += bytes;
     longest = std::max(longest, bytes);

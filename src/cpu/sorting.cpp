@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/kernel.hpp"
+#include "cpu/layout.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -84,9 +85,7 @@ void gather(std::size_t size, const std::byte* from, std::byte* to, std::int64_t
   }
 }
 
-// Operands are [outer, extent, inner].
-struct SortState {
-  std::int64_t outer = 1, extent = 1, inner = 1;
+struct SortState : AxisShape {
   struct Key {
     std::size_t operand;
     std::size_t part;  // bytes from an element to what is compared: its imaginary part's place, or 0
@@ -154,16 +153,8 @@ void sort_by_several(const SortState& s, const Call& call) {
 }
 
 Plan plan_sort(const PlanRequest& request) {
-  SortState state;
-  const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("dimension"));
-  if (x.size() == 0) {
-    state.outer = state.extent = state.inner = 0;
-  } else {
-    state.extent = x.dim(axis);
-    for (std::size_t k = 0; k < axis; ++k) state.outer *= x.dim(k);
-    for (std::size_t k = axis + 1; k < x.rank(); ++k) state.inner *= x.dim(k);
-  }
+  SortState state{AxisShape::of_lines(request.in[0], axis), {}, {}};
   for (const Type type : request.in) state.sizes.push_back(size_of(type.dtype()));
   for (std::size_t i = 0; i < static_cast<std::size_t>(request.op.integer("num_keys")); ++i) {
     const DType dtype = request.in[i].dtype();
