@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 
 #include "cpu/kernel.hpp"
+#include "graph/truncated.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -115,7 +115,7 @@ struct Xor {
   requires(Boolean<T> || Integer<T>) T operator()(T x, T y) const { return static_cast<T>(x ^ y); }
 };
 
-/// Float to integer truncates and saturates, NaN gives 0; to bool: is it other than 0.
+/// As convert_element_type: to bool, is it other than 0?
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -130,11 +130,7 @@ To convert(From x) {
       return To(static_cast<Part>(x), Part{0});
     }
   } else if constexpr (RealNumber<From> && Integer<To>) {
-    // 2^(bits-1) is a From; the largest To may not be.
-    constexpr From limit = static_cast<From>(Wrapping<To>{1} << (std::numeric_limits<To>::digits));
-    if (x >= limit) return std::numeric_limits<To>::max();
-    if (x < -limit) return std::numeric_limits<To>::min();
-    return x == x ? static_cast<To>(x) : To{0};
+    return detail::truncated<To>(x);
   } else {
     return static_cast<To>(x);
   }

@@ -1,5 +1,6 @@
 // unary.cpp - kernels of one operand that are arithmetic: sign, rounding, powers, parts of complex numbers.
 #include <cmath>
+#include <limits>
 
 #include "cpu/arithmetic.hpp"
 #include "cpu/elementwise.hpp"

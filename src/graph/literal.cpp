@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/truncated.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu {
@@ -46,15 +47,6 @@ void canonicalise(Type type, std::byte* bytes) {
       return;
     default: return;
   }
-}
-
-// Saturates, and NaN gives 0.
-template <class T>
-T truncated(double value) {
-  constexpr double limit = std::numeric_limits<T>::digits == 31 ? 0x1p31 : 0x1p63;
-  if (value >= limit) return std::numeric_limits<T>::max();
-  if (value < -limit) return std::numeric_limits<T>::min();
-  return value == value ? static_cast<T>(value) : T{0};
 }
 
 template <class T>
@@ -130,8 +122,8 @@ Literal Literal::scalar(DType dtype, std::complex<double> value) {
   const double real = value.real();
   switch (dtype) {
     case DType::boolean: return scalar_of(dtype, static_cast<std::uint8_t>(real != 0.0));
-    case DType::i32: return scalar_of(dtype, truncated<std::int32_t>(real));
-    case DType::i64: return scalar_of(dtype, truncated<std::int64_t>(real));
+    case DType::i32: return scalar_of(dtype, detail::truncated<std::int32_t>(real));
+    case DType::i64: return scalar_of(dtype, detail::truncated<std::int64_t>(real));
     case DType::f16: return scalar_of(dtype, float_to_half(static_cast<float>(real)));
     case DType::bf16: return scalar_of(dtype, float_to_bfloat16(static_cast<float>(real)));
     case DType::f32: return scalar_of(dtype, static_cast<float>(real));
