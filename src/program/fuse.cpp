@@ -469,25 +469,6 @@ class Fuser {
 
 }  // namespace
 
-std::vector<ValueId> find_splats(const Graph& graph) {
-  std::vector<ValueId> splats(graph.num_values(), no_index);
-  for (ValueId id = 0; id < splats.size(); ++id) {
-    if (graph.type(id).size() == 1) splats[id] = id;
-  }
-  const GraphData& g = graph.data();
-  for (const OperationRecord& record : g.operations) {
-    const Primitive& primitive = *record.op->primitive;
-    if (!primitive.has_trait(Trait::view) && !primitive.has_trait(Trait::repeats)) continue;
-    for (std::uint32_t i = 0; i < record.num_outputs; ++i) {
-      const ValueId result = record.first_output + i;
-      if (splats[result] != no_index) continue;
-      if (record.num_inputs == 0) splats[result] = result;
-      if (i < record.num_inputs) splats[result] = splats[g.operands[record.first_input + i]];
-    }
-  }
-  return splats;
-}
-
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan, bool group_products) {
   return Fuser(graph, splats, is_constant, std::move(plan), group_products).run();

@@ -1,4 +1,4 @@
-// loops.hpp - how blocked loops are found and made.
+// loops.hpp - how blocked loops are found (loops.cpp), cut (loop_blocks.cpp) and made.
 #pragma once
 
 #include <cstdint>
@@ -93,6 +93,10 @@ struct LoopContext {
 double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations);
 /// The loop over these operations, its blocks chosen; one without a body when there is nothing to gain.
 BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations);
+/// The loop's operations on a block of so many points, which leaves loop.results and reads what become
+/// loop.operands.
+Graph loop_body(const LoopContext& context, const std::vector<std::uint32_t>& operations, std::int64_t block,
+                BlockedLoop& loop);
 
 /// Bytes that a block needs: temporaries, constants, parts of arrays that do not lie side by side in the
 /// whole, sums, and what products of all blocks read whole, as matrices whose rows they sum along: an

@@ -1,4 +1,5 @@
-// schedule.cpp - what is made at compile time, what shares memory, and the order of the rest.
+// schedule.cpp - what is made at compile time, what shares memory, what repeats one element, and the order of
+// the rest.
 #include "program/groups.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
@@ -39,6 +40,25 @@ std::vector<ValueId> storage_roots(const Graph& graph) {
     }
   }
   return roots;
+}
+
+std::vector<ValueId> find_splats(const Graph& graph) {
+  std::vector<ValueId> splats(graph.num_values(), no_index);
+  for (ValueId id = 0; id < splats.size(); ++id) {
+    if (graph.type(id).size() == 1) splats[id] = id;
+  }
+  const GraphData& g = graph.data();
+  for (const OperationRecord& record : g.operations) {
+    const Primitive& primitive = *record.op->primitive;
+    if (!primitive.has_trait(Trait::view) && !primitive.has_trait(Trait::repeats)) continue;
+    for (std::uint32_t i = 0; i < record.num_outputs; ++i) {
+      const ValueId result = record.first_output + i;
+      if (splats[result] != no_index) continue;
+      if (record.num_inputs == 0) splats[result] = result;
+      if (i < record.num_inputs) splats[result] = splats[g.operands[record.first_input + i]];
+    }
+  }
+  return splats;
 }
 
 Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant, LoopPlan plan) {

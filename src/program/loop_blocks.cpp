@@ -1,0 +1,305 @@
+// loop_blocks.cpp - how long the blocks of a loop are, and what it then spares.
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+
+#include "program/chunks.hpp"
+#include "program/groups.hpp"
+#include "program/loops.hpp"
+
+namespace tidu::passes {
+namespace {
+
+// Elements for one point from which on blocks of one point are worth the steps between them.
+constexpr std::int64_t longest_point = 256;
+// Points of a block that one group of rows can do.
+constexpr std::int64_t rows_of_block = 32;
+
+// What is cut, by bytes for each point of the axis, and what is not.
+struct Traffic {
+  std::size_t within = 0;    // made and read in the loop, of all points
+  std::size_t boundary = 0;  // read from memory or left there, of all points
+  std::size_t sums = 0;      // read and written for each block
+  std::size_t packed = 0;    // of `boundary`, what is copied because its parts are not contiguous
+  std::int64_t longest = 0;  // elements for one point, of what is made
+  double work = 0;           // of products: bytes that are moved in the time that they take
+  bool products = false;
+  std::int64_t thinnest = std::int64_t{1} << 32;  // rows, or terms, of a product that are of one point
+  bool structure = false;                         // something that a fused group cannot do
+};
+
+class LoopMaker {
+ public:
+  LoopMaker(const LoopContext& context, const std::vector<std::uint32_t>& operations)
+      : c_(context), g_(context.graph.data()), operations_(operations) {}
+
+  /// Bytes spared, estimated; 0 where there is no gain.
+  double estimate() {
+    find_heavy();
+    find_results(loop_);
+    if (!traffic_.structure || traffic_.within == 0 || traffic_.within < c_.options.loop_bytes ||
+        loop_.results.empty())
+      return 0;
+    loop_.block = choose_block();
+    if (loop_.block == 0) return 0;
+    return c_.options.loop_bytes == 0 ? std::max(gain_, 1.0) : gain_;
+  }
+  BlockedLoop make() {
+    if (estimate() == 0) return {};
+    BlockedLoop loop = std::move(loop_);
+    loop.extent = c_.roles.extent;
+    loop.num_operations = static_cast<std::uint32_t>(operations_.size());
+    if (loop.block == 1 && target_ == 0 && c_.options.fuse && make_of_rows(loop)) return loop;
+    const std::int64_t first = loop.block;
+    loop.body = program(loop, first);
+    // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
+    if (target_ == 0) return loop;
+    const double ends = static_cast<double>(traffic_.boundary) * static_cast<double>(loop.block) /
+                        static_cast<double>(loop.extent);
+    const std::int64_t better =
+        fitted(loop.block, loop.body->workspace_bytes() + static_cast<std::size_t>(ends));
+    if (better >= loop.extent) {
+      if (c_.options.loop_bytes > 0) return {};  // there is little to spare
+    } else if (better * 4 < loop.block * 3 || better * 3 > loop.block * 4) {
+      loop.block = better;
+    }
+    loop.block = shared(loop.block);
+    if (loop.block != first) loop.body = program(loop, loop.block);
+    if (loop.extent % loop.block != 0) loop.rest = program(loop, loop.extent % loop.block);
+    return loop;
+  }
+
+ private:
+  // Blocks of several points, if groups of rows leave nothing of the points' size between them.
+  bool make_of_rows(BlockedLoop& loop) {
+    constexpr std::int64_t element = 4;
+    loop.block = std::min(rows_of_block, loop.extent);
+    loop.body = program(loop, loop.block);
+    const std::int64_t array = loop.block * traffic_.longest * element;
+    if (loop.body->workspace_bytes() >= static_cast<std::size_t>(array)) {
+      loop.block = 1;
+      return false;
+    }
+    if (loop.extent % loop.block != 0) loop.rest = program(loop, loop.extent % loop.block);
+    return true;
+  }
+  // How many rows, columns or terms of a product one point is: the extents of factors that the same operands
+  // have as have that one, and that are summed over if it is. A product for each point counts as many.
+  std::int64_t rows_of_point(std::uint32_t operation, std::uint32_t chosen) const {
+    const OperationRecord& record = g_.operations[operation];
+    const AxisClasses::Factor point = c_.classes.factor(operation, chosen);
+    const auto sum = [](const AxisClasses::Factor& factor) {
+      return factor.of_result() == BlockedLoop::none;
+    };
+    bool everywhere = !sum(point);
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+      everywhere = everywhere && point.of_operand(k) != BlockedLoop::none;
+    if (everywhere) return std::int64_t{1} << 32;
+    std::int64_t rows = 1;
+    for (std::uint32_t f = 0; f < c_.classes.num_factors(operation); ++f) {
+      const AxisClasses::Factor factor = c_.classes.factor(operation, f);
+      bool same = f != chosen && sum(factor) == sum(point);
+      std::int64_t extent = 1;
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        const int axis = factor.of_operand(k);
+        same = same && (axis == BlockedLoop::none) == (point.of_operand(k) == BlockedLoop::none);
+        if (axis != BlockedLoop::none)
+          extent = c_.graph.type(g_.operands[record.first_input + k]).dim(static_cast<std::size_t>(axis));
+      }
+      if (same) rows *= extent;
+    }
+    return rows;
+  }
+  // A core multiplies and adds some 25 times in f64, and 50 times in f32, while it moves 10 bytes.
+  double work_of(std::uint32_t operation) const {
+    const OperationRecord& record = g_.operations[operation];
+    double terms = 1;
+    for (std::uint32_t f = 0; f < c_.classes.num_factors(operation); ++f) {
+      const AxisClasses::Factor factor = c_.classes.factor(operation, f);
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        const int axis = factor.of_operand(k);
+        if (axis == BlockedLoop::none) continue;
+        terms *= static_cast<double>(
+            c_.graph.type(g_.operands[record.first_input + k]).dim(static_cast<std::size_t>(axis)));
+        break;
+      }
+    }
+    return terms * (size_of(c_.graph.type(record.first_output).dtype()) >= 8 ? 0.4 : 0.2);
+  }
+  std::size_t packed_bytes(ValueId id, int axis) const {
+    for (int i = 0; i < axis; ++i) {
+      if (c_.graph.type(id).dim(static_cast<std::size_t>(i)) != 1) return c_.graph.type(id).bytes();
+    }
+    return 0;
+  }
+  void find_results(BlockedLoop& loop) {
+    for (const std::uint32_t index : operations_) {
+      const OperationRecord& record = g_.operations[index];
+      const Primitive& primitive = *record.op->primitive;
+      const Role& role = c_.roles.of[index];
+      if (primitive.has_trait(Trait::product)) {
+        traffic_.products = true;
+        traffic_.thinnest =
+            std::min(traffic_.thinnest, std::max<std::int64_t>(1, rows_of_point(index, role.factor)));
+        traffic_.work += work_of(index);
+      }
+      const bool folds = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
+      traffic_.structure = traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
+                                                   primitive.has_trait(Trait::view) || folds);
+      const ValueId id = record.first_output;
+      const AxisClasses::Factor factor = c_.classes.factor(index, role.factor);
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        const ValueId operand = g_.operands[record.first_input + k];
+        const std::uint32_t producer = g_.producers[operand];
+        const bool inside =
+            producer < g_.operations.size() &&
+            (c_.roles.of[producer].phase == c_.phase || c_.roles.of[producer].kind == Role::Kind::floating);
+        if (!inside) traffic_.packed += packed_bytes(operand, factor.of_operand(k));
+      }
+      if (role.kind == Role::Kind::cut)
+        traffic_.longest = std::max(traffic_.longest, c_.graph.type(id).size() / c_.roles.extent);
+      const std::size_t bytes = c_.graph.type(id).bytes();
+      if (c_.roots[id] != id) continue;  // a view
+      if (role.kind == Role::Kind::sum) {
+        traffic_.sums += bytes;
+        if (c_.escapes[id]) loop.results.push_back({id, BlockedLoop::none});
+      } else if (c_.escapes[id]) {
+        traffic_.boundary += bytes;
+        traffic_.packed += packed_bytes(id, role.axis);
+        loop.results.push_back({id, role.axis});
+      } else if (c_.options.loop_bytes == 0 ||
+                 (bytes >= large_value && !(one_group_ && joins_group(index)))) {
+        traffic_.within += bytes;
+      }
+    }
+  }
+  // Is it computed element by element, or repeated, or rows picked of what is not cut?
+  bool is_light(std::uint32_t operation) const {
+    const Primitive& primitive = *g_.operations[operation].op->primitive;
+    if (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::repeats)) return true;
+    return row_step(c_.graph, operation).kind == RowStep::Kind::picked;
+  }
+  bool joins_group(std::uint32_t operation) const {
+    return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();
+  }
+  // What others than element-wise operations of the loop read; and may one group do all that is light? Of
+  // loops with products, blocks are chosen as if it did not.
+  void find_heavy() {
+    std::size_t light = 0;
+    bool products = false;
+    for (const std::uint32_t index : operations_) {
+      const OperationRecord& record = g_.operations[index];
+      if (record.op->primitive->has_trait(Trait::view)) continue;
+      products = products || record.op->primitive->has_trait(Trait::product);
+      if (is_light(index)) ++light;
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        if (!record.op->primitive->has_trait(Trait::elementwise))
+          heavy_.insert(c_.roots[g_.operands[record.first_input + k]]);
+      }
+    }
+    one_group_ = c_.options.fuse && !products && light <= most_in_group;
+  }
+
+  // Bytes alive at once in a block: some of what is made, and the ends.
+  double bytes_of(std::int64_t block) const {
+    const std::size_t alive = traffic_.within / 2 + traffic_.boundary;
+    return static_cast<double>(alive) / static_cast<double>(c_.roles.extent) * static_cast<double>(block);
+  }
+  std::int64_t points_in(std::size_t bytes) const {
+    return std::max(least(), static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_of(1)));
+  }
+  // Products of fewer rows take longer for each.
+  std::int64_t least() const {
+    constexpr std::int64_t rows = 16;
+    return traffic_.products ? (rows + traffic_.thinnest - 1) / traffic_.thinnest : 1;
+  }
+  // Blocks of about one length.
+  std::int64_t even(std::int64_t block) const {
+    const std::int64_t extent = c_.roles.extent;
+    block = std::clamp<std::int64_t>(block, std::min(least(), extent), extent);
+    const std::int64_t blocks = (extent + block - 1) / block;
+    block = (extent + blocks - 1) / blocks;
+    return block > 32 ? std::min(extent, (block + 7) / 8 * 8) : block;
+  }
+  // An even number of blocks, and as many as the chunks in which sums are made can share, so that no thread
+  // waits for a longer one.
+  std::int64_t shared(std::int64_t block) const {
+    const std::int64_t extent = c_.roles.extent, blocks = (extent + block - 1) / block;
+    if (blocks <= 2) return block;
+    const std::int64_t even = (blocks + 1) / 2 * 2;
+    const std::int64_t chunks = traffic_.sums == 0 ? 2 : sum_chunks(even, traffic_.sums);
+    const std::int64_t unit = traffic_.sums == 0 ? 8 : 4;
+    const std::int64_t more = (even + chunks - 1) / chunks * chunks, smaller = (extent + more - 1) / more;
+    return std::max(least(), smaller > 32 ? (smaller + unit - 1) / unit * unit : smaller);
+  }
+  std::int64_t fitted(std::int64_t block, std::size_t bytes) const {
+    const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));
+    return even(static_cast<std::int64_t>(static_cast<double>(block) * ratio));
+  }
+  // What is spared, less what it costs, in bytes moved: see Note [Worth a loop].
+  double gain(std::int64_t block) const {
+    constexpr double each_block = 1 << 12;
+    const std::int64_t count = (c_.roles.extent + block - 1) / block;
+    const auto blocks = static_cast<double>(count);
+    const double alive = bytes_of(block) / static_cast<double>(c_.options.block_bytes);
+    // By how near to the core what is alive stays.
+    const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;
+    const auto sums = static_cast<double>(traffic_.sums);
+    const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
+    // Smaller products take longer by something like this.
+    const double smaller = 0.1 * traffic_.work;
+    return 2 * worth * static_cast<double>(traffic_.within) - smaller -
+           2 * static_cast<double>(traffic_.packed) - blocks * (cost + each_block);
+  }
+  // 0 where whole arrays are as good.
+  std::int64_t choose_block() {
+    const bool always = c_.options.loop_bytes == 0;
+    std::int64_t chosen = 0;
+    // Where products take most of the time, smaller ones cost more than is spared.
+    constexpr std::size_t large = 8;
+    if (!always && traffic_.products && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
+    // Along one point what belongs to the point is one element, and all else is one array after another.
+    if (!traffic_.products && traffic_.longest >= longest_point && gain(1) > 0) {
+      gain_ = gain(1);
+      return 1;
+    }
+    for (int doubled = 0; doubled < 5; ++doubled) {
+      const std::int64_t block = even(points_in(c_.options.block_bytes << doubled));
+      if (block >= c_.roles.extent) break;
+      const double spared = gain(block);
+      if (chosen == 0 ? !always && spared <= 0 : spared <= gain_) continue;
+      gain_ = spared;
+      chosen = block;
+      target_ = c_.options.block_bytes << doubled;
+    }
+    return chosen;
+  }
+
+  std::shared_ptr<const Program> program(BlockedLoop& loop, std::int64_t block) {
+    ProgramOptions options = c_.options;
+    options.block = options.group_products = false;  // the threads have other blocks to do
+    return std::make_shared<const Program>(Program::make(loop_body(c_, operations_, block, loop), options));
+  }
+
+  const LoopContext& c_;
+  const GraphData& g_;
+  const std::vector<std::uint32_t>& operations_;
+  BlockedLoop loop_;
+  Traffic traffic_;
+  std::unordered_set<ValueId> heavy_;  // that has memory, whatever groups do
+  bool one_group_ = false;
+  std::size_t target_ = 0;
+  double gain_ = 0;
+};
+
+}  // namespace
+
+double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
+  return LoopMaker(context, operations).estimate();
+}
+
+BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
+  return LoopMaker(context, operations).make();
+}
+
+}  // namespace tidu::passes
