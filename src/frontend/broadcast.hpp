@@ -2,7 +2,9 @@
 // of dtypes, NumPy's broadcasting, and numbers as tensors.
 #pragma once
 
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "frontend/context.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -16,6 +18,8 @@ Value broadcast(Value x, const Shape& shape);
 inline Value convert(Value x, DType dtype) {
   return x.dtype() == dtype ? x : ops::convert_element_type(x, dtype);
 }
+/// The values in the dtype that `common` and theirs promote to.
+std::vector<Value> promoted(std::span<const Value> values, DType common);
 /// f64 for integers and bools, else what it is.
 inline DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : f64; }
 /// A scalar, which may be that of an earlier call with the same value: to be read and not given away. Throws

@@ -16,6 +16,7 @@ using frontend_detail::convert;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axis;
+using frontend_detail::promoted;
 using frontend_detail::refuse;
 
 // An axis by name: a letter, or 1000 + its distance from the end of what "..." stands for.
@@ -243,12 +244,10 @@ std::vector<std::pair<Label, std::int64_t>> extents_of(const Spec& spec, std::sp
 
 Value einsum_of(const Spec& spec, std::span<const Value> v) {
   const auto extents = extents_of(spec, v);
-  DType common = v[0].dtype();
-  for (const Value& value : v) common = promote(common, value.dtype());
+  const std::vector<Value> values = promoted(v, v[0].dtype());
   std::vector<Named> operands;
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    operands.push_back(without_ones(without_repetition({convert(v[i], common), spec.operands[i]}), extents));
-  }
+  for (std::size_t i = 0; i < v.size(); ++i)
+    operands.push_back(without_ones(without_repetition({values[i], spec.operands[i]}), extents));
   // Does the result name it, or an operand from `first` on but `but`?
   const auto needed = [&](std::size_t first, std::size_t but) {
     return [&, first, but](Label label) {

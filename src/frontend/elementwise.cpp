@@ -10,6 +10,13 @@
 namespace tidu {
 namespace frontend_detail {
 
+std::vector<Value> promoted(std::span<const Value> values, DType common) {
+  for (const Value& value : values) common = promote(common, value.dtype());
+  std::vector<Value> converted;
+  for (const Value& value : values) converted.push_back(convert(value, common));
+  return converted;
+}
+
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view function) {
   Shape shape(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -14,16 +14,8 @@ using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axis;
 using frontend_detail::Operand;
+using frontend_detail::promoted;
 using frontend_detail::refuse;
-
-// Positions of one dtype.
-std::vector<Value> starts_of(std::span<const Value> given) {
-  DType common = i32;
-  for (const Value& start : given) common = promote(common, start.dtype());
-  std::vector<Value> starts;
-  for (const Value& start : given) starts.push_back(convert(start, common));
-  return starts;
-}
 
 void require_starts(const char* name, const Array& x, std::span<const Array> starts, Where where) {
   if (starts.size() == x.ndim()) return;
@@ -66,7 +58,7 @@ Array dynamic_slice(const Array& x, std::span<const Array> starts, const Shape& 
   return invoke(
       {"dynamic_slice", sizes}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        return ops::dynamic_slice(v[0], starts_of(v.subspan(1)), sizes);
+        return ops::dynamic_slice(v[0], promoted(v.subspan(1), i32), sizes);
       },
       where);
 }
@@ -81,7 +73,7 @@ Array dynamic_update_slice(const Array& x, const Array& update, std::span<const 
         const DType common = promote(v[0].dtype(), v[1].dtype());
         const Value into = convert(v[0], common);
         const Value part = convert(v[1], common);
-        return ops::dynamic_update_slice(into, part, starts_of(v.subspan(2)));
+        return ops::dynamic_update_slice(into, part, promoted(v.subspan(2), i32));
       },
       where);
 }

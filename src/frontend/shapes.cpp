@@ -9,11 +9,11 @@ namespace {
 
 using frontend_detail::broadcast;
 using frontend_detail::broadcast_shapes;
-using frontend_detail::convert;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axes;
 using frontend_detail::normal_axis;
+using frontend_detail::promoted;
 using frontend_detail::refuse;
 
 // One operand, static arguments that are words already.
@@ -147,11 +147,7 @@ Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) 
   return invoke(
       {"concatenate", words}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        DType common = v[0].dtype();
-        for (const Value& value : v) common = promote(common, value.dtype());
-        std::vector<Value> values;
-        for (const Value& value : v) values.push_back(convert(value, common));
-        return ops::concatenate(values, words[0]);
+        return ops::concatenate(promoted(v, v[0].dtype()), words[0]);
       },
       where);
 }
@@ -171,10 +167,8 @@ Array stack(std::span<const Array> parts, std::int64_t axis, Where where) {
   return invoke(
       {"stack", words}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        DType common = v[0].dtype();
-        for (const Value& value : v) common = promote(common, value.dtype());
-        std::vector<Value> values;
-        for (const Value& value : v) values.push_back(ops::expand_dims(convert(value, common), {words[0]}));
+        std::vector<Value> values = promoted(v, v[0].dtype());
+        for (Value& value : values) value = ops::expand_dims(value, {words[0]});
         return ops::concatenate(values, words[0]);
       },
       where);

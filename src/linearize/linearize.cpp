@@ -97,12 +97,7 @@ class Linearizer final : public Emitter, public detail::InnerHost {
   Values emit(const Op& op, std::span<const Value> operands, Where) override {
     const Value first = emit_one(op, operands, {});
     const GraphBuilder& builder = (first.id() & linear_bit) != 0 ? linear_ : *augmented_;
-    const GraphData& g = builder.data();
-    Values results;
-    results.resize(g.operations[g.producers[first.id() & ~linear_bit]].num_outputs);
-    for (std::uint32_t slot = 0; slot < results.size(); ++slot)
-      results[slot] = Value(this, first.id() + slot);
-    return results;
+    return detail::results_from(first, builder, first.id() & ~linear_bit);
   }
 
   Value emit_one(const Op& op, std::span<const Value> operands, Where) override {

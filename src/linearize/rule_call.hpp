@@ -4,8 +4,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tidu/graph/builder.hpp"
@@ -35,6 +33,16 @@ auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& 
         ->raise();
     throw;
   }
+}
+
+/// The results of an operation, of which the builder's graph has the first as value `id`, from `first` on.
+inline Values results_from(Value first, const GraphBuilder& builder, ValueId id) {
+  const GraphData& g = builder.data();
+  Values results;
+  results.resize(g.operations[g.producers[id]].num_outputs);
+  for (std::uint32_t slot = 0; slot < results.size(); ++slot)
+    results[slot] = Value(first.emitter(), first.id() + slot);
+  return results;
 }
 
 /// The rules reach linearize, transpose and batch of inner graphs through this; results are kept for the

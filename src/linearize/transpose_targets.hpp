@@ -78,12 +78,7 @@ class BuilderTarget final : public Target {
 
   Values emit(const Op& op, std::span<const Value> operands, Where) override {
     const Value first = emit_one(op, operands, {});
-    const GraphData& g = builder_.data();
-    Values results;
-    results.resize(g.operations[g.producers[first.id() & ~bits]].num_outputs);
-    for (std::uint32_t slot = 0; slot < results.size(); ++slot)
-      results[slot] = Value(this, first.id() + slot);
-    return results;
+    return results_from(first, builder_, first.id() & ~bits);
   }
 
   Value emit_one(const Op& op, std::span<const Value> operands, Where) override {
