@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -84,11 +87,45 @@ struct CompiledCall {
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where);
 bool any_traced(std::span<const Array> arrays);
 
+/// What tells calls apart, as words.
+using CallKey = std::vector<std::uintptr_t>;
+/// Its address tells lists of argument types apart.
+template <class... Ts>
+inline constexpr char kind_of{};
+/// Of Arrays type and device, of lists how long they are, and what is a number, an enumerator, a pointer,
+/// text or a structure that its bytes tell apart. Nothing of an object of another class.
+template <class T>
+void enter(CallKey& key, const T& x) {
+  if constexpr (std::is_same_v<T, Array>) {
+    key.push_back(reinterpret_cast<std::uintptr_t>(x.type().identity()));
+    key.push_back(device_of(x));
+  } else if constexpr (is_list<T> || std::is_same_v<T, std::string>) {
+    key.push_back(x.size());
+    for (const auto& item : x) enter(key, item);
+  } else if constexpr (is_product<T>) {
+    std::apply([&](const auto&... items) { (enter(key, items), ...); }, x);
+  } else if constexpr (is_optional<T>) {
+    key.push_back(x.has_value() ? 1 : 0);
+    if (x) enter(key, *x);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    key.push_back(std::bit_cast<std::uint64_t>(static_cast<double>(x)));
+  } else if constexpr (std::has_unique_object_representations_v<T>) {
+    const auto bytes = std::bit_cast<std::array<unsigned char, sizeof(T)>>(x);
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uintptr_t)) {
+      std::uintptr_t word = 0;
+      std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
+      key.push_back(word);
+    }
+  }
+}
+
 }  // namespace frontend_detail
 
 /// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
-/// whatever the elements are; what else it uses is fixed when it is traced. Copies share what was traced: for
-/// 1,024 lists of types at most, of which the longest unused half goes when there are more.
+/// whatever the elements are; what else it uses is fixed when it is traced. Of arguments without Arrays
+/// numbers, enumerators, text, and lists and structures of whole numbers tell calls apart as types do;
+/// objects of other classes do not. Copies share what was traced: for 1,024 lists of types at most, of which
+/// the longest unused half goes when there are more.
 template <class F>
 class Compiled {
  public:
@@ -102,12 +139,8 @@ class Compiled {
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
-    Key key;
-    for (const Array& array : flat) {
-      key.push_back(reinterpret_cast<std::uintptr_t>(array.type().identity()));
-      if (const std::uint32_t device = frontend_detail::device_of(array); device != 0) key.push_back(device);
-    }
-    for (const std::size_t offset : frontend_detail::offsets(arguments)) key.push_back(offset);
+    Key key{reinterpret_cast<std::uintptr_t>(&frontend_detail::kind_of<frontend_detail::Argument<Args>...>)};
+    frontend_detail::enter(key, arguments);
     const Entry entry = find(std::move(key), [&] {
       std::optional<Out> result;
       frontend_detail::Traced traced = frontend_detail::trace_flat(
@@ -127,8 +160,7 @@ class Compiled {
   }
 
  private:
-  /// Identities of the types, devices but the host, and where each argument begins.
-  using Key = std::vector<std::uintptr_t>;
+  using Key = frontend_detail::CallKey;
   struct Entry {
     std::shared_ptr<const frontend_detail::CompiledCall> call;
     std::shared_ptr<const void> shape;  ///< what f returned

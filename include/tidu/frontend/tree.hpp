@@ -1,5 +1,5 @@
-// tree.hpp - arguments and results of functions that are transformed: Arrays, and vectors, arrays, pairs and
-// tuples of such. Whatever else is among them is passed on as it is.
+// tree.hpp - arguments and results of functions that are transformed: Arrays, and vectors, arrays, pairs,
+// tuples and optionals of such. Whatever else is among them is passed on as it is.
 #pragma once
 
 #include <array>
@@ -29,6 +29,11 @@ inline constexpr bool is_product<std::tuple<Ts...>> = true;
 template <class A, class B>
 inline constexpr bool is_product<std::pair<A, B>> = true;
 
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
 /// Calls visit(array) for every Array in the tree, in order.
 template <class Tree, class Visit>
 void visit_arrays(Tree& tree, const Visit& visit) {
@@ -39,6 +44,8 @@ void visit_arrays(Tree& tree, const Visit& visit) {
     for (auto& item : tree) visit_arrays(item, visit);
   } else if constexpr (is_product<T>) {
     std::apply([&](auto&... items) { (visit_arrays(items, visit), ...); }, tree);
+  } else if constexpr (is_optional<T>) {
+    if (tree) visit_arrays(*tree, visit);
   }
 }
 
