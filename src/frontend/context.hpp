@@ -242,6 +242,8 @@ std::uint32_t traced_device(std::span<const Input> operands, std::string_view op
 /// The same of the outputs of a graph.
 std::vector<std::uint32_t> traced_devices(const Graph& graph, std::span<const Input> operands);
 inline bool is_traced(const Body& body) { return body.traced; }
+/// The result of an operation that was traced: where nothing is recorded gradients do not pass.
+Value traced_result(Value value, Where where);
 /// The innermost tracer among the operands, or null.
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);

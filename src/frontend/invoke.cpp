@@ -7,6 +7,7 @@
 #include "frontend/hot.hpp"
 #include "tidu/eager/profile.hpp"
 #include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -249,7 +250,7 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
   }
   try {
     Values results = build(emitter, values);
-    for (Value& result : results) result = Value(&tracer.builder, result.id());
+    for (Value& result : results) result = traced_result(Value(&tracer.builder, result.id()), where);
     return results;
   } catch (const Error& error) {
     raise_located(error, call.name, types, where);
@@ -271,6 +272,11 @@ std::uint32_t device_of_traced(std::span<const Input> operands, const Call& call
 }
 
 }  // namespace
+
+Value traced_result(Value value, Where where) {
+  if (context().grad_mode || !is_inexact(value.dtype())) return value;
+  return ops::stop_gradient(value, where);
+}
 
 Tracer* tracer_of(std::span<const Input> operands) {
   Tracer* found = nullptr;

@@ -52,6 +52,7 @@ class Running {
 
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name) {
   const Running running(name);
+  const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
   const std::shared_ptr<Tracer>& tracer = running.tracer();
   std::vector<Array> arguments;
   for (std::size_t i = 0; i < like.size(); ++i)
@@ -144,7 +145,8 @@ std::vector<Array> call_graph(const Graph& graph, std::span<const Array> argumen
     const std::vector<std::uint32_t> devices = frontend_detail::traced_devices(graph, inputs);
     std::vector<Array> results;
     for (std::size_t i = 0; i < devices.size(); ++i)
-      results.push_back(frontend_detail::make_traced(shared, values[graph.outputs()[i]], devices[i]));
+      results.push_back(frontend_detail::make_traced(
+          shared, frontend_detail::traced_result(values[graph.outputs()[i]], where), devices[i]));
     return results;
   }
   try {

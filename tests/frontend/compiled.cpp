@@ -1,4 +1,4 @@
-// compiled.cpp - what compile() takes for the same call.
+// compiled.cpp - what compile() takes for the same call, and what modes mean where a function is traced.
 #include <optional>
 #include <string>
 
@@ -76,6 +76,42 @@ TEST_CASE("an Array in an optional is differentiated like any other") {
   CHECK(elements(grad(f)(x, std::optional<Array>(scale))[0]) == std::vector<double>{6, 20});
   CHECK(elements(grad(f, 1)(x, std::optional<Array>(scale))[0]) == std::vector<double>{1, 4});
   CHECK(elements(grad(f)(x, std::optional<Array>())[0]) == std::vector<double>{1, 1});
+}
+
+TEST_CASE("gradients do not pass what a traced function computes under no_grad") {
+  const auto f = [](const Array& x) { return sum(no_grad([&] { return x * x; }) * x); };
+  const Array x = array({1.0, 2.0, 3.0});
+  const std::vector<double> wanted{1, 4, 9};
+  CHECK(elements(grad(f)(x)) == wanted);
+  CHECK(elements(grad(compile(f))(x)) == wanted);
+  CHECK(elements(compile(grad(f))(x)) == wanted);
+  CHECK(elements(jacfwd(f)(x)) == wanted);
+  CHECK(elements(jacrev(f)(x)) == wanted);
+  CHECK(elements(vmap(grad([&](const Array& a) { return f(a); }))(stack({x, x}))[1]) == wanted);
+  CHECK(jvp(f, x, ones({3})).second.item() == 14.0);
+  CHECK(elements(hessian(f)(x)) == std::vector<double>(9, 0.0));
+  CHECK(elements(grad(checkpoint(f))(x)) == wanted);
+  const auto whole = [&](const Array& a) {
+    return no_grad([&] { return call_graph(trace([](const Array& b) { return sin(b); }, x), {a})[0]; });
+  };
+  CHECK(elements(jacrev([&](const Array& a) { return sum(whole(a) * a); })(x)) == elements(sin(x)));
+}
+
+TEST_CASE("what is traced under no_grad has derivatives") {
+  const auto cube = [](const Array& x) { return sum(x * x * x); };
+  const Array x = array({1.0, 2.0});
+  const auto compiled = compile(cube);
+  no_grad([&] {
+    CHECK(elements(jacfwd(cube)(x)) == std::vector<double>{3, 12});
+    CHECK(elements(grad(cube)(x)) == std::vector<double>{3, 12});
+    CHECK(compiled(x).item() == 9.0);
+    CHECK(to_text(trace(cube, x)).find("stop_gradient") == std::string::npos);
+  });
+  CHECK(elements(grad(compiled)(x)) == std::vector<double>{3, 12});
+  Array leaf = x.copy();
+  leaf.set_requires_grad();
+  compiled(leaf).backward();  // by what was traced before
+  CHECK(elements(*leaf.grad()) == std::vector<double>{3, 12});
 }
 
 }  // namespace

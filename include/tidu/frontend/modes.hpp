@@ -29,7 +29,9 @@ class GradMode {
   bool before_;
 };
 
-/// While it lives, nothing is recorded: results require no gradient.
+/// While it lives, nothing is recorded: results require no gradient. Inside a function that is traced (jvp,
+/// vmap, compile, …) gradients and tangents do not pass what is computed under it; a guard outside of such a
+/// function changes nothing of its derivatives.
 class NoGrad : public GradMode {
  public:
   NoGrad() : GradMode(false) {}
