@@ -1,5 +1,7 @@
 // transforms_graph.cpp - the transforms that trace: the function becomes a graph, the graph is transformed,
 // and the result is called as one operation, which is recorded as one node or written into an outer trace.
+#include <algorithm>
+
 #include "frontend/transforms.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/linearize/transforms.hpp"
@@ -145,6 +147,15 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
                                                        : "hessian";
   const Applied applied = apply_traced(f, arguments, name);
   const Graph& graph = applied.traced.graph;
+  if (kind != Jacobian::hessian &&
+      std::none_of(graph.outputs().begin(), graph.outputs().end(),
+                   [&](ValueId output) { return is_inexact(graph.type(output).dtype()); })) {
+    refuse(ErrorKind::invalid_argument, name,
+           graph.outputs().empty() ? std::string("expected a function that returns an Array, got none")
+                                   : detail::str("expected a function with a floating result, got ",
+                                                 graph.type(graph.outputs()[0])),
+           where);
+  }
   const Names names = names_of(graph, wrt);
   const Graph whole = kind == Jacobian::hessian ? scalar_output(graph, name, where) : graph;
   Graph derivative;

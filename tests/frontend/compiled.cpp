@@ -114,5 +114,15 @@ TEST_CASE("what is traced under no_grad has derivatives") {
   CHECK(elements(*leaf.grad()) == std::vector<double>{3, 12});
 }
 
+TEST_CASE("jacfwd and jacrev refuse functions without a floating result") {
+  const auto place = [](const Array& x) { return argmax(x); };
+  const auto nothing = [](const Array&) { return std::vector<Array>(); };
+  const Array x = array({1.0, 2.0});
+  const std::string wanted = "expected a function with a floating result, got i32[]";
+  CHECK(contains(error_of([&] { (void)jacrev(place)(x); }), "[jacrev] " + wanted));
+  CHECK(contains(error_of([&] { (void)jacfwd(place)(x); }), "[jacfwd] " + wanted));
+  CHECK(contains(error_of([&] { (void)jacrev(nothing)(x); }), "a function that returns an Array, got none"));
+}
+
 }  // namespace
 }  // namespace tidu::test
