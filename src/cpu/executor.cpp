@@ -186,7 +186,7 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
 }
 
 const CpuExecutor& cpu() {
-  static const CpuExecutor executor;
+  static const CpuExecutor& executor = *new CpuExecutor;  // outlives every static that computes
   return executor;
 }
 

@@ -20,7 +20,9 @@ std::string_view Operation::where() const {
 }
 
 Graph::Graph() {
-  static const auto empty = std::make_shared<const GraphData>(PrimitiveSet({}, nullptr, nullptr));
+  static const auto& empty =  // outlives every static
+      *new std::shared_ptr<const GraphData>(
+          std::make_shared<const GraphData>(PrimitiveSet({}, nullptr, nullptr)));
   data_ = empty;
 }
 

@@ -92,7 +92,7 @@ PrimitiveSet make_standard() {
 }  // namespace
 
 const PrimitiveSet& standard_primitives() {
-  static const PrimitiveSet set = make_standard();
+  static const PrimitiveSet& set = *new PrimitiveSet(make_standard());  // outlives every static
   return set;
 }
 

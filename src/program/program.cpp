@@ -12,7 +12,7 @@
 namespace tidu {
 
 Program::Program() {
-  static const auto empty = std::make_shared<const Data>();
+  static const auto& empty = *new std::shared_ptr<const Data>(std::make_shared<const Data>());
   data_ = empty;
 }
 

@@ -1,4 +1,5 @@
 // compiled.cpp - what compile() takes for the same call, and what modes mean where a function is traced.
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -122,6 +123,23 @@ TEST_CASE("jacfwd and jacrev refuse functions without a floating result") {
   CHECK(contains(error_of([&] { (void)jacrev(place)(x); }), "[jacrev] " + wanted));
   CHECK(contains(error_of([&] { (void)jacfwd(place)(x); }), "[jacfwd] " + wanted));
   CHECK(contains(error_of([&] { (void)jacrev(nothing)(x); }), "a function that returns an Array, got none"));
+}
+
+// Statics that are made before the first operation are destroyed after whatever that one made.
+struct ComputesAtExit {
+  ComputesAtExit() = default;
+  ComputesAtExit(const ComputesAtExit&) = delete;
+  ComputesAtExit& operator=(const ComputesAtExit&) = delete;
+  ~ComputesAtExit() {
+    if (!array.empty_handle() && sum(array * 2.0).item() != 6.0) std::abort();
+  }
+  Array array;
+};
+ComputesAtExit computes_at_exit;
+
+TEST_CASE("what is static may compute while the program ends") {
+  computes_at_exit.array = array({1.0, 2.0});
+  CHECK(sum(computes_at_exit.array * 2.0).item() == 6.0);  // what it does again as the last thing of all
 }
 
 }  // namespace
