@@ -96,6 +96,7 @@ eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string
   root.key = body.key;
   root.trace = body.trace;
   if (seed != nullptr) {
+    frontend_detail::require_value(*seed, function, where);
     const Body& given = seed->required();
     require_data(given, function, where);
     if (given.tensor.type() != body.tensor.type()) {
@@ -143,6 +144,7 @@ const Tensor& Array::one_element(Where where) const {
 }
 
 Array& Array::assign(const Array& value, Where where) {
+  frontend_detail::require_value(value, "Array::assign", where);
   Body& body = required();
   const Body& from = value.required();
   frontend_detail::require_data(body, "Array::assign", where);
@@ -296,6 +298,7 @@ void Array::zero_grad(Where where) const {
 
 void Array::set_grad(const Array& gradient, Where where) const {
   eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(required(), "Array::set_grad", where);
+  frontend_detail::require_value(gradient, "Array::set_grad", where);
   const Body& from = gradient.required();
   frontend_detail::require_data(from, "Array::set_grad", where);
   if (from.tensor.type() != required().tensor.type()) {

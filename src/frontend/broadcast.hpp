@@ -46,9 +46,12 @@ class Operand {
   Input input_;
 };
 
-/// The dtype that x takes beside y if it is a number: that of an Array, or what both numbers have.
-inline DType partner(const ArrayLike& x, const ArrayLike& y) {
-  return y.array() != nullptr ? y.array()->dtype() : promote(x.dtype(), y.dtype());
+/// The dtype that x takes beside y if it is a number: that of an Array, or what both numbers have. Refuses an
+/// Array without a value.
+inline DType partner(std::string_view function, const ArrayLike& x, const ArrayLike& y) {
+  if (y.array() == nullptr) return promote(x.dtype(), y.dtype());
+  require_value(*y.array(), function, y.where());
+  return y.array()->dtype();
 }
 
 }  // namespace tidu::frontend_detail

@@ -264,8 +264,25 @@ std::string at_place(Where where);
 [[noreturn]] void raise_located(const Error& error, std::string_view function, std::span<const Type> types,
                                 Where where);
 
+/// Refuse an operand without a value.
+[[noreturn]] void refuse_no_value(std::string_view function, Where where);
+inline void require_value(const Array& x, std::string_view function, const Where& where) {
+  if (x.empty_handle()) [[unlikely]]
+    refuse_no_value(function, where);
+}
+inline std::size_t rank_of(const Array& x, std::string_view function, const Where& where) {
+  require_value(x, function, where);
+  return x.ndim();
+}
 std::int64_t normal_axis(std::int64_t axis, std::size_t rank, std::string_view function, Where where);
 /// Ascending, without repetition; all axes where that is meant.
 Ints normal_axes(const Axes& axes, std::size_t rank, std::string_view function, Where where);
+/// The same of an operand. Refuse one without a value.
+inline std::int64_t normal_axis(std::int64_t axis, const Array& x, std::string_view function, Where where) {
+  return normal_axis(axis, rank_of(x, function, where), function, where);
+}
+inline Ints normal_axes(const Axes& axes, const Array& x, std::string_view function, Where where) {
+  return normal_axes(axes, rank_of(x, function, where), function, where);
+}
 
 }  // namespace tidu::frontend_detail

@@ -115,14 +115,21 @@ Array zeros(const Shape& shape, DType dtype, Where where) {
 Array ones(const Shape& shape, DType dtype, Where where) { return filled("ones", shape, 1.0, dtype, where); }
 // Where x is.
 Array full_like(const Array& x, Number value, Where where) {
+  frontend_detail::require_value(x, "full_like", where);
   Array made = full(x.shape(), value, x.dtype(), where);
   const frontend_detail::Body& body = x.required();
   if (frontend_detail::is_traced(body) || body.tensor.device() == 0) return made;
   return Array(frontend_detail::moved(made.required().tensor, body.tensor.device(),
                                       *frontend_detail::context().host.executor()));
 }
-Array zeros_like(const Array& x, Where where) { return full_like(x, 0.0, where); }
-Array ones_like(const Array& x, Where where) { return full_like(x, 1.0, where); }
+Array zeros_like(const Array& x, Where where) {
+  frontend_detail::require_value(x, "zeros_like", where);
+  return full_like(x, 0.0, where);
+}
+Array ones_like(const Array& x, Where where) {
+  frontend_detail::require_value(x, "ones_like", where);
+  return full_like(x, 1.0, where);
+}
 
 Array arange(std::int64_t n, DType dtype, Where where) {
   const std::int64_t words[] = {n, static_cast<std::int64_t>(dtype)};

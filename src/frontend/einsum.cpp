@@ -17,7 +17,9 @@ using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axis;
 using frontend_detail::promoted;
+using frontend_detail::rank_of;
 using frontend_detail::refuse;
+using frontend_detail::require_value;
 
 // An axis by name: a letter, or 1000 + its distance from the end of what "..." stands for.
 using Label = std::int64_t;
@@ -95,6 +97,7 @@ class Parser {
   }
 
   Labels of_operand(std::size_t i) {
+    require_value(operands_[i], "einsum", where_);
     const Type type = operands_[i].type();
     const std::int64_t letters = static_cast<std::int64_t>(labels_of(terms_[i], 0).size());
     const std::int64_t more = static_cast<std::int64_t>(type.rank()) - letters;
@@ -294,7 +297,8 @@ Array einsum(std::string_view spec, std::span<const Array> operands, Where where
 }
 
 Array tensordot(const Array& x, const Array& y, std::int64_t axes, Where where) {
-  if (axes < 0 || static_cast<std::uint64_t>(axes) > std::min(x.ndim(), y.ndim())) {
+  const std::size_t most = std::min(rank_of(x, "tensordot", where), rank_of(y, "tensordot", where));
+  if (axes < 0 || static_cast<std::uint64_t>(axes) > most) {
     refuse(ErrorKind::invalid_argument, "tensordot",
            detail::str("expected a number of axes that ", x.type(), " and ", y.type(), " have, got ", axes),
            where);
@@ -309,10 +313,8 @@ Array tensordot(const Array& x, const Array& y, std::int64_t axes, Where where) 
 
 Array tensordot(const Array& x, const Array& y, const std::pair<Axes, Axes>& axes, Where where) {
   Ints of_x, of_y;
-  for (const std::int64_t axis : axes.first.list())
-    of_x.push_back(normal_axis(axis, x.ndim(), "tensordot", where));
-  for (const std::int64_t axis : axes.second.list())
-    of_y.push_back(normal_axis(axis, y.ndim(), "tensordot", where));
+  for (const std::int64_t axis : axes.first.list()) of_x.push_back(normal_axis(axis, x, "tensordot", where));
+  for (const std::int64_t axis : axes.second.list()) of_y.push_back(normal_axis(axis, y, "tensordot", where));
   if (axes.first.all() || axes.second.all() || of_x.size() != of_y.size()) {
     refuse(ErrorKind::invalid_argument, "tensordot",
            detail::str("expected as many axes of ", x.type(), " as of ", y.type(), ", got ",

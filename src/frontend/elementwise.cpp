@@ -61,6 +61,7 @@ using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::Operand;
 using frontend_detail::partner;
+using frontend_detail::require_value;
 
 using Unary = Value (*)(Value, Where);
 using Binary = Value (*)(Value, Value, Where);
@@ -91,7 +92,7 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
     const Input operands[] = {*x.array(), *y.array()};
     return invoke({name}, operands, build, x.where());
   }
-  const Operand left(name, x, partner(x, y)), right(name, y, partner(y, x));
+  const Operand left(name, x, partner(name, x, y)), right(name, y, partner(name, y, x));
   const Input operands[] = {left.input(), right.input()};
   return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
 }
@@ -231,12 +232,15 @@ Array round(const Array& x, Where where) {
 }
 
 Array real(const Array& x, Where where) {
+  require_value(x, "real", where);
   return is_complex(x.dtype()) ? unary<ops::real>("real", x, where) : x;
 }
 Array imag(const Array& x, Where where) {
+  require_value(x, "imag", where);
   return is_complex(x.dtype()) ? unary<ops::imag>("imag", x, where) : zeros_like(x, where);
 }
 Array conj(const Array& x, Where where) {
+  require_value(x, "conj", where);
   return is_complex(x.dtype()) ? unary<ops::conj>("conj", x, where) : x;
 }
 
@@ -283,6 +287,7 @@ Array integer_pow(const Array& x, std::int64_t y, Where where) {
 Array pow(const ArrayLike& x, const ArrayLike& y) {
   // A small integer exponent: right for a negative base too, and cheaper.
   const double exponent = y.array() == nullptr ? y.number().value() : 100.0;
+  if (x.array() != nullptr) require_value(*x.array(), "pow", x.where());
   if (x.array() != nullptr && exponent >= -64 && exponent <= 64 && exponent == std::trunc(exponent) &&
       (is_integer(y.dtype()) || is_inexact(x.array()->dtype())))
     return integer_pow(*x.array(), static_cast<std::int64_t>(exponent), x.where());
@@ -314,7 +319,7 @@ Array logical_not(const Array& x, Where where) {
 }
 
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
-  const Operand left("where", x, partner(x, y)), right("where", y, partner(y, x));
+  const Operand left("where", x, partner("where", x, y)), right("where", y, partner("where", y, x));
   const Input operands[] = {condition, left.input(), right.input()};
   return invoke(
       {"where"}, operands,
@@ -330,6 +335,7 @@ Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
 }
 
 Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi) {
+  require_value(x, "clip", lo.where());
   const Operand low("clip", lo, x.dtype()), high("clip", hi, x.dtype());
   const Input operands[] = {low.input(), x, high.input()};
   return invoke(

@@ -56,6 +56,11 @@ void require_values(std::span<const Input> operands, std::string_view function, 
   }
 }
 
+void refuse_no_value(std::string_view function, Where where) {
+  refuse(ErrorKind::invalid_argument, function,
+         "expected Arrays with a value, got a default-constructed or moved-from one", where);
+}
+
 void refuse_empty() {
   throw Error(ErrorKind::invalid_argument,
               "[Array] expected an Array with a value, got a default-constructed or moved-from one");

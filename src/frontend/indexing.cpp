@@ -15,10 +15,11 @@ using frontend_detail::invoke;
 using frontend_detail::normal_axis;
 using frontend_detail::Operand;
 using frontend_detail::promoted;
+using frontend_detail::rank_of;
 using frontend_detail::refuse;
 
 void require_starts(const char* name, const Array& x, std::span<const Array> starts, Where where) {
-  if (starts.size() == x.ndim()) return;
+  if (starts.size() == rank_of(x, name, where)) return;
   refuse(
       ErrorKind::invalid_argument, name,
       detail::str("expected a start for each of ", x.ndim(), " axes of ", x.type(), ", got ", starts.size()),
@@ -28,7 +29,7 @@ void require_starts(const char* name, const Array& x, std::span<const Array> sta
 // x where column - row, compared with k, is as `keep` says; zero elsewhere.
 template <class Keep>
 Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Keep keep) {
-  if (x.ndim() < 2) {
+  if (rank_of(x, name, where) < 2) {
     refuse(ErrorKind::type, name, detail::str("expected an Array of two axes or more, got ", x.type()),
            where);
   }
@@ -80,7 +81,7 @@ Array dynamic_update_slice(const Array& x, const Array& update, std::span<const 
 
 Array scatter_add(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
                   Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "scatter_add", where)};
+  const std::int64_t words[] = {normal_axis(axis, x, "scatter_add", where)};
   const Input operands[] = {x, indices, updates};
   return invoke(
       {"scatter_add", words}, operands,
@@ -94,7 +95,7 @@ Array scatter_add(const Array& x, const Array& indices, const Array& updates, st
 
 Array scatter_add_along_axis(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
                              Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "scatter_add_along_axis", where)};
+  const std::int64_t words[] = {normal_axis(axis, x, "scatter_add_along_axis", where)};
   const Input operands[] = {x, indices, updates};
   return invoke(
       {"scatter_add_along_axis", words}, operands,
@@ -107,7 +108,7 @@ Array scatter_add_along_axis(const Array& x, const Array& indices, const Array& 
 }
 
 Array pad(const Array& x, std::span<const PadWidth> widths, const ArrayLike& value, Where where) {
-  if (widths.size() != 1 && widths.size() != x.ndim()) {
+  if (widths.size() != rank_of(x, "pad", where) && widths.size() != 1) {
     refuse(ErrorKind::invalid_argument, "pad",
            detail::str("expected one width or one for each of ", x.ndim(), " axes of ", x.type(), ", got ",
                        widths.size()),
@@ -136,7 +137,7 @@ Array tril(const Array& x, std::int64_t k, Where where) { return triangle("tril"
 Array triu(const Array& x, std::int64_t k, Where where) { return triangle("triu", x, k, where, ops::ge); }
 
 Array diagonal(const Array& x, Where where) {
-  if (x.ndim() < 2) {
+  if (rank_of(x, "diagonal", where) < 2) {
     refuse(ErrorKind::type, "diagonal", detail::str("expected an Array of two axes or more, got ", x.type()),
            where);
   }

@@ -203,6 +203,14 @@ void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input
   }
 }
 
+std::vector<Type> traced_types(std::span<const Input> operands) {
+  std::vector<Type> types;
+  for (const Input& operand : operands)
+    types.push_back(operand.body != nullptr && is_traced(*operand.body) ? operand.body->extra->type
+                                                                        : operand.tensor->type());
+  return types;
+}
+
 // The results are values of the tracer's builder.
 Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildMany& build, const Call& call,
                    Where where) {
@@ -234,26 +242,24 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
     std::vector<Value> buffer_;
   };
   Placed emitter(tracer.builder, where);
-  std::vector<Value> values;
-  std::vector<Type> types;
-  for (const Input& operand : operands) {
-    Value value;
-    if (operand.body == nullptr) {
-      value = ops::full(tracer.builder, operand.tensor->type(), operand.tensor->to_literal(), where);
-    } else {
-      Body* const body = const_cast<Body*>(operand.body);
-      body->references.fetch_add(1, std::memory_order_relaxed);
-      value = tracer.value_of(Array(Array::Adopt{}, body));
-    }
-    types.push_back(value.type());
-    values.emplace_back(&emitter, value.id());
-  }
   try {
+    std::vector<Value> values;
+    for (const Input& operand : operands) {
+      Value value;
+      if (operand.body == nullptr) {
+        value = ops::full(tracer.builder, operand.tensor->type(), operand.tensor->to_literal(), where);
+      } else {
+        Body* const body = const_cast<Body*>(operand.body);
+        body->references.fetch_add(1, std::memory_order_relaxed);
+        value = tracer.value_of(Array(Array::Adopt{}, body));
+      }
+      values.emplace_back(&emitter, value.id());
+    }
     Values results = build(emitter, values);
     for (Value& result : results) result = traced_result(Value(&tracer.builder, result.id()), where);
     return results;
   } catch (const Error& error) {
-    raise_located(error, call.name, types, where);
+    raise_located(error, call.name, traced_types(operands), where);
   }
 }
 
@@ -263,11 +269,7 @@ std::uint32_t device_of_traced(std::span<const Input> operands, const Call& call
   try {
     return traced_device(operands, call.name);
   } catch (const Error& error) {
-    std::vector<Type> types;
-    for (const Input& operand : operands)
-      types.push_back(operand.body != nullptr && is_traced(*operand.body) ? operand.body->extra->type
-                                                                          : operand.tensor->type());
-    raise_located(error, call.name, types, where);
+    raise_located(error, call.name, traced_types(operands), where);
   }
 }
 

@@ -263,7 +263,7 @@ std::pair<Array, Array> slogdet(const Array& x, Where where) {
 }
 
 Array vector_norm(const Array& x, double ord, const Axes& axes, bool keepdims, Where where) {
-  const Ints list = frontend_detail::normal_axes(axes, x.ndim(), "linalg.norm", where);
+  const Ints list = frontend_detail::normal_axes(axes, x, "linalg.norm", where);
   Ints words{std::bit_cast<std::int64_t>(ord), keepdims ? 1 : 0};
   words.insert(words.end(), list.begin(), list.end());
   const Input operands[] = {x};

@@ -11,6 +11,7 @@ using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axis;
+using frontend_detail::rank_of;
 using frontend_detail::refuse;
 
 // The axes as bits.
@@ -50,7 +51,7 @@ Value spread(Value reduced, const Ints& axes, const Shape& shape) {
 template <class F>
 Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, Where where, const F& body,
              std::int64_t extra = 0) {
-  const std::int64_t words[] = {mask_of(axes, x.ndim(), name, where), keepdims ? 1 : 0, extra};
+  const std::int64_t words[] = {mask_of(axes, rank_of(x, name, where), name, where), keepdims ? 1 : 0, extra};
   const Input operands[] = {x};
   return invoke(
       {name, words}, operands,
@@ -83,7 +84,7 @@ using ArgReduction = Value (*)(Value, std::int64_t, DType, Where);
 
 Array arg(const char* name, ArgReduction reduction, const Array& x, std::optional<std::int64_t> axis,
           Where where) {
-  const std::int64_t words[] = {axis ? normal_axis(*axis, x.ndim(), name, where) : -1};
+  const std::int64_t words[] = {axis ? normal_axis(*axis, x, name, where) : -1};
   const Input operands[] = {x};
   return invoke(
       {name, words}, operands,
@@ -99,7 +100,7 @@ using Cumulative = Value (*)(Value, std::int64_t, bool, Where);
 template <Cumulative F>
 Array cumulative(const char* name, const Array& x, std::int64_t axis, bool reverse, Where where,
                  bool needs_inexact = false) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), name, where), reverse ? 1 : 0};
+  const std::int64_t words[] = {normal_axis(axis, x, name, where), reverse ? 1 : 0};
   const Input operands[] = {x};
   return invoke(
       {name, words}, operands,

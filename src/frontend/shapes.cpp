@@ -14,7 +14,9 @@ using frontend_detail::invoke;
 using frontend_detail::normal_axes;
 using frontend_detail::normal_axis;
 using frontend_detail::promoted;
+using frontend_detail::rank_of;
 using frontend_detail::refuse;
+using frontend_detail::require_value;
 
 // One operand, static arguments that are words already.
 template <class F>
@@ -76,20 +78,25 @@ Range range_of(const Slice& part, std::int64_t extent, Where where) {
 }  // namespace
 
 Array reshape(const Array& x, const Shape& shape, Where where) {
+  require_value(x, "reshape", where);
   const Shape target = resolved(x, shape, where);
   return shaped("reshape", x, target, where, [&](Value v) { return ops::reshape(v, target); });
 }
 
-Array flatten(const Array& x, Where where) { return reshape(x, {x.size()}, where); }
+Array flatten(const Array& x, Where where) {
+  require_value(x, "flatten", where);
+  return reshape(x, {x.size()}, where);
+}
 
 Array transpose(const Array& x, const Axes& permutation, Where where) {
   Ints order;
   if (permutation.all()) {
-    for (std::size_t i = x.ndim(); i > 0; --i) order.push_back(static_cast<std::int64_t>(i) - 1);
+    for (std::size_t i = rank_of(x, "transpose", where); i > 0; --i)
+      order.push_back(static_cast<std::int64_t>(i) - 1);
   } else {
     for (const std::int64_t axis : permutation.list())
-      order.push_back(normal_axis(axis, x.ndim(), "transpose", where));
-    if (normal_axes(permutation, x.ndim(), "transpose", where).size() != x.ndim()) {
+      order.push_back(normal_axis(axis, x, "transpose", where));
+    if (normal_axes(permutation, x, "transpose", where).size() != x.ndim()) {
       refuse(ErrorKind::invalid_argument, "transpose",
              detail::str("expected each of ", x.ndim(), " axes once, got ", detail::list(permutation.list())),
              where);
@@ -100,25 +107,27 @@ Array transpose(const Array& x, const Axes& permutation, Where where) {
 
 Array swapaxes(const Array& x, std::int64_t a, std::int64_t b, Where where) {
   Ints order;
-  for (std::size_t i = 0; i < x.ndim(); ++i) order.push_back(static_cast<std::int64_t>(i));
-  std::swap(order[static_cast<std::size_t>(normal_axis(a, x.ndim(), "swapaxes", where))],
-            order[static_cast<std::size_t>(normal_axis(b, x.ndim(), "swapaxes", where))]);
+  for (std::size_t i = 0; i < rank_of(x, "swapaxes", where); ++i)
+    order.push_back(static_cast<std::int64_t>(i));
+  std::swap(order[static_cast<std::size_t>(normal_axis(a, x, "swapaxes", where))],
+            order[static_cast<std::size_t>(normal_axis(b, x, "swapaxes", where))]);
   return shaped("swapaxes", x, order, where, [&](Value v) { return ops::transpose(v, order); });
 }
 
 Array expand_dims(const Array& x, const Axes& axes, Where where) {
-  const Ints list =
-      axes.all() ? Ints{} : normal_axes(axes, x.ndim() + axes.list().size(), "expand_dims", where);
+  const Ints list = axes.all() ? Ints{}
+                               : normal_axes(axes, rank_of(x, "expand_dims", where) + axes.list().size(),
+                                             "expand_dims", where);
   return shaped("expand_dims", x, list, where, [&](Value v) { return ops::expand_dims(v, list); });
 }
 
 Array squeeze(const Array& x, const Axes& axes, Where where) {
   Ints list;
   if (axes.all()) {
-    for (std::size_t i = 0; i < x.ndim(); ++i)
+    for (std::size_t i = 0; i < rank_of(x, "squeeze", where); ++i)
       if (x.shape()[i] == 1) list.push_back(static_cast<std::int64_t>(i));
   } else {
-    list = normal_axes(axes, x.ndim(), "squeeze", where);
+    list = normal_axes(axes, x, "squeeze", where);
   }
   return shaped("squeeze", x, list, where, [&](Value v) { return ops::squeeze(v, list); });
 }
@@ -134,14 +143,14 @@ Array broadcast_to(const Array& x, const Shape& shape, Where where) {
 }
 
 Array flip(const Array& x, const Axes& axes, Where where) {
-  const Ints list = normal_axes(axes, x.ndim(), "flip", where);
+  const Ints list = normal_axes(axes, x, "flip", where);
   return shaped("flip", x, list, where, [&](Value v) { return ops::rev(v, list); });
 }
 
 Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) {
   if (parts.empty())
     refuse(ErrorKind::invalid_argument, "concatenate", "expected at least one Array, got none", where);
-  const std::int64_t words[] = {normal_axis(axis, parts[0].ndim(), "concatenate", where)};
+  const std::int64_t words[] = {normal_axis(axis, parts[0], "concatenate", where)};
   std::vector<Input> operands;
   for (const Array& part : parts) operands.emplace_back(part);
   return invoke(
@@ -155,9 +164,10 @@ Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) 
 Array stack(std::span<const Array> parts, std::int64_t axis, Where where) {
   if (parts.empty())
     refuse(ErrorKind::invalid_argument, "stack", "expected at least one Array, got none", where);
-  const std::int64_t words[] = {normal_axis(axis, parts[0].ndim() + 1, "stack", where)};
+  const std::int64_t words[] = {normal_axis(axis, rank_of(parts[0], "stack", where) + 1, "stack", where)};
   std::vector<Input> operands;
   for (const Array& part : parts) {
+    require_value(part, "stack", where);
     if (part.shape() != parts[0].shape()) {
       refuse(ErrorKind::type, "stack",
              detail::str("expected Arrays of one shape, got ", parts[0].type(), " and ", part.type()), where);
@@ -175,7 +185,7 @@ Array stack(std::span<const Array> parts, std::int64_t axis, Where where) {
 }
 
 std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis, Where where) {
-  const auto at = static_cast<std::size_t>(normal_axis(axis, x.ndim(), "split", where));
+  const auto at = static_cast<std::size_t>(normal_axis(axis, x, "split", where));
   const std::int64_t extent = x.shape()[at];
   if (parts <= 0 || extent % parts != 0) {
     refuse(ErrorKind::type, "split",
@@ -191,7 +201,7 @@ std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis, 
 }
 
 Array slice(const Array& x, std::span<const Slice> parts, Where where) {
-  if (parts.size() > x.ndim()) {
+  if (parts.size() > rank_of(x, "slice", where)) {
     refuse(ErrorKind::invalid_argument, "slice",
            detail::str("expected at most ", x.ndim(), " parts for ", x.type(), ", got ", parts.size()),
            where);
@@ -219,7 +229,7 @@ Array Array::slice(std::initializer_list<Slice> parts, Where where) const {
 }
 
 Array Array::operator[](const Index& i) const {
-  if (ndim() == 0)
+  if (rank_of(*this, "index", i.where) == 0)
     refuse(ErrorKind::invalid_argument, "index", detail::str("expected an Array with axes, got ", type()),
            i.where);
   const std::int64_t extent = shape()[0];
@@ -237,7 +247,7 @@ Array Array::operator[](const Index& i) const {
 }
 
 Array take(const Array& x, const Array& indices, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "take", where)};
+  const std::int64_t words[] = {normal_axis(axis, x, "take", where)};
   const Input operands[] = {x, indices};
   return invoke(
       {"take", words}, operands,
@@ -245,7 +255,7 @@ Array take(const Array& x, const Array& indices, std::int64_t axis, Where where)
 }
 
 Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "take_along_axis", where)};
+  const std::int64_t words[] = {normal_axis(axis, x, "take_along_axis", where)};
   const Input operands[] = {x, indices};
   return invoke(
       {"take_along_axis", words}, operands,
@@ -253,6 +263,7 @@ Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis, W
 }
 
 Array astype(const Array& x, DType dtype, Where where) {
+  require_value(x, "astype", where);
   if (x.dtype() == dtype) return x;
   const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
   return shaped("astype", x, words, where, [&](Value v) { return ops::convert_element_type(v, dtype); });
@@ -261,6 +272,9 @@ Array astype(const Array& x, DType dtype, Where where) {
 Array Array::to(DType dtype, Where where) const { return astype(*this, dtype, where); }
 Array Array::reshape(const Shape& shape, Where where) const { return tidu::reshape(*this, shape, where); }
 Array Array::T(Where where) const { return transpose(*this, {}, where); }
-Array Array::copy(Where where) const { return tidu::reshape(*this, shape(), where); }
+Array Array::copy(Where where) const {
+  require_value(*this, "Array::copy", where);
+  return tidu::reshape(*this, shape(), where);
+}
 
 }  // namespace tidu

@@ -27,7 +27,7 @@ Value last_axis_at(Value x, std::int64_t axis) {
 }  // namespace
 
 Array sort(const Array& x, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "sort", where)};
+  const std::int64_t words[] = {normal_axis(axis, x, "sort", where)};
   const Input operands[] = {x};
   return invoke(
       {"sort", words}, operands,
@@ -35,7 +35,7 @@ Array sort(const Array& x, std::int64_t axis, Where where) {
 }
 
 Array argsort(const Array& x, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x.ndim(), "argsort", where)};
+  const std::int64_t words[] = {normal_axis(axis, x, "argsort", where)};
   if (x.shape()[static_cast<std::size_t>(words[0])] > std::numeric_limits<std::int32_t>::max()) {
     refuse(ErrorKind::type, "argsort", detail::str("expected an extent that an i32 holds, got ", x.type()),
            where);
@@ -54,21 +54,21 @@ std::vector<Array> sort_all(std::span<const Array> operands, std::int64_t axis, 
                             Where where) {
   if (operands.empty())
     refuse(ErrorKind::invalid_argument, "sort_all", "expected at least one Array, got none", where);
-  const std::int64_t words[] = {normal_axis(axis, operands[0].ndim(), "sort_all", where), num_keys};
+  const std::int64_t words[] = {normal_axis(axis, operands[0], "sort_all", where), num_keys};
   return invoke_many(
       {"sort_all", words}, operands,
       [&](Emitter&, std::span<const Value> v) { return ops::sort(v, words[0], words[1]); }, where);
 }
 
 std::pair<Array, Array> sort_key_val(const Array& keys, const Array& values, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, keys.ndim(), "sort_key_val", where)};
+  const std::int64_t words[] = {normal_axis(axis, keys, "sort_key_val", where)};
   return pair_of(invoke_many(
       {"sort_key_val", words}, std::array{keys, values},
       [&](Emitter&, std::span<const Value> v) { return ops::sort(v, words[0], 1); }, where));
 }
 
 std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {k, normal_axis(axis, x.ndim(), "top_k", where)};
+  const std::int64_t words[] = {k, normal_axis(axis, x, "top_k", where)};
   return pair_of(invoke_many(
       {"top_k", words}, std::span(&x, 1),
       [&](Emitter&, std::span<const Value> v) {

@@ -87,6 +87,7 @@ Array pool(const char* name, const Array& x, const Ints& window, const Ints& giv
   Ints words;
   IntLists amounts;
   Ints strides;
+  frontend_detail::require_value(x, name, where);
   try {
     if (x.ndim() < 2) {
       throw Error(ErrorKind::type,
@@ -134,6 +135,7 @@ Array conv_general_dilated(const Array& x, const Array& kernel, const ops::Convo
 Array conv2d(const Array& x, const Array& kernel, const Ints& strides, const WindowPadding& padding,
              const Ints& dilation, std::int64_t groups, Where where) {
   ops::Convolution how;
+  for (const Array* const operand : {&x, &kernel}) frontend_detail::require_value(*operand, "conv2d", where);
   try {
     if (x.ndim() != 4 || kernel.ndim() != 4) {
       throw Error(ErrorKind::type,

@@ -167,5 +167,38 @@ TEST_CASE("a profile has functions that run as one graph, and what lazy mode eva
   CHECK(executed(profile, "lazy program of") == 1);
 }
 
+TEST_CASE("an operand without a value is refused by the function, at the user's place") {
+  const Array nothing, x = array({1.0, 2.0}), at = array({0, 1});
+  const auto refused = [](const std::string& error, const std::string& function, int line) {
+    CAPTURE(error);
+    CHECK(contains(error, "[" + function + "] expected Arrays with a value"));
+    CHECK(contains(error, "in " + function));
+    CHECK(contains(error, here(line)));
+  };
+  refused(error_of([&] { (void)take(nothing, at); }), "take", __LINE__);
+  refused(error_of([&] { (void)where(x > 0.0, nothing, 1.0); }), "where", __LINE__);
+  refused(error_of([&] { (void)(nothing * 2.0); }), "multiply", __LINE__);
+  refused(error_of([&] { (void)pow(nothing, 2); }), "pow", __LINE__);
+  refused(error_of([&] { (void)concatenate({nothing, x}); }), "concatenate", __LINE__);
+  refused(error_of([&] { (void)stack({x, nothing}); }), "stack", __LINE__);
+  refused(error_of([&] { (void)tensordot(x, nothing, 1); }), "tensordot", __LINE__);
+  refused(error_of([&] { (void)einsum("i,i", {x, nothing}); }), "einsum", __LINE__);
+  refused(error_of([&] { (void)nothing.reshape({-1}); }), "reshape", __LINE__);
+  refused(error_of([&] { (void)nothing[0]; }), "index", __LINE__);
+  refused(error_of([&] { (void)sum(nothing); }), "sum", __LINE__);
+  refused(error_of([&] { (void)sort(nothing); }), "sort", __LINE__);
+  refused(error_of([&] { (void)zeros_like(nothing); }), "zeros_like", __LINE__);
+  refused(error_of([&] { x.copy().assign(nothing); }), "Array::assign", __LINE__);
+  refused(error_of([&] { (void)max_pool(nothing, {2}); }), "max_pool", __LINE__);
+}
+
+TEST_CASE("an Array that outlived its trace is refused at the user's place") {
+  Array kept;
+  (void)trace([&](const Array& a) { return kept = a * 2.0; }, array({1.0, 2.0}));
+  const std::string error = error_of([&] { (void)(kept + 1.0); });
+  CHECK(contains(error, "got one of a trace that has ended"));
+  CHECK(contains(error, "in add(f64[2], f64[]), " + here(__LINE__ - 2)));
+}
+
 }  // namespace
 }  // namespace tidu::test
