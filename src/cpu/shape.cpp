@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/elementwise.hpp"
 #include "cpu/interleave.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/layout.hpp"
@@ -131,6 +132,46 @@ struct ConcatenateState {
   std::size_t word;                // what short parts are moved by; 0: parts are copied whole
   int threads;
 };
+// Columns of one word, fewer than an Interleave takes, into rows [begin, end).
+template <int count, class Word>
+void columns_to_rows(const Word* const* columns, std::size_t begin, std::size_t end, Word* to,
+                     std::size_t row) {
+  const Word* from[count];
+  for (int k = 0; k < count; ++k) from[k] = columns[k];
+  if (row == count) {  // which the compiler makes vectors of
+    TIDU_INDEPENDENT
+    for (std::size_t o = begin; o < end; ++o) {
+      for (int k = 0; k < count; ++k) to[o * count + static_cast<std::size_t>(k)] = from[k][o];
+    }
+    return;
+  }
+  for (std::size_t o = begin; o < end; ++o) {
+    for (int k = 0; k < count; ++k) to[o * row + static_cast<std::size_t>(k)] = from[k][o];
+  }
+}
+// A part of so many words into rows [begin, end).
+template <std::size_t words, class Word>
+void part_to_rows(const Word* part, std::size_t begin, std::size_t end, Word* to, std::size_t row) {
+  for (std::size_t o = begin; o < end; ++o) std::memcpy(to + o * row, part + o * words, words * sizeof(Word));
+}
+template <class Word>
+void part_to_rows(const Word* part, std::size_t words, std::size_t begin, std::size_t end, Word* to,
+                  std::size_t row) {
+  switch (words) {
+    case 1: return part_to_rows<1>(part, begin, end, to, row);
+    case 2: return part_to_rows<2>(part, begin, end, to, row);
+    case 3: return part_to_rows<3>(part, begin, end, to, row);
+    case 4: return part_to_rows<4>(part, begin, end, to, row);
+    case 5: return part_to_rows<5>(part, begin, end, to, row);
+    case 6: return part_to_rows<6>(part, begin, end, to, row);
+    case 7: return part_to_rows<7>(part, begin, end, to, row);
+    case 8: return part_to_rows<8>(part, begin, end, to, row);
+    default: break;
+  }
+  for (std::size_t o = begin; o < end; ++o) {
+    for (std::size_t k = 0; k < words; ++k) to[o * row + k] = part[o * words + k];
+  }
+}
 // Rows [begin, end) of the result of short parts: operands of one word some at a time, then every other
 // operand, each read in order.
 template <class Word>
@@ -155,11 +196,18 @@ void concatenate_words(const ConcatenateState& s, const Call& call, std::int64_t
       continue;
     }
     Word* const to = call.result<Word>() + at;
-    const std::size_t words = s.bytes[i] / sizeof(Word);
-    const Word* const part = call.operand<Word>(i);
-    for (std::size_t o = first; o < last; ++o) {
-      for (std::size_t k = 0; k < words; ++k) to[o * row + k] = part[o * words + k];
+    if (const std::size_t few = std::min<std::size_t>(singles - i, 4); few >= 2) {
+      const Word* from[4];
+      for (std::size_t k = 0; k < few; ++k) from[k] = call.operand<Word>(i + k);
+      if (few == 2) columns_to_rows<2>(from, first, last, to, row);
+      if (few == 3) columns_to_rows<3>(from, first, last, to, row);
+      if (few == 4) columns_to_rows<4>(from, first, last, to, row);
+      i += few;
+      at += few;
+      continue;
     }
+    const std::size_t words = s.bytes[i] / sizeof(Word);
+    part_to_rows(call.operand<Word>(i), words, first, last, to, row);
     ++i;
     at += words;
   }

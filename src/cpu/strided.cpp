@@ -169,6 +169,36 @@ void copy_line(const StridedAxis& axis, const E* from, E* to) {
     for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
   }
 }
+// Lines of so few elements that the loop over one is written out, `step` apart in `from`.
+template <int count, class E>
+void copy_narrow_lines(const StridedAxis& outer, std::int64_t step, const E* from, E* to) {
+  const auto [extent, to_stride, from_stride] = outer;  // of their own, as what is written might be these
+  if (step == 0) {
+    for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride) {
+      const E element = *from;
+#pragma GCC unroll 8
+      for (int k = 0; k < count; ++k) to[k] = element;
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride) {
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) to[k] = from[k * step];
+  }
+}
+constexpr std::int64_t most_narrow = 8;
+template <class E>
+void copy_narrow(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  switch (inner.extent) {
+    case 2: return copy_narrow_lines<2>(outer, inner.from, from, to);
+    case 3: return copy_narrow_lines<3>(outer, inner.from, from, to);
+    case 4: return copy_narrow_lines<4>(outer, inner.from, from, to);
+    case 5: return copy_narrow_lines<5>(outer, inner.from, from, to);
+    case 6: return copy_narrow_lines<6>(outer, inner.from, from, to);
+    case 7: return copy_narrow_lines<7>(outer, inner.from, from, to);
+    default: return copy_narrow_lines<8>(outer, inner.from, from, to);
+  }
+}
 // One line again and again: what is there already is copied behind it, twice as much each time.
 template <class E>
 void repeat_line(std::int64_t count, std::int64_t times, const E* from, E* to) {
@@ -190,6 +220,8 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
     repeat_line(inner.extent, outer.extent, from, to);
   } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
     copy_short_lines({1, 0, 0}, outer, bytes, from, to);
+  } else if (inner.to == 1 && inner.extent >= 2 && inner.extent <= most_narrow) {
+    copy_narrow(outer, inner, from, to);
   } else if (inner.to == 1 && inner.from == 2) {
     for (std::int64_t i = 0; i < outer.extent; ++i)
       copy_every_second(inner.extent, from + i * outer.from, to + i * outer.to);
@@ -299,12 +331,21 @@ void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
       to_at += at[k] * axes_[k].to;
       from_at += at[k] * axes_[k].from;
     }
-    for (std::int64_t i = begin; i < end; ++i) {
-      block(source + from_at, target + to_at);
-      for (std::size_t k = outer; k-- > 0;) {
-        to_at += axes_[k].to;
-        from_at += axes_[k].from;
-        if (++at[k] < axes_[k].extent) break;
+    for (std::int64_t i = begin; i < end;) {
+      // Lines of one axis that follow each other are copied together: a call for each short one takes longer.
+      std::int64_t steps = 1;
+      if (inner == 1 && outer > 0) {
+        const StridedAxis& lines = axes_[outer - 1];
+        steps = std::min(end - i, lines.extent - at[outer - 1]);
+        copy_lines({steps, lines.to, lines.from}, last, source + from_at, target + to_at);
+      } else {
+        block(source + from_at, target + to_at);
+      }
+      i += steps;
+      for (std::size_t k = outer; k-- > 0; steps = 1) {
+        to_at += steps * axes_[k].to;
+        from_at += steps * axes_[k].from;
+        if ((at[k] += steps) < axes_[k].extent) break;
         to_at -= axes_[k].extent * axes_[k].to;
         from_at -= axes_[k].extent * axes_[k].from;
         at[k] = 0;
