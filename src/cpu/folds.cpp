@@ -71,12 +71,37 @@ struct Baseline {
 #if defined(__x86_64__)
 
 // The last elements, fewer than there are lanes, and then all lanes to one, as `finish` does in memory.
-template <class Kernel, class T, class V, int vectors>
-inline __attribute__((always_inline)) T finish_in_memory(const V* lane, const T* x, std::int64_t count) {
-  constexpr auto width = static_cast<std::int64_t>(sizeof(V) / sizeof(T));
-  T each[vectors * width];
-  std::memcpy(each, lane, sizeof each);
-  return finish<Kernel::fold, vectors * width>(each, x, count);
+template <class Kernel, int vectors>
+__attribute__((target("avx2"), always_inline)) inline float finish_in_registers(__m256* lane, const float* x,
+                                                                                std::int64_t count) {
+  const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  for (int k = 0; k < vectors && count > 8 * k; ++k) {
+    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count) - 8 * k), places);
+    const __m256 sum = Kernel::with(lane[k], _mm256_maskload_ps(x + 8 * k, mask));
+    lane[k] = _mm256_blendv_ps(lane[k], sum, _mm256_castsi256_ps(mask));
+  }
+  for (int step = vectors / 2; step > 0; step /= 2) {
+    for (int k = 0; k < step; ++k) lane[k] = Kernel::with(lane[k], lane[k + step]);
+  }
+  __m256 all = Kernel::with(lane[0], _mm256_permute2f128_ps(lane[0], lane[0], 0x01));
+  all = Kernel::with(all, _mm256_permute_ps(all, 0x0e));
+  return _mm256_cvtss_f32(Kernel::with(all, _mm256_permute_ps(all, 0x01)));
+}
+template <class Kernel, int vectors>
+__attribute__((target("avx2"), always_inline)) inline double finish_in_registers(__m256d* lane,
+                                                                                 const double* x,
+                                                                                 std::int64_t count) {
+  const __m256i places = _mm256_setr_epi64x(0, 1, 2, 3);
+  for (int k = 0; k < vectors && count > 4 * k; ++k) {
+    const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count - 4 * k), places);
+    const __m256d sum = Kernel::with(lane[k], _mm256_maskload_pd(x + 4 * k, mask));
+    lane[k] = _mm256_blendv_pd(lane[k], sum, _mm256_castsi256_pd(mask));
+  }
+  for (int step = vectors / 2; step > 0; step /= 2) {
+    for (int k = 0; k < step; ++k) lane[k] = Kernel::with(lane[k], lane[k + step]);
+  }
+  const __m256d all = Kernel::with(lane[0], _mm256_permute2f128_pd(lane[0], lane[0], 0x01));
+  return _mm256_cvtsd_f64(Kernel::with(all, _mm256_permute_pd(all, 0x01)));
 }
 template <class Kernel, int vectors>
 __attribute__((target("avx512f"), always_inline)) inline double finish_in_registers(__m512d* lane,
@@ -111,15 +136,10 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
   all = Kernel::with(all, _mm512_permute_ps(all, 0x0e));
   return _mm512_cvtss_f32(Kernel::with(all, _mm512_permute_ps(all, 0x01)));
 }
-#define TIDU_FINISH_IN_MEMORY(Kernel, T, V, vectors, lane, x, count) \
-  finish_in_memory<Kernel, T, V, vectors>(lane, x, count)
-#define TIDU_FINISH_IN_REGISTERS(Kernel, T, V, vectors, lane, x, count) \
-  finish_in_registers<Kernel, vectors>(lane, x, count)
-
 // max(a, b) of the hardware is b where either is NaN: a NaN in a is put back.
 // clang-format off
 // NOLINTBEGIN(bugprone-macro-parentheses)
-#define TIDU_FOLDS(Isa, targets, T, V, width, load, finish_lanes, add, max, min, keep, store)              \
+#define TIDU_FOLDS(Isa, targets, T, V, width, load, add, max, min, keep, store)                            \
   template <Fold the_fold>                                                                                 \
   struct Isa<the_fold, T> {                                                                                \
     static constexpr Fold fold = the_fold;                                                                 \
@@ -140,7 +160,7 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
       for (; i + lanes <= count; i += lanes) {                                                             \
         for (int k = 0; k < vectors; ++k) lane[k] = with(lane[k], load(x + i + k * (width)));              \
       }                                                                                                    \
-      return finish_lanes(Isa, T, V, vectors, lane, x + i, count - i);                                     \
+      return finish_in_registers<Isa, vectors>(lane, x + i, count - i);                                    \
     }                                                                                                      \
     __attribute__((target(targets))) static void row(T* to, const T* x, std::int64_t count) {              \
       std::int64_t i = 0;                                                                                  \
@@ -164,15 +184,15 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
 
 template <Fold fold, class T>
 struct Avx2;
-TIDU_FOLDS(Avx2, "avx2", float, __m256, 8, _mm256_loadu_ps, TIDU_FINISH_IN_MEMORY, _mm256_add_ps, _mm256_max_ps,
+TIDU_FOLDS(Avx2, "avx2", float, __m256, 8, _mm256_loadu_ps, _mm256_add_ps, _mm256_max_ps,
            _mm256_min_ps, TIDU_KEEP_PS256, _mm256_storeu_ps)
-TIDU_FOLDS(Avx2, "avx2", double, __m256d, 4, _mm256_loadu_pd, TIDU_FINISH_IN_MEMORY, _mm256_add_pd, _mm256_max_pd,
+TIDU_FOLDS(Avx2, "avx2", double, __m256d, 4, _mm256_loadu_pd, _mm256_add_pd, _mm256_max_pd,
            _mm256_min_pd, TIDU_KEEP_PD256, _mm256_storeu_pd)
 template <Fold fold, class T>
 struct Avx512;
-TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, TIDU_FINISH_IN_REGISTERS, _mm512_add_ps,
+TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, _mm512_add_ps,
            _mm512_max_ps, _mm512_min_ps, TIDU_KEEP_PS512, _mm512_storeu_ps)
-TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, TIDU_FINISH_IN_REGISTERS, _mm512_add_pd,
+TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, _mm512_add_pd,
            _mm512_max_pd, _mm512_min_pd, TIDU_KEEP_PD512, _mm512_storeu_pd)
 // NOLINTEND(bugprone-macro-parentheses)
 // clang-format on
