@@ -6,10 +6,12 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <string_view>
 
 #include "cpu/rows.hpp"
 #include "cpu/runs.hpp"
+#include "cpu/special.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -36,6 +38,7 @@ class Steps {
     return code_.add({.op = LaneOp::call, .a = a, .b = b, .index = static_cast<std::uint32_t>(function)});
   }
   bool is_mask(Lane value) const { return code_.is_mask(value); }
+  DType dtype() const { return code_.dtype; }
 
  private:
   LaneCode& code_;
@@ -68,6 +71,48 @@ Lane logistic(Steps& s, const Op&, Lanes x) {
   const Lane power = s.call(LaneFunction::exp, s.of(LaneOp::neg, x[0]));
   const Lane below = s.of(LaneOp::add, s.immediate(1), power);
   return s.of(LaneOp::div, s.immediate(1), below);
+}
+Lane polynomial(Steps& s, Lane x, std::span<const double> coefficients) {
+  Lane sum = s.immediate(coefficients[0]);
+  for (const double next : coefficients.subspan(1))
+    sum = s.of(LaneOp::add, s.of(LaneOp::mul, sum, x), s.immediate(next));
+  return sum;
+}
+// Of |x| in f64 what a step of Halley's method makes of a y that is 1e-7 off: all of its digits.
+Lane refine_erf_inv(Steps& s, Lane size, Lane y) {
+  // 1 - |x| is exact where it matters, and erfc keeps its digits there.
+  const Lane one = s.immediate(1), is_small = s.of(LaneOp::less, size, s.immediate(0.5));
+  const Lane below = s.of(LaneOp::sub, s.call(LaneFunction::erf, y), size);
+  const Lane above = s.of(LaneOp::sub, s.of(LaneOp::sub, one, size), s.call(LaneFunction::erfc, y));
+  const Lane error = s.of(LaneOp::select, is_small, above, below);
+  const Lane power = s.call(LaneFunction::exp, s.of(LaneOp::neg, s.of(LaneOp::mul, y, y)));
+  const Lane slope = s.of(LaneOp::mul, s.immediate(2 * std::numbers::inv_sqrtpi), power);
+  const Lane newton = s.of(LaneOp::div, error, slope);
+  const Lane bend = s.of(LaneOp::add, one, s.of(LaneOp::mul, y, newton));
+  return s.of(LaneOp::sub, y, s.of(LaneOp::div, newton, bend));
+}
+Lane erf_inv(Steps& s, const Op&, Lanes x) {
+  const Lane one = s.immediate(1), size = s.of(LaneOp::abs, x[0]);
+  const Lane product = s.of(LaneOp::mul, s.of(LaneOp::sub, one, size), s.of(LaneOp::add, one, size));
+  const Lane w = s.of(LaneOp::neg, s.call(LaneFunction::log, product));
+  const Lane near = polynomial(s, s.of(LaneOp::sub, w, s.immediate(2.5)), erf_inv_near);
+  const Lane root = s.of(LaneOp::sqrt, w);
+  Lane far = polynomial(s, s.of(LaneOp::sub, root, s.immediate(3)), erf_inv_far);
+  if (s.dtype() == f64) {
+    const Lane end = polynomial(s, s.of(LaneOp::sub, root, s.immediate(5)), erf_inv_end);
+    far = s.of(LaneOp::select, s.of(LaneOp::less, w, s.immediate(16)), end, far);
+  }
+  const Lane is_near = s.of(LaneOp::less, w, s.immediate(5));
+  Lane slope = s.of(LaneOp::select, is_near, far, near);
+  if (s.dtype() == f64) {
+    const Lane refined = refine_erf_inv(s, size, s.of(LaneOp::mul, slope, size));
+    const Lane is_tiny = s.of(LaneOp::less, size, s.immediate(1e-8));
+    slope = s.of(LaneOp::select, is_tiny, s.of(LaneOp::div, refined, size),
+                 s.immediate(0.5 / std::numbers::inv_sqrtpi));
+  }
+  const Lane is_end = s.of(LaneOp::equal, size, one);
+  const Lane infinity = s.immediate(std::numeric_limits<double>::infinity());
+  return s.of(LaneOp::mul, x[0], s.of(LaneOp::select, is_end, slope, infinity));
 }
 // Zeros and NaN stay what they are.
 Lane sign(Steps& s, const Op&, Lanes x) {
@@ -181,6 +226,7 @@ constexpr Row rows[] = {
     {"cbrt", call<LaneFunction::cbrt>},
     {"erf", call<LaneFunction::erf>},
     {"erfc", call<LaneFunction::erfc>},
+    {"erf_inv", erf_inv},
     {"pow", call<LaneFunction::pow>},
     {"atan2", call<LaneFunction::atan2>},
 };

@@ -16,14 +16,10 @@ double erf_inv_estimate(double x) {
   double p = 0;
   if (w < 5) {
     w -= 2.5;
-    constexpr double c[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                            -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
-    for (const double k : c) p = k + p * w;
+    for (const double k : erf_inv_near) p = k + p * w;
   } else {
     w = std::sqrt(w) - 3;
-    constexpr double c[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                            -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
-    for (const double k : c) p = k + p * w;
+    for (const double k : erf_inv_far) p = k + p * w;
   }
   return p * x;
 }
