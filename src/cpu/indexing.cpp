@@ -87,22 +87,17 @@ void take_rows(const IndexState& s, const Call& call) {
   }
 }
 
-template <class I>
+template <class Element, class I>
 void take_along(const IndexState& s, const Call& call) {
-  const I* indices = call.operand<I>(1);
-  std::byte* to = call.out[0];
+  const I* const indices = call.operand<I>(1);
+  const Element* from = call.operand<Element>(0);
+  Element* const to = call.result<Element>();
   std::int64_t position = 0;
-  for (std::int64_t o = 0; o < s.outer; ++o) {
+  for (std::int64_t o = 0; o < s.outer; ++o, from += s.extent * s.inner) {
     for (std::int64_t i = 0; i < s.count; ++i) {
-      for (std::int64_t j = 0; j < s.inner; ++j, ++position, to += s.bytes) {
+      for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
         const std::int64_t index = resolve(s, indices, position);
-        if (index < 0) {
-          std::memset(to, 0, s.bytes);
-        } else {
-          std::memcpy(to,
-                      call.in[0] + static_cast<std::size_t>((o * s.extent + index) * s.inner + j) * s.bytes,
-                      s.bytes);
-        }
+        to[position] = index < 0 ? Element{} : from[index * s.inner + j];
       }
     }
   }
@@ -196,6 +191,17 @@ Plan plan_take_rows(const IndexState& state, bool wide) {
   }
 }
 
+template <class I>
+Plan plan_take_along(const IndexState& state) {
+  switch (state.bytes) {
+    case 1: return make_plan<IndexState, take_along<std::uint8_t, I>>(state);
+    case 2: return make_plan<IndexState, take_along<std::uint16_t, I>>(state);
+    case 4: return make_plan<IndexState, take_along<std::uint32_t, I>>(state);
+    case 8: return make_plan<IndexState, take_along<std::uint64_t, I>>(state);
+    default: return make_plan<IndexState, take_along<SixteenBytes, I>>(state);
+  }
+}
+
 template <bool along>
 Plan plan_take(const PlanRequest& request) {
   const IndexState state = state_of(request, along);
@@ -212,11 +218,9 @@ Plan plan_take(const PlanRequest& request) {
     }
   }
   if (request.in[1].dtype() == i64) {
-    return along ? make_plan<IndexState, take_along<std::int64_t>>(state)
-                 : make_plan<IndexState, take<std::int64_t>>(state);
+    return along ? plan_take_along<std::int64_t>(state) : make_plan<IndexState, take<std::int64_t>>(state);
   }
-  return along ? make_plan<IndexState, take_along<std::int32_t>>(state)
-               : make_plan<IndexState, take<std::int32_t>>(state);
+  return along ? plan_take_along<std::int32_t>(state) : make_plan<IndexState, take<std::int32_t>>(state);
 }
 template <bool along>
 Plan plan_scatter(const PlanRequest& request) {
