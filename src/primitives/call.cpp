@@ -8,7 +8,7 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec graph[] = {{"graph", AttributeKind::graph}};
+constexpr AttributeSpec graph_attribute[] = {{"graph", AttributeKind::graph}};
 
 void infer_call(InferContext& c) { infer_inner_graph(c, c.op().graph("graph")); }
 
@@ -35,7 +35,7 @@ Values batch_call(BatchContext& c) {
 constinit const Primitive call{.name = "call",
                                .arity = variadic,
                                .num_outputs = variadic,
-                               .attributes = graph,
+                               .attributes = graph_attribute,
                                .traits = Trait::holds_graph,
                                .linearity = linearity::linear,
                                .infer = infer_call,

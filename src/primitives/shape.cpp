@@ -14,10 +14,10 @@ namespace tidu::prim {
 namespace {
 
 constexpr AttributeSpec new_sizes[] = {{"new_sizes", AttributeKind::ints}};
-constexpr AttributeSpec permutation[] = {{"permutation", AttributeKind::ints}};
+constexpr AttributeSpec permutation_attribute[] = {{"permutation", AttributeKind::ints}};
 constexpr AttributeSpec broadcast[] = {{"shape", AttributeKind::ints},
                                        {"broadcast_dimensions", AttributeKind::ints}};
-constexpr AttributeSpec dimensions[] = {{"dimensions", AttributeKind::ints}};
+constexpr AttributeSpec dimensions_attribute[] = {{"dimensions", AttributeKind::ints}};
 constexpr AttributeSpec new_dtype[] = {{"new_dtype", AttributeKind::dtype}};
 constexpr AttributeSpec instance[] = {{"instance", AttributeKind::integer}};
 constexpr AttributeSpec devices[] = {{"device", AttributeKind::string}, {"src", AttributeKind::string}};
@@ -85,7 +85,7 @@ constinit const Primitive reshape{
 // axis i of y is axis permutation[i] of x          ct_x = transpose(ct, permutation⁻¹)
 constinit const Primitive transpose{
     .name = "transpose",
-    .attributes = permutation,
+    .attributes = permutation_attribute,
     .traits = Trait::shape_only,
     .linearity = linearity::linear,
     .infer =
@@ -146,7 +146,7 @@ constinit const Primitive broadcast_in_dim{
 
 // y lacks the axes `dimensions` of x, each of extent 1          ct_x = expand_dims(ct, dimensions)
 constinit const Primitive squeeze{.name = "squeeze",
-                                  .attributes = dimensions,
+                                  .attributes = dimensions_attribute,
                                   .traits = Trait::shape_only | Trait::view,
                                   .linearity = linearity::linear,
                                   .infer =
@@ -169,7 +169,7 @@ constinit const Primitive squeeze{.name = "squeeze",
 
 // y has further axes of extent 1, which are `dimensions` of y          ct_x = squeeze(ct, dimensions)
 constinit const Primitive expand_dims{.name = "expand_dims",
-                                      .attributes = dimensions,
+                                      .attributes = dimensions_attribute,
                                       .traits = Trait::shape_only | Trait::view,
                                       .linearity = linearity::linear,
                                       .infer =
@@ -192,7 +192,7 @@ constinit const Primitive expand_dims{.name = "expand_dims",
 
 // y runs through x backward along `dimensions`          ct_x = rev(ct, dimensions)
 constinit const Primitive rev{.name = "rev",
-                              .attributes = dimensions,
+                              .attributes = dimensions_attribute,
                               .traits = Trait::shape_only,
                               .linearity = linearity::linear,
                               .infer =

@@ -220,8 +220,8 @@ Values simplify_broadcast(SimplifyContext& c) {
   }
   if (const auto made = view_maker(c, x)) {  // axes of extent 1 that come and go
     const Value source = c.input(*made);
-    const Shape real = without_ones(source.shape());
-    if (real == source.shape() && real == without_ones(x.shape())) {
+    const Shape shape_without_ones = without_ones(source.shape());
+    if (shape_without_ones == source.shape() && shape_without_ones == without_ones(x.shape())) {
       Ints dimensions;
       for (std::size_t i = 0; i < placed.size(); ++i) {
         if (x.shape()[i] != 1) dimensions.push_back(placed[i]);

@@ -15,7 +15,7 @@ constexpr AttributeSpec bounds[] = {{"start_indices", AttributeKind::ints},
                                     {"limit_indices", AttributeKind::ints},
                                     {"strides", AttributeKind::ints}};
 constexpr AttributeSpec padding_config[] = {{"padding_config", AttributeKind::int_lists}};
-constexpr AttributeSpec dimension[] = {{"dimension", AttributeKind::integer}};
+constexpr AttributeSpec dimension_attribute[] = {{"dimension", AttributeKind::integer}};
 
 Value zero_like(Emitter& emitter, DType dtype) { return zeros(emitter, Type(dtype)); }
 
@@ -252,7 +252,7 @@ constinit const Primitive pad{.name = "pad",
 // y = the operands one after another along `dimension`          ct_i = slice of ct
 constinit const Primitive concatenate{.name = "concatenate",
                                       .arity = variadic,
-                                      .attributes = dimension,
+                                      .attributes = dimension_attribute,
                                       .traits = Trait::shape_only,
                                       .linearity = linearity::linear,
                                       .infer = infer_concatenate,
