@@ -103,6 +103,17 @@ TEST_CASE("functions without a gradient") {
   CHECK_FALSE((leaf > 1).requires_grad());
 }
 
+TEST_CASE("the greatest and the least of bools, and where they stand") {
+  const Array x = array({{false, true, true}, {false, false, false}});
+  CHECK(max(x).type() == Type(bool_));
+  CHECK(elements(max(x, 1)) == std::vector<double>{1, 0});
+  CHECK(elements(min(x, 0, true)) == std::vector<double>{0, 0, 0});
+  CHECK(bool(min(!x[1])));
+  CHECK(elements(argmax(x, 1)) == std::vector<double>{1, 0});
+  CHECK(elements(argmin(x, -1)) == std::vector<double>{0, 0});
+  CHECK(argmax(x).item<int>() == 1);
+}
+
 TEST_CASE("reductions: values and gradients") {
   const Array x = random_array({3, 4}, 21);
   const std::vector<double> v = elements(x);
