@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 #include "gemm_eigen.hpp"
 
 namespace {

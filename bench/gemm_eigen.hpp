@@ -1,7 +1,7 @@
 // Eigen's product behind two functions, so that its templates stay in one file.
 #pragma once
 
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 
 namespace tidu::bench {
 

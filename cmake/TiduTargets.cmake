@@ -1,8 +1,8 @@
 # How libraries and programs are made from folders. Sources are globbed, so that adding a file needs no edit here.
 
 # tidu_add_library(NAME ROOMS room... [DEPS name...] [PRIVATE_HEADERS target...])
-# Makes tidu_NAME, alias tidu::NAME, of src/ROOM/*.cpp. A library without sources is not made, and
-# a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
+# Makes tidu_NAME, alias tidu::NAME, of src/ROOM/*.cpp and src/ROOM/*/*.cpp. A library without sources is not made,
+# and a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
 # instruction sets on x86 and left out elsewhere: whoever calls them asks the processor first. A file
 # src/ROOM/room.cmake, where there is one, is included afterwards with the target's name in `target`.
 function(tidu_add_library name)
@@ -10,7 +10,8 @@ function(tidu_add_library name)
   set(sources)
   set(public_headers)
   foreach(room IN LISTS arg_ROOMS)
-    file(GLOB room_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp")
+    file(GLOB room_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp"
+         "${PROJECT_SOURCE_DIR}/src/${room}/*/*.cpp")
     list(APPEND sources ${room_sources})
   endforeach()
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

@@ -2,7 +2,9 @@
 """Checks which room of tidu looks into which, from the #include lines of src/ and include/tidu/.
 
 A room is a folder of src/ and the folder of the same name in include/tidu/. MAY_INCLUDE states the arrows; they are
-transitive, and nothing else is allowed. Public headers name no third party's types but in the opt-in headers.
+transitive, and nothing else is allowed. A large room has folders of its own, for which INSIDE states the arrows: what lies
+in the room itself is for all of them, and puts them together. Public headers name no third party's types but in the
+opt-in headers.
 
 usage: check_layers.py [ROOT]       exit status 0, or 1 with one line for each finding
        check_layers.py --self-test  shows that planted violations are found
@@ -25,6 +27,11 @@ MAY_INCLUDE = {
     "frontend": BACKENDS,
     "check": BACKENDS,
     "cli": ["frontend", "check"],
+}
+# Room -> folder of it -> what other folders of it that one may include.
+INSIDE = {
+    "cpu": {"kernels": [], "products": ["kernels"], "convolution": ["kernels", "products"], "groups": ["kernels"]},
+    "cuda": {"kernels": [], "libraries": [], "rules": ["kernels"]},
 }
 # Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing).
 OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda", "mpi": "mpi"}
@@ -58,6 +65,11 @@ def room_of_public(path):
     return ROOT_HEADERS.get(stem, "tidu.hpp") if stem in ROOT_HEADERS else "tidu.hpp"
 
 
+def folder_of(inside):
+    """The folder of its room that a file lies in, if any; `inside` is its path in src/."""
+    return inside.parts[1] if len(inside.parts) > 2 else None
+
+
 def findings(root):
     root, reach, found = pathlib.Path(root), closure(), []
     files = []
@@ -72,6 +84,10 @@ def findings(root):
             room = inside.parts[0]
             if room not in reach:
                 found.append(f"{path.relative_to(root)}: {room} is not a room")
+                continue
+            folder = None if public else folder_of(inside)
+            if folder is not None and folder not in INSIDE.get(room, ()):
+                found.append(f"{path.relative_to(root)}: {folder} is not a folder of {room}")
                 continue
         elif public and inside.stem == "tidu":
             continue
@@ -98,7 +114,10 @@ def findings(root):
                 if not local.exists() or (root / "src").resolve() not in local.parents:
                     found.append(f'{where}: "{name}" is neither beside the file nor in src/')
                     continue
-                target = local.relative_to((root / "src").resolve()).parts[0]
+                local = local.relative_to((root / "src").resolve())
+                target, target_folder = local.parts[0], folder_of(local)
+                if target == room and None not in (folder, target_folder) and target_folder not in [folder, *INSIDE[room][folder]]:
+                    found.append(f"{where}: {folder} may not include {target_folder} ({name})")
             else:
                 if public and not opt_in and THIRD_PARTY.match(name):
                     found.append(f"{where}: a public header includes a third party's <{name}>")
@@ -123,6 +142,10 @@ def self_test():
         "src/cpu/kernels.hpp": ("", None),
         "src/cpu/k.cpp": ('#include "kernels.hpp"\n#include <Eigen/Core>\n#include <tidu/eager/e.hpp>\n', None),
         "src/reference/r.cpp": ('#include "cpu/kernels.hpp"\n', "reference may not include cpu"),
+        "src/cpu/products/p.hpp": ('#include "cpu/kernels.hpp"\n#include "cpu/kernels/l.hpp"\n', None),
+        "src/cpu/kernels/l.hpp": ('#include "cpu/products/p.hpp"\n', "kernels may not include products"),
+        "src/cpu/odd/o.cpp": ("", "odd is not a folder of cpu"),
+        "src/cpu/all.cpp": ('#include "cpu/products/p.hpp"\n', None),
         "src/check/c.cpp": ("#include <tidu/frontend/f.hpp>\n", "check may not include frontend"),
         "src/cli/c.cpp": ("#include <tidu/frontend/f.hpp>\n#include <tidu/check/c.hpp>\n", None),
         "src/cli/all.cpp": ("#include <tidu/tidu.hpp>\n", "may not include tidu.hpp"),

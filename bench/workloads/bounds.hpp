@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 
 namespace workloads {
 

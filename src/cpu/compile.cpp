@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "cpu/compiled.hpp"
-#include "cpu/fused.hpp"
-#include "cpu/fused_rows.hpp"
+#include "cpu/groups/fused.hpp"
+#include "cpu/groups/fused_rows.hpp"
+#include "cpu/groups/runs.hpp"
 #include "cpu/loop.hpp"
 #include "cpu/node_memory.hpp"
 #include "cpu/operation_plans.hpp"
-#include "cpu/product_group.hpp"
-#include "cpu/runs.hpp"
+#include "cpu/products/product_group.hpp"
 #include "cpu/takeovers.hpp"
 #include "tidu/graph/error.hpp"
 

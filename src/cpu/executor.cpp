@@ -9,8 +9,8 @@
 
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
+#include "cpu/groups/lanes.hpp"
 #include "cpu/kernel_table.hpp"
-#include "cpu/lanes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/program/cache.hpp"
 

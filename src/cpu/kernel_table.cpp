@@ -5,10 +5,10 @@
 #include <array>
 #include <vector>
 
-#include "cpu/elementwise.hpp"
 #include "cpu/foreign.hpp"
-#include "cpu/lanes.hpp"
-#include "cpu/runs.hpp"
+#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/runs.hpp"
+#include "cpu/kernels/elementwise.hpp"
 #include "tidu/graph/literal.hpp"
 
 namespace tidu::cpu_detail {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 #include "tidu/graph/type.hpp"
 
 namespace tidu::cpu_detail {

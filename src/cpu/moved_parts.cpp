@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "cpu/kernels/strided.hpp"
 #include "cpu/layout.hpp"
-#include "cpu/strided.hpp"
 
 namespace tidu::cpu_detail {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cpu/kernel.hpp"
-#include "cpu/product_places.hpp"
+#include "cpu/products/product_places.hpp"
 #include "tidu/program/program.hpp"
 
 namespace tidu::cpu_detail {

@@ -10,7 +10,7 @@
 
 #include "cpu/layout.hpp"
 #include "cpu/moved_parts.hpp"
-#include "cpu/product_places.hpp"
+#include "cpu/products/product_places.hpp"
 
 namespace tidu::cpu_detail {
 namespace {

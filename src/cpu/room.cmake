@@ -4,10 +4,10 @@
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
 
-file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/gemm_*.cpp")
+file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/products/gemm_*.cpp")
 set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O3 -ffp-contract=fast -falign-functions=64)
 # Decompositions of Eigen are much code to compile, in which g++ 12 takes for uninitialised what is not.
-set(decompositions "${CMAKE_CURRENT_LIST_DIR}/factorizations.cpp" "${CMAKE_CURRENT_LIST_DIR}/spectral.cpp")
+set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/factorizations.cpp" "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp")
 set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 # Eigen's templates differ with the instruction set and alignment that a program is compiled for, not in their names. Under a
 # name of their own those made here are never taken for the ones of a program that links tidu::cpu statically and uses Eigen too.
@@ -19,15 +19,16 @@ set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_DEFINITIONS Eigen=
 if(TIDU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
   set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O2)
-  set_property(SOURCE ${decompositions} "${CMAKE_CURRENT_LIST_DIR}/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS
+  set_property(SOURCE ${decompositions} "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS
                -fno-sanitize=all)
 endif()
 
 # Loops over elements are vectorised from -O3 on; nobody reads errno or floating-point flags here, and results do not depend on either.
 # That a loop may be vectorised is said of all of them; clang need not report those that call functions.
-foreach(kernels unary binary comparison ternary convert transcendental constants strided reduce scan indexing windows
-        convolution random)
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${kernels}.cpp" APPEND PROPERTY COMPILE_OPTIONS
+foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary kernels/convert kernels/transcendental
+        kernels/constants kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
+        convolution/convolution)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${loops}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
 endforeach()
 
@@ -90,8 +91,8 @@ if(NOT TIDU_LANES STREQUAL "OFF")
   endif()
 endif()
 if(lanes)
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/lanes_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/lanes_mvec.cpp"
-               "${CMAKE_CURRENT_LIST_DIR}/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/groups/lanes_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/lanes_mvec.cpp"
+               "${CMAKE_CURRENT_LIST_DIR}/groups/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_XBYAK_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE mvec)
 elseif(TIDU_LANES STREQUAL "ON")

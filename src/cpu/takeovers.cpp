@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cpu/moves.hpp"
-#include "cpu/product_update.hpp"
+#include "cpu/products/product_update.hpp"
 
 namespace tidu::cpu_detail {
 namespace {

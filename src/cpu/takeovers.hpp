@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cpu/compiled.hpp"
-#include "cpu/fused_columns.hpp"
+#include "cpu/groups/fused_columns.hpp"
+#include "cpu/groups/turned.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/operation_plans.hpp"
-#include "cpu/turned.hpp"
 #include "tidu/program/passes.hpp"
 #include "tidu/program/program.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cuda/activity.hpp"
-#include "cuda/compose.hpp"
+#include "cuda/rules/compose.hpp"
 #include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal.hpp"

@@ -13,11 +13,11 @@
 #include <optional>
 #include <unordered_map>
 
-#include "cuda/epilogues.hpp"
-#include "cuda/folds.hpp"
-#include "cuda/kernels.hpp"
-#include "cuda/made_again.hpp"
+#include "cuda/kernels/folds.hpp"
+#include "cuda/kernels/kernels.hpp"
+#include "cuda/kernels/made_again.hpp"
 #include "cuda/rules.hpp"
+#include "cuda/rules/epilogues.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/program/passes.hpp"

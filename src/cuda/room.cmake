@@ -10,7 +10,7 @@ target_link_libraries(${target} PRIVATE "${CUDA_cudart_static_LIBRARY}" rt)
 
 # CUB is templates for NVIDIA's compiler, which gets C++20 by name, as CMake 3.25 does not know that this compiler has it, and none of
 # the flags for C++ of a build, which it would not understand.
-set(sorting "${CMAKE_CURRENT_LIST_DIR}/library_sorting.cu")
+set(sorting "${CMAKE_CURRENT_LIST_DIR}/libraries/library_sorting.cu")
 set(sorting_object "${CMAKE_CURRENT_BINARY_DIR}/library_sorting.cu.o")
 set(TIDU_CUDA_ARCHITECTURE sm_90 CACHE STRING "GPUs that sorting is compiled for: of this architecture, and newer ones by their driver")
 string(REPLACE sm_ compute_ virtual_architecture "${TIDU_CUDA_ARCHITECTURE}")
@@ -18,6 +18,6 @@ add_custom_command(OUTPUT "${sorting_object}"
   COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${CUDAToolkit_NVCC_EXECUTABLE}" -std=c++20 -O2 -Xcompiler=-fPIC
           "-gencode=arch=${virtual_architecture},code=[${TIDU_CUDA_ARCHITECTURE},${virtual_architecture}]"
           "-I${PROJECT_SOURCE_DIR}/src" -c "${sorting}" -o "${sorting_object}"
-  DEPENDS "${sorting}" "${CMAKE_CURRENT_LIST_DIR}/library_sorting.hpp" VERBATIM)
+  DEPENDS "${sorting}" "${CMAKE_CURRENT_LIST_DIR}/libraries/library_sorting.hpp" VERBATIM)
 set_property(SOURCE "${sorting_object}" PROPERTY EXTERNAL_OBJECT ON)
 target_sources(${target} PRIVATE "${sorting_object}")

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/kernels.hpp"
-#include "cuda/library_rules.hpp"
+#include "cuda/kernels/kernels.hpp"
+#include "cuda/rules/library_rules.hpp"
 
 namespace tidu::cuda_detail {
 

@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "cuda/device.hpp"
-#include "cuda/kernel_compiler.hpp"
-#include "cuda/libraries.hpp"
+#include "cuda/kernels/kernel_compiler.hpp"
+#include "cuda/libraries/libraries.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {

@@ -2,7 +2,7 @@
 #include <map>
 #include <vector>
 
-#include "cuda/kernel_compiler.hpp"
+#include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/opener.hpp"
 #include "tidu/graph/error.hpp"
 

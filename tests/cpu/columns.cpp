@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "cpu/compare.hpp"
-#include "cpu/fused_columns.hpp"
-#include "cpu/interleave.hpp"
+#include "cpu/groups/fused_columns.hpp"
+#include "cpu/kernels/interleave.hpp"
 #include "tidu/program/passes.hpp"
 
 using namespace tidu;

@@ -1,7 +1,7 @@
 // Products against plain loops: all types, transposes, sizes on both sides of every tile and block, batches,
 // threads, and refusals. The operands are small integers, whose sums are exact in every type, so results must
 // be equal.
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 #include "support/support.hpp"
 
 #include <doctest/doctest.h>

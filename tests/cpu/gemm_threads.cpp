@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 
 using namespace tidu::cpu_detail;
 

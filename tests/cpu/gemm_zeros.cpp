@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 #include "support/support.hpp"
 
 using namespace tidu::cpu_detail;

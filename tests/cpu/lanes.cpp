@@ -1,6 +1,6 @@
 // Code that is generated for vectors: against loops bit by bit, functions against long double, straight-line
 // code of many values against the same steps one by one, ends of arrays, and kernels that are kept.
-#include "cpu/lanes.hpp"
+#include "cpu/groups/lanes.hpp"
 
 #include <array>
 #include <bit>
@@ -9,7 +9,7 @@
 #include <numbers>
 
 #include "cpu/compare.hpp"
-#include "cpu/special.hpp"
+#include "cpu/kernels/special.hpp"
 #include "cpu/vector_units.hpp"
 
 using namespace tidu;

@@ -3,7 +3,7 @@
 // run to run.
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
-#include "cpu/lanes.hpp"
+#include "cpu/groups/lanes.hpp"
 #include "support/distance.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"

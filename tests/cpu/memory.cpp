@@ -4,8 +4,8 @@
 
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
+#include "cpu/groups/lanes.hpp"
 #include "cpu/kernel_table.hpp"
-#include "cpu/lanes.hpp"
 #include "support/support.hpp"
 
 using namespace tidu;

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "cpu/compare.hpp"
-#include "cpu/gemm.hpp"
+#include "cpu/products/gemm.hpp"
 #include "support/support.hpp"
 
 using namespace tidu;

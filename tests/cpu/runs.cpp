@@ -1,7 +1,7 @@
 // Runs of operations on short arrays: bit by bit what the operations give one by one, in recurrences of few
 // steps and of many, of all lengths, with folds, single elements, masks and what cannot run with them
 // between.
-#include "cpu/runs.hpp"
+#include "cpu/groups/runs.hpp"
 
 #include <array>
 #include <cstring>

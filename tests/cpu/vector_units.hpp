@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cpu/lanes.hpp"
+#include "cpu/groups/lanes.hpp"
 
 namespace tidu::test {
 

@@ -19,8 +19,8 @@
 
 #include "cuda/fake_rules.hpp"
 #include "cuda/fibers.hpp"
+#include "cuda/kernels/prelude.hpp"
 #include "cuda/library_emulation.hpp"
-#include "cuda/prelude.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/program/passes.hpp"
 #include "tidu/reference/executor.hpp"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "cuda/kernel_compiler.hpp"
+#include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/nvrtc.hpp"
 #include "tidu/graph/error.hpp"
 

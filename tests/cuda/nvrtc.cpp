@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/dynamic_library.hpp"
-#include "cuda/prelude.hpp"
+#include "cuda/kernels/prelude.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::test {

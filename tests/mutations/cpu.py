@@ -9,7 +9,7 @@ COMPILE = "src/cpu/compile.cpp"
 TAKEOVERS = "src/cpu/takeovers.cpp"
 
 # Operations on short arrays as one piece of code.
-RUNS = "src/cpu/runs_plan.cpp"
+RUNS = "src/cpu/groups/runs_plan.cpp"
 fault("runs", "what the operation right behind a run reads is not written", RUNS,
       "if (last_read_[result] < end) continue;", "if (last_read_[result] <= end) continue;")
 fault("runs", "what a group repeats is not read", RUNS,
@@ -24,16 +24,16 @@ fault("runs", "arrays of two dtypes are in one run", RUNS,
       "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
 fault("runs", "an addition that a product does is in a run, too", RUNS,
       "(alone_.empty() || !alone_[node.index])", "(alone_.empty() || true)")
-fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "src/cpu/runs_x86.cpp",
+fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "src/cpu/groups/runs_x86.cpp",
       "      has_tail_ = false;\n", "")
-fault("runs", "sums begin with +0 where a vector is not filled", "src/cpu/runs_x86.cpp",
+fault("runs", "sums begin with +0 where a vector is not filled", "src/cpu/groups/runs_x86.cpp",
       "if (fold == LaneOp::fold_sum) return sign_bit();", "if (fold == LaneOp::fold_sum) return 0;")
-fault("runs", "single elements are loaded again", "src/cpu/runs_x86.cpp",
+fault("runs", "single elements are loaded again", "src/cpu/groups/runs_x86.cpp",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate || op == LaneOp::splat;")
 
 # Columns that groups gather, and rows of columns that they make.
-COLUMNS = "src/cpu/fused_columns.cpp"
+COLUMNS = "src/cpu/groups/fused_columns.cpp"
 fault("columns", "a group that folds has columns", COLUMNS,
       "if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;",
       "if (!member.primitive().has_trait(Trait::elementwise)) continue;\n"
@@ -49,13 +49,13 @@ fault("columns", "rows that others read too are not taken", COLUMNS,
 fault("columns", "rows are written where columns are read", COLUMNS, "  with.whole = of;\n", "")
 fault("columns", "rows are taken along the wrong axis", COLUMNS,
       "          operation.op().integer(\"axis\") != static_cast<std::int64_t>(along) ||\n", "")
-fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/fused.cpp",
+fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/groups/fused.cpp",
       " &&\n                           columns[k - 1].indices == column.indices;", ";")
-fault("columns", "an index beyond the end is one behind it", "src/cpu/fused_run.cpp",
+fault("columns", "an index beyond the end is one behind it", "src/cpu/groups/fused_run.cpp",
       "const std::int64_t last = gathering.extent - 1,", "const std::int64_t last = gathering.extent,")
 
 # Products that are added to something.
-UPDATE = "src/cpu/product_update.cpp"
+UPDATE = "src/cpu/products/product_update.cpp"
 fault("updates", "a product that something else reads is in no memory", UPDATE,
       "!alone_[maker] || readers_[id] != 1 ||", "!alone_[maker] ||")
 fault("updates", "what is scaled may be a result", UPDATE,
@@ -64,7 +64,7 @@ fault("updates", "what is scaled may be a result", UPDATE,
 fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
 fault("updates", "the result is written where the second operand is read", TAKEOVERS,
       "values.whole = {operands[0], operands[1]};", "values.whole = {operands[0]};")
-fault("updates", "an operand that is to be packed is read where it lies", "src/cpu/product.cpp",
+fault("updates", "an operand that is to be packed is read where it lies", "src/cpu/products/product.cpp",
       "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
 fault("updates", "a product that is subtracted from is subtracted", UPDATE,
       "if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;",
@@ -90,7 +90,7 @@ fault("moves", "what is copied from does not live until then", COMPILE,
       "if (!takeovers_.columns.empty() || !takeovers_.turned.empty()) plan_memory();")
 
 # Transposes that groups of rows do.
-TURNED = "src/cpu/turned.cpp"
+TURNED = "src/cpu/groups/turned.cpp"
 fault("turned", "the result is written where the group reads", TURNED,
       "    values[node].whole = values[node].operands;\n", "")
 fault("turned", "what others read too is in no memory", TURNED,
@@ -108,18 +108,18 @@ fault("turned", "the last piece is as long as others", TURNED,
       "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
-fault("rows", "what is held of a row's last vector is held for all", "src/cpu/rows_x86.cpp",
+fault("rows", "what is held of a row's last vector is held for all", "src/cpu/groups/rows_x86.cpp",
       "        copies_.assign(1, v);\n", "        copies_.assign(1, count - 1);\n")
-fault("rows", "a held row's first vector is taken for all", "src/cpu/rows_x86.hpp",
+fault("rows", "a held row's first vector is taken for all", "src/cpu/groups/rows_x86.hpp",
       "held_columns_.find({step.index, copies_[id]});", "held_columns_.find({step.index, 0});")
-fault("rows", "rows of a period are read in two ways", "src/cpu/rows_plan.cpp",
+fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan.cpp",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          return false;",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          break;")
 
 # A transposed B that tiles turn.
-TURNING = "src/cpu/gemm_turned.hpp"
+TURNING = "src/cpu/products/gemm_turned.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
 fault("turning", "what was turned for one tile is put where that of the first was", TURNING,

@@ -1,0 +1,463 @@
+// fused.cpp - planning of fused groups.
+//
+// Note [Segments]: operations of a group that lanes can do, one after another, are one segment, which is one
+// generated kernel; each other operation is a segment of its own, planned for vectors of a block's length. A
+// value that another segment or a fold reads is kept for the block, in the result's memory where the group
+// gives it out. Where a result's memory is an operand's and there are several segments, the result is kept
+// aside until the block is done.
+//
+// Note [Columns]: columns of matrices that are transposed, or of rows that `take` takes, are gathered for a
+// block if only the group reads them. A concatenate that brings values of the group side by side, one element
+// each, may be the group's last step. Both are kept for a block of few elements, so that they are still in
+// the first cache when they are read or brought to their rows.
+//
+// Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
+// run operation by operation. The bits are the same, since every value's are the same in any company.
+#include "cpu/groups/fused.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cpu/groups/fused_run.hpp"
+#include "cpu/groups/reduce.hpp"
+#include "cpu/kernels/elementwise.hpp"
+#include "cpu/kernels/interleave.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+// Elements times operations from which on code is generated.
+constexpr std::int64_t worth_generating = 4096;
+// Bytes that the values kept for a block may take together.
+constexpr std::size_t block_memory = std::size_t{1} << 16;
+// Bytes that columns may take together, and elements of one at least.
+constexpr std::size_t column_memory = std::size_t{1} << 13;
+constexpr std::int64_t fewest_rows = 32;
+// Bytes of rows that wait to be copied past the caches, at most.
+constexpr std::size_t most_waiting = std::size_t{1} << 14;
+
+class GroupPlanner {
+ public:
+  GroupPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
+               const CompileOptions& options, const KernelTable& kernels, const Columns* columns)
+      : program_(program),
+        graph_(program.graph()),
+        roots_(program.roots()),
+        splats_(program.splats()),
+        values_(values),
+        options_(options),
+        kernels_(kernels),
+        columns_(columns) {
+    for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
+    for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
+    const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
+    for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
+      const Operation operation = graph_.operation(nodes[k].index);
+      if (operation.primitive().has_trait(Trait::elementwise)) {
+        operations_.push_back(nodes[k].index);
+        state_.count = graph_.type(operation.output()).size();
+      } else if (result_at_.find(operation.output()) != result_at_.end()) {
+        folds_.push_back(nodes[k].index);  // one that somebody reads
+      }
+    }
+    for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
+  }
+
+  // Null where memory for generated code is not to be had.
+  Plan plan() {
+    LaneCompiler* lanes = options_.lanes;
+    const std::int64_t steps = state_.count * static_cast<std::int64_t>(operations_.size());
+    if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) lanes = nullptr;
+    make_segments(lanes);
+    place_values();
+    place_columns();
+    state_.parts = place_folds();
+    if (!finish_segments()) return Plan();
+    constexpr int most_threads = 64;
+    state_.threads = std::min(options_.threads, most_threads);
+    state_.grain = std::max(element_grain, state_.block);
+    const std::int64_t pieces = (state_.count + state_.grain - 1) / state_.grain;
+    const std::int64_t at_once = std::clamp<std::int64_t>(pieces, 1, state_.threads);
+    const std::size_t scratch = state_.parts + static_cast<std::size_t>(at_once) * state_.memory;
+    return make_plan<GroupState, run_group>(std::move(state_), scratch);
+  }
+
+ private:
+  // A segment while operations are added: of lanes where `operation` is no_index.
+  struct Draft {
+    std::uint32_t operation = no_index;
+    LaneCode code;
+    std::unordered_map<ValueId, std::uint16_t> lane_of;  // what the code has loaded or made
+    std::vector<ValueId> reads;                          // by operand of the code: a root in memory
+    std::vector<ValueId> makes;
+  };
+
+  // What an operand is: a root that has memory or is made here, or a literal (no_index).
+  ValueId read(ValueId operand) const {
+    if (splats_[operand] == no_index) return roots_[operand];
+    const ValueId source = splats_[operand];
+    return graph_.type(source).size() == 1 ? roots_[source] : no_index;
+  }
+  // The bytes of the element that a literal repeats.
+  const Literal& literal_of(ValueId operand) const {
+    const OpRecord& op = *graph_.data().operations[*graph_.producer(splats_[operand])].op;
+    for (const auto& [name, value] : op.attributes) {
+      if (const auto* literal = value.get_if<Literal>()) return *literal;
+    }
+    throw Error(ErrorKind::internal,
+                detail::str("fused group: expected a literal in [", op.primitive->name, "], got none"));
+  }
+
+  // Without lanes every operation is a segment of its own.
+  void make_segments(LaneCompiler* lanes) {
+    for (const std::uint32_t index : operations_) {
+      if (lanes == nullptr || !add_to_lanes(index)) {
+        drafts_.push_back({});
+        drafts_.back().operation = index;
+      }
+      const ValueId result = graph_.operation(index).output();
+      drafts_.back().makes.push_back(result);
+      segment_of_[result] = drafts_.size() - 1;
+    }
+  }
+  bool add_to_lanes(std::uint32_t index) {
+    const Operation operation = graph_.operation(index);
+    DType result = graph_.type(operation.output()).dtype();
+    DType dtype = result;
+    for (const ValueId id : operation.inputs()) {
+      if (graph_.type(id).dtype() != bool_) dtype = graph_.type(id).dtype();
+    }
+    const bool open = !drafts_.empty() && drafts_.back().operation == no_index;
+    if (dtype == bool_) dtype = open ? drafts_.back().code.dtype : f32;
+    std::vector<DType> dtypes;
+    for (const ValueId id : operation.inputs()) dtypes.push_back(graph_.type(id).dtype());
+    if (operation.primitive().name == "select_n" && dtype != f32 && dtype != f64) {
+      // Whole numbers are moved as floating ones of their size.
+      for (DType* each : {&dtype, &result, &dtypes[1], &dtypes.back()}) *each = moved_as(*each);
+    }
+    if ((dtype != f32 && dtype != f64) || !has_lanes(operation.op(), dtypes, result, dtype)) return false;
+    if (!open || drafts_.back().code.dtype != dtype) {
+      drafts_.push_back({});
+      drafts_.back().code.dtype = dtype;
+    }
+    Draft& draft = drafts_.back();
+    std::vector<std::uint16_t> lanes;
+    for (const ValueId id : operation.inputs()) lanes.push_back(lane(draft, id));
+    draft.lane_of[operation.output()] = *add_operation(draft.code, operation.op(), lanes, result);
+    return true;
+  }
+  static DType moved_as(DType dtype) { return dtype == i32 ? f32 : dtype == i64 ? f64 : dtype; }
+  std::uint16_t lane(Draft& draft, ValueId operand) {
+    const ValueId id = read(operand);
+    if (id == no_index) return immediate(draft.code, literal_of(operand));
+    const auto it = draft.lane_of.find(id);
+    if (it != draft.lane_of.end()) return it->second;
+    const Type type = graph_.type(id);
+    const bool mask = type.dtype() == bool_, one = type.size() == 1;
+    const LaneOp op =
+        one ? (mask ? LaneOp::splat_mask : LaneOp::splat) : (mask ? LaneOp::load_mask : LaneOp::load);
+    const std::uint16_t value = draft.code.add({.op = op, .index = draft.code.num_operands++});
+    draft.reads.push_back(id);
+    draft.lane_of[id] = value;
+    return value;
+  }
+  static std::uint16_t immediate(LaneCode& code, const Literal& literal) {
+    LaneStep step{.op = LaneOp::immediate};
+    if (literal.type().dtype() != bool_) {
+      std::memcpy(&step.bits, literal.bytes(), size_of(code.dtype));
+      return code.add(step);
+    }
+    const bool set = *literal.bytes() != std::byte{0};
+    const std::uint16_t zero = code.add(step);  // 0 <= 0 and 0 < 0
+    return code.add({.op = set ? LaneOp::less_equal : LaneOp::less, .a = zero, .b = zero});
+  }
+
+  // Memory for what another segment or a fold reads, and the length of a block.
+  void place_values() {
+    for (std::size_t at = 0; at < drafts_.size(); ++at) {
+      for_reads(drafts_[at], [&](ValueId id) {
+        const auto it = segment_of_.find(id);
+        if (it != segment_of_.end() && it->second != at) keep(id);
+      });
+    }
+    if (columns_ != nullptr) {
+      for (const GatheredColumn& column : columns_->gathered) keep(column.column);
+      for (const ValueId id : columns_->of) {
+        if (segment_of_.find(id) != segment_of_.end()) keep(id);
+      }
+    }
+    for (const std::uint32_t fold : folds_) keep(roots_[graph_.operation(fold).inputs()[0]]);
+    const bool simple = drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty();
+    for (const ValueId id : values_.results) {
+      if (graph_.type(id).size() == 1) continue;  // a fold's
+      const bool shares = std::find(operand_slots_.begin(), operand_slots_.end(), program_.slot_of(id)) !=
+                          operand_slots_.end();
+      if (shares && drafts_.size() > 1) {
+        aside_.push_back(id);
+        kept_.emplace(id, 0);
+      } else {
+        kept_.erase(id);
+      }
+    }
+    std::size_t per_element = 0;
+    for (const auto& [id, place] : kept_) per_element += size_of(graph_.type(id).dtype());
+    for (const Draft& draft : drafts_) {
+      if (draft.operation == no_index) continue;
+      for (const ValueId id : graph_.operation(draft.operation).inputs()) {
+        if (is_repeated(id)) per_element += size_of(graph_.type(id).dtype());
+      }
+    }
+    state_.block = fold_block;
+    while (state_.block < 4 * fold_block &&
+           static_cast<std::size_t>(2 * state_.block) * per_element <= block_memory)
+      state_.block *= 2;
+    if (simple) state_.block = element_grain;
+    if (columns_ != nullptr) {
+      state_.block = most_rows;
+      while (state_.block > fewest_rows &&
+             static_cast<std::size_t>(state_.block) * per_element > column_memory)
+        state_.block /= 2;
+    }
+    state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
+    place_gathered();
+    for (auto& [id, place] : kept_) {
+      if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
+    }
+    for (const ValueId id : aside_) {
+      state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
+    }
+  }
+  template <class Body>
+  void for_reads(const Draft& draft, const Body& body) {
+    if (draft.operation == no_index) {
+      for (const ValueId id : draft.reads) body(id);
+    } else {
+      for (const ValueId operand : graph_.operation(draft.operation).inputs()) {
+        if (read(operand) != no_index) body(read(operand));
+      }
+    }
+  }
+  void keep(ValueId id) { kept_.emplace(id, 0); }
+  bool is_repeated(ValueId operand) const {
+    return splats_[operand] != no_index && graph_.type(operand).size() > 1;
+  }
+  std::uint32_t room(DType dtype) {
+    const std::size_t at = state_.memory;
+    state_.memory += room_of(dtype);
+    return static_cast<std::uint32_t>(at);
+  }
+  std::size_t room_of(DType dtype) const {
+    return aligned(static_cast<std::size_t>(state_.block) * size_of(dtype));
+  }
+  std::uint32_t step_of(ValueId id) const {
+    const Type type = graph_.type(id);
+    return type.size() == 1 ? 0 : static_cast<std::uint32_t>(size_of(type.dtype()));
+  }
+  Place place_of(ValueId id) {
+    if (const auto kept = kept_.find(id); kept != kept_.end())
+      return {Place::Kind::kept, kept->second, step_of(id)};
+    if (const auto operand = operand_at_.find(id); operand != operand_at_.end())
+      return {Place::Kind::operand, operand->second, step_of(id)};
+    return {Place::Kind::result, result_at_.at(id), step_of(id)};
+  }
+
+  void place_columns() {
+    if (columns_ == nullptr) return;
+    if (columns_->result == no_index) return;
+    Interleaving rows;
+    rows.result = result_at_.at(columns_->result);
+    rows.word = size_of(graph_.type(columns_->result).dtype());
+    const std::size_t bytes = static_cast<std::size_t>(state_.block) * rows.word * columns_->of.size();
+    if (columns_->past_caches && bytes <= most_waiting && can_pass_caches()) {
+      constexpr std::size_t line = 64;
+      const std::size_t times = pieces_of_gathering() + 1;
+      rows.ahead = (bytes / times + line) / line * line;
+      rows.rows = state_.memory;
+      state_.memory += aligned(bytes);
+    }
+    for (const ValueId id : columns_->of) rows.columns.push_back(place_of(id));
+    state_.interleaving = std::move(rows);
+  }
+
+  // Those of the same places together, and columns that lie side by side.
+  void place_gathered() {
+    if (columns_ == nullptr) return;
+    std::vector<GatheredColumn> columns = columns_->gathered;
+    const auto order = [](const GatheredColumn& column) {
+      return std::tuple(column.matrix, column.indices, column.step, column.extent, column.start);
+    };
+    std::sort(columns.begin(), columns.end(),
+              [&](const GatheredColumn& a, const GatheredColumn& b) { return order(a) < order(b); });
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      const GatheredColumn& column = columns[k];
+      const DType dtype = graph_.type(column.column).dtype();
+      const bool is_same = k > 0 && columns[k - 1].matrix == column.matrix &&
+                           columns[k - 1].step == column.step && columns[k - 1].extent == column.extent &&
+                           columns[k - 1].indices == column.indices;
+      if (!is_same) {
+        Gathering& with = state_.gatherings.emplace_back();
+        with.matrix = operand_at_.at(column.matrix);
+        if (column.indices != no_index) {
+          with.indices = operand_at_.at(column.indices);
+          with.wide = graph_.type(column.indices).dtype() == i64;
+        }
+        with.word = size_of(dtype);
+        with.step = column.step;
+        with.extent = column.extent;
+        with.stride = static_cast<std::int64_t>(room_of(dtype) / with.word);
+      }
+      std::vector<Gathering::Run>& runs = state_.gatherings.back().runs;
+      const std::uint32_t place = room(dtype);
+      if (is_same && runs.back().start + runs.back().count == column.start) {
+        ++runs.back().count;
+      } else {
+        runs.push_back({column.start, 1, place});
+      }
+      kept_[column.column] = place;
+      gathered_.insert(column.column);
+    }
+  }
+  // How often something else can be done in between.
+  std::size_t pieces_of_gathering() const {
+    std::int64_t pieces = 0;
+    for (const Gathering& gathering : state_.gatherings) {
+      const std::int64_t at_once =
+          (gathering.word == 8 ? interleaved<std::uint64_t> : interleaved<std::uint32_t>);
+      for (const Gathering::Run& run : gathering.runs)
+        pieces += run.count >= at_once ? state_.block / at_once : run.count;
+    }
+    return static_cast<std::size_t>(pieces);
+  }
+
+  std::size_t place_folds() {
+    std::size_t bytes = 0;
+    for (const std::uint32_t index : folds_) {
+      const Operation operation = graph_.operation(index);
+      const ValueId from = roots_[operation.inputs()[0]];
+      FoldStep fold;
+      fold.size = size_of(graph_.type(from).dtype());
+      fold.functions = fold_functions(operation.op().name(), graph_.type(from).dtype());
+      if (fold.functions.block == nullptr) no_kernel(graph_, index);
+      fold.from = place_of(from);
+      fold.result = result_at_.at(operation.output());
+      fold.parts = bytes;
+      bytes += aligned(static_cast<std::size_t>((state_.count + fold_block - 1) / fold_block) * fold.size);
+      state_.folds.push_back(fold);
+    }
+    return bytes;
+  }
+
+  bool finish_segments() {
+    for (Draft& draft : drafts_) {
+      Segment segment;
+      if (draft.operation != no_index) {
+        finish_operation(draft.operation, segment);
+      } else if (!finish_lanes(draft, segment)) {
+        return false;
+      }
+      state_.segments.push_back(std::move(segment));
+    }
+    state_.scratch = state_.memory;
+    state_.memory += aligned(kernel_scratch_);
+    return true;
+  }
+  bool finish_lanes(Draft& draft, Segment& segment) {
+    for (const ValueId id : draft.reads) segment.in.push_back(place_of(id));
+    for (const ValueId id : draft.makes) {
+      if (kept_.find(id) == kept_.end() && result_at_.find(id) == result_at_.end()) continue;
+      const bool mask = graph_.type(id).dtype() == bool_;
+      draft.code.add({.op = mask ? LaneOp::store_mask : LaneOp::store,
+                      .a = draft.lane_of[id],
+                      .index = draft.code.num_results++});
+      segment.out.push_back(place_of(id));
+    }
+    segment.kernel = options_.lanes->compile(draft.code);
+    return segment.kernel != nullptr;
+  }
+  void finish_operation(std::uint32_t index, Segment& segment) {
+    const Operation operation = graph_.operation(index);
+    for (const ValueId operand : operation.inputs()) {
+      if (!is_repeated(operand)) {
+        segment.in.push_back(place_of(roots_[operand]));
+        continue;
+      }
+      const DType dtype = graph_.type(operand).dtype();
+      const std::uint32_t to = room(dtype);
+      const ValueId source = read(operand);
+      Filling filling{to, nullptr, {}, size_of(dtype)};
+      if (source == no_index) {
+        filling.element = literal_of(operand).bytes();
+      } else {
+        filling.from = place_of(source);
+      }
+      state_.fillings.push_back(filling);
+      segment.in.push_back({Place::Kind::kept, to, static_cast<std::uint32_t>(size_of(dtype))});
+    }
+    // What nobody else reads has no memory yet.
+    const ValueId result = operation.output();
+    if (kept_.find(result) == kept_.end() && result_at_.find(result) == result_at_.end())
+      kept_[result] = room(graph_.type(result).dtype());
+    segment.out.push_back(place_of(result));
+    segment.whole = plan_operation(index, state_.block);
+    const std::int64_t last = state_.count % state_.block;
+    if (last != 0) segment.last = plan_operation(index, last);
+  }
+  Plan plan_operation(std::uint32_t index, std::int64_t length) {
+    const Operation operation = graph_.operation(index);
+    const auto of_block = [&](ValueId id) {
+      const Type type = graph_.type(id);
+      return type.size() == 1 ? type : Type(type.dtype(), {length});
+    };
+    std::vector<Type> in;
+    for (const ValueId id : operation.inputs()) in.push_back(of_block(id));
+    const Type out(graph_.type(operation.output()).dtype(), {length});
+    const Op op = operation.op();
+    Plan plan;
+    try {
+      plan =
+          kernels_.plan({op, in, {&out, 1}, 1, options_.check_indices, options_.depth, options_.lanes, true});
+    } catch (const Error& error) {
+      error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
+    }
+    if (!plan) no_kernel(graph_, index);
+    kernel_scratch_ = std::max(kernel_scratch_, plan.scratch);
+    return plan;
+  }
+
+  const Program& program_;
+  const Graph& graph_;
+  const std::vector<ValueId>& roots_;
+  const std::vector<ValueId>& splats_;
+  const passes::NodeValues& values_;
+  const CompileOptions& options_;
+  const KernelTable& kernels_;
+  const Columns* const columns_;  // or null
+  GroupState state_;
+  std::vector<std::uint32_t> operations_, folds_;
+  std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;
+  std::vector<SlotId> operand_slots_;
+  std::vector<Draft> drafts_;
+  std::unordered_map<ValueId, std::size_t> segment_of_;
+  std::unordered_map<ValueId, std::uint32_t> kept_;  // by value: bytes into a thread's memory
+  std::unordered_set<ValueId> gathered_;
+  std::vector<ValueId> aside_;
+  std::size_t kernel_scratch_ = 0;
+};
+
+}  // namespace
+
+Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
+                const CompileOptions& options, const KernelTable& kernels, const Columns* columns) {
+  Plan plan = GroupPlanner(program, node, values, options, kernels, columns).plan();
+  if (plan) return plan;
+  CompileOptions loops = options;
+  loops.lanes = nullptr;
+  return GroupPlanner(program, node, values, loops, kernels, columns).plan();
+}
+
+}  // namespace tidu::cpu_detail

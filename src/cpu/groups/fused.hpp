@@ -1,0 +1,22 @@
+// fused.hpp - a fused group as one step: its operations run on one block of elements after another, those
+// that code can be generated for together in vector registers, the others by their kernels, with what goes
+// from one to the other in memory of a block's size.
+#pragma once
+
+#include <cstddef>
+
+#include "cpu/compiled.hpp"
+#include "cpu/groups/fused_columns.hpp"
+#include "cpu/kernel_table.hpp"
+#include "tidu/program/passes.hpp"
+#include "tidu/program/program.hpp"
+
+namespace tidu::cpu_detail {
+
+/// The plan of the group at position `node` of the schedule, which reads values.operands and makes
+/// values.results, in this order; with the `columns` behind it, if any. Throws Error (execution) where a
+/// kernel is missing.
+Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
+                const CompileOptions& options, const KernelTable& kernels, const Columns* columns = nullptr);
+
+}  // namespace tidu::cpu_detail

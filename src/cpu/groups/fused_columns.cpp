@@ -1,0 +1,226 @@
+// fused_columns.cpp - which columns a fused group gathers itself, and which concatenates it does.
+#include "cpu/groups/fused_columns.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cpu/layout.hpp"
+#include "cpu/node_memory.hpp"
+#include "tidu/graph/graph.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+// Columns that only the group makes, at least.
+constexpr std::ptrdiff_t fewest_columns = 2;
+// Operations of the group for each column that it gathers, at least: for fewer its blocks need not be short.
+constexpr std::size_t operations_for_each = 2;
+// Bytes of an output from which on it is better not kept in caches.
+constexpr std::size_t large_output = std::size_t{4} << 20;
+
+bool contains(const std::vector<ValueId>& list, ValueId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+bool is_words(DType dtype) { return dtype == f32 || dtype == f64 || dtype == i32 || dtype == i64; }
+
+}  // namespace
+
+ColumnFinder::ColumnFinder(const Program& program, std::vector<passes::NodeValues>& values,
+                           std::span<const std::size_t> wholes, bool check_indices)
+    : program_(program),
+      graph_(program.graph()),
+      values_(values),
+      wholes_(wholes),
+      check_indices_(check_indices),
+      readers_(count_readers(program, values)),
+      alone_(graph_.num_operations(), false),
+      done_(graph_.num_operations(), false) {
+  const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+  for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
+    if (nodes[i].kind == NodeKind::operation) alone_[nodes[i].index] = true;
+  }
+}
+
+Columns ColumnFinder::find(std::size_t node) {
+  Columns columns;
+  const std::int64_t rows = rows_of(node);
+  if (rows < 2) return columns;
+  gather(node, rows, columns);
+  bring_together(node, rows, columns);
+  return columns;
+}
+
+// The elements of each operation of the group; 0 where they are not all as many.
+std::int64_t ColumnFinder::rows_of(std::size_t node) const {
+  const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+  std::int64_t rows = -1;
+  for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
+    const Operation member = graph_.operation(nodes[k].index);
+    const std::int64_t size = graph_.type(member.output()).size();
+    if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;
+    rows = size;
+  }
+  return rows;
+}
+
+void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns) {
+  passes::NodeValues& group = values_[node];
+  std::vector<std::uint32_t> path, operations;
+  for (const ValueId id : group.operands) {
+    if (graph_.type(id).size() != rows || readers_[id] != 1) continue;
+    path.clear();
+    const std::optional<GatheredColumn> column = follow(id, rows, path);
+    if (!column) continue;
+    columns.gathered.push_back(*column);
+    operations.insert(operations.end(), path.begin(), path.end());
+  }
+  if (program_.schedule().nodes[node].size <= operations_for_each * columns.gathered.size()) {
+    columns.gathered.clear();
+    return;
+  }
+  for (const GatheredColumn& column : columns.gathered) {
+    std::erase(group.operands, column.column);
+    for (const ValueId id : {column.matrix, column.indices}) {
+      if (id != no_index && !contains(group.operands, id)) group.operands.push_back(id);
+    }
+  }
+  leave_out(operations);
+}
+
+// From a slice that is one line of a matrix to the matrix that lies in memory for the whole run: through
+// transposes, and a take of rows or columns. `path` gets the operations.
+std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows,
+                                                   std::vector<std::uint32_t>& path) const {
+  const GraphData& g = graph_.data();
+  const auto maker = [&](ValueId value) {
+    const std::uint32_t operation = g.producers[value];
+    const bool usable = operation < g.operations.size() && alone_[operation];
+    if (usable) path.push_back(operation);
+    return usable ? operation : no_index;
+  };
+  const std::uint32_t slice = maker(id);
+  if (slice == no_index || graph_.operation(slice).op().name() != "slice" ||
+      !is_words(graph_.type(id).dtype()))
+    return std::nullopt;
+  const Op op = graph_.operation(slice).op();
+  ValueId matrix = graph_.operation(slice).inputs()[0];
+  const Ints &starts = op.ints("start_indices"), &steps = op.ints("strides");
+  const Type type = graph_.type(matrix), line = graph_.type(graph_.operation(slice).output());
+  if (type.rank() != 2 ||
+      std::any_of(steps.begin(), steps.end(), [](std::int64_t step) { return step != 1; }))
+    return std::nullopt;
+  std::size_t along = line.dim(0) == 1 ? 1 : 0;  // the axis that the line runs along
+  const std::int64_t at = starts[1 - along];     // and where, on the other
+  if (line.dim(1 - along) != 1 || line.dim(along) != rows || type.dim(along) != rows) return std::nullopt;
+
+  GatheredColumn column;
+  column.column = id;
+  while (!is_given(program_.roots()[matrix])) {
+    const ValueId root = program_.roots()[matrix];
+    const std::uint32_t index = graph_.type(root) == graph_.type(matrix) ? maker(root) : no_index;
+    if (index == no_index) return std::nullopt;
+    const Operation operation = graph_.operation(index);
+    const ValueId from = operation.inputs()[0];
+    if (graph_.type(from).rank() != 2) return std::nullopt;
+    if (operation.op().name() == "transpose") {
+      if (operation.op().ints("permutation")[0] == 1) along = 1 - along;
+    } else if (operation.op().name() == "take") {
+      const ValueId indices = operation.inputs()[1];
+      if (column.indices != no_index || check_indices_ || operation.op().string("mode") != "clip" ||
+          operation.op().integer("axis") != static_cast<std::int64_t>(along) ||
+          !is_given(program_.roots()[indices]) || graph_.type(indices).size() != rows ||
+          graph_.type(from).dim(along) == 0)
+        return std::nullopt;
+      column.indices = program_.roots()[indices];
+      column.extent = graph_.type(from).dim(along);
+    } else {
+      return std::nullopt;
+    }
+    matrix = from;
+  }
+  column.matrix = program_.roots()[matrix];
+  const std::int64_t width = graph_.type(matrix).dim(1);
+  column.start = along == 1 ? at * width : at;
+  column.step = along == 1 ? 1 : width;
+  if (column.indices == no_index && column.step == 1) return std::nullopt;  // contiguous: a mere copy
+  return column;
+}
+
+// An input or a constant of several elements: nothing else is ever written there.
+bool ColumnFinder::is_given(ValueId root) const {
+  const SlotId slot = program_.slot_of(root);
+  if (slot == no_index || graph_.type(root).size() < 2) return false;
+  const Storage storage = program_.slot(slot).storage;
+  return storage == Storage::input || storage == Storage::constant;
+}
+
+// Of operations that made columns those whose results nobody else reads are done.
+void ColumnFinder::leave_out(std::vector<std::uint32_t>& operations) {
+  std::sort(operations.begin(), operations.end(), std::greater<>());
+  operations.erase(std::unique(operations.begin(), operations.end()), operations.end());
+  std::unordered_map<ValueId, std::uint32_t> reads;  // by those that are done
+  for (const std::uint32_t index : operations) {
+    const Operation operation = graph_.operation(index);
+    const bool is_column = operation.op().name() == "slice";
+    if (!is_column && reads[operation.output()] != readers_[operation.output()]) continue;
+    done_[index] = true;
+    for (const ValueId id : operation.inputs()) ++reads[program_.roots()[id]];
+  }
+}
+
+void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& columns) {
+  const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
+  const std::size_t next = node + nodes[node].size;
+  if (next >= nodes.size() || nodes[next].kind != NodeKind::operation ||
+      !is_of_columns(nodes[next].index, rows))
+    return;
+  const Operation operation = graph_.operation(nodes[next].index);
+  passes::NodeValues& group = values_[node];
+  const ValueId result = operation.output();
+  std::vector<ValueId> of;
+  for (const ValueId id : operation.inputs()) of.push_back(program_.roots()[id]);
+
+  const std::unordered_set<ValueId> parts(of.begin(), of.end());
+  const auto absorbed = [&](ValueId id) { return readers_[id] == 1 && parts.count(id) != 0; };
+  if (std::count_if(group.results.begin(), group.results.end(), absorbed) < fewest_columns) return;
+  passes::NodeValues with;
+  with.operands = group.operands;
+  std::unordered_set<ValueId> there(group.results.begin(), group.results.end());
+  there.insert(with.operands.begin(), with.operands.end());
+  for (const ValueId id : of) {
+    if (there.insert(id).second) with.operands.push_back(id);
+  }
+  for (const ValueId id : group.results) {
+    if (!absorbed(id)) with.results.push_back(id);
+  }
+  // They are read once more when the group has written a block.
+  with.whole = of;
+  with.results.push_back(result);
+  group = std::move(with);
+  done_[nodes[next].index] = true;
+  columns.of = std::move(of);
+  columns.result = result;
+  columns.past_caches = is_large(result);
+}
+
+// A concatenate with one element of each operand in a row?
+bool ColumnFinder::is_of_columns(std::uint32_t index, std::int64_t rows) const {
+  const Operation operation = graph_.operation(index);
+  if (operation.op().name() != "concatenate") return false;
+  const Type type = graph_.type(operation.output());
+  const auto along = static_cast<std::size_t>(operation.op().integer("dimension"));
+  return AxisShape::of(type, along).outer == rows && is_words(type.dtype()) &&
+         std::all_of(operation.inputs().begin(), operation.inputs().end(),
+                     [&](ValueId id) { return graph_.type(id).size() == rows; });
+}
+
+bool ColumnFinder::is_large(ValueId result) const {
+  const Slot& slot = program_.slot(program_.slot_of(result));
+  if (slot.storage != Storage::output) return false;
+  const std::size_t bytes = wholes_.empty() ? graph_.type(result).bytes() : wholes_[slot.index];
+  return bytes >= large_output;
+}
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,185 @@
+// fused_run.cpp - running of fused groups.
+#include "cpu/groups/fused_run.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "cpu/kernels/interleave.hpp"
+#include "cpu/parallel.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+class BlockRun {
+ public:
+  BlockRun(const GroupState& s, const Call& call, std::byte* memory) : s_(s), call_(call), memory_(memory) {
+    for (const Filling& filling : s_.fillings) {
+      std::byte* to = memory_ + filling.to;
+      const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
+      const std::size_t bytes = static_cast<std::size_t>(s_.block) * filling.size;
+      std::memcpy(to, from, filling.size);
+      for (std::size_t done = filling.size; done < bytes; done *= 2)
+        std::memcpy(to + done, to, std::min(done, bytes - done));
+    }
+  }
+  void run(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; at += s_.block) block(at, std::min(s_.block, end - at));
+    if (!s_.interleaving || s_.interleaving->ahead == 0) return;
+    copy_waiting(waiting_);
+    finish_past_caches();
+  }
+
+ private:
+  std::byte* address(const Place& place, std::int64_t at) const {
+    const std::size_t offset = static_cast<std::size_t>(at) * place.step;
+    switch (place.kind) {
+      case Place::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
+      case Place::Kind::result: return call_.out[place.index] + offset;
+      default: return memory_ + place.index;
+    }
+  }
+  void block(std::int64_t at, std::int64_t count) {
+    for (const Gathering& gathering : s_.gatherings) {
+      if (gathering.word == 8) {
+        gather<std::uint64_t>(gathering, at, count);
+      } else {
+        gather<std::uint32_t>(gathering, at, count);
+      }
+    }
+    for (const Segment& segment : s_.segments) {
+      Pointers<const std::byte*> in(segment.in.size());
+      Pointers<std::byte*> out(segment.out.size());
+      for (std::size_t i = 0; i < segment.in.size(); ++i) in[i] = address(segment.in[i], at);
+      for (std::size_t i = 0; i < segment.out.size(); ++i) out[i] = address(segment.out[i], at);
+      if (segment.kernel != nullptr) {
+        segment.kernel->run(in.data(), out.data(), count);
+      } else {
+        const Plan& plan = count == s_.block ? segment.whole : segment.last;
+        plan.run(plan.state.get(), Call{in.data(), out.data(), memory_ + s_.scratch});
+      }
+    }
+    for (const FoldStep& fold : s_.folds) {
+      for (std::int64_t i = 0; i < count; i += fold_block) {
+        const std::size_t part = static_cast<std::size_t>((at + i) / fold_block) * fold.size;
+        fold.functions.block(address(fold.from, at) + static_cast<std::size_t>(i) * fold.size,
+                             std::min(fold_block, count - i), call_.scratch + fold.parts + part);
+      }
+    }
+    for (const Copying& copying : s_.copyings) {
+      std::memcpy(call_.out[copying.result] + static_cast<std::size_t>(at) * copying.step,
+                  memory_ + copying.from, static_cast<std::size_t>(count) * copying.step);
+    }
+    if (!s_.interleaving) return;
+    if (s_.interleaving->word == 8) {
+      interleave<std::uint64_t>(at, count);
+    } else {
+      interleave<std::uint32_t>(at, count);
+    }
+  }
+  template <class Word>
+  void gather(const Gathering& gathering, std::int64_t at, std::int64_t count) {
+    std::int64_t places[most_rows];
+    if (gathering.indices == no_index) {
+      for (std::int64_t i = 0; i < count; ++i) places[i] = (at + i) * gathering.step;
+    } else if (gathering.wide) {
+      find_places(reinterpret_cast<const std::int64_t*>(call_.in[gathering.indices]) + at, gathering, count,
+                  places);
+    } else {
+      find_places(reinterpret_cast<const std::int32_t*>(call_.in[gathering.indices]) + at, gathering, count,
+                  places);
+    }
+    for (const Gathering::Run& run : gathering.runs) {
+      const Word* const from = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + run.start;
+      Word* const to = reinterpret_cast<Word*>(memory_ + run.to);
+      std::int64_t done = 0;  // rows of all columns
+      if (run.count >= interleaved<Word>) {
+        for (; done + interleaved<Word> <= count; done += interleaved<Word>)
+          turn(from, places + done, run.count, to + done, gathering.stride);
+      }
+      for (std::int64_t k = 0; k < run.count && done < count; ++k) {
+        const Word* const elements = from + k;
+        Word* const column = to + k * gathering.stride;
+        for (std::int64_t i = done; i < count; ++i) column[i] = elements[places[i]];
+        copy_some();
+      }
+    }
+  }
+  // Some rows of as many columns, whatever is left over of them perhaps anew.
+  template <class Word>
+  void turn(const Word* from, const std::int64_t* places, std::int64_t columns, Word* to,
+            std::int64_t stride) {
+    constexpr std::int64_t together = interleaved<Word>;
+    const Word* rows[together];
+    for (std::int64_t k = 0; k < together; ++k) rows[k] = from + places[k];
+    const std::int64_t whole = columns / together * together;
+    interleave_kernel<Word>()(rows, 0, whole, to, stride);
+    if (whole != columns) interleave_kernel<Word>()(rows, columns - together, columns, to, stride);
+    copy_some();
+  }
+  void copy_some() {
+    if (waiting_ != 0) copy_waiting(s_.interleaving->ahead);
+  }
+  template <class I>
+  static void find_places(const I* indices, const Gathering& gathering, std::int64_t count,
+                          std::int64_t* places) {
+    const std::int64_t last = gathering.extent - 1, step = gathering.step;
+    for (std::int64_t i = 0; i < count; ++i) places[i] = std::clamp<std::int64_t>(indices[i], 0, last) * step;
+  }
+  template <class Word>
+  void interleave(std::int64_t at, std::int64_t count) {
+    const Interleaving& rows = *s_.interleaving;
+    Pointers<const Word*> columns(rows.columns.size());
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      columns[k] = reinterpret_cast<const Word*>(address(rows.columns[k], at));
+    const std::size_t row = columns.size() * sizeof(Word);
+    std::byte* const to = call_.out[rows.result] + static_cast<std::size_t>(at) * row;
+    if (rows.ahead == 0) return interleave_rows<Word>(columns.span(), count, reinterpret_cast<Word*>(to));
+    copy_waiting(waiting_);
+    from_ = memory_ + rows.rows;
+    to_ = to;
+    waiting_ = static_cast<std::size_t>(count) * row;
+    interleave_rows<Word>(columns.span(), count, reinterpret_cast<Word*>(memory_ + rows.rows));
+  }
+  // Up to that many bytes of the rows that wait, but for the first ones to an end of a line.
+  void copy_waiting(std::size_t bytes) {
+    if (waiting_ == 0) return;
+    constexpr std::size_t line = 64;
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(to_) % line;
+    const std::size_t count = bytes >= waiting_ ? waiting_ : bytes > past ? bytes - past : bytes;
+    copy_past_caches(from_, to_, count);
+    from_ += count;
+    to_ += count;
+    waiting_ -= count;
+  }
+
+  const GroupState& s_;
+  const Call& call_;
+  std::byte* memory_;
+  // Rows that are not yet copied past the caches, which takes long: it goes on beside what is done next.
+  const std::byte* from_ = nullptr;
+  std::byte* to_ = nullptr;
+  std::size_t waiting_ = 0;
+};
+
+}  // namespace
+
+void run_group(const GroupState& s, const Call& call) {
+  // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
+  std::atomic<std::uint64_t> free{~std::uint64_t{0}};
+  parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
+    std::uint64_t bits = free.load(std::memory_order_relaxed);
+    while (!free.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
+    }
+    const int mine = std::countr_zero(bits);
+    // Where it throws, the thread begins no other piece, and its memory is nobody's for the rest of the loop.
+    BlockRun(s, call, call.scratch + s.parts + static_cast<std::size_t>(mine) * s.memory).run(begin, end);
+    free.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
+  });
+  for (const FoldStep& fold : s.folds) {
+    fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
+  }
+}
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,91 @@
+// fused_run.hpp - a planned fused group, and what runs it: its segments, folds and copies, one block of
+// elements after another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/reduce.hpp"
+#include "cpu/kernel.hpp"
+
+namespace tidu::cpu_detail {
+
+// Where a value is while a block runs.
+struct Place {
+  enum class Kind : std::uint8_t { operand, result, kept };
+  Kind kind = Kind::operand;
+  std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory
+  std::uint32_t step = 0;   // bytes from element to element; 0: one element
+};
+
+struct Segment {
+  std::shared_ptr<const LaneKernel> kernel;  // or, where null, plans for whole blocks and for the last one
+  Plan whole, last;
+  std::vector<Place> in, out;
+};
+struct FoldStep {
+  FoldFunctions functions;
+  Place from;
+  std::uint32_t result = 0;
+  std::size_t parts = 0;  // bytes into the scratch memory
+  std::size_t size = 0;   // of an element
+};
+// A literal's element, `count` times, for operations that know no equal elements.
+struct Filling {
+  std::uint32_t to = 0;
+  const std::byte* element = nullptr;
+  Place from;  // where `element` is null
+  std::size_t size = 0;
+};
+struct Copying {
+  std::uint32_t from = 0;
+  std::uint32_t result = 0;
+  std::uint32_t step = 0;
+};
+
+// See Note [Columns].
+struct Gathering {
+  struct Run {  // of columns side by side in the matrix
+    std::int64_t start = 0, count = 0;
+    std::uint32_t to = 0;  // bytes into a thread's memory
+  };
+  std::uint32_t matrix = 0, indices = no_index;  // operands
+  bool wide = false;                             // indices of 8 bytes
+  std::size_t word = 0;                          // bytes
+  std::int64_t step = 0, extent = 0;
+  std::int64_t stride = 0;  // words from column to column of a run in a thread's memory
+  std::vector<Run> runs;
+};
+struct Interleaving {
+  std::vector<Place> columns;
+  std::uint32_t result = 0;
+  std::size_t word = 0;   // bytes
+  std::size_t rows = 0;   // bytes into a thread's memory: of a block's, where they go past the caches
+  std::size_t ahead = 0;  // of them that are copied at a time; 0: rows are written where they belong
+};
+// Elements of a block with one of these, at most.
+inline constexpr std::int64_t most_rows = 128;
+
+struct GroupState {
+  std::int64_t count = 0;
+  std::int64_t block = 0;
+  std::int64_t grain = 0;
+  int threads = 1;
+  std::vector<Segment> segments;
+  std::vector<FoldStep> folds;
+  std::vector<Filling> fillings;
+  std::vector<Copying> copyings;
+  std::vector<Gathering> gatherings;
+  std::optional<Interleaving> interleaving;
+  std::size_t memory = 0;   // of each thread, in the scratch memory
+  std::size_t parts = 0;    // of folds, bytes in front of it
+  std::size_t scratch = 0;  // into `memory`: of kernels
+};
+
+void run_group(const GroupState& s, const Call& call);
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,150 @@
+// lanes_x86.cpp - code for element-wise lanes on x86-64: one loop over all elements.
+#include "cpu/groups/lanes.hpp"
+
+#if defined(TIDU_WITH_LANES)
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "cpu/groups/lanes_x86.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+class ElementsGenerator : private LaneAssembler {
+ public:
+  ElementsGenerator(const LaneCode& code, bool is_512) : LaneAssembler(code.dtype, is_512), code_(code) {}
+
+  std::span<const std::uint8_t> write() {
+    begin(code_.steps);
+    // Pointers that stay in registers: more of them where no call takes them.
+    pointers_.push_back(r15);
+    if (!calls_out(code_.steps)) pointers_.insert(pointers_.end(), {r8, r9, r10, r11, rdx, rcx, rsi, rdi});
+    prologue();
+    Xbyak::Label loop;
+    L(loop);
+    for (std::size_t i = 0; i < code_.steps.size(); ++i) step(i);
+    add(r14, static_cast<std::uint32_t>(vector_ / element_));
+    cmp(r14, r13);
+    jl(loop, T_NEAR);
+    epilogue();
+    return finished();
+  }
+
+ private:
+  void prologue() {
+    for (const auto& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
+    open_frame();
+    mov(rbx, rdi);
+    mov(r12, rsi);
+    mov(r13, rdx);
+    xor_(r14, r14);
+    for (std::size_t i = 0; i < pointers_.size(); ++i) {
+      if (i < code_.num_operands) {
+        mov(pointers_[i], ptr[rbx + 8 * i]);
+      } else if (i - code_.num_operands < code_.num_results) {
+        mov(pointers_[i], ptr[r12 + 8 * (i - code_.num_operands)]);
+      }
+    }
+  }
+  void epilogue() {
+    vzeroupper();
+    mov(rsp, rbp);
+    for (const auto& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
+    ret();
+  }
+
+  // Where element i of an operand or result is; may write rax.
+  Xbyak::Reg64 pointer(const Xbyak::Reg64& array, std::size_t i, std::size_t cached) {
+    if (cached < pointers_.size()) return pointers_[cached];
+    mov(rax, ptr[array + 8 * i]);
+    return rax;
+  }
+  Xbyak::Reg64 operand_pointer(std::size_t i) { return pointer(rbx, i, i); }
+  Xbyak::Reg64 result_pointer(std::size_t i) { return pointer(r12, i, code_.num_operands + i); }
+
+  bool can_load_again(std::size_t id) const override {
+    const LaneOp op = code_.steps[id].op;
+    return op == LaneOp::immediate || op == LaneOp::splat ||
+           ((op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::splat_mask) &&
+            !values_[id].stored);
+  }
+
+  void load(std::size_t id, int reg) override {
+    const LaneStep& step = code_.steps[id];
+    const Ymm to = vector(reg);
+    if (step.op == LaneOp::immediate) return vmovups(to, constant(step.bits));
+    const Xbyak::Reg64 from = operand_pointer(step.index);
+    switch (step.op) {
+      case LaneOp::load: return vmovups(to, ptr[from + r14 * element_]);
+      case LaneOp::splat: return is_f64_ ? vbroadcastsd(to, ptr[from]) : vbroadcastss(to, ptr[from]);
+      case LaneOp::load_mask:
+        if (is_f64_) {
+          vpmovzxbq(to, ptr[from + r14]);
+        } else {
+          vpmovzxbd(to, ptr[from + r14]);
+        }
+        break;
+      default:
+        movzx(eax, byte[from]);
+        vmovd(Xmm(spare_register), eax);
+        if (is_f64_) {
+          vpbroadcastq(to, Xmm(spare_register));
+        } else {
+          vpbroadcastd(to, Xmm(spare_register));
+        }
+        break;
+    }
+    to_mask(to);
+  }
+  void store(std::size_t id) override {
+    const LaneStep& step = code_.steps[id];
+    const Ymm x = in_register(step.a);
+    const Xbyak::Reg64 to = result_pointer(step.index);
+    if (step.op == LaneOp::store) return vmovups(ptr[to + r14 * element_], x);
+    const Xmm bytes = to_bytes(x);
+    switch (vector_ / element_) {
+      case 16: return vmovdqu8(ptr[to + r14], bytes);
+      case 8: return vmovq(ptr[to + r14], bytes);
+      default: return vmovd(ptr[to + r14], bytes);
+    }
+  }
+
+  const LaneCode& code_;
+  std::vector<Xbyak::Reg64> pointers_;
+};
+
+}  // namespace
+
+std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code) {
+  void* const at = mmap(nullptr, code.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  std::shared_ptr<const void> memory(at, [size = code.size()](void* p) { munmap(p, size); });
+  std::memcpy(at, code.data(), code.size());
+  return mprotect(at, code.size(), PROT_READ | PROT_EXEC) == 0 ? memory : nullptr;
+}
+
+std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits units) {
+  const bool is_512 = units == VectorUnits::avx512;
+  try {
+    ElementsGenerator generator(code, is_512);
+    std::shared_ptr<const void> memory = executable_copy(generator.write());
+    if (memory == nullptr) return nullptr;
+    const auto function = reinterpret_cast<LaneKernel::Function>(const_cast<void*>(memory.get()));
+    return std::make_shared<const LaneKernel>(code, function, is_512 ? 64 : 32, std::move(memory));
+  } catch (const Xbyak::Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace tidu::cpu_detail
+
+#else
+
+namespace tidu::cpu_detail {
+
+std::shared_ptr<const LaneKernel> generate(const LaneCode&, VectorUnits) { return nullptr; }
+
+}  // namespace tidu::cpu_detail
+
+#endif

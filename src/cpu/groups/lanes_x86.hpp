@@ -1,0 +1,484 @@
+// lanes_x86.hpp - assembling steps over lanes for x86-64, AVX2 or AVX-512, by Xbyak, with calls of libmvec:
+// what a loop over elements (lanes_x86.cpp) and one over rows (rows_x86.cpp) have in common.
+//
+// A loop's body is straight-line code, so registers are given out as it is written: a value that is needed
+// and in no register is loaded; where no register is free, the value whose next use is farthest away goes to
+// the stack (Belady 1966). A call keeps no vector register, so what is still needed goes to the stack before
+// it. Masks are vectors with all bits of a lane set or none.
+#pragma once
+
+#include <xbyak/xbyak.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "cpu/groups/lanes.hpp"
+
+namespace tidu::cpu_detail {
+
+class LaneAssembler : protected Xbyak::CodeGenerator {
+ protected:
+  using Address = Xbyak::Address;
+  using Xmm = Xbyak::Xmm;
+  using Ymm = Xbyak::Ymm;
+  using Zmm = Xbyak::Zmm;
+
+  LaneAssembler(DType dtype, bool is_512)
+      : Xbyak::CodeGenerator(4096, Xbyak::AutoGrow),
+        is_512_(is_512),
+        is_f64_(dtype == f64),
+        element_(static_cast<int>(size_of(dtype))),
+        vector_(is_512 ? 64 : 32),
+        limit_(is_512 ? 32 : 16) {}
+  ~LaneAssembler() override = default;
+
+  static constexpr int nowhere = -1;
+  struct Value {
+    std::vector<std::uint32_t> uses;  // steps, in order
+    std::size_t next = 0;
+    int reg = nowhere;
+    int slot = nowhere;
+    bool stored = false;  // a use is a store, behind which operands may be other than they were
+  };
+
+  // The value of a step without operands in a register.
+  virtual void load(std::size_t id, int reg) = 0;
+  // A step that makes no value.
+  virtual void store(std::size_t id) = 0;
+  // Need it not be kept on the stack, since it can be loaded again?
+  virtual bool can_load_again(std::size_t id) const = 0;
+  // Is it loaded when it is needed, and not before?
+  virtual bool is_late(LaneOp op) const { return op == LaneOp::immediate || op == LaneOp::splat; }
+
+  // Straight-line code that follows is of these steps. It begins and ends without a value in a register.
+  void begin(const std::vector<LaneStep>& steps) {
+    steps_ = &steps;
+    values_.assign(steps.size(), {});
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      for (const std::uint16_t x : {steps[i].a, steps[i].b, steps[i].c}) {
+        if (x == no_lane) continue;
+        values_[x].uses.push_back(static_cast<std::uint32_t>(i));
+        if (steps[i].op == LaneOp::store || steps[i].op == LaneOp::store_mask) values_[x].stored = true;
+      }
+    }
+  }
+
+  void step(std::size_t i) {
+    const LaneStep& step = (*steps_)[i];
+    pinned_ = 0;
+    if (num_operands(step.op) == 0) {
+      if (values_[i].uses.empty() || is_late(step.op)) return;
+      const int reg = take_register();
+      load(i, reg);
+      put(i, reg);
+    } else if (step.op >= LaneOp::store) {
+      store(i);
+      used(step);
+    } else if (values_[i].uses.empty()) {
+      used(step);
+    } else if (calls_out(step)) {
+      call_function(i, step);
+    } else if (step.op == LaneOp::call) {
+      is(step, LaneFunction::exp) ? exponential(i, step) : hyperbolic_tangent(i, step);
+      used(step);
+    } else {
+      compute(i, step);
+      used(step);
+    }
+  }
+
+  // A Zmm where vectors are as wide: Xbyak's types of registers differ in their names only.
+  Ymm vector(int i) const { return is_512_ ? static_cast<Ymm>(Zmm(i)) : Ymm(i); }
+  // No value's: for what a step needs besides. One that old encodings reach.
+  static constexpr int spare_register = 15;
+  Ymm spare() const { return vector(spare_register); }
+  Address slot_address(int slot) { return ptr[rsp + static_cast<std::size_t>(slot * vector_)]; }
+  Address constant(std::uint64_t bits) {
+    const auto [it, fresh] = constant_labels_.try_emplace(bits);
+    return ptr[rip + it->second];
+  }
+  void constants() {
+    for (auto& [bits, label] : constant_labels_) {
+      align(64);
+      L(label);
+      for (int i = 0; i < vector_ / element_; ++i) {
+        if (is_f64_) {
+          dq(bits);
+        } else {
+          dd(static_cast<std::uint32_t>(bits));
+        }
+      }
+    }
+  }
+
+  // The next step that uses the value, or one after all.
+  std::uint32_t next_use(const Value& value) const {
+    return value.next < value.uses.size() ? value.uses[value.next] : no_index;
+  }
+  void to_slot(std::size_t id) {
+    Value& value = values_[id];
+    if (value.slot != nowhere || can_load_again(id)) return;
+    if (free_slots_.empty()) {
+      value.slot = num_slots_++;
+    } else {
+      value.slot = free_slots_.back();
+      free_slots_.pop_back();
+    }
+    vmovups(slot_address(value.slot), vector(value.reg));
+  }
+  int take_register() {
+    for (int r = 0; r < limit_; ++r) {
+      if (r != spare_register && owner_[static_cast<std::size_t>(r)] == nowhere && (pinned_ & (1U << r)) == 0)
+        return r;
+    }
+    int farthest = nowhere;
+    std::uint32_t at = 0;
+    for (int r = 0; r < limit_; ++r) {
+      if (r == spare_register || (pinned_ & (1U << r)) != 0) continue;
+      const auto id = static_cast<std::size_t>(owner_[static_cast<std::size_t>(r)]);
+      const std::uint32_t use = next_use(values_[id]);
+      if (farthest == nowhere || use > at) farthest = r, at = use;
+    }
+    const auto id = static_cast<std::size_t>(owner_[static_cast<std::size_t>(farthest)]);
+    to_slot(id);
+    leave_register(id);
+    return farthest;
+  }
+  void leave_register(std::size_t id) {
+    owner_[static_cast<std::size_t>(values_[id].reg)] = nowhere;
+    values_[id].reg = nowhere;
+  }
+  void put(std::size_t id, int reg) {
+    owner_[static_cast<std::size_t>(reg)] = static_cast<int>(id);
+    values_[id].reg = reg;
+    pinned_ |= 1U << reg;
+  }
+
+  // The value in a register that stays its own until the step is written.
+  Ymm in_register(std::size_t id) {
+    Value& value = values_[id];
+    if (value.reg == nowhere) {
+      const int reg = take_register();
+      if (value.slot != nowhere) {
+        vmovups(vector(reg), slot_address(value.slot));
+      } else {
+        load(id, reg);
+      }
+      put(id, reg);
+    }
+    pinned_ |= 1U << value.reg;
+    return vector(value.reg);
+  }
+  // A constant or what lies on the stack for the last time is read where it is.
+  bool in_memory(std::size_t id) const {
+    const Value& value = values_[id];
+    if (value.reg != nowhere) return false;
+    return (*steps_)[id].op == LaneOp::immediate ||
+           (value.slot != nowhere && value.next + 1 >= value.uses.size());
+  }
+  Address memory(std::size_t id) {
+    return values_[id].slot != nowhere ? slot_address(values_[id].slot) : constant((*steps_)[id].bits);
+  }
+
+  // Operands have been used once more; those without another use give back their places.
+  void used(const LaneStep& step) {
+    std::uint16_t last = no_lane;
+    for (const std::uint16_t x : {step.a, step.b, step.c}) {
+      if (x == no_lane) continue;
+      Value& value = values_[x];
+      ++value.next;
+      if (value.next < value.uses.size() || x == last) continue;
+      last = x;
+      if (value.reg != nowhere) leave_register(x);
+      if (value.slot != nowhere) free_slots_.push_back(value.slot);
+      value.slot = nowhere;
+    }
+  }
+
+  void compute(std::size_t i, const LaneStep& s) {
+    const Ymm a = in_register(s.a);
+    const bool direct = s.op >= LaneOp::add && s.op <= LaneOp::div && s.b != s.a && in_memory(s.b);
+    const Ymm b = s.b == no_lane || direct ? a : in_register(s.b);
+    const Ymm c = s.c == no_lane ? a : in_register(s.c);
+    const int reg = take_register();
+    const Ymm r = vector(reg);
+    const Address address = direct ? memory(s.b) : ptr[rsp];
+    const Xbyak::Operand& right = direct ? static_cast<const Xbyak::Operand&>(address) : b;
+    switch (s.op) {
+      case LaneOp::add: is_f64_ ? vaddpd(r, a, right) : vaddps(r, a, right); break;
+      case LaneOp::sub: is_f64_ ? vsubpd(r, a, right) : vsubps(r, a, right); break;
+      case LaneOp::mul: is_f64_ ? vmulpd(r, a, right) : vmulps(r, a, right); break;
+      case LaneOp::div: is_f64_ ? vdivpd(r, a, right) : vdivps(r, a, right); break;
+      case LaneOp::max:
+      case LaneOp::min: extremum(s.op, r, a, b); break;
+      case LaneOp::neg: bits_of(r, a, sign_bit(), true); break;
+      case LaneOp::abs: bits_of(r, a, ~sign_bit(), false); break;
+      case LaneOp::sqrt: is_f64_ ? vsqrtpd(r, a) : vsqrtps(r, a); break;
+      case LaneOp::floor: rounded(r, a, 9); break;
+      case LaneOp::ceil: rounded(r, a, 10); break;
+      case LaneOp::round: rounded(r, a, 8); break;
+      case LaneOp::equal: compare(r, a, b, 0x00); break;
+      case LaneOp::not_equal: compare(r, a, b, 0x04); break;
+      case LaneOp::less: compare(r, a, b, 0x11); break;
+      case LaneOp::less_equal: compare(r, a, b, 0x12); break;
+      case LaneOp::mask_and: is_512_ ? vpandd(r, a, b) : vpand(r, a, b); break;
+      case LaneOp::mask_or: is_512_ ? vpord(r, a, b) : vpor(r, a, b); break;
+      case LaneOp::mask_xor: is_512_ ? vpxord(r, a, b) : vpxor(r, a, b); break;
+      case LaneOp::mask_not:
+        if (is_512_) {
+          vpternlogd(r, a, a, 0x55);
+        } else {
+          vpcmpeqd(r, r, r);
+          vpxor(r, r, a);
+        }
+        break;
+      default:  // the selections
+        if (is_512_) {
+          vmovdqa64(r, a);
+          vpternlogd(r, c, b, 0xca);
+        } else {
+          vblendvps(r, b, c, a);
+        }
+        break;
+    }
+    put(i, reg);
+  }
+  std::uint64_t sign_bit() const { return is_f64_ ? std::uint64_t{1} << 63U : std::uint64_t{1} << 31U; }
+  void bits_of(const Ymm& r, const Ymm& a, std::uint64_t mask, bool flip) {
+    if (flip && held_sign_ != nowhere) {
+      const Ymm sign = vector(held_sign_);
+      return is_512_ ? vpxord(r, a, sign) : vpxor(r, a, sign);
+    }
+    const Address with = constant(is_f64_ ? mask : mask & 0xffffffffU);
+    if (flip) {
+      is_512_ ? vpxord(r, a, with) : vpxor(r, a, with);
+    } else {
+      is_512_ ? vpandd(r, a, with) : vpand(r, a, with);
+    }
+  }
+  void rounded(const Ymm& r, const Ymm& a, std::uint8_t how) {
+    if (is_512_) {
+      is_f64_ ? vrndscalepd(r, a, how) : vrndscaleps(r, a, how);
+    } else {
+      is_f64_ ? vroundpd(r, a, how) : vroundps(r, a, how);
+    }
+  }
+  // The instruction gives the second operand where either is NaN: so the first is put back where it is NaN.
+  void extremum(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+    constexpr std::uint8_t unordered = 3;
+    if (is_512_) {
+      is_f64_ ? vcmppd(k1, a, a, unordered) : vcmpps(k1, a, a, unordered);
+    } else {
+      is_f64_ ? vcmppd(spare(), a, a, unordered) : vcmpps(spare(), a, a, unordered);
+    }
+    if (op == LaneOp::max) {
+      is_f64_ ? vmaxpd(r, a, b) : vmaxps(r, a, b);
+    } else {
+      is_f64_ ? vminpd(r, a, b) : vminps(r, a, b);
+    }
+    if (is_512_) {
+      is_f64_ ? vmovapd(r | k1, a) : vmovaps(r | k1, a);
+    } else {
+      vblendvps(r, r, a, spare());
+    }
+  }
+  void compare(const Ymm& r, const Ymm& a, const Ymm& b, std::uint8_t how) {
+    if (!is_512_) return is_f64_ ? vcmppd(r, a, b, how) : vcmpps(r, a, b, how);
+    if (is_f64_) {
+      vcmppd(k1, a, b, how);
+      vpmovm2q(r, k1);
+    } else {
+      vcmpps(k1, a, b, how);
+      vpmovm2d(r, k1);
+    }
+  }
+
+  // Does it call a function, which keeps no register?
+  bool calls_out(const LaneStep& step) const {
+    if (step.op != LaneOp::call) return false;
+    const bool here = is(step, LaneFunction::exp) ? is_512_ : is(step, LaneFunction::tanh) && !is_f64_;
+    return !here;
+  }
+  static bool is(const LaneStep& step, LaneFunction function) {
+    return step.index == static_cast<std::uint32_t>(function);
+  }
+  bool calls_out(const std::vector<LaneStep>& steps) const {
+    bool calls = false;
+    for (const LaneStep& step : steps) calls = calls || calls_out(step);
+    return calls;
+  }
+  // A register for this step alone.
+  int temporary() {
+    const int reg = take_register();
+    pinned_ |= 1U << reg;
+    return reg;
+  }
+  Address number(double value) {
+    return constant(is_f64_ ? std::bit_cast<std::uint64_t>(value)
+                            : std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  }
+  // e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r by its Taylor series: within 1 ulp. Beyond
+  // the bounds lie infinity and 0. A NaN passes the bounds, since the second operand is the result where one
+  // is NaN.
+  void exponential(std::size_t i, const LaneStep& s) {
+    const Ymm x = in_register(s.a);
+    const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
+    vmovups(r, number(is_f64_ ? -746 : -104));
+    vmovups(n, number(is_f64_ ? 710 : 89));
+    is_f64_ ? vmaxpd(r, r, x) : vmaxps(r, r, x);
+    is_f64_ ? vminpd(r, n, r) : vminps(r, n, r);
+    is_f64_ ? vmulpd(n, r, number(1.4426950408889634)) : vmulps(n, r, number(1.4426950408889634));
+    rounded(n, n, 8);
+    // log 2 in two parts, of which the first has few enough bits that n times it is exact.
+    const Address high = number(is_f64_ ? 0x1.62e42feep-1 : 0x1.63p-1);
+    is_f64_ ? vfnmadd231pd(r, n, high) : vfnmadd231ps(r, n, high);
+    const Address low = number(is_f64_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
+    is_f64_ ? vfnmadd231pd(r, n, low) : vfnmadd231ps(r, n, low);
+    const int degree = is_f64_ ? 13 : 7;
+    double factorial = 1;
+    for (int k = 2; k <= degree; ++k) factorial *= k;
+    vmovups(p, number(1 / factorial));
+    for (int k = degree; k > 0; --k) {
+      factorial /= k;
+      is_f64_ ? vfmadd213pd(p, r, number(1 / factorial)) : vfmadd213ps(p, r, number(1 / factorial));
+    }
+    is_f64_ ? vscalefpd(p, p, n) : vscalefps(p, p, n);
+    put(i, p.getIdx());
+  }
+
+  // tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), so that there is one quotient, and what h
+  // is off counts little where tanh is near 1: within 3.5 ulp of f32, tried for all x. t = 1.75 x, as what is
+  // rounded counts most at the beginning of a power of two, where tanh is at the end of the one below. p and
+  // q were fitted to |x| <= 9.1 by least squares, weighted anew until the largest error was least. From 9.02
+  // on it is 1. Signs of zeros stay, and a NaN passes the bounds as in e^x.
+  void hyperbolic_tangent(std::size_t i, const LaneStep& s) {
+    const Ymm x = in_register(s.a);
+    const Ymm t = vector(temporary()), u = vector(temporary()), p = vector(temporary());
+    const Ymm q = vector(temporary()), n = vector(temporary());
+    vmovups(t, number(-9.02));
+    vmovups(u, number(9.02));
+    vmaxps(t, t, x);
+    vminps(t, u, t);
+    vmulps(t, t, number(1.75));
+    vmulps(u, t, t);
+    vmovups(q, number(0x1.412c02p-23));
+    vfmadd213ps(q, u, number(0x1.d7fc06p-12));
+    vfmadd213ps(q, u, number(0x1.08ba1ep-3));
+    vfmadd213ps(q, u, number(3.5));
+    vmovups(p, number(0x1.987c02p-17));
+    vfmadd213ps(p, u, number(0x1.3e88e8p-7));
+    vmulps(n, t, u);
+    vfmadd213ps(n, p, t);  // t p
+    vmulps(u, n, n);
+    vaddps(n, n, n);
+    vmulps(n, n, q);
+    vfmadd213ps(q, q, u);
+    vdivps(n, n, q);
+    put(i, n.getIdx());
+  }
+
+  // From elements 0 and 1 to no bits and all.
+  void to_mask(const Ymm& x) {
+    if (is_512_) {
+      vpxord(spare(), spare(), spare());
+    } else {
+      vpxor(spare(), spare(), spare());
+    }
+    if (is_f64_) {
+      vpsubq(x, spare(), x);
+    } else {
+      vpsubd(x, spare(), x);
+    }
+  }
+  // Lanes of all bits or none to bytes 1 and 0, in the spare register.
+  Xmm to_bytes(const Ymm& x) {
+    const Xmm bytes(spare_register);
+    if (is_512_) {
+      is_f64_ ? vpmovqb(bytes, x) : vpmovdb(bytes, x);
+    } else {
+      vextracti128(bytes, Ymm(x.getIdx()), 1);
+      if (is_f64_) {  // two lanes of 64 bits each: the low halves of all four
+        vshufps(bytes, Xmm(x.getIdx()), bytes, 0x88);
+        vpackssdw(bytes, bytes, bytes);
+      } else {
+        vpackssdw(bytes, Xmm(x.getIdx()), bytes);
+      }
+      vpacksswb(bytes, bytes, bytes);
+    }
+    vpabsb(bytes, bytes);
+    return bytes;
+  }
+
+  // Leaves operands in registers 0 and 1. What is needed behind the call is saved; operands may be needed no
+  // more.
+  void before_call(std::size_t i, const LaneStep& s) {
+    const Ymm a = in_register(s.a);
+    const Ymm b = s.b == no_lane ? a : in_register(s.b);
+    for (int r = 0; r < limit_; ++r) {
+      const int id = owner_[static_cast<std::size_t>(r)];
+      if (id == nowhere) continue;
+      const Value& value = values_[static_cast<std::size_t>(id)];
+      std::size_t here = 0;  // uses by this step
+      while (value.next + here < value.uses.size() && value.uses[value.next + here] == i) ++here;
+      if (value.next + here < value.uses.size()) to_slot(static_cast<std::size_t>(id));
+    }
+    if (s.b != no_lane) vmovaps(spare(), b);
+    if (a.getIdx() != 0) vmovaps(vector(0), a);
+    if (s.b != no_lane) vmovaps(vector(1), spare());
+    for (int& id : owner_) {
+      if (id != nowhere) values_[static_cast<std::size_t>(id)].reg = nowhere;
+      id = nowhere;
+    }
+    used(s);
+  }
+  void call_function(std::size_t i, const LaneStep& s) {
+    before_call(i, s);
+    mov(rax,
+        reinterpret_cast<std::uintptr_t>(address_of(static_cast<LaneFunction>(s.index), is_f64_, is_512_)));
+    call(rax);
+    put(i, 0);
+  }
+
+  // Makes room for what is on the stack between `prologue` and the end; the frame's size is known only then.
+  void open_frame() {
+    mov(rbp, rsp);
+    sub(rsp, 0x7fffffff);
+    frame_at_ = getSize() - 4;
+    and_(rsp, static_cast<std::uint32_t>(-64));
+  }
+  // The code, which may lie anywhere. Slots beyond the frame are never touched; it ends with 64 bytes that no
+  // slot has.
+  std::span<const std::uint8_t> finished() {
+    constants();
+    ready(Xbyak::CodeGenerator::PROTECT_RW);
+    const auto frame = static_cast<std::uint32_t>(num_slots_ * vector_ + 64);
+    std::memcpy(const_cast<std::uint8_t*>(getCode()) + frame_at_, &frame, sizeof frame);
+    return {getCode(), getSize()};
+  }
+
+  const bool is_512_, is_f64_;
+  const int element_, vector_;
+  int limit_;                // registers from it on are no values'
+  int held_sign_ = nowhere;  // one that has the sign bit in all lanes
+  const std::vector<LaneStep>* steps_ = nullptr;
+  std::vector<Value> values_;
+  std::array<int, 32> owner_ = filled();
+  std::uint32_t pinned_ = 0;
+  std::vector<int> free_slots_;
+  int num_slots_ = 0;
+  std::size_t frame_at_ = 0;
+  std::map<std::uint64_t, Xbyak::Label> constant_labels_;
+
+  static std::array<int, 32> filled() {
+    std::array<int, 32> owner;
+    owner.fill(nowhere);
+    return owner;
+  }
+};
+
+/// Pages that may be executed and no longer written; null where the system gives none. In lanes_x86.cpp.
+std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code);
+
+}  // namespace tidu::cpu_detail

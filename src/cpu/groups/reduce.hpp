@@ -1,0 +1,238 @@
+// reduce.hpp - the loops of reductions: the axes of the operand in groups, kept or reduced, and sums in a
+// fixed order.
+//
+// Note [Order of sums]: contiguous elements are folded in 16 or 64 lanes over blocks of 1024, rows in chunks
+// of 256; what blocks and chunks give is folded pairwise. The order depends on shapes alone, never on
+// threads, and its error grows with the logarithm of the count.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "cpu/kernel.hpp"
+#include "cpu/kernels/elementwise.hpp"
+#include "cpu/kernels/folds.hpp"
+#include "tidu/graph/op.hpp"
+
+namespace tidu::cpu_detail {
+
+/// Axes of an operand, merged where neighbours are both kept or both reduced.
+struct ReductionShape {
+  struct Axis {
+    std::int64_t extent, stride;
+  };
+  std::vector<Axis> kept;     ///< outermost first, without the contiguous one when that is kept
+  std::vector<Axis> reduced;  ///< outermost first, without the contiguous one when that is reduced
+  bool inner_reduced = true;  ///< is the contiguous group reduced?
+  std::int64_t inner = 1;     ///< its extent
+  std::int64_t rows = 1;      ///< product of `kept`
+  std::int64_t folds = 1;     ///< product of `reduced`
+  std::int64_t outputs = 1;
+  int threads = 1;
+
+  static ReductionShape of(Type operand, const Ints& axes, int threads);
+};
+
+/// Walks the index space of axes in row-major order and keeps the offset.
+class Walk {
+ public:
+  explicit Walk(const std::vector<ReductionShape::Axis>& axes, std::int64_t start = 0) : axes_(axes) {
+    for (std::size_t k = axes.size(); k-- > 0;) {
+      at_[k] = axes[k].extent == 0 ? 0 : start % axes[k].extent;
+      start = axes[k].extent == 0 ? 0 : start / axes[k].extent;
+      offset_ += at_[k] * axes[k].stride;
+    }
+  }
+  std::int64_t offset() const { return offset_; }
+  void next() {
+    for (std::size_t k = axes_.size(); k-- > 0;) {
+      offset_ += axes_[k].stride;
+      if (++at_[k] < axes_[k].extent) return;
+      offset_ -= axes_[k].extent * axes_[k].stride;
+      at_[k] = 0;
+    }
+  }
+
+ private:
+  const std::vector<ReductionShape::Axis>& axes_;
+  std::array<std::int64_t, 64> at_{};
+  std::int64_t offset_ = 0;
+};
+
+/// Folds values as they come, pairwise: at any time one partial result for each power of two.
+template <class F, class T>
+class Cascade {
+ public:
+  void add(T value) {
+    std::uint64_t bits = count_++;
+    std::size_t level = 0;
+    for (; (bits & 1U) != 0; bits >>= 1U, ++level) value = F()(partial_[level], value);
+    partial_[level] = value;
+  }
+  T result() const {
+    T value = F::template identity<T>();
+    bool any = false;
+    for (std::size_t level = 0; level < 64; ++level) {
+      if (((count_ >> level) & 1U) == 0) continue;
+      value = any ? F()(partial_[level], value) : partial_[level];
+      any = true;
+    }
+    return value;
+  }
+
+ private:
+  std::array<T, 64> partial_;
+  std::uint64_t count_ = 0;
+};
+
+inline constexpr std::int64_t fold_block = 1024;
+inline constexpr std::int64_t fold_chunk = 256;
+inline constexpr std::int64_t fold_columns = 256;
+/// Fewer elements than these are folded one after another.
+inline constexpr std::int64_t short_line = 16;
+
+/// At most fold_block contiguous elements.
+template <class F, class T>
+T fold_line(const T* x, std::int64_t count) {
+  constexpr std::int64_t lanes = short_line;
+  T lane[lanes];
+  std::int64_t i = 0;
+  if (count < lanes) {
+    T value = F::template identity<T>();
+    for (; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
+    return value;
+  }
+  if constexpr (RealNumber<T> && requires { F::fold; }) {
+    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+    return kernel.line(x, count);
+  }
+  for (std::int64_t k = 0; k < lanes; ++k) lane[k] = x[k];
+  for (i = lanes; i + lanes <= count; i += lanes) {
+    for (std::int64_t k = 0; k < lanes; ++k) lane[k] = F()(lane[k], x[i + k]);
+  }
+  for (std::int64_t k = 0; i < count; ++i, ++k) lane[k] = F()(lane[k], x[i]);
+  for (std::int64_t step = lanes / 2; step > 0; step /= 2) {
+    for (std::int64_t k = 0; k < step; ++k) lane[k] = F()(lane[k], lane[k + step]);
+  }
+  return lane[0];
+}
+
+/// Short lines that are folded at once.
+inline constexpr std::int64_t short_lines = 8;
+/// So many lines, as a multiple of those.
+constexpr std::int64_t in_short_lines(std::int64_t lines) {
+  return std::max(short_lines, lines / short_lines * short_lines);
+}
+
+/// Each of `lines` short lines, one behind the other: several at once, so that a fold need not wait for the
+/// one before. The bits are those of fold_line, but that other NaN may come of several.
+template <class F, class T>
+void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
+  constexpr std::int64_t together = short_lines;
+  std::int64_t k = 0;
+  for (; k + together <= lines; k += together, x += together * length) {
+    T value[together];
+    for (std::int64_t j = 0; j < together; ++j) value[j] = x[j * length];
+    for (std::int64_t i = 1; i < length; ++i) {
+      for (std::int64_t j = 0; j < together; ++j) value[j] = F()(value[j], x[j * length + i]);
+    }
+    std::copy_n(value, together, y + k);
+  }
+  for (; k < lines; ++k, x += length) y[k] = fold_line<F>(x, length);
+}
+
+/// Each of `lines` lines of at most fold_block elements, one behind the other.
+template <class F, class T>
+void fold_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
+  if (length < short_line) return fold_short_lines<F>(x, length, lines, y);
+  for (std::int64_t k = 0; k < lines; ++k) y[k] = fold_line<F>(x + k * length, length);
+}
+
+/// All that belongs to the output whose elements start at x, where the contiguous group is reduced.
+template <class F, class T>
+T fold_all(const ReductionShape& s, const T* x) {
+  if (s.folds == 1 && s.inner <= fold_block) return fold_line<F>(x, s.inner);
+  Cascade<F, T> cascade;
+  Walk walk(s.reduced);
+  for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
+    for (std::int64_t i = 0; i < s.inner; i += fold_block) {
+      cascade.add(fold_line<F>(x + walk.offset() + i, std::min(fold_block, s.inner - i)));
+    }
+  }
+  return cascade.result();
+}
+
+/// `columns` neighbouring outputs whose elements start at x, where the contiguous group is kept.
+template <class F, class T>
+void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
+  std::fill_n(y, columns, F::template identity<T>());
+  Walk walk(s.reduced);
+  for (std::int64_t chunk = 0; chunk < s.folds; chunk += fold_chunk) {
+    T part[fold_columns];
+    T* const to = chunk == 0 ? y : part;
+    if (chunk != 0) std::fill_n(part, columns, F::template identity<T>());
+    const std::int64_t end = std::min(chunk + fold_chunk, s.folds);
+    std::int64_t f = chunk;
+    if constexpr (RealNumber<T> && requires { F::fold; }) {
+      static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+      for (; f + 4 <= end; f += 4) {
+        const T* rows[4];
+        for (const T*& row : rows) {
+          row = x + walk.offset();
+          walk.next();
+        }
+        kernel.rows(to, rows, columns);
+      }
+    }
+    for (; f < end; ++f, walk.next()) {
+      const T* row = x + walk.offset();
+      if constexpr (RealNumber<T> && requires { F::fold; }) {
+        static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+        kernel.row(to, row, columns);
+      } else {
+        TIDU_INDEPENDENT
+        for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], row[j]);
+      }
+    }
+    if (chunk == 0) continue;
+    for (std::int64_t j = 0; j < columns; ++j) y[j] = F()(y[j], part[j]);
+  }
+}
+
+/// A fold of contiguous elements to one in two parts, with the bits of the kernel that does both: blocks of
+/// fold_block elements each (the last one perhaps shorter) to one element, and those, of `count` elements in
+/// all, to the result. Null for operations and dtypes that are no such fold.
+struct FoldFunctions {
+  void (*block)(const std::byte* x, std::int64_t count, std::byte* part) = nullptr;
+  void (*finish)(const std::byte* parts, std::int64_t count, std::byte* result) = nullptr;
+};
+FoldFunctions fold_functions(std::string_view name, DType dtype);
+
+/// Calls line(x, y) for every output where the contiguous group is reduced, else rows(x, columns, y) for
+/// every tile of outputs.
+template <class T, class R, class Line, class Rows>
+void for_outputs(const ReductionShape& s, const T* x, R* y, const Line& line, const Rows& rows) {
+  const std::int64_t work = std::max<std::int64_t>(1, s.folds * s.inner);
+  const std::int64_t grain = std::max<std::int64_t>(1, 2 * element_grain / work);
+  if (s.inner_reduced) {
+    parallel_for(s.threads, s.outputs, grain, [&](std::int64_t begin, std::int64_t end) {
+      Walk walk(s.kept, begin);
+      for (std::int64_t o = begin; o < end; ++o, walk.next()) line(x + walk.offset(), y + o);
+    });
+    return;
+  }
+  const std::int64_t tiles = (s.inner + fold_columns - 1) / fold_columns;
+  const std::int64_t tile_grain = std::max<std::int64_t>(
+      1, 2 * element_grain / std::max<std::int64_t>(1, s.folds * std::min(s.inner, fold_columns)));
+  parallel_for(s.threads, s.rows * tiles, tile_grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t row = t / tiles;
+      const std::int64_t column = t % tiles * fold_columns;
+      const Walk walk(s.kept, row);
+      rows(x + walk.offset() + column, std::min(fold_columns, s.inner - column), y + row * s.inner + column);
+    }
+  });
+}
+
+}  // namespace tidu::cpu_detail

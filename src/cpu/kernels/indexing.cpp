@@ -1,0 +1,259 @@
+// indexing.cpp - take, scatter_add and their forms with an index for each position. Mode clip moves an index
+// into range, drop reads 0 and writes nothing; an executor that checks indices fails on one out of range,
+// whatever the mode.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "cpu/kernel.hpp"
+#include "cpu/kernels/arithmetic.hpp"
+#include "cpu/layout.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+// x is [outer, extent, inner]; indices [count], or [outer, count, inner] along an axis.
+struct IndexState : AxisShape {
+  std::int64_t count;
+  bool drop, check;
+  std::size_t bytes;  // of an element
+  std::string_view name;
+  std::vector<bool> read{};  // of a result of single elements: see PlanRequest::reads
+  bool reads(std::int64_t index) const {
+    return read.empty() || read[static_cast<std::size_t>(index) % read.size()];
+  }
+};
+
+[[noreturn]] void out_of_range(const IndexState& s, std::int64_t index, std::int64_t position) {
+  throw Error(ErrorKind::execution, detail::str('[', s.name, "] expected indices in [0, ", s.extent,
+                                                "), got ", index, " at position ", position));
+}
+
+// The index to use, or -1 for none. A negative index does not wrap.
+template <class I>
+std::int64_t resolve(const IndexState& s, const I* indices, std::int64_t position) {
+  const auto index = static_cast<std::int64_t>(indices[position]);
+  if (index >= 0 && index < s.extent) [[likely]]
+    return index;
+  if (s.check) out_of_range(s, index, position);
+  if (s.drop || s.extent == 0) return -1;
+  return index < 0 ? 0 : s.extent - 1;
+}
+
+template <class I>
+void take(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  const std::size_t row = static_cast<std::size_t>(s.inner) * s.bytes;
+  std::byte* to = call.out[0];
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    const std::byte* from = call.in[0] + static_cast<std::size_t>(o * s.extent) * row;
+    for (std::int64_t i = 0; i < s.count; ++i, to += row) {
+      const std::int64_t index = resolve(s, indices, i);
+      if (row == 0) continue;
+      if (index < 0) {
+        std::memset(to, 0, row);
+      } else {
+        std::memcpy(to, from + static_cast<std::size_t>(index) * row, row);
+      }
+    }
+  }
+}
+
+// The same for short rows, which move as one. Indices are resolved once, so many at a time.
+template <class Row, class I>
+void take_rows(const IndexState& s, const Call& call) {
+  constexpr std::int64_t at_once = 256;
+  const I* const indices = call.operand<I>(1);
+  std::int64_t places[at_once];
+  for (std::int64_t first = 0; first < s.count; first += at_once) {
+    const std::int64_t n = std::min(at_once, s.count - first);
+    bool all = true;
+    for (std::int64_t i = 0; i < n; ++i) {
+      places[i] = resolve(s, indices, first + i);
+      all &= places[i] >= 0;
+    }
+    for (std::int64_t o = 0; o < s.outer; ++o) {
+      const Row* const from = call.operand<Row>(0) + o * s.extent;
+      Row* const to = call.result<Row>() + o * s.count + first;
+      if (all) {
+        for (std::int64_t i = 0; i < n; ++i) to[i] = from[places[i]];
+      } else {
+        for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
+      }
+    }
+  }
+}
+
+template <class Element, class I>
+void take_along(const IndexState& s, const Call& call) {
+  const I* const indices = call.operand<I>(1);
+  const Element* from = call.operand<Element>(0);
+  Element* const to = call.result<Element>();
+  std::int64_t position = 0;
+  for (std::int64_t o = 0; o < s.outer; ++o, from += s.extent * s.inner) {
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
+        const std::int64_t index = resolve(s, indices, position);
+        to[position] = index < 0 ? Element{} : from[index * s.inner + j];
+      }
+    }
+  }
+}
+
+template <class T, class I>
+void scatter_add(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  const T* update = call.operand<T>(2);
+  T* y = call.result<T>();
+  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::int64_t i = 0; i < s.count; ++i, update += s.inner) {
+      const std::int64_t index = resolve(s, indices, i);
+      if (index < 0) continue;
+      T* row = y + (o * s.extent + index) * s.inner;
+      for (std::int64_t j = 0; j < s.inner; ++j) row[j] = Add()(row[j], update[j]);
+    }
+  }
+}
+
+// The same for slices of one element: places are found once, so many at a time, and only those that are read.
+template <class T, class I>
+void scatter_elements(const IndexState& s, const Call& call) {
+  constexpr std::int64_t at_once = 256;
+  const I* const indices = call.operand<I>(1);
+  T* const y = call.result<T>();
+  std::copy_n(call.operand<T>(0), s.outer * s.extent, y);
+  std::int64_t places[at_once], positions[at_once];
+  for (std::int64_t first = 0; first < s.count; first += at_once) {
+    std::int64_t n = 0;
+    for (std::int64_t i = first; i < std::min(first + at_once, s.count); ++i) {
+      const std::int64_t index = resolve(s, indices, i);
+      if (index < 0 || !s.reads(index)) continue;
+      places[n] = index;
+      positions[n++] = i;
+    }
+    for (std::int64_t o = 0; o < s.outer; ++o) {
+      const T* const update = call.operand<T>(2) + o * s.count;
+      T* const to = y + o * s.extent;
+      for (std::int64_t i = 0; i < n; ++i) to[places[i]] = Add()(to[places[i]], update[positions[i]]);
+    }
+  }
+}
+
+template <class T, class I>
+void scatter_add_along(const IndexState& s, const Call& call) {
+  const I* indices = call.operand<I>(1);
+  const T* update = call.operand<T>(2);
+  T* y = call.result<T>();
+  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  std::int64_t position = 0;
+  for (std::int64_t o = 0; o < s.outer; ++o) {
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
+        const std::int64_t index = resolve(s, indices, position);
+        if (index < 0) continue;
+        T& at = y[(o * s.extent + index) * s.inner + j];
+        at = Add()(at, update[position]);
+      }
+    }
+  }
+}
+
+IndexState state_of(const PlanRequest& request, bool along) {
+  const Type x = request.in[0];
+  const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
+  return {AxisShape::of(x, axis),
+          along ? request.in[1].dim(axis) : request.in[1].size(),
+          request.op.string("mode") == "drop",
+          request.check_indices,
+          size_of(x.dtype()),
+          request.op.name()};
+}
+
+// take of rows of a few words.
+template <class Word>
+Plan plan_take_rows(const IndexState& state, bool wide) {
+  const auto plan = [&]<class Row>(std::type_identity<Row>) {
+    return wide ? make_plan<IndexState, take_rows<Row, std::int64_t>>(state)
+                : make_plan<IndexState, take_rows<Row, std::int32_t>>(state);
+  };
+  switch (static_cast<std::size_t>(state.inner) * state.bytes / sizeof(Word)) {
+    case 1: return plan(std::type_identity<Word>());
+    case 2: return plan(std::type_identity<std::array<Word, 2>>());
+    case 3: return plan(std::type_identity<std::array<Word, 3>>());
+    case 4: return plan(std::type_identity<std::array<Word, 4>>());
+    default:
+      return wide ? make_plan<IndexState, take<std::int64_t>>(state)
+                  : make_plan<IndexState, take<std::int32_t>>(state);
+  }
+}
+
+template <class I>
+Plan plan_take_along(const IndexState& state) {
+  switch (state.bytes) {
+    case 1: return make_plan<IndexState, take_along<std::uint8_t, I>>(state);
+    case 2: return make_plan<IndexState, take_along<std::uint16_t, I>>(state);
+    case 4: return make_plan<IndexState, take_along<std::uint32_t, I>>(state);
+    case 8: return make_plan<IndexState, take_along<std::uint64_t, I>>(state);
+    default: return make_plan<IndexState, take_along<SixteenBytes, I>>(state);
+  }
+}
+
+template <bool along>
+Plan plan_take(const PlanRequest& request) {
+  const IndexState state = state_of(request, along);
+  if (!along) {
+    const bool wide = request.in[1].dtype() == i64;
+    switch (request.in[0].dtype()) {
+      case DType::f64:
+      case DType::i64:
+      case DType::c128: return plan_take_rows<std::uint64_t>(state, wide);
+      case DType::f32:
+      case DType::i32:
+      case DType::c64: return plan_take_rows<std::uint32_t>(state, wide);
+      default: break;
+    }
+  }
+  if (request.in[1].dtype() == i64) {
+    return along ? plan_take_along<std::int64_t>(state) : make_plan<IndexState, take<std::int64_t>>(state);
+  }
+  return along ? plan_take_along<std::int32_t>(state) : make_plan<IndexState, take<std::int32_t>>(state);
+}
+template <bool along>
+Plan plan_scatter(const PlanRequest& request) {
+  IndexState state = state_of(request, along);
+  if (request.reads != nullptr && static_cast<std::size_t>(state.extent) % request.reads->size() == 0)
+    state.read = *request.reads;
+  return with_type(request.out[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (Boolean<T>) {
+      return Plan();
+    } else {
+      if (!along && state.inner == 1) {
+        return request.in[1].dtype() == i64 ? make_plan<IndexState, scatter_elements<T, std::int64_t>>(state)
+                                            : make_plan<IndexState, scatter_elements<T, std::int32_t>>(state);
+      }
+      if (request.in[1].dtype() == i64) {
+        return along ? make_plan<IndexState, scatter_add_along<T, std::int64_t>>(state)
+                     : make_plan<IndexState, scatter_add<T, std::int64_t>>(state);
+      }
+      return along ? make_plan<IndexState, scatter_add_along<T, std::int32_t>>(state)
+                   : make_plan<IndexState, scatter_add<T, std::int32_t>>(state);
+    }
+  });
+}
+
+constexpr KernelEntry indexing_entries[] = {
+    {"take", plan_take<false>, any_dtype, true},
+    {"scatter_add", plan_scatter<false>, numbers},
+    {"take_along_axis", plan_take<true>, any_dtype, true},
+    {"scatter_add_along_axis", plan_scatter<true>, numbers},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> indexing_kernels() { return indexing_entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,83 @@
+// spectral.cpp - eigh and svd over Eigen: QR iteration on the tridiagonal matrix, and divide and conquer on
+// the bidiagonal one (Jacobi's method for small ones). What is not finite, or does not converge, gives NaN.
+#include <Eigen/Eigenvalues>
+#include <Eigen/SVD>
+
+#include "cpu/kernels/matrices.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+template <class W>
+void fill_with_nan(W* at, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) set_to_nan(at[i]);
+}
+
+template <class W>
+void decompose_hermitian(const W* from, W* to_vectors, double* to_values, std::int64_t n) {
+  MatrixOut<W> vectors(to_vectors, n, n);
+  take_hermitian<W>(MatrixIn<W>(from, n, n), vectors);
+  if (vectors.allFinite()) {
+    const Eigen::SelfAdjointEigenSolver<ColumnMatrix<W>> solver(vectors);
+    if (solver.info() == Eigen::Success) {
+      vectors = solver.eigenvectors();
+      std::copy_n(solver.eigenvalues().data(), n, to_values);
+      return;
+    }
+  }
+  fill_with_nan(to_vectors, n * n);
+  fill_with_nan(to_values, n);
+}
+
+template <class T>
+struct Eigh {
+  static void run(const MatrixState& s, const Call& call) {
+    const std::int64_t n = s.x.rows, size = s.x.size();
+    for_each_matrix(s.threads, n == 0 ? 0 : s.x.count, 9 * cubed(s.x), [&](std::int64_t b) {
+      const Source<T> x(call.operand<T>(0) + b * size, size);
+      const Sink<T> vectors(call.result<T>(0) + b * size, size);
+      const Sink<RealOf<T>> values(call.result<RealOf<T>>(1) + b * n, n);
+      decompose_hermitian<Wide<T>>(x.data(), vectors.data(), values.data(), n);
+    });
+  }
+};
+
+template <class W>
+void decompose(const W* from, W* to_u, double* to_s, W* to_vh, const Matrices& of) {
+  const std::int64_t m = of.rows, n = of.columns, k = of.smaller();
+  const MatrixIn<W> x(from, m, n);
+  if (x.allFinite()) {
+    const Eigen::BDCSVD<ColumnMatrix<W>> solver(x, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    if (solver.info() == Eigen::Success) {
+      MatrixOut<W>(to_u, m, k) = solver.matrixU();
+      std::copy_n(solver.singularValues().data(), k, to_s);
+      MatrixOut<W>(to_vh, k, n) = solver.matrixV().adjoint();
+      return;
+    }
+  }
+  fill_with_nan(to_u, m * k);
+  fill_with_nan(to_s, k);
+  fill_with_nan(to_vh, k * n);
+}
+
+template <class T>
+struct Svd {
+  static void run(const MatrixState& s, const Call& call) {
+    const std::int64_t m = s.x.rows, n = s.x.columns, k = s.x.smaller();
+    for_each_matrix(s.threads, k == 0 ? 0 : s.x.count, 20 * cubed(s.x), [&](std::int64_t b) {
+      const Source<T> x(call.operand<T>(0) + b * m * n, m * n);
+      const Sink<T> u(call.result<T>(0) + b * m * k, m * k), vh(call.result<T>(2) + b * k * n, k * n);
+      const Sink<RealOf<T>> values(call.result<RealOf<T>>(1) + b * k, k);
+      decompose<Wide<T>>(x.data(), u.data(), values.data(), vh.data(), s.x);
+    });
+  }
+};
+
+constexpr KernelEntry spectral_entries[] = {{"eigh", plan_matrices<Eigh>, floats | complexes},
+                                            {"svd", plan_matrices<Svd>, floats | complexes}};
+
+}  // namespace
+
+std::span<const KernelEntry> spectral_kernels() { return spectral_entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,368 @@
+// strided.cpp - the loops of strided copies.
+#include "cpu/kernels/strided.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "cpu/kernels/elementwise.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::int64_t tile = 32;
+// Every axis has at least 2 elements, so that no more than this many fit into an address space.
+constexpr std::size_t most_axes = 64;
+
+template <std::size_t bytes>
+void copy_ends(const std::byte* from, std::byte* to, std::size_t count) {
+  std::memcpy(to, from, bytes);
+  std::memcpy(to + count - bytes, from + count - bytes, bytes);
+}
+constexpr std::size_t short_line = 128;
+// 2 to 128 bytes, as two halves that overlap: a call of memcpy would take most of the time.
+inline void copy_short(const std::byte* from, std::byte* to, std::size_t count) {
+  if (count >= 64) return copy_ends<64>(from, to, count);
+  if (count >= 32) return copy_ends<32>(from, to, count);
+  if (count >= 16) return copy_ends<16>(from, to, count);
+  if (count >= 8) return copy_ends<8>(from, to, count);
+  if (count >= 4) return copy_ends<4>(from, to, count);
+  copy_ends<2>(from, to, count);
+}
+#if defined(__x86_64__)
+// Four elements, as many again, and a vector of them.
+template <class E>
+struct ByThree {
+  static constexpr int lanes = 64 / static_cast<int>(sizeof(E));
+  typedef E Four __attribute__((vector_size(4 * sizeof(E))));
+  typedef E Eight __attribute__((vector_size(8 * sizeof(E))));
+  typedef E Vector __attribute__((vector_size(64)));
+  // Of lines in four lanes each, in four vectors, lane `at` of vector `which` of their three elements, among
+  // lanes of vectors `which` and the next. Before the last line's elements is one that is not its own, behind
+  // those of others.
+  static constexpr int place(int which, int at) {
+    const int e = which * lanes + at, line = e / 3;
+    return line * 4 + e % 3 + (line == lanes - 1 ? 1 : 0) - which * lanes;
+  }
+};
+template <int which, class Vector, int... at>
+__attribute__((always_inline, target("avx512f"))) inline Vector three_of(const Vector& x, const Vector& y,
+                                                                         std::integer_sequence<int, at...>) {
+  return __builtin_shufflevector(x, y, (ByThree<std::remove_cvref_t<decltype(x[0])>>::place(which, at))...);
+}
+// Planes of lines of three elements that come to lie side by side, and are apart in `from`, in order: so many
+// at a time that they are three vectors.
+template <class E>
+__attribute__((target("avx512f"))) void copy_by_three(const StridedAxis& planes, std::int64_t count,
+                                                      std::int64_t stride, const E* from, E* to) {
+  using Types = ByThree<E>;
+  using Vector = typename Types::Vector;
+  constexpr int lanes = Types::lanes;
+  using Lanes = std::make_integer_sequence<int, Types::lanes>;
+  const auto [extent, to_plane, from_plane] = planes;  // of their own, as what is written might be these
+  for (std::int64_t plane = 0; plane < extent; ++plane, to += to_plane, from += from_plane) {
+    const E* source = from;
+    E* target = to;
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes, source += lanes * stride, target += 3 * lanes) {
+      Vector x[4];
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        const E* const lines = source + k * (lanes / 4) * stride;
+        typename Types::Four line[lanes / 4];
+#pragma GCC unroll 4
+        for (int j = 0; j < lanes / 4; ++j) {
+          const std::int64_t before = k * (lanes / 4) + j == lanes - 1 ? 1 : 0;
+          std::memcpy(&line[j], lines + j * stride - before, sizeof line[j]);
+        }
+        if constexpr (lanes == 8) {
+          x[k] = __builtin_shufflevector(line[0], line[1], 0, 1, 2, 3, 4, 5, 6, 7);
+        } else {
+          const typename Types::Eight low = __builtin_shufflevector(line[0], line[1], 0, 1, 2, 3, 4, 5, 6, 7),
+                                      high =
+                                          __builtin_shufflevector(line[2], line[3], 0, 1, 2, 3, 4, 5, 6, 7);
+          x[k] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        }
+      }
+      const Vector first = three_of<0>(x[0], x[1], Lanes()), second = three_of<1>(x[1], x[2], Lanes()),
+                   third = three_of<2>(x[2], x[3], Lanes());
+      std::memcpy(target, &first, sizeof first);
+      std::memcpy(target + lanes, &second, sizeof second);
+      std::memcpy(target + 2 * lanes, &third, sizeof third);
+    }
+    for (; i < count; ++i, source += stride, target += 3) std::memcpy(target, source, 3 * sizeof(E));
+  }
+}
+#endif
+template <std::size_t bytes, class E>
+void copy_lines_of(const StridedAxis& planes, const StridedAxis& outer, const E* from, E* to) {
+  const auto [count, to_plane, from_plane] = planes;  // of their own, as what is written might be these
+  const auto [extent, to_stride, from_stride] = outer;
+#if defined(__x86_64__)
+  static const bool has_vectors = __builtin_cpu_supports("avx512f");
+  if constexpr (bytes == 3 * sizeof(E) && sizeof(E) >= 4) {
+    if (to_stride == 3 && from_stride > 0 && extent >= ByThree<E>::lanes && has_vectors)
+      return copy_by_three(planes, extent, from_stride, from, to);
+  }
+#endif
+  for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
+    const E* source = from;
+    E* target = to;
+    for (std::int64_t i = 0; i < extent; ++i, target += to_stride, source += from_stride)
+      std::memcpy(target, source, bytes);
+  }
+}
+// Planes of lines of 2 to 128 bytes. Not inlined: the walk over other lines takes longer with it.
+template <class E>
+__attribute__((noinline)) void copy_short_lines(const StridedAxis& planes, const StridedAxis& outer,
+                                                std::size_t bytes, const E* from, E* to) {
+  switch (bytes) {
+    case 8: return copy_lines_of<8>(planes, outer, from, to);
+    case 12: return copy_lines_of<12>(planes, outer, from, to);
+    case 16: return copy_lines_of<16>(planes, outer, from, to);
+    case 24: return copy_lines_of<24>(planes, outer, from, to);
+    case 32: return copy_lines_of<32>(planes, outer, from, to);
+    case 64: return copy_lines_of<64>(planes, outer, from, to);
+    default: break;
+  }
+  const auto [count, to_plane, from_plane] = planes;  // as above
+  const auto [extent, to_stride, from_stride] = outer;
+  for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
+    const E* source = from;
+    E* target = to;
+    for (std::int64_t i = 0; i < extent; ++i, target += to_stride, source += from_stride)
+      copy_short(reinterpret_cast<const std::byte*>(source), reinterpret_cast<std::byte*>(target), bytes);
+  }
+}
+// Of elements of 4 bytes four at a time, which makes two loads and one shuffle.
+template <class E>
+void copy_every_second(std::int64_t count, const E* from, E* to) {
+  std::int64_t i = 0;
+  if constexpr (sizeof(E) == 4) {
+    using Four = std::uint32_t __attribute__((vector_size(16)));
+    for (; i + 4 < count; i += 4) {  // the last element has none after it
+      Four low, high;
+      std::memcpy(&low, from + 2 * i, sizeof low);
+      std::memcpy(&high, from + 2 * i + 4, sizeof high);
+      const Four even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+      std::memcpy(to + i, &even, sizeof even);
+    }
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+template <class E>
+void copy_line(const StridedAxis& axis, const E* from, E* to) {
+  if (axis.to == 1 && axis.from == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(axis.extent) * sizeof(E));
+  } else if (axis.to == 1 && axis.from == 0) {
+    std::fill_n(to, axis.extent, *from);
+  } else if (axis.to == 1 && axis.from == 2) {
+    copy_every_second(axis.extent, from, to);
+  } else {
+    TIDU_INDEPENDENT
+    for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
+  }
+}
+// Lines of so few elements that the loop over one is written out, `step` apart in `from`.
+template <int count, class E>
+void copy_narrow_lines(const StridedAxis& outer, std::int64_t step, const E* from, E* to) {
+  const auto [extent, to_stride, from_stride] = outer;  // of their own, as what is written might be these
+  if (step == 0) {
+    for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride) {
+      const E element = *from;
+#pragma GCC unroll 8
+      for (int k = 0; k < count; ++k) to[k] = element;
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride) {
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) to[k] = from[k * step];
+  }
+}
+constexpr std::int64_t most_narrow = 8;
+template <class E>
+void copy_narrow(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  switch (inner.extent) {
+    case 2: return copy_narrow_lines<2>(outer, inner.from, from, to);
+    case 3: return copy_narrow_lines<3>(outer, inner.from, from, to);
+    case 4: return copy_narrow_lines<4>(outer, inner.from, from, to);
+    case 5: return copy_narrow_lines<5>(outer, inner.from, from, to);
+    case 6: return copy_narrow_lines<6>(outer, inner.from, from, to);
+    case 7: return copy_narrow_lines<7>(outer, inner.from, from, to);
+    default: return copy_narrow_lines<8>(outer, inner.from, from, to);
+  }
+}
+// One line again and again: what is there already is copied behind it, twice as much each time.
+template <class E>
+void repeat_line(std::int64_t count, std::int64_t times, const E* from, E* to) {
+  constexpr std::int64_t most = 4096 / sizeof(E);
+  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(E));
+  const std::int64_t all = count * times;
+  std::int64_t done = count;
+  while (done < all) {
+    const std::int64_t next = std::min(done <= most ? done : most / count * count, all - done);
+    std::memcpy(to + done, to, static_cast<std::size_t>(next) * sizeof(E));
+    done += next;
+  }
+}
+template <class E>
+void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  const std::size_t bytes = static_cast<std::size_t>(inner.extent) * sizeof(E);
+  if (inner.to == 1 && inner.from == 1 && bytes <= short_line && outer.from == 0 &&
+      outer.to == inner.extent) {
+    repeat_line(inner.extent, outer.extent, from, to);
+  } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
+    copy_short_lines({1, 0, 0}, outer, bytes, from, to);
+  } else if (inner.to == 1 && inner.extent >= 2 && inner.extent <= most_narrow) {
+    copy_narrow(outer, inner, from, to);
+  } else if (inner.to == 1 && inner.from == 2) {
+    for (std::int64_t i = 0; i < outer.extent; ++i)
+      copy_every_second(inner.extent, from + i * outer.from, to + i * outer.to);
+  } else {
+    for (std::int64_t i = 0; i < outer.extent; ++i)
+      copy_line(inner, from + i * outer.from, to + i * outer.to);
+  }
+}
+template <class E>
+void copy_tiles(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  for (std::int64_t i0 = 0; i0 < outer.extent; i0 += tile) {
+    const std::int64_t i1 = std::min(i0 + tile, outer.extent);
+    for (std::int64_t j0 = 0; j0 < inner.extent; j0 += tile) {
+      const std::int64_t j1 = std::min(j0 + tile, inner.extent);
+      for (std::int64_t i = i0; i < i1; ++i) {
+        TIDU_INDEPENDENT
+        for (std::int64_t j = j0; j < j1; ++j) to[i * outer.to + j] = from[i + j * inner.from];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+StridedCopy::StridedCopy(std::vector<StridedAxis> axes, std::size_t element_size, int threads)
+    : element_size_(element_size), threads_(threads), empty_(false) {
+  for (const StridedAxis& axis : axes) empty_ = empty_ || axis.extent == 0;
+  if (empty_) return;
+  std::erase_if(axes, [](const StridedAxis& axis) { return axis.extent == 1; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const StridedAxis& a, const StridedAxis& b) { return a.to > b.to; });
+  for (const StridedAxis& axis : axes) {
+    if (!axes_.empty()) {
+      StridedAxis& outer = axes_.back();
+      if (outer.to == axis.to * axis.extent && outer.from == axis.from * axis.extent) {
+        outer = {outer.extent * axis.extent, axis.to, axis.from};
+        continue;
+      }
+    }
+    axes_.push_back(axis);
+  }
+  if (axes_.empty()) axes_.push_back({1, 1, 1});
+  const StridedAxis& last = axes_.back();
+  if (axes_.size() > 1 && last.to == 1 && last.from != 0 && last.from != 1) {
+    const auto contiguous =
+        std::find_if(axes_.begin(), axes_.end() - 1, [](const StridedAxis& axis) { return axis.from == 1; });
+    if (contiguous != axes_.end() - 1) {
+      std::rotate(contiguous, contiguous + 1, axes_.end() - 1);
+      tiled_ = true;
+    }
+  }
+  if (!tiled_) cut_lines();
+}
+
+// Where short lines that lie side by side in `from` go to places far apart, some at a time of those that lie
+// apart, so that what is read with a line is still near when its neighbours are copied.
+void StridedCopy::cut_lines() {
+  constexpr std::int64_t most = 128, fewest = 8;
+  if (axes_.size() < 3) return;
+  const StridedAxis line = axes_.back(), apart = axes_[axes_.size() - 2], side = axes_[axes_.size() - 3];
+  const bool is_short = static_cast<std::size_t>(line.extent) * element_size_ <= short_line;
+  if (line.to != 1 || line.from != 1 || !is_short || side.from != line.extent || apart.extent <= most) return;
+  std::int64_t at_once = most;
+  while (at_once >= fewest && apart.extent % at_once != 0) --at_once;
+  if (at_once < fewest) return;
+  axes_[axes_.size() - 2].extent = at_once;
+  axes_.insert(axes_.end() - 3, {apart.extent / at_once, apart.to * at_once, apart.from * at_once});
+}
+
+template <class E>
+void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
+  const E* const source = reinterpret_cast<const E*>(from);
+  E* const target = reinterpret_cast<E*>(to);
+  const std::int64_t last_two = axes_.size() > 1 ? axes_[axes_.size() - 2].extent * axes_.back().extent : 0;
+  // One long line at a time leaves more to share between threads.
+  std::size_t inner = tiled_ || (last_two > 0 && last_two <= 4 * element_grain) ? 2 : 1;
+  const StridedAxis& last = axes_.back();
+  const std::size_t line = static_cast<std::size_t>(last.extent) * sizeof(E);
+  // What comes between two planes of short lines takes as long as some of them.
+  if (!tiled_ && inner == 2 && axes_.size() > 2 && last.to == 1 && last.from == 1 && line >= 2 &&
+      line <= short_line && axes_[axes_.size() - 2].from != 0 &&
+      last_two * axes_[axes_.size() - 3].extent <= 4 * element_grain)
+    inner = 3;
+  const auto block = [this, inner, line](const E* x, E* y) {
+    if (tiled_) {
+      copy_tiles(axes_[axes_.size() - 2], axes_.back(), x, y);
+    } else if (inner == 2) {
+      copy_lines(axes_[axes_.size() - 2], axes_.back(), x, y);
+    } else if (inner == 3) {
+      copy_short_lines(axes_[axes_.size() - 3], axes_[axes_.size() - 2], line, x, y);
+    } else {
+      copy_line(axes_.back(), x, y);
+    }
+  };
+  const std::size_t outer = axes_.size() - inner;
+  std::int64_t blocks = 1;
+  for (std::size_t k = 0; k < outer; ++k) blocks *= axes_[k].extent;
+  std::int64_t block_size = 1;
+  for (std::size_t k = outer; k < axes_.size(); ++k) block_size *= axes_[k].extent;
+  const std::int64_t grain = std::max<std::int64_t>(1, 4 * element_grain / block_size);
+  parallel_for(threads_, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::array<std::int64_t, most_axes> at;
+    std::int64_t left = begin, to_at = 0, from_at = 0;
+    for (std::size_t k = outer; k-- > 0;) {
+      at[k] = left % axes_[k].extent;
+      left /= axes_[k].extent;
+      to_at += at[k] * axes_[k].to;
+      from_at += at[k] * axes_[k].from;
+    }
+    for (std::int64_t i = begin; i < end;) {
+      // Lines of one axis that follow each other are copied together: a call for each short one takes longer.
+      std::int64_t steps = 1;
+      if (inner == 1 && outer > 0) {
+        const StridedAxis& lines = axes_[outer - 1];
+        steps = std::min(end - i, lines.extent - at[outer - 1]);
+        copy_lines({steps, lines.to, lines.from}, last, source + from_at, target + to_at);
+      } else {
+        block(source + from_at, target + to_at);
+      }
+      i += steps;
+      for (std::size_t k = outer; k-- > 0; steps = 1) {
+        to_at += steps * axes_[k].to;
+        from_at += steps * axes_[k].from;
+        if ((at[k] += steps) < axes_[k].extent) break;
+        to_at -= axes_[k].extent * axes_[k].to;
+        from_at -= axes_[k].extent * axes_[k].from;
+        at[k] = 0;
+      }
+    }
+  });
+}
+
+void StridedCopy::run(const std::byte* from, std::byte* to) const {
+  if (empty_) return;
+  switch (element_size_) {
+    case 1: return run_as<std::uint8_t>(from, to);
+    case 2: return run_as<std::uint16_t>(from, to);
+    case 4: return run_as<std::uint32_t>(from, to);
+    case 8: return run_as<std::uint64_t>(from, to);
+    default: return run_as<SixteenBytes>(from, to);
+  }
+}
+
+}  // namespace tidu::cpu_detail

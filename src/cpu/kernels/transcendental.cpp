@@ -1,0 +1,160 @@
+// transcendental.cpp - kernels of one operand that call the C++ library, and special functions.
+#include <cmath>
+#include <numbers>
+
+#include "cpu/kernels/elementwise.hpp"
+#include "cpu/kernels/special.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+// A functor on floating and complex elements that calls std::NAME.
+#define TIDU_STANDARD_FUNCTION(Functor, NAME) \
+  struct Functor {                            \
+    template <Inexact T>                      \
+    T operator()(T x) const {                 \
+      return std::NAME(x);                    \
+    }                                         \
+  };
+TIDU_STANDARD_FUNCTION(Exp, exp)
+TIDU_STANDARD_FUNCTION(Log, log)
+TIDU_STANDARD_FUNCTION(Sqrt, sqrt)
+TIDU_STANDARD_FUNCTION(Sin, sin)
+TIDU_STANDARD_FUNCTION(Cos, cos)
+TIDU_STANDARD_FUNCTION(Tan, tan)
+TIDU_STANDARD_FUNCTION(Asin, asin)
+TIDU_STANDARD_FUNCTION(Acos, acos)
+TIDU_STANDARD_FUNCTION(Atan, atan)
+TIDU_STANDARD_FUNCTION(Sinh, sinh)
+TIDU_STANDARD_FUNCTION(Cosh, cosh)
+TIDU_STANDARD_FUNCTION(Tanh, tanh)
+TIDU_STANDARD_FUNCTION(Asinh, asinh)
+TIDU_STANDARD_FUNCTION(Acosh, acosh)
+TIDU_STANDARD_FUNCTION(Atanh, atanh)
+#undef TIDU_STANDARD_FUNCTION
+
+struct Exp2 {
+  template <Inexact T>
+  T operator()(T x) const {
+    if constexpr (ComplexNumber<T>) {
+      return std::exp(x * static_cast<typename T::value_type>(std::numbers::ln2));
+    } else {
+      return std::exp2(x);
+    }
+  }
+};
+// e^(a+bi) - 1 = expm1(a) cos b - 2 sin^2(b/2) + i e^a sin b
+struct Expm1 {
+  template <Inexact T>
+  T operator()(T x) const {
+    if constexpr (ComplexNumber<T>) {
+      using R = typename T::value_type;
+      const R half = std::sin(x.imag() / 2);
+      return T(std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half,
+               std::exp(x.real()) * std::sin(x.imag()));
+    } else {
+      return std::expm1(x);
+    }
+  }
+};
+// log(1+a+bi) = log1p(a(2+a) + b^2) / 2 + i atan2(b, 1+a), the first term where nothing overflows
+struct Log1p {
+  template <Inexact T>
+  T operator()(T x) const {
+    if constexpr (ComplexNumber<T>) {
+      using R = typename T::value_type;
+      const R a = x.real();
+      const R b = x.imag();
+      if (std::abs(a) > R(0.5) || std::abs(b) > R(0.5)) return std::log(T(1) + x);
+      return T(std::log1p(a * (2 + a) + b * b) / 2, std::atan2(b, 1 + a));
+    } else {
+      return std::log1p(x);
+    }
+  }
+};
+struct Rsqrt {
+  template <Inexact T>
+  T operator()(T x) const {
+    return T(1) / std::sqrt(x);
+  }
+};
+struct Cbrt {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::cbrt(x);
+  }
+};
+struct Logistic {
+  template <Inexact T>
+  T operator()(T x) const {
+    return T(1) / (T(1) + std::exp(-x));
+  }
+};
+struct Erf {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::erf(x);
+  }
+};
+struct Erfc {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::erfc(x);
+  }
+};
+struct ErfInv {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return static_cast<T>(erf_inv(static_cast<double>(x)));
+  }
+};
+struct Lgamma {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return static_cast<T>(log_gamma(static_cast<double>(x)));
+  }
+};
+struct Digamma {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return static_cast<T>(digamma(static_cast<double>(x)));
+  }
+};
+struct Polygamma {
+  explicit Polygamma(std::int32_t order) : m(order) {}
+  std::int32_t m;
+  template <RealNumber T>
+  T operator()(T x) const {
+    return static_cast<T>(polygamma(m, static_cast<double>(x)));
+  }
+};
+
+Plan plan_polygamma(const PlanRequest& request) {
+  const std::int64_t m = request.op.integer("m");
+  if (m < 0 || m > 1000) return Plan();  // beyond 170 the factorial is infinite
+  return plan_unary_with<Polygamma>(request, static_cast<std::int32_t>(m));
+}
+
+constexpr DTypes inexact = floats | complexes;
+constexpr KernelEntry transcendental_entries[] = {
+    {"exp", plan_unary<Exp>, inexact},           {"exp2", plan_unary<Exp2>, inexact},
+    {"expm1", plan_unary<Expm1>, inexact},       {"log", plan_unary<Log>, inexact},
+    {"log1p", plan_unary<Log1p>, inexact},       {"sqrt", plan_unary<Sqrt>, inexact},
+    {"rsqrt", plan_unary<Rsqrt>, inexact},       {"cbrt", plan_unary<Cbrt>, floats},
+    {"sin", plan_unary<Sin>, inexact},           {"cos", plan_unary<Cos>, inexact},
+    {"tan", plan_unary<Tan>, inexact},           {"asin", plan_unary<Asin>, inexact},
+    {"acos", plan_unary<Acos>, inexact},         {"atan", plan_unary<Atan>, inexact},
+    {"sinh", plan_unary<Sinh>, inexact},         {"cosh", plan_unary<Cosh>, inexact},
+    {"tanh", plan_unary<Tanh>, inexact},         {"asinh", plan_unary<Asinh>, inexact},
+    {"acosh", plan_unary<Acosh>, inexact},       {"atanh", plan_unary<Atanh>, inexact},
+    {"logistic", plan_unary<Logistic>, inexact}, {"erf", plan_unary<Erf>, floats},
+    {"erfc", plan_unary<Erfc>, floats},          {"erf_inv", plan_unary<ErfInv>, floats},
+    {"lgamma", plan_unary<Lgamma>, floats},      {"digamma", plan_unary<Digamma>, floats},
+    {"polygamma", plan_polygamma, floats},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> transcendental_kernels() { return transcendental_entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,202 @@
+// unary.cpp - kernels of one operand that are arithmetic: sign, rounding, powers, parts of complex numbers.
+#include <cmath>
+#include <limits>
+
+#include "cpu/kernels/arithmetic.hpp"
+#include "cpu/kernels/elementwise.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+struct Negate {
+  template <class T>
+  requires(!Boolean<T>) T operator()(T x) const {
+    if constexpr (Integer<T>) {
+      return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(x));
+    } else {
+      return -x;
+    }
+  }
+};
+struct Absolute {
+  template <class T>
+  requires(!Boolean<T>) auto operator()(T x) const {
+    if constexpr (Integer<T>) {
+      return x < 0 ? Negate()(x) : x;
+    } else {
+      return std::abs(x);
+    }
+  }
+};
+struct Sign {
+  template <class T>
+  requires(!Boolean<T>) T operator()(T x) const {
+    if constexpr (Integer<T>) {
+      return static_cast<T>((x > 0) - (x < 0));
+    } else if constexpr (ComplexNumber<T>) {
+      const auto magnitude = std::abs(x);
+      return magnitude == 0 ? T(0) : x / magnitude;
+    } else {
+      return x > 0 ? T(1) : x < 0 ? T(-1) : x;  // zeros and NaN stay what they are
+    }
+  }
+};
+struct Floor {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::floor(x);
+  }
+};
+struct Ceil {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::ceil(x);
+  }
+};
+struct RoundToEven {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::nearbyint(x);
+  }
+};
+struct RoundAway {
+  template <RealNumber T>
+  T operator()(T x) const {
+    return std::round(x);
+  }
+};
+struct Square {
+  template <class T>
+  requires(!Boolean<T>) T operator()(T x) const { return multiply(x, x); }
+};
+struct Reciprocal {
+  template <Inexact T>
+  T operator()(T x) const {
+    return T(1) / x;
+  }
+};
+struct IsFinite {
+  template <RealNumber T>
+  bool operator()(T x) const {
+    return std::isfinite(x);
+  }
+};
+struct Not {
+  template <class T>
+  requires(Boolean<T> || Integer<T>) T operator()(T x) const {
+    if constexpr (Boolean<T>) {
+      return !x;
+    } else {
+      return static_cast<T>(~x);
+    }
+  }
+};
+struct IntegerPower {
+  explicit IntegerPower(std::int32_t y) : exponent(y) {}
+  std::int32_t exponent;
+  template <class T>
+  requires(!Boolean<T>) T operator()(T x) const {
+    auto left = static_cast<std::uint32_t>(exponent);
+    if (exponent < 0) left = 0U - left;
+    T result(1);
+    for (T power = x; left != 0; power = multiply(power, power), left >>= 1U) {
+      if ((left & 1U) != 0) result = multiply(result, power);
+      if (left == 1) break;
+    }
+    if constexpr (Integer<T>) {
+      return exponent < 0 ? Divide()(T(1), result) : result;
+    } else {
+      return exponent < 0 ? T(1) / result : result;
+    }
+  }
+};
+// Exponents beyond 32 bits.
+struct WidePower {
+  explicit WidePower(std::int64_t y) : exponent(y) {}
+  std::int64_t exponent;
+};
+template <class T>
+void wide_power_loop(const ElementState<WidePower>& s, const Call& call) {
+  const T* x = call.operand<T>(0);
+  T* y = call.result<T>();
+  for (std::int64_t i = 0; i < s.count; ++i) {
+    auto left = static_cast<std::uint64_t>(s.function.exponent);
+    if (s.function.exponent < 0) left = 0U - left;
+    T result(1);
+    for (T power = x[i]; left != 0; power = multiply(power, power), left >>= 1U) {
+      if ((left & 1U) != 0) result = multiply(result, power);
+    }
+    y[i] = s.function.exponent < 0 ? Divide()(T(1), result) : result;
+  }
+}
+struct Real {
+  template <ComplexNumber T>
+  auto operator()(T x) const {
+    return x.real();
+  }
+  template <RealNumber T>
+  T operator()(T x) const {
+    return x;
+  }
+};
+struct Imaginary {
+  template <ComplexNumber T>
+  auto operator()(T x) const {
+    return x.imag();
+  }
+  template <RealNumber T>
+  T operator()(T) const {
+    return T(0);
+  }
+};
+struct Conjugate {
+  template <ComplexNumber T>
+  T operator()(T x) const {
+    return std::conj(x);
+  }
+  template <RealNumber T>
+  T operator()(T x) const {
+    return x;
+  }
+};
+
+Plan plan_round(const PlanRequest& request) {
+  return request.op.string("rounding_method") == "away_from_zero" ? plan_unary<RoundAway>(request)
+                                                                  : plan_unary<RoundToEven>(request);
+}
+Plan plan_integer_pow(const PlanRequest& request) {
+  const std::int64_t y = request.op.integer("y");
+  if (y >= std::numeric_limits<std::int32_t>::min() && y <= std::numeric_limits<std::int32_t>::max()) {
+    return plan_unary_with<IntegerPower>(request, static_cast<std::int32_t>(y));
+  }
+  return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (Boolean<T>) {
+      return Plan();
+    } else {
+      return make_plan<ElementState<WidePower>, wide_power_loop<T>>({request.out[0].size(), 1, WidePower(y)});
+    }
+  });
+}
+
+constexpr KernelEntry unary_entries[] = {
+    {"neg", plan_unary<Negate>, numbers},
+    {"abs", plan_unary<Absolute>, numbers},
+    {"sign", plan_unary<Sign>, numbers},
+    {"floor", plan_unary<Floor>, floats},
+    {"ceil", plan_unary<Ceil>, floats},
+    {"round", plan_round, floats},
+    {"square", plan_unary<Square>, numbers},
+    {"reciprocal", plan_unary<Reciprocal>, floats | complexes},
+    {"is_finite", plan_unary<IsFinite>, floats},
+    {"not", plan_unary<Not>, bit(bool_) | integers},
+    {"integer_pow", plan_integer_pow, numbers},
+    {"real", plan_unary<Real>, reals | complexes},
+    {"imag", plan_unary<Imaginary>, reals | complexes},
+    {"conj", plan_unary<Conjugate>, reals | complexes},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> unary_kernels() { return unary_entries; }
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,377 @@
+// Planning of products, the choice of code for this CPU, and the cut into pieces for threads. The kernels are
+// in gemm_kernels.hpp, what was measured in docs/products.md.
+//
+// Invariants: a piece writes a part of C that no other piece writes; what is computed does not depend on the
+// number of threads. Our kernels give the same bits however the product is cut; oneDNN does not, so there the
+// cut depends on the sizes and the machine alone.
+#include "cpu/products/gemm.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <string>
+
+#include "cpu/parallel.hpp"
+#include "cpu/products/gemm_onednn.hpp"
+
+namespace tidu::cpu_detail {
+
+namespace avx512 {
+extern const GemmFunctions functions[6];
+}  // namespace avx512
+namespace avx2 {
+extern const GemmFunctions functions[6];
+}  // namespace avx2
+namespace baseline {
+extern const GemmFunctions functions[6];
+}  // namespace baseline
+
+void* gemm_workspace(std::int64_t bytes) {
+  struct Room {
+    void* data = nullptr;
+    std::int64_t bytes = 0;
+    ~Room() { std::free(data); }
+  };
+  thread_local Room room;
+  if (room.bytes < bytes) {
+    const std::int64_t rounded = (bytes + 4095) / 4096 * 4096;
+    void* data = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
+    if (data == nullptr) throw std::bad_alloc();
+    std::free(room.data);
+    room.data = data;
+    room.bytes = rounded;
+  }
+  return room.data;
+}
+
+namespace {
+
+using Index = std::int64_t;
+
+bool cpu_has(GemmIsa isa) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                                 __builtin_cpu_supports("avx512vl");
+  if (isa == GemmIsa::avx512) return has_avx512 && avx512::functions[0].multiply != nullptr;
+  if (isa == GemmIsa::avx2) return has_avx2 && avx2::functions[0].multiply != nullptr;
+#endif
+  return isa == GemmIsa::baseline;
+}
+
+/// The best that the CPU has, no better than `limit`.
+GemmIsa choose_isa(GemmIsa limit) {
+  if (limit >= GemmIsa::avx512 && cpu_has(GemmIsa::avx512)) return GemmIsa::avx512;
+  if (limit >= GemmIsa::avx2 && cpu_has(GemmIsa::avx2)) return GemmIsa::avx2;
+  return GemmIsa::baseline;
+}
+
+const GemmFunctions& functions_for(GemmType type, GemmIsa isa) {
+  const auto index = static_cast<std::size_t>(type);
+#if defined(__x86_64__)
+  if (isa == GemmIsa::avx512) return avx512::functions[index];
+  if (isa == GemmIsa::avx2) return avx2::functions[index];
+#endif
+  (void)isa;
+  return baseline::functions[index];
+}
+
+// ---- checks
+// --------------------------------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& what) { throw GemmError("[gemm] " + what); }
+
+void check_not_negative(const char* name, Index value) {
+  if (value < 0) refuse(std::string("expected ") + name + " >= 0, got " + std::to_string(value));
+}
+
+/// The elements from the first to the last of `batch` matrices of rows x columns.
+Index checked_extent(const char* name, Index rows, Index columns, Index ld, Index batch, Index stride,
+                     Index element_size) {
+  if (rows == 0 || columns == 0 || batch == 0) return 0;
+  if (rows > 1 && ld < columns) {
+    refuse(std::string("expected a leading dimension of ") + name + " of at least " +
+           std::to_string(columns) + ", got " + std::to_string(ld));
+  }
+  Index row_part = 0, batch_part = 0, extent = 0, bytes = 0;
+  if (__builtin_mul_overflow(rows - 1, ld, &row_part) ||
+      __builtin_mul_overflow(batch - 1, stride, &batch_part) ||
+      __builtin_add_overflow(row_part, batch_part, &extent) ||
+      __builtin_add_overflow(extent, columns, &extent) ||
+      __builtin_mul_overflow(extent, element_size, &bytes)) {
+    refuse(std::string("expected the bytes of ") + name + " to fit in an int64, got " +
+           std::to_string(batch) + " x " + std::to_string(rows) + " x " + std::to_string(columns) +
+           " elements at strides " + std::to_string(stride) + ", " + std::to_string(ld));
+  }
+  return row_part + columns;
+}
+
+void check(const GemmCall& call) {
+  check_not_negative("m", call.m);
+  check_not_negative("n", call.n);
+  check_not_negative("k", call.k);
+  check_not_negative("lda", call.lda);
+  check_not_negative("ldb", call.ldb);
+  check_not_negative("ldc", call.ldc);
+  check_not_negative("batch", call.batch);
+  check_not_negative("stride_a", call.stride_a);
+  check_not_negative("stride_b", call.stride_b);
+  check_not_negative("stride_c", call.stride_c);
+  if (call.row_ends != nullptr && call.row_period < 1)
+    refuse("expected row_period >= 1, got " + std::to_string(call.row_period));
+  if (static_cast<unsigned>(call.type) > static_cast<unsigned>(GemmType::i64)) refuse("expected a GemmType");
+  const Index size = gemm_element_size(call.type);
+  checked_extent("A", call.trans_a ? call.k : call.m, call.trans_a ? call.m : call.k, call.lda, call.batch,
+                 call.stride_a, size);
+  checked_extent("B", call.trans_b ? call.n : call.k, call.trans_b ? call.k : call.n, call.ldb, call.batch,
+                 call.stride_b, size);
+  const Index extent = checked_extent("C", call.m, call.n, call.ldc, call.batch, call.stride_c, size);
+  const bool side_by_side = call.stride_c >= call.n && call.stride_c * (call.batch - 1) + call.n <= call.ldc;
+  if (call.batch > 1 && extent > 0 && call.stride_c < extent && !side_by_side) {
+    refuse("expected members of C that do not overlap, got stride_c " + std::to_string(call.stride_c) +
+           " for " + std::to_string(call.m) + " x " + std::to_string(call.n) + " with ldc " +
+           std::to_string(call.ldc));
+  }
+}
+
+// ---- the cut into pieces
+// -------------------------------------------------------------------------------------------------------
+
+/// Part `index` of `parts` of [0, size), boundaries at multiples of `unit`.
+std::pair<Index, Index> part_of(Index size, Index unit, int index, int parts) {
+  const Index units = (size + unit - 1) / unit;
+  const auto boundary = [&](Index i) {
+    return std::min(size, (units / parts * i + std::min<Index>(i, units % parts)) * unit);
+  };
+  return {boundary(index), boundary(index + 1)};
+}
+
+/// A tile's height with AVX-512; its width is 128 bytes, two cache lines.
+constexpr Index kRowUnit = 14;
+/// That of a tile where rows have ends.
+constexpr Index kRowUnitOfEnds = 8;
+
+/// Multiply-adds of real numbers that repay another thread (about 1.5 microseconds of AVX-512).
+constexpr double kLeastWork = 128 * 1024;
+
+/// Do tiles that rows' ends leave out repay that those of the others are lower?
+bool gains_by_ends(const GemmCall& call) {
+  if (call.row_ends == nullptr) return false;
+  constexpr double most_left = 0.8;
+  const Index lanes = 64 / gemm_element_size(call.type), rows = std::lcm(call.row_period, kRowUnitOfEnds);
+  Index made = 0;
+  for (Index i = 0; i < rows; i += kRowUnitOfEnds) {
+    Index end = 0;
+    for (Index r = i; r < i + kRowUnitOfEnds; ++r)
+      end = std::max<Index>(end, call.row_ends[r % call.row_period]);
+    made += kRowUnitOfEnds * ((end + lanes - 1) / lanes);
+  }
+  const Index vectors = (call.n + lanes - 1) / lanes;
+  const double whole = static_cast<double>(rows) * static_cast<double>(vectors);
+  return static_cast<double>(made) <= most_left * whole;
+}
+
+/// See GemmFunctions::narrow; null where it does not apply.
+GemmKernel narrow_kernel(const GemmFunctions& functions, const GemmCall& call) {
+  // Rows that repay that B is repeated in vectors; a small transposed B costs more to be packed.
+  const Index elements = call.n * (64 / gemm_element_size(call.type));
+  const Index least_rows = call.n == 2 || (call.trans_b && elements <= 32) ? 3 : elements / 4;
+  const bool applies = call.n == call.k && !call.trans_a && call.lda == call.k && call.ldc == call.n &&
+                       call.row_ends == nullptr && call.m >= least_rows;
+  if (!applies) return nullptr;
+  switch (call.n) {
+    case 2: return functions.narrow[0];
+    case 4: return functions.narrow[1];
+    case 8: return functions.narrow[2];
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+std::int64_t gemm_element_size(GemmType type) noexcept {
+  constexpr std::int64_t sizes[6] = {4, 8, 8, 16, 4, 8};
+  return sizes[static_cast<std::size_t>(type)];
+}
+
+GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, GemmIsa::avx512) {
+  if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
+  const onednn::Cut cut = onednn::cut(call_);
+  kernel_ = onednn::product;
+  pack_ = nullptr;
+  update_ = nullptr;
+  threads_ = std::max(threads, 1);
+  row_unit_ = cut.row_unit;
+  column_unit_ = cut.column_unit;
+  row_pieces_ = cut.row_pieces;
+  column_pieces_ = cut.column_pieces;
+  batch_pieces_ = static_cast<int>(std::min<Index>(call_.batch, 4096));
+}
+
+GemmCall transposed(GemmCall call) {
+  std::swap(call.m, call.n);
+  std::swap(call.lda, call.ldb);
+  std::swap(call.stride_a, call.stride_b);
+  const bool trans_a = call.trans_a;
+  call.trans_a = !call.trans_b;
+  call.trans_b = !trans_a;
+  return call;
+}
+
+GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call) {
+  check(call);
+  if (call_.m == 0 || call_.n == 0 || call_.batch == 0) {
+    call_.batch = 0;
+    return;
+  }
+  const GemmFunctions& functions = functions_for(call_.type, choose_isa(isa));
+  kernel_ = functions.multiply;
+  pack_ = functions.pack;
+  update_ = functions.update[call_.trans_a ? 1 : 0];
+  // One B for all, A and C without gaps: one taller product.
+  if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
+      call_.stride_c == call_.m * call_.ldc) {
+    call_.m *= call_.batch;
+    call_.batch = 1;
+  }
+  // A column C is the row C^T = op(B)^T op(A)^T.
+  if (call_.n == 1 && call_.m > 1 && call_.ldc == 1) {
+    swapped_ = true;
+    call_ = transposed(call_);
+    call_.row_ends = nullptr;
+  }
+  if (!gains_by_ends(call_)) call_.row_ends = nullptr;
+  // A column of A without gaps is a row.
+  if (call_.m == 1 && call_.trans_a && call_.lda == 1) {
+    call_.trans_a = false;
+    call_.lda = call_.k;
+  }
+  // A column B without gaps is a row of B^T: with a row A, an inner product.
+  if (call_.m == 1 && call_.n == 1 && !call_.trans_a && !call_.trans_b && call_.ldb == 1) {
+    call_.trans_b = true;
+    call_.ldb = call_.k;
+  }
+  if (const GemmKernel narrow = narrow_kernel(functions, call_)) kernel_ = narrow;
+  const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
+  const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
+                      static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
+  int wanted = static_cast<int>(std::min({work / kLeastWork, static_cast<double>(threads), 4096.0}));
+  threads_ = std::max(wanted, 1);
+  if (call_.batch >= wanted) {
+    batch_pieces_ = std::max(wanted, 1);
+    return;
+  }
+  row_unit_ = call_.row_ends == nullptr ? kRowUnit : kRowUnitOfEnds;
+  column_unit_ = 128 / gemm_element_size(call_.type);
+  for (int factor = 2; wanted > 1;) {
+    if (wanted % factor != 0) {
+      ++factor;
+      continue;
+    }
+    wanted /= factor;
+    const Index columns = (call_.n + column_unit_ - 1) / column_unit_ / (column_pieces_ * factor);
+    const Index rows = (call_.m + row_unit_ - 1) / row_unit_ / (row_pieces_ * factor);
+    if (columns * column_unit_ >= rows * row_unit_ && columns > 0) {
+      column_pieces_ *= factor;
+    } else if (rows > 0) {
+      row_pieces_ *= factor;
+    }
+  }
+}
+
+void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const {
+  if (call_.batch == 0) return;
+  const auto [batch_begin, batch_end] = part_of(call_.batch, 1, index % batch_pieces_, batch_pieces_);
+  index /= batch_pieces_;
+  const auto [row_begin, row_end] =
+      part_of(call_.m, row_pieces_ == 1 ? call_.m : row_unit_, index % row_pieces_, row_pieces_);
+  index /= row_pieces_;
+  const auto [column_begin, column_end] =
+      part_of(call_.n, column_pieces_ == 1 ? call_.n : column_unit_, index, column_pieces_);
+  const GemmRange range{batch_begin, batch_end, row_begin, row_end, column_begin, column_end};
+  kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, c);
+}
+
+void GemmPlan::run(const void* a, const void* b, void* c) const {
+  const int count = pieces();
+  if (count == 1) {  // without the divisions of run_piece, which tiny products feel
+    if (call_.batch == 0) return;
+    const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
+    kernel_(call_, all, swapped_ ? b : a, swapped_ ? a : b, c);
+    return;
+  }
+  if (threads_ == 1) {
+    for (int i = 0; i < count; ++i) run_piece(i, a, b, c);
+    return;
+  }
+  struct Context {
+    const GemmPlan& plan;
+    const void *a, *b;
+    void* c;
+  } context{*this, a, b, c};
+  run_pieces(
+      threads_, count,
+      [](void* untyped, std::int64_t piece) {
+        const Context& at = *static_cast<const Context*>(untyped);
+        at.plan.run_piece(static_cast<int>(piece), at.a, at.b, at.c);
+      },
+      &context);
+}
+
+std::int64_t GemmPlan::packed_bytes() const noexcept {
+  constexpr Index line = 128;  // a panel's rows are of this many bytes, or of a half or a quarter
+  constexpr Index few = 8;     // columns, of which a product may be made in another way
+  const bool gains =
+      pack_ != nullptr && call_.batch == 1 && !swapped_ && call_.trans_b && call_.m > 2 && call_.n > few;
+  return gains ? (call_.n * gemm_element_size(call_.type) + line - 1) / line * line * call_.k : 0;
+}
+
+void GemmPlan::pack(const void* b, void* to) const { pack_(call_, b, to); }
+
+GemmPlan GemmPlan::packed() const {
+  GemmPlan plan = *this;
+  plan.call_.packed_b = true;
+  return plan;
+}
+
+bool GemmPlan::can_update() const noexcept {
+  constexpr Index most_terms = 256;
+  constexpr Index near = 512 * 1024, page = 4096, row = 256;  // bytes
+  const Index size = gemm_element_size(call_.type);
+  const auto is_near = [&](Index rows, Index ld) {
+    return rows <= near / size / std::max<Index>(ld, 1) && (ld * size < page || rows < 32);
+  };
+  return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && call_.row_ends == nullptr &&
+         !call_.packed_b && !call_.trans_b && call_.m > 2 && call_.n * size >= row && call_.k > 0 &&
+         call_.k <= most_terms && is_near(call_.k, call_.ldb) &&
+         (!call_.trans_a || is_near(call_.k, call_.lda));
+}
+
+void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
+  // Multiply-adds of a piece: no fewer, and where all have enough no more; rows.
+  constexpr Index least = 1 << 17, most = 1 << 19, unit = 8;
+  const Index work = call_.m * call_.n * call_.k, round = threads * most;
+  const Index pieces = std::max<Index>(1, std::min(work / least, threads * ((work + round - 1) / round)));
+  const Index even = (call_.m + pieces - 1) / pieces;
+  const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
+  parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
+               [&](Index begin, Index end) { update_(call_, begin, end, a, b, how, c); });
+}
+
+void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {
+  GemmPlan(call, threads).run(a, b, c);
+}
+
+const char* gemm_library(const GemmCall& call) noexcept {
+  if (onednn::is_faster(call)) return "onednn";
+  switch (choose_isa(GemmIsa::avx512)) {
+    case GemmIsa::avx512: return "tidu/avx512";
+    case GemmIsa::avx2: return "tidu/avx2";
+    case GemmIsa::baseline: break;
+  }
+  return "tidu/baseline";
+}
+
+}  // namespace tidu::cpu_detail

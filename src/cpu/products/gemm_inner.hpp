@@ -1,0 +1,91 @@
+// Products with few rows and a transposed B: inner products. A part of gemm_kernels.hpp, which tells what
+// TIDU_GEMM_ISA is.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "cpu/products/gemm_vectors.hpp"
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+template <class T>
+TIDU_GEMM_INLINE T total(Vector<T> v) {
+  T part[kLanes<T>];
+  store<T>(part, v);
+  for (int width = kLanes<T> / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+  }
+  return part[0];
+}
+
+/// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
+template <class T, bool Complex, int J>
+void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool add_to_c) {
+  Vector<T> sum[J][2];
+#pragma GCC unroll 8
+  for (int j = 0; j < J; ++j) sum[j][0] = sum[j][1] = Vector<T>{};
+  using Lanes = std::make_integer_sequence<int, kLanes<T>>;
+  const auto multiply = [&](Vector<T> av, int j, Vector<T> bv) __attribute__((always_inline)) {
+    if constexpr (Complex) {  // a b* in the pairs of the first sum, its imaginary part in the second
+      sum[j][0] = av * bv + sum[j][0];
+      sum[j][1] = av * swap_pairs<T>(bv, Lanes{}) + sum[j][1];
+    } else {
+      sum[j][0] = av * bv + sum[j][0];
+    }
+  };
+  Index p = 0;
+  for (; p + kLanes<T> <= k; p += kLanes<T>) {
+    const Vector<T> av = load<T>(a + p);
+#pragma GCC unroll 8
+    for (int j = 0; j < J; ++j) multiply(av, j, load<T>(b + j * b_stride + p));
+  }
+  if (p < k) {
+    const int rest = static_cast<int>(k - p);
+    const Vector<T> av = load_first<T>(a + p, rest);
+#pragma GCC unroll 8
+    for (int j = 0; j < J; ++j) multiply(av, j, load_first<T>(b + j * b_stride + p, rest));
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < J; ++j) {
+    if constexpr (Complex) {
+      const T re = T(0) - total<T>(sum[j][0] * alternating_signs<T>(Lanes{})), im = total<T>(sum[j][1]);
+      c[2 * j] = add_to_c ? c[2 * j] + re : re;
+      c[2 * j + 1] = add_to_c ? c[2 * j + 1] + im : im;
+    } else {
+      const T value = total<T>(sum[j][0]);
+      c[j] = add_to_c ? c[j] + value : value;
+    }
+  }
+}
+
+/// Terms of inner products up to which a vector of them is not worth its being summed up: of one product a
+/// member, and of more, which share a row of A.
+inline constexpr Index kFewTerms = 32;
+template <class T>
+inline constexpr Index kFewTermsOfMany = sizeof(T) == 8 ? 7 : 16;
+
+/// `count` inner products of real vectors of k terms, each term added to the sum of those before; several at
+/// once, so that an addition need not wait for that before. A, B and C of the next are so many scalars on.
+template <class T>
+void few_terms(Index count, Index k, const T* a, Index a_step, const T* b, Index b_step, T* c, Index c_step,
+               bool add_to_c) {
+  constexpr Index kTogether = 8;
+  const auto multiply = [&](auto width) __attribute__((always_inline)) {
+    constexpr Index kWidth = decltype(width)::value;
+    T sum[kWidth] = {};
+    for (Index p = 0; p < k; ++p) {
+      for (Index j = 0; j < kWidth; ++j) sum[j] = a[j * a_step + p] * b[j * b_step + p] + sum[j];
+    }
+    for (Index j = 0; j < kWidth; ++j) c[j * c_step] = add_to_c ? c[j * c_step] + sum[j] : sum[j];
+    a += kWidth * a_step;
+    b += kWidth * b_step;
+    c += kWidth * c_step;
+    count -= kWidth;
+  };
+  while (count >= kTogether) multiply(std::integral_constant<Index, kTogether>{});
+  if (count >= kTogether / 2) multiply(std::integral_constant<Index, kTogether / 2>{});
+  while (count > 0) multiply(std::integral_constant<Index, 1>{});
+}
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

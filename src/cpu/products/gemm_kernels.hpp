@@ -1,0 +1,481 @@
+// The product for one instruction set. Included, by gemm_functions.hpp, by gemm_avx512.cpp, gemm_avx2.cpp and
+// gemm_baseline.cpp, each compiled with its own flags and with TIDU_GEMM_ISA, a namespace of its own:
+// nothing here, and no template of another library, is instantiated in two of them, so the linker can never
+// take code for a newer CPU where an older one must run (which is why not even std::min occurs).
+//
+// The method is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): C
+// in tiles held in registers, B packed into panels of a tile's width that stay in the second-level cache, the
+// rows of A that a row of tiles needs in the first. Vectors lie along the rows of C, so that A is only ever
+// broadcast: it is copied, never transposed. Products whose operands stay in the second-level cache anyway
+// read them where they are.
+//
+// Complex products keep for each complex row of A two real ones: P = re(A) B and Q = im(A) B on interleaved
+// B, joined as P + i Q when a tile is stored. Every multiplication is then half of a useful one, as in real
+// products.
+#pragma once
+
+#include "cpu/products/gemm.hpp"
+#include "cpu/products/gemm_inner.hpp"
+#include "cpu/products/gemm_narrow.hpp"
+#include "cpu/products/gemm_small.hpp"
+#include "cpu/products/gemm_tiles.hpp"
+#include "cpu/products/gemm_turned.hpp"
+#include "cpu/products/gemm_vectors.hpp"
+#include "cpu/products/gemm_zeros.hpp"
+
+namespace tidu::cpu_detail {
+/// At least `bytes` bytes of the calling thread's own, aligned to 64 and valid until its next call
+/// (gemm.cpp).
+void* gemm_workspace(std::int64_t bytes);
+}  // namespace tidu::cpu_detail
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+// ---- whole products
+// ------------------------------------------------------------------------------------------------------------
+
+template <class T, bool Complex>
+struct Product {
+  static constexpr Index kScalars = Complex ? 2 : 1;
+  static constexpr int kRows = kTileRows / static_cast<int>(kScalars);
+  static constexpr Index kWidth = kTileVectors * kLanes<T>;
+  static constexpr Index kTerms = kBlockTerms<Complex>;
+  static constexpr Index kBlockWidth = kBlockWidthBytes / static_cast<Index>(sizeof(T));
+  static constexpr int kWideVectors = Complex ? 4 : 8;
+  static constexpr Index kPadding = 64 / static_cast<Index>(sizeof(T));
+
+  /// How far rows of C are wanted: see GemmCall::row_ends.
+  struct Ends {
+    const std::int32_t* at = nullptr;  // null: all of them, whole
+    Index period = 1, row = 0, column = 0;
+    Ends from(Index j) const { return {at, period, row, column + j}; }
+    /// Of `rows` rows from the i-th on, in scalars: whole vectors, or all of the width.
+    TIDU_GEMM_INLINE Index of(Index i, int rows, Index width) const {
+      if (at == nullptr) return width;
+      Index end = column;
+      for (Index r = 0, place = (row + i) % period; r < rows; ++r) {
+        end = at[place] > end ? at[place] : end;
+        if (++place == period) place = 0;
+      }
+      return least(ceil_div((end - column) * kScalars, kLanes<T>) * kLanes<T>, width);
+    }
+  };
+
+  /// The cut of m rows into tiles of nearly the same height.
+  struct Panels {
+    Index count, least_rows, more;
+    Panels(Index m, Index rows, const Ends& ends) : count(1), least_rows(m), more(0) {
+      const Index most = ends.at == nullptr ? rows / kScalars : least(kRows, kRowsOfEnds / kScalars);
+      if (m > most) {
+        count = ceil_div(m, most);
+        least_rows = m / count;
+        more = m % count;
+      }
+    }
+    int rows(Index panel) const { return static_cast<int>(least_rows + (panel < more ? 1 : 0)); }
+  };
+
+  /// Zeros behind the ends of rows.
+  static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
+    const Panels panels(m, kTileRows, ends);
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const Index end = ends.of(i, panels.rows(panel), width);
+      for (Index r = i; end < width && r < i + panels.rows(panel); ++r)
+        __builtin_memset(c + r * ldc + end, 0, static_cast<std::size_t>(width - end) * sizeof(T));
+    }
+  }
+
+  /// Is the product so large that looking for zeros costs nothing beside it?
+  static bool may_have_zeros(Index m, Index width, Index k) {
+    constexpr Index kLeastRows = 32, kLeastTerms = 16;
+    constexpr double kLeastWork = 1 << 19;
+    return m >= kLeastRows && k >= kLeastTerms &&
+           static_cast<double>(m) * static_cast<double>(width) * static_cast<double>(k) > kLeastWork;
+  }
+
+  static Finite<T> finite_matrix(bool trans, Index m, Index k, const T* a, Index lda) {
+    return {trans ? k : m, (trans ? m : k) * kScalars, a, lda};
+  }
+
+  /// A row of tiles, `width` scalars wide: B's panels are `panel_b` apart.
+  template <AOrder Order>
+  static TIDU_GEMM_INLINE void row_of_tiles(int rows, Index width, Index k, const T* a, Index a_stride,
+                                            const T* b, Index b_stride, Index panel_b, T* c, Index ldc,
+                                            bool accumulate) {
+    const Index count = width / kWidth, rest = width % kWidth;
+    if (count > 0)
+      find_tiles<T, Complex, Order>(whole, rows)(count, {0, panel_b, kWidth}, k, a, a_stride, b, b_stride, c,
+                                                 ldc, kLanes<T>, accumulate);
+    if (rest > 0) {
+      const WidthOfTiles<T> last(rest);
+      find_tiles<T, Complex, Order>(last.kind, rows)(1, {}, k, a, a_stride, b + count * panel_b, b_stride,
+                                                     c + count * kWidth, ldc, last.last_lanes, accumulate);
+    }
+  }
+
+  /// Likewise, of each panel only the terms that it has, and of those `own`.
+  template <AOrder Order>
+  static TIDU_GEMM_INLINE void row_of_terms(const Terms& own, const TermsOfPanels& panels, int rows,
+                                            Index width, const T* a, Index a_stride, const T* b,
+                                            Index b_stride, Index panel_b, T* c, Index ldc, bool accumulate) {
+    const Index count = ceil_div(width, kWidth);
+    for (Index i = 0, next = 0; i < count; i = next) {
+      const Terms terms = panels.of(i, own);
+      next = panels.next(i, count, own);
+      row_of_tiles<Order>(rows, least(next * kWidth, width) - i * kWidth, terms.count(),
+                          a + terms.begin * (Order == AOrder::rows ? kScalars : a_stride), a_stride,
+                          b + i * panel_b + terms.begin * b_stride, b_stride, panel_b, c + i * kWidth, ldc,
+                          accumulate);
+    }
+  }
+
+  /// Terms of a row of tiles that A has not only zeros for: all where that leaves few out, or B is not
+  /// finite.
+  template <AOrder Order>
+  static Terms terms_of(int rows, Index k, const T* a, Index lda, Finite<T>& b) {
+    const Terms terms = Order == AOrder::rows ? find_terms_of_rows<T>(rows, k, kScalars, a, lda)
+                                              : find_terms<T>(a, lda, rows * kScalars, k);
+    return 4 * terms.count() <= 3 * k && b.get() ? terms : Terms{0, k};
+  }
+
+  /// C (m rows, `width` scalars) = or += A B over k terms, B where it is.
+  template <AOrder Order>
+  static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
+                                T* c, Index ldc, bool accumulate, const Ends& ends) {
+    if (m == 1 && ends.at == nullptr) {  // all that counts is the reading of B, so wide pieces of its rows
+      constexpr Index kWide = kWideVectors * kLanes<T>;
+      const Index count = width / kWide;
+      if (count > 0)
+        tiles<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(
+            count, {0, kWide, kWide}, k, a, lda, b, ldb, c, ldc, 0, accumulate);
+      width -= count * kWide;
+      b += count * kWide;
+      c += count * kWide;
+    }
+    // A B that is far comes here for few rows (see one()), all of which one reading of it serves.
+    const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
+    const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
+    const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
+    const Panels panels(m, is_low ? kNearRows : kTileRows, ends);
+    const bool is_slim = ceil_div(width, kWidth) < panels.count;
+    if (may_have_zeros(m, width, k))
+      return multiply_in_terms<Order>(panels, is_slim && a_is_near, m, width, k, a, lda, b, ldb, c, ldc,
+                                      accumulate, ends);
+    if (ends.at == nullptr && is_slim && a_is_near) {
+      for (Index j = 0; j < width; j += kWidth)
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc).run(k, a, b + j, ldb, c + j, accumulate);
+      return;
+    }
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const int rows = panels.rows(panel);
+      row_of_tiles<Order>(rows, ends.of(i, rows, width), k, a + i * (Order == AOrder::rows ? lda : kScalars),
+                          lda, b, ldb, kWidth, c + i * ldc, ldc, accumulate);
+    }
+  }
+
+  /// Likewise, without terms that have zeros alone.
+  template <AOrder Order>
+  static void multiply_in_terms(const Panels& panels, bool by_columns, Index m, Index width, Index k,
+                                const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
+                                bool accumulate, const Ends& ends) {
+    Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
+    TermsOfPanels terms;
+    terms.find(width, k, b, ldb, kWidth, finite_a);
+    if (ends.at == nullptr && by_columns) {
+      for (Index j = 0; j < width; j += kWidth) {
+        const Terms own = terms.of(j / kWidth, {0, k});
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc)
+            .run(own.count(), a + own.begin * (Order == AOrder::rows ? kScalars : lda),
+                 b + own.begin * ldb + j, ldb, c + j, accumulate);
+      }
+      return;
+    }
+    const bool looks_at_a = width >= 4 * kWidth;  // otherwise its terms are few to multiply
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const int rows = panels.rows(panel);
+      const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
+      const Terms own = looks_at_a ? terms_of<Order>(rows, k, ai, lda, finite_b) : Terms{0, k};
+      row_of_terms<Order>(own, terms, rows, ends.of(i, rows, width), ai, lda, b, ldb, kWidth, c + i * ldc,
+                          ldc, accumulate);
+    }
+  }
+
+  /// Likewise with B in panels: one row of tiles after the other, so that its rows of A stay in the
+  /// first-level cache and B comes from the second in order. Panels of B lie `panel_b` apart. The rows of
+  /// A are copied to `room_a`, where that is given.
+  template <AOrder Order>
+  static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index panel_b,
+                              T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends,
+                              Finite<T>& finite_a) {
+    const Panels panels(m, kTileRows, ends);
+    TermsOfPanels terms;
+    if (may_have_zeros(m, width, k)) terms.find(width, k, b, kWidth, panel_b, finite_a);
+    for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
+      const int rows = panels.rows(panel);
+      const Index end = ends.of(i, rows, width);
+      if (end <= 0) continue;
+      const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
+      Index a_stride = lda;
+      if (room_a != nullptr) {
+        if constexpr (Order == AOrder::rows) {
+          a_stride = k * kScalars + kPadding;
+          for (Index r = 0; r < rows; ++r) copy<T>(ai + r * lda, room_a + r * a_stride, k * kScalars);
+        } else {
+          a_stride = rows * kScalars;
+          for (Index p = 0; p < k; ++p) copy<T>(ai + p * lda, room_a + p * a_stride, a_stride);
+        }
+        ai = room_a;
+      }
+      row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
+                          accumulate);
+    }
+  }
+
+  static void pack_b(const T* b, Index ldb, bool trans, Index k, Index width, T* to) {
+    if (trans) {
+      constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
+      for (Index j = 0; j < width; j += kWidth) {
+        transpose_copy<kBytes>(least(kWidth, width - j) / kScalars, k,
+                               reinterpret_cast<const char*>(b + j / kScalars * ldb),
+                               ldb * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to + j * k),
+                               kWidth * static_cast<Index>(sizeof(T)));
+      }
+      return;
+    }
+    for (Index p = 0; p < k; ++p) {
+      Index j = 0;
+      for (; j + kWidth <= width; j += kWidth) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kTileVectors; ++v) {
+          store<T>(to + j * k + p * kWidth + v * kLanes<T>, load<T>(b + p * ldb + j + v * kLanes<T>));
+        }
+      }
+      if (j < width) copy<T>(b + p * ldb + j, to + j * k + p * kWidth, width - j);
+    }
+  }
+
+  /// Likewise by a transposed B where A stays near: each panel is used as soon as it is made, or while it is
+  /// made, and another takes its place.
+  template <AOrder Order>
+  static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
+                                 T* c, Index ldc, bool add) {
+    T* const room =
+        static_cast<T*>(gemm_workspace(least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T))));
+    if constexpr (kTurns<T, Complex>) {
+      if (gains_by_turning<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
+        const TurningProduct<T, Order> product(m, width, lda, ldb, ldc);
+        for (Index p = 0; p < k; p += kTerms)
+          product.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
+                      add || p > 0);
+        return;
+      }
+    }
+    for (Index j = 0; j < width; j += kWidth) {
+      const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc);
+      for (Index p = 0; p < k; p += kTerms) {
+        const Index terms = least(kTerms, k - p);
+        pack_b(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j), room);
+        column.run(terms, a + p * (Order == AOrder::rows ? kScalars : lda), room, kWidth, c + j,
+                   add || p > 0);
+      }
+    }
+  }
+
+  /// By a transposed B as C^T = B A^T, in parts that are turned.
+  static void multiply_turned(bool trans_a, Index m, Index n, Index k, const T* a, Index lda, const T* b,
+                              Index ldb, T* c, Index ldc) {
+    constexpr Index kPart = 64;  // rows of C^T
+    constexpr auto kSize = static_cast<Index>(sizeof(T));
+    T* const part = static_cast<T*>(gemm_workspace((kPart + k) * kWidth * kSize));
+    T* const panel = part + kPart * kWidth;
+    for (Index i = 0; i < m; i += kWidth) {
+      const Index w = least(kWidth, m - i);
+      const T* from = a + i;
+      if (!trans_a) pack_b(a + i * lda, lda, true, k, w, panel);
+      if (!trans_a) from = panel;
+      for (Index j = 0; j < n; j += kPart) {
+        const Index rows = least(kPart, n - j);
+        ColumnOfTiles<T, Complex, AOrder::rows>(rows, w, ldb, kWidth)
+            .run(k, b + j * ldb, from, trans_a ? lda : kWidth, part, false);
+        transpose_copy<sizeof(T)>(rows, w, reinterpret_cast<const char*>(part), kWidth * kSize,
+                                  reinterpret_cast<char*>(c + i * ldc + j), ldc * kSize);
+      }
+    }
+  }
+
+  /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
+  /// this piece, decides the method, so that pieces sum as the whole would. `packed`: b is what pack made,
+  /// from the first column of this piece on.
+  static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
+                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends, bool packed) {
+    const Index width = n * kScalars;
+    if (k == 0) {
+      if (add) return;
+      for (Index i = 0; i < m; ++i)
+        __builtin_memset(c + i * ldc, 0, static_cast<std::size_t>(width) * sizeof(T));
+      return;
+    }
+    if (trans_b && !trans_a && m0 <= 2 && !packed) {
+      for (Index i = 0; i < m; ++i) {
+        const T* ai = a + i * lda;
+        Index j = 0;
+        for (; j + 4 <= n; j += 4) {
+          inner_products<T, Complex, 4>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
+        }
+        for (; j < n; ++j)
+          inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
+      }
+      return;
+    }
+    if (ends.at != nullptr && !add) clear(m, width, c, ldc, ends);
+    const auto is_far = [](Index rows, Index ld) {
+      const double row_bytes = static_cast<double>(ld) * sizeof(T);
+      return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
+    };
+    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it.
+    const bool pack_the_a = is_far(trans_a ? k : m, lda) && width >= 3 * kWidth && m > kRows;
+    const bool pack_the_b = packed || trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a);
+    if (!pack_the_b) {
+      for (Index p = 0; p < k; p += kTerms) {
+        const Index terms = least(kTerms, k - p);
+        if (trans_a) {
+          multiply_in_place<AOrder::columns>(m, width, terms, a + p * lda, lda, b + p * ldb, ldb, c, ldc,
+                                             add || p > 0, ends);
+        } else {
+          multiply_in_place<AOrder::rows>(m, width, terms, a + p * kScalars, lda, b + p * ldb, ldb, c, ldc,
+                                          add || p > 0, ends);
+        }
+      }
+      return;
+    }
+    const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
+    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && !add && k <= kTerms &&
+        is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb))
+      return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
+    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
+      return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, add)
+                     : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, add);
+    const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
+                most_terms = least(k, kTerms);
+    const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);
+    T* room_b = static_cast<T*>(gemm_workspace((a_scalars + b_scalars) * static_cast<Index>(sizeof(T))));
+    T* room_a = pack_the_a ? room_b + b_scalars : nullptr;
+    Finite<T> finite_a = finite_matrix(trans_a, m, k, a, lda);
+    for (Index j = 0; j < width; j += block_width) {
+      const Index w = least(block_width, width - j);
+      const Ends own = ends.from(j / kScalars);
+      for (Index p = 0; p < k; p += kTerms) {
+        const Index terms = least(kTerms, k - p);
+        const T* panels = packed ? b + j * k + p * kWidth : room_b;
+        const Index panel = (packed ? k : terms) * kWidth;
+        if (!packed)
+          pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
+                 room_b);
+        if (trans_a) {
+          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, panels, panel, c + j, ldc,
+                                           add || p > 0, room_a, own, finite_a);
+        } else {
+          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, panels, panel, c + j, ldc,
+                                        add || p > 0, room_a, own, finite_a);
+        }
+      }
+    }
+  }
+
+  static bool is_small(Index m, Index width, Index k) {
+    return m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
+  }
+
+  static void run(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c) {
+    const Index m = range.row_end - range.row_begin, n = range.column_end - range.column_begin;
+    const Index lda = call.lda * kScalars, ldb = call.ldb * kScalars, ldc = call.ldc * kScalars;
+    const T* a0 =
+        static_cast<const T*>(a) + (call.trans_a ? range.row_begin * kScalars : range.row_begin * lda);
+    const T* b0 = static_cast<const T*>(b) + (call.packed_b  ? range.column_begin * kScalars * call.k
+                                              : call.trans_b ? range.column_begin * ldb
+                                                             : range.column_begin * kScalars);
+    T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
+    const bool as_inner_products = call.trans_b && !call.trans_a && call.m <= 2;
+    if (is_small(m, n * kScalars, call.k) && (m > 1 || call.batch > 1) && !as_inner_products &&
+        call.row_ends == nullptr && !call.packed_b) {
+      const Index first = range.batch_begin * kScalars;
+      const Members<T> members{range.batch_end - range.batch_begin,
+                               {a0 + first * call.stride_a, lda, call.stride_a * kScalars},
+                               {b0 + first * call.stride_b, ldb, call.stride_b * kScalars}};
+      const auto multiply = call.trans_a ? multiply_members<T, Complex, AOrder::columns>
+                                         : multiply_members<T, Complex, AOrder::rows>;
+      return multiply(members, call.trans_b, m, n * kScalars, call.k, c0 + first * call.stride_c, ldc,
+                      call.stride_c * kScalars, call.add);
+    }
+    const Index few = call.m == 1 && call.n == 1 ? kFewTerms : kFewTermsOfMany<T>;
+    if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= few) {
+      const Index q0 = range.batch_begin, count = range.batch_end - q0;
+      a0 += q0 * call.stride_a;
+      b0 += q0 * call.stride_b;
+      c0 += q0 * call.stride_c;
+      if (call.m == 1 && call.n == 1)
+        return few_terms(count, call.k, a0, call.stride_a, b0, call.stride_b, c0, call.stride_c, call.add);
+      for (Index q = 0; q < count; ++q) {
+        for (Index i = 0; i < m; ++i)
+          few_terms(n, call.k, a0 + q * call.stride_a + i * lda, 0, b0 + q * call.stride_b, ldb,
+                    c0 + q * call.stride_c + i * ldc, 1, call.add);
+      }
+      return;
+    }
+    for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+      one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
+          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add,
+          Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin},
+          call.packed_b);
+    }
+  }
+
+  /// See GemmFunctions::narrow: a square B of N columns, of which `range` has all.
+  template <int N>
+  static void run_narrow(const GemmCall& call, const GemmRange& range, const void* a, const void* b,
+                         void* c) {
+    for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+      const Index first = range.row_begin * N;
+      const Index done = multiply_narrow<T, N>(
+          range.row_end - range.row_begin, static_cast<const T*>(a) + q * call.stride_a + first,
+          static_cast<const T*>(b) + q * call.stride_b, call.ldb, call.trans_b,
+          static_cast<T*>(c) + q * call.stride_c + first, call.add);
+      const Index rest = range.row_begin + done;
+      if (rest < range.row_end) run(call, {q, q + 1, rest, range.row_end, 0, N}, a, b, c);
+    }
+  }
+
+  /// See GemmFunctions::update: with B where it is, and A if it is transposed, one row of tiles after
+  /// another.
+  template <AOrder Order>
+  static void update(const GemmCall& call, Index begin, Index end, const void* a, const void* b,
+                     const GemmUpdate& how, void* c) {
+    static_assert(kTerms >= 256);  // terms at most: see GemmPlan::can_update
+    const T* const from_b = static_cast<const T*>(b);
+    const Index count = call.n / kWidth, whole_width = count * kWidth;
+    for (Index i = begin; i < end; i += kNearRows) {
+      const Index rows = least(kNearRows, end - i);
+      const T* const from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);
+      T* const to = static_cast<T*>(c) + i * call.ldc;
+      TileUpdate<T> update{static_cast<const T*>(how.x) + i * call.ldc, *static_cast<const T*>(how.scale),
+                           how.subtract};
+      if (count > 0)
+        find_update_tiles<T, Order>(whole, rows)(count, {0, kWidth, kWidth}, call.k, from_a, call.lda, from_b,
+                                                 call.ldb, to, call.ldc, kLanes<T>, update);
+      if (whole_width == call.n) continue;
+      const WidthOfTiles<T> last(call.n - whole_width);
+      update.x += whole_width;
+      find_update_tiles<T, Order>(last.kind, rows)(1, {}, call.k, from_a, call.lda, from_b + whole_width,
+                                                   call.ldb, to + whole_width, call.ldc, last.last_lanes,
+                                                   update);
+    }
+  }
+
+  /// All of B in panels, of all terms each.
+  static void pack(const GemmCall& call, const void* b, void* to) {
+    pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, call.n * kScalars,
+           static_cast<T*>(to));
+  }
+};
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -1,0 +1,46 @@
+// Products of many rows with a small square matrix, of 2, 4 or 8 columns: a vector holds several rows of A,
+// and of C. A part of gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. Terms are added in the order in
+// which tiles add them, so the bits are the same.
+#pragma once
+
+#include <utility>
+
+#include "cpu/products/gemm_vectors.hpp"
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+/// Of rows of N elements each: element P in the place of all.
+template <class T, int N, int P, int... I>
+TIDU_GEMM_INLINE Vector<T> repeat_in_rows(Vector<T> v, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, (I / N * N + P)...);
+}
+
+template <class T, int N, int... P>
+TIDU_GEMM_INLINE Vector<T> rows_times(Vector<T> rows, const Vector<T>* b, std::integer_sequence<int, P...>) {
+  using Lanes = std::make_integer_sequence<int, kLanes<T>>;
+  Vector<T> sum{};
+  ((sum = repeat_in_rows<T, N, P>(rows, Lanes{}) * b[P] + sum), ...);
+  return sum;
+}
+
+/// C (m rows) = or += A B, all of N columns, rows of A and C one behind the other: as many rows as fill whole
+/// vectors. Says how many.
+template <class T, int N>
+Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, T* c, bool add) {
+  constexpr int kTogether = kLanes<T> / N;
+  Vector<T> rows_of_b[N];
+  for (int p = 0; p < N; ++p) {
+    T row[kLanes<T>];
+    for (int i = 0; i < kLanes<T>; ++i) row[i] = trans_b ? b[i % N * ldb + p] : b[p * ldb + i % N];
+    rows_of_b[p] = load<T>(row);
+  }
+  Index i = 0;
+  for (; i + kTogether <= m; i += kTogether) {
+    Vector<T> sum = rows_times<T, N>(load<T>(a + i * N), rows_of_b, std::make_integer_sequence<int, N>{});
+    if (add) sum += load<T>(c + i * N);
+    store<T>(c + i * N, sum);
+  }
+  return i;
+}
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

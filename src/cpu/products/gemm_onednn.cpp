@@ -1,0 +1,129 @@
+// The calls of oneDNN; without it, nothing is faster there.
+#include "cpu/products/gemm_onednn.hpp"
+
+#if defined(TIDU_WITH_ONEDNN)
+
+#include <oneapi/dnnl/dnnl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "cpu/products/onednn.hpp"
+
+namespace tidu::cpu_detail::onednn {
+namespace {
+
+using Index = std::int64_t;
+
+constexpr double kLeastWork = 1 << 22;       // multiply-adds of a product
+constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
+// By a transposed B on AMD's processors with AVX-512: of a product, or else columns.
+constexpr double kLeastTransposedWork = 1 << 30;
+constexpr Index kLeastTransposedColumns = 1025;
+constexpr Index kLeastPieceRows = 48, kLeastPieceColumns = 64;
+constexpr Index kColumns = 48, kFewColumns = 16;  // of a tile, and of a vector
+
+double work_of(const GemmCall& g) {
+  return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+}
+
+/// There products by a transposed B were measured slower than ours, unless they are large.
+bool is_amd_with_avx512() {
+#if defined(__x86_64__)
+  static const bool is = __builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512f") != 0;
+  return is;
+#else
+  return false;
+#endif
+}
+
+/// The processors of the machine, whether or not this process may use them: one number for all runs.
+int processors() {
+  static const int count = static_cast<int>(std::clamp(sysconf(_SC_NPROCESSORS_CONF), 1L, 256L));
+  return count;
+}
+
+/// What pieces of n columns begin at multiples of: whole tiles, unless vectors give a longest piece that is
+/// so much shorter that its last tile may be a part of one.
+Index column_unit(Index n, int pieces) {
+  const auto longest = [&](Index unit) {
+    const Index units = (n + unit - 1) / unit;
+    return (units + pieces - 1) / pieces * unit;
+  };
+  return longest(kColumns) * 31 > longest(kFewColumns) * 32 ? kFewColumns : kColumns;
+}
+
+}  // namespace
+
+bool is_faster(const GemmCall& g) noexcept {
+  const Index least_rows = !g.trans_a ? 2 : g.trans_b ? 64 : 16;
+  const bool is_large = g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
+  if (g.type != GemmType::f32 || !is_large) return false;
+  if (g.trans_a || !g.trans_b || !is_amd_with_avx512()) return true;
+  return work_of(g) >= kLeastTransposedWork || g.n >= kLeastTransposedColumns;
+}
+
+Cut cut(const GemmCall& g) noexcept {
+  Cut cut;
+  cut.row_unit = 8;
+  cut.column_unit = kColumns;
+  const double wanted = std::min(static_cast<double>(processors()) / static_cast<double>(g.batch),
+                                 work_of(g) / kLeastPieceWork);
+  while (cut.row_pieces * cut.column_pieces < wanted) {
+    const Index rows = g.m / (2 * cut.row_pieces);
+    const Index columns = g.n / (2 * cut.column_pieces);
+    // Few rows cost more than few columns do, as each piece packs its columns of B.
+    if (rows >= kLeastPieceRows && 3 * rows >= columns) {
+      cut.row_pieces *= 2;
+    } else if (columns >= kLeastPieceColumns) {
+      cut.column_pieces *= 2;
+    } else if (rows >= kLeastPieceRows) {
+      cut.row_pieces *= 2;
+    } else {
+      break;
+    }
+  }
+  cut.column_unit = column_unit(g.n, cut.column_pieces);
+  return cut;
+}
+
+void product(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
+  const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
+  if (rows <= 0 || columns <= 0) return;
+  // A matrix of one row needs no leading dimension, but oneDNN looks at it.
+  const Index lda = std::max(g.lda, g.trans_a ? g.m : g.k);
+  const Index ldb = std::max(g.ldb, g.trans_b ? g.k : g.n);
+  const OneThread one_thread;
+  for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+    const float* aq = static_cast<const float*>(a) + q * g.stride_a + range.row_begin * (g.trans_a ? 1 : lda);
+    const float* bq =
+        static_cast<const float*>(b) + q * g.stride_b + range.column_begin * (g.trans_b ? ldb : 1);
+    float* cq = static_cast<float*>(c) + q * g.stride_c + range.row_begin * g.ldc + range.column_begin;
+    const dnnl_status_t status =
+        dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', rows, columns, g.k, 1.0f, aq, lda, bq, ldb,
+                   g.add ? 1.0f : 0.0f, cq, std::max(g.ldc, columns));
+    if (status == dnnl_out_of_memory) throw std::bad_alloc();
+    if (status != dnnl_success) {
+      throw GemmError("[gemm] expected dnnl_sgemm to succeed, got its status " +
+                      std::to_string(static_cast<int>(status)));
+    }
+  }
+}
+
+}  // namespace tidu::cpu_detail::onednn
+
+#else
+
+namespace tidu::cpu_detail::onednn {
+
+bool is_faster(const GemmCall&) noexcept { return false; }
+
+Cut cut(const GemmCall&) noexcept { return Cut(); }
+
+void product(const GemmCall&, const GemmRange&, const void*, const void*, void*) {}
+
+}  // namespace tidu::cpu_detail::onednn
+
+#endif

@@ -1,0 +1,258 @@
+// Tiles of C that are held in registers. A part of gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "cpu/products/gemm_vectors.hpp"
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+/// How a tile finds A. `rows`: real row r at a + r * stride, the sum along it contiguous (a row-major A).
+/// `columns`: row r at a + r, the next term of the sum `stride` further (a transposed A). Complex rows come
+/// as pairs of real ones.
+enum class AOrder : std::uint8_t { rows, columns };
+
+/// C = X + scale AB, or X - scale AB, X being where the first tile begins, its rows as far apart as those of
+/// C.
+template <class T>
+struct TileUpdate {
+  const T* x;
+  T scale;
+  bool subtract;
+};
+
+/// How far, in scalars, A, B and C of a tile are from those of the one before it.
+struct TileSteps {
+  Index a, b, c;
+};
+
+/// R rows of so many bytes, `row` scalars apart, from where they are far: they are needed behind the next
+/// tile.
+template <class T, int R, int Bytes>
+TIDU_GEMM_INLINE void bring_near(const T* at, Index row) {
+  constexpr int kLine = 64;
+  for (int r = 0; r < R; ++r, at += row) {
+    for (int i = 0; i < Bytes; i += kLine) __builtin_prefetch(reinterpret_cast<const char*>(at) + i);
+  }
+}
+
+template <class T>
+using TileFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                              const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate);
+template <class T>
+using UpdateFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                                const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
+                                const TileUpdate<T>& update);
+
+/// `count` tiles of C, one after another, each R real rows by V vectors, of which the last holds `last_lanes`
+/// lanes if Partial: C = A B, or C += A B, or the update if Update.
+template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes, bool Update>
+TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                                 const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate,
+                                 const TileUpdate<T>* update) {
+  constexpr int kStep = Complex ? 2 : 1;
+  constexpr int kGroup = 3 * kStep;  // rows addressed from one pointer: at 0, 1 and 2 strides
+  constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
+  constexpr Index kWidth = kLanes<T, Bytes>;
+  using Lanes = Vector<T, Bytes>;
+  const TileSteps step = steps;
+  const T* const first = c;
+  for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
+    if constexpr (Update) {
+      bring_near<T, R, V * kVectorBytes>(update->x + (c - first), ldc);
+      bring_near<T, R, V * kVectorBytes>(c, ldc);
+    }
+    Lanes sum[R][V];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[r][v] = Lanes{};
+    }
+    const T* pointer[kPointers];
+#pragma GCC unroll 8
+    for (int g = 0; g < kPointers; ++g) pointer[g] = a + 3 * g * a_stride;
+    const T* from = b;
+    for (Index p = 0; p < k; ++p) {
+      Lanes bv[V];
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        if constexpr (Partial) {
+          bv[v] = v == V - 1 ? load_first<T>(from + v * kWidth, last_lanes) : load<T>(from + v * kWidth);
+        } else {
+          bv[v] = load<T, Bytes>(from + v * kWidth);
+        }
+      }
+      from += b_stride;
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        T factor;
+        if constexpr (Order == AOrder::columns) {
+          factor = pointer[0][r];
+        } else if constexpr (Complex) {
+          factor = pointer[r / kGroup][(r % kGroup) / 2 * a_stride + r % 2];
+        } else {
+          factor = pointer[r / kGroup][(r % kGroup) * a_stride];
+        }
+        const Lanes av = factor - Lanes{};
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sum[r][v] = av * bv[v] + sum[r][v];
+      }
+#pragma GCC unroll 8
+      for (int g = 0; g < kPointers; ++g) pointer[g] += Order == AOrder::columns ? a_stride : kStep;
+    }
+    if constexpr (Complex) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; r += kStep) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sum[r][v] += times_i<T, Bytes>(sum[r + 1][v]);
+      }
+    }
+    T* to = c;
+    if constexpr (Update) {
+      const Vector<T> scale = (update->subtract ? -update->scale : update->scale) - Vector<T>{};
+      const T* x = update->x + (c - first);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r, x += ldc) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+          const Vector<T> old = Partial && v == V - 1 ? load_first<T>(x + v * kLanes<T>, last_lanes)
+                                                      : load<T>(x + v * kLanes<T>);
+          sum[r][v] = old + rounded<T>(sum[r][v] * scale);
+        }
+      }
+    } else if (accumulate) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; r += kStep, to += ldc) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+          if constexpr (Partial) {
+            sum[r][v] += v == V - 1 ? load_first<T>(to + v * kWidth, last_lanes) : load<T>(to + v * kWidth);
+          } else {
+            sum[r][v] += load<T, Bytes>(to + v * kWidth);
+          }
+        }
+      }
+      to = c;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r += kStep, to += ldc) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        if constexpr (Partial) {
+          if (v == V - 1) {
+            store_first<T>(to + v * kWidth, sum[r][v], last_lanes);
+            continue;
+          }
+        }
+        store<T, Bytes>(to + v * kWidth, sum[r][v]);
+      }
+    }
+  }
+}
+
+template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes = kVectorBytes>
+void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
+           Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate) {
+  make_tiles<T, Complex, Order, R, V, Partial, Bytes, false>(count, steps, k, a, a_stride, b, b_stride, c,
+                                                             ldc, last_lanes, accumulate, nullptr);
+}
+template <class T, AOrder Order, int R, int V, bool Partial>
+void update_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
+                  Index b_stride, T* c, Index ldc, int last_lanes, const TileUpdate<T>& update) {
+  make_tiles<T, false, Order, R, V, Partial, kVectorBytes, true>(count, steps, k, a, a_stride, b, b_stride, c,
+                                                                 ldc, last_lanes, false, &update);
+}
+
+/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one;
+/// and by rows of C, of which those of one vector have more.
+enum TileWidth : std::uint8_t { whole, most, narrow, half };
+
+/// Bytes of a vector that takes half of the time, where there is one: Zen 4 multiplies vectors of 64 bytes in
+/// halves.
+inline constexpr int kHalfBytes = kVectorBytes == 64 ? 32 : kVectorBytes;
+
+/// Real rows of a tile of one vector, at most.
+inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kTileRows;
+
+/// Real rows of a tile, at most, where B stays near. That it is read again for fewer rows costs little there,
+/// and what comes between two tiles costs less where these are small.
+inline constexpr int kNearRows = kVectorBytes == 64 ? 8 : kTileRows;
+
+/// What is left of the width of C as a kind of tiles, and the lanes of their last vector.
+template <class T>
+struct WidthOfTiles {
+  static constexpr Index kWidth = kTileVectors * kLanes<T>;
+  explicit WidthOfTiles(Index left)
+      : kind(left >= kWidth              ? whole
+             : left > kWidth - kLanes<T> ? most
+             : 2 * left == kLanes<T>     ? half
+                                         : narrow),
+        last_lanes(static_cast<int>(kind == whole  ? kLanes<T>
+                                    : kind == most ? left - (kWidth - kLanes<T>)
+                                                   : left)) {}
+  TileWidth kind;
+  int last_lanes;
+};
+
+template <class T, bool Complex, AOrder Order, int... I, int... J>
+TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_sequence<int, I...>,
+                           std::integer_sequence<int, J...>) {
+  constexpr int kStep = Complex ? 2 : 1;
+  static constexpr TileFunction<T> wide[2][sizeof...(I)] = {
+      {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, false>...},
+      {tiles<T, Complex, Order, (I + 1) * kStep, kTileVectors, true>...}};
+  static constexpr TileFunction<T> slim[sizeof...(J)] = {
+      tiles<T, Complex, Order, (J + 1) * kStep, 1, true>...};
+  if constexpr (kHalfBytes != kVectorBytes) {
+    static constexpr TileFunction<T> halves[sizeof...(J)] = {
+        tiles<T, Complex, Order, (J + 1) * kStep, 1, false, kHalfBytes>...};
+    if (width == half) return halves[rows - 1];
+  }
+  return width >= narrow ? slim[rows - 1] : wide[width][rows - 1];
+}
+
+/// Those of `rows` rows, in elements.
+template <class T, bool Complex, AOrder Order>
+TileFunction<T> find_tiles(TileWidth width, Index rows) {
+  constexpr int kStep = Complex ? 2 : 1;
+  return find_tiles<T, Complex, Order>(width, static_cast<int>(rows),
+                                       std::make_integer_sequence<int, kTileRows / kStep>{},
+                                       std::make_integer_sequence<int, kNarrowRows / kStep>{});
+}
+
+template <class T, AOrder Order, int... I>
+constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows, std::integer_sequence<int, I...>) {
+  constexpr UpdateFunction<T> table[3][sizeof...(I)] = {
+      {update_tiles<T, Order, I + 1, kTileVectors, false>...},
+      {update_tiles<T, Order, I + 1, kTileVectors, true>...},
+      {update_tiles<T, Order, I + 1, 1, true>...}};
+  return table[width >= narrow ? narrow : width][rows - 1];
+}
+/// Those of updates, of at most kNearRows rows.
+template <class T, AOrder Order>
+constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows) {
+  return find_update_tiles<T, Order>(width, rows, std::make_integer_sequence<int, kNearRows>{});
+}
+
+/// Terms of the sum in one block, and bytes of a block of A, which stays in the second-level cache. Measured:
+/// longer sums write C less often, although a panel of B then takes all of the first-level cache.
+template <bool Complex>
+inline constexpr Index kBlockTerms = Complex ? 256 : 384;
+
+/// Bytes of a row of a block of B.
+inline constexpr Index kBlockWidthBytes = 2048;
+
+/// Bytes of an operand up to which it is read where it is: it then stays in the second-level cache.
+inline constexpr double kNear = 512 * 1024;
+
+/// Bytes of A up to which all of it is read again for each column of tiles, where these are few.
+inline constexpr double kNearest = 256 * 1024;
+
+/// Rows at such distances fall into the same sets of the caches and each into a page of its own.
+inline constexpr double kPage = 4096;
+
+/// Rows of a tile where rows have ends, so that few of a tile are not wanted.
+inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

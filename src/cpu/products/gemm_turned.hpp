@@ -1,0 +1,202 @@
+// Tiles by a transposed B, which is turned in registers while the processor multiplies. A part of
+// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
+//
+// A tile is one vector wide. For some terms at a time, as many as 16 bytes hold, it loads 16 bytes of each of
+// the rows of B that are its columns, and makes them vectors along rows of C. That takes shuffles, and no
+// port that multiplications need, where each factor of A comes with its multiplication from memory.
+#pragma once
+
+#include "cpu/products/gemm_tiles.hpp"
+#include "cpu/products/gemm_vectors.hpp"
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+/// Are there such tiles? Of real numbers with a fraction, where there are registers enough and factors come
+/// from memory.
+template <class T, bool Complex>
+inline constexpr bool kTurns = kVectorBytes == 64 && !Complex && static_cast<T>(0.5) != static_cast<T>(0);
+
+/// From how many terms on do such tiles take less than B in panels, for products of `vectors` columns? They
+/// take longer to begin, and a panel of few columns is soon packed for tiles of twice as many sums.
+/// (Measured.)
+template <class T>
+constexpr Index fewest_turned(Index m, Index vectors) {
+  constexpr bool kWords = sizeof(T) == 4;
+  if (m > kNarrowRows) return 32;
+  if (vectors == 2) return m < 8 ? (kWords ? 28 : 48) : (kWords ? 12 : 20);
+  if (m < 8 && (vectors == 3 || vectors == 4)) return kWords ? 10 : m <= 4 ? 32 : 12;
+  return 8;
+}
+
+/// Do such tiles take less than B in panels, and vectors of half the length? They take as long for half a
+/// vector as for a whole one. Rows that are pages apart, or half pages those of both operands, are in few
+/// sets of the first-level cache, from where they would be gone before the next terms are turned. `lda` is 0
+/// of an A that is transposed.
+template <class T>
+constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb) {
+  constexpr Index kHalfPage = 2048 / static_cast<Index>(sizeof(T));
+  if (ldb % (2 * kHalfPage) == 0 || (lda != 0 && lda % kHalfPage == 0 && ldb % kHalfPage == 0)) return false;
+  const Index last = n % kLanes<T>;
+  return (last == 0 || 2 * last > kLanes<T> || n >= 8 * kLanes<T>)&&k >=
+         fewest_turned<T>(m, ceil_div(n, kLanes<T>));
+}
+
+/// Does it take less to turn A and C than to turn B? Vectors lie along rows of C then, or along columns.
+template <class T, bool Complex>
+constexpr bool is_better_turned(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb) {
+  if (Complex) return false;
+  constexpr Index kToTurn = 4;  // elements in the time of a vector's multiplication
+  const Index vectors = ceil_div(n, kLanes<T>) * k;
+  Index straight = m * vectors + n * k / kToTurn;
+  if (kTurns<T, Complex> && gains_by_turning<T>(m, n, k, trans_a ? 0 : lda, ldb))
+    straight = (m > 7 ? m : (2 * m + 8) / 3) * vectors * 17 / 16;  // few rows take less than shuffles
+  const Index turned = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
+  return turned < straight;
+}
+
+/// Terms that are turned at a time.
+template <class T>
+inline constexpr int kTurned = 16 / static_cast<int>(sizeof(T));
+
+/// 16 bytes, or those of the first `terms` elements, at four places, as one vector.
+template <class T, bool Whole>
+TIDU_GEMM_INLINE Vector<T> four_places(const T* b, const Index* at, Index terms) {
+#if defined(__AVX512F__)
+  const auto place = [&](int i) __attribute__((always_inline)) {
+    // Read each time: in registers, of which there are too few, it would displace what multiplications need.
+    Index distance;
+    asm volatile("movq %1, %0" : "=r"(distance) : "m"(at[i]));
+    const T* const from = b + distance;
+    if constexpr (Whole) {
+      (void)terms;
+      return _mm_loadu_ps(reinterpret_cast<const float*>(from));
+    } else {
+      const auto words = static_cast<unsigned>(terms * static_cast<Index>(sizeof(T)) / 4);
+      return _mm_maskz_loadu_ps(static_cast<__mmask8>((1u << words) - 1u), from);
+    }
+  };
+  const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(place(0)), place(1), 1);
+  const __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(place(2)), place(3), 1);
+  return reinterpret_cast<Vector<T>>(_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1));
+#else
+  Vector<T> rows{};
+  for (int i = 0; i < 4; ++i) {
+    for (Index p = 0; p < (Whole ? kTurned<T> : terms); ++p) rows[i * kTurned<T> + p] = b[at[i] + p];
+  }
+  return rows;
+#endif
+}
+
+/// The first (Second: second) halves of the 16-byte parts of x and y, of each in turn the pieces of so many
+/// lanes: x, y, x, y.
+template <class T, bool Second, int Piece, int... I>
+TIDU_GEMM_INLINE Vector<T> unpack(Vector<T> x, Vector<T> y, std::integer_sequence<int, I...>) {
+  constexpr int kPart = kLanes<T, 16>, kAll = kLanes<T>;
+  return __builtin_shufflevector(x, y,
+                                 (I / kPart * kPart + (Second ? kPart / 2 : 0) +
+                                  I % kPart / (2 * Piece) * Piece + I % Piece + (I / Piece % 2) * kAll)...);
+}
+
+/// column[i][j] = b[at[order of j] + i] for i < kTurned. The places are in the order in which a vector takes
+/// them: of 4-byte elements rows 0, 4, 8, 12, 1, 5, ..., of 8-byte elements 0, 2, 4, 6, 1, 3, 5, 7.
+template <class T, bool Whole>
+TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* column) {
+  constexpr std::make_integer_sequence<int, kLanes<T>> lanes;
+  const Vector<T> r0 = four_places<T, Whole>(b, at, terms), r1 = four_places<T, Whole>(b, at + 4, terms);
+  if constexpr (sizeof(T) == 4) {
+    const Vector<T> r2 = four_places<T, Whole>(b, at + 8, terms),
+                    r3 = four_places<T, Whole>(b, at + 12, terms);
+    const Vector<T> s0 = unpack<T, false, 1>(r0, r1, lanes), s1 = unpack<T, true, 1>(r0, r1, lanes);
+    const Vector<T> s2 = unpack<T, false, 1>(r2, r3, lanes), s3 = unpack<T, true, 1>(r2, r3, lanes);
+    column[0] = unpack<T, false, 2>(s0, s2, lanes);
+    column[1] = unpack<T, true, 2>(s0, s2, lanes);
+    column[2] = unpack<T, false, 2>(s1, s3, lanes);
+    column[3] = unpack<T, true, 2>(s1, s3, lanes);
+  } else {
+    column[0] = unpack<T, false, 1>(r0, r1, lanes);
+    column[1] = unpack<T, true, 1>(r0, r1, lanes);
+  }
+}
+
+template <class T>
+using TurningFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
+                                 const T* b, Index ldb, T* panel, T* c, Index ldc, int columns,
+                                 bool accumulate);
+
+/// `count` tiles of R rows by one vector, of whose lanes the first `columns` are of C. `b` is where the rows
+/// of B begin that are the first tile's columns. Turned rows are put to `panel`, if any, rows of kTileVectors
+/// vectors, of tiles after one another side by side.
+template <class T, AOrder Order, int R>
+void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
+                   Index ldb, T* panel, T* c, Index ldc, int columns, bool accumulate) {
+  constexpr int kGroup = 3, kTerms = kTurned<T>, kLong = kLanes<T> / 4;
+  constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
+  const TileSteps step = steps;
+  Index at[kLanes<T>];
+  for (Index i = 0; i < kLanes<T>; ++i) at[i % kLong * 4 + i / kLong] = least(i, columns - 1) * ldb;
+  for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
+    Vector<T> sum[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) sum[r] = Vector<T>{};
+    const T* pointer[kPointers];
+#pragma GCC unroll 8
+    for (int g = 0; g < kPointers; ++g) pointer[g] = a + kGroup * g * a_stride;
+    // What comes next is behind the pointers, one term after another: sums of distances would take registers.
+    const auto multiply = [&](Vector<T> bv) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const T factor =
+            Order == AOrder::columns ? pointer[0][r] : pointer[r / kGroup][r % kGroup * a_stride];
+        sum[r] = (factor - Vector<T>{}) * bv + sum[r];
+      }
+#pragma GCC unroll 8
+      for (int g = 0; g < kPointers; ++g) {
+        pointer[g] += Order == AOrder::columns ? a_stride : 1;
+        asm("" : "+r"(pointer[g]));
+      }
+    };
+    T* to = panel;
+    Index p = 0;
+    for (; p + kTerms <= k; p += kTerms) {
+      Vector<T> column[kTerms];
+      turn<T, true>(b + p, at, kTerms, column);
+#pragma GCC unroll 4
+      for (int i = 0; i < kTerms; ++i) {
+        if (to != nullptr) store<T>(to + i * kTileVectors * kLanes<T>, column[i]);
+        multiply(column[i]);
+      }
+      if (to != nullptr) to += kTerms * kTileVectors * kLanes<T>;
+    }
+    if (p < k) {
+      Vector<T> column[kTerms];
+      turn<T, false>(b + p, at, k - p, column);
+      for (int i = 0; i < kTerms - 1 && p < k; ++p, ++i) {
+        if (to != nullptr) store<T>(to + i * kTileVectors * kLanes<T>, column[i]);
+        multiply(column[i]);
+      }
+    }
+    if (panel != nullptr) panel += kLanes<T>;
+    T* row = c;
+    const bool is_whole = columns == kLanes<T>;
+#pragma GCC unroll 16
+    for (int r = 0; accumulate && r < R; ++r, row += ldc) sum[r] += load_first<T>(row, columns);
+    row = c;
+#pragma GCC unroll 16
+    for (int r = 0; is_whole && r < R; ++r, row += ldc) store<T>(row, sum[r]);
+#pragma GCC unroll 16
+    for (int r = 0; !is_whole && r < R; ++r, row += ldc) store_first<T>(row, sum[r], columns);
+  }
+}
+
+template <class T, AOrder Order, int... I>
+TurningFunction<T> find_turning_tiles(Index rows, std::integer_sequence<int, I...>) {
+  static constexpr TurningFunction<T> table[] = {turning_tiles<T, Order, I + 1>...};
+  return table[rows - 1];
+}
+/// Those of `rows` rows, 1 to kNarrowRows.
+template <class T, AOrder Order>
+TurningFunction<T> find_turning_tiles(Index rows) {
+  return find_turning_tiles<T, Order>(rows, std::make_integer_sequence<int, kNarrowRows>{});
+}
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -1,0 +1,151 @@
+// Terms of a product that need not be multiplied, since one operand has zeros there and the other none that
+// is not finite: what lies above a triangle, the tangents of what a direction does not reach. A part of
+// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. Adding such a term changes no sum: 0 x is a zero, and
+// sums begin with +0. So the bits are the same, but for the sign of a zero to which numbers too small for the
+// type were rounded: that may depend on how the product is cut, too.
+#pragma once
+
+#include "cpu/products/gemm_tiles.hpp"
+#include "cpu/products/gemm_vectors.hpp"
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+/// Terms [begin, end) of a sum.
+struct Terms {
+  Index begin, end;
+  Index count() const { return end - begin; }
+  friend bool operator==(const Terms&, const Terms&) = default;
+};
+
+TIDU_GEMM_INLINE Terms common_terms(const Terms& x, const Terms& y) {
+  const Index begin = x.begin > y.begin ? x.begin : y.begin, end = least(x.end, y.end);
+  return {begin, end > begin ? end : begin};
+}
+
+/// Are these `count` scalars zeros, of either sign?
+template <class T>
+TIDU_GEMM_INLINE bool are_zeros(const T* at, Index count) {
+  Index i = 0;
+  const auto is_zero = [](Vector<T> v) __attribute__((always_inline)) {
+    const auto differs = v != Vector<T>{};
+    std::int64_t parts[kVectorBytes / 8];
+    __builtin_memcpy(parts, &differs, sizeof parts);
+    std::int64_t any = 0;
+    for (const std::int64_t part : parts) any |= part;
+    return any == 0;
+  };
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    if (!is_zero(load<T>(at + i))) return false;
+  }
+  return i == count || is_zero(load_first<T>(at + i, static_cast<int>(count - i)));
+}
+
+/// The terms outside of which the rows of a panel, `width` scalars each, are zeros.
+template <class T>
+Terms find_terms(const T* panel, Index row, Index width, Index k) {
+  Terms terms{0, k};
+  while (terms.end > 0 && are_zeros(panel + (terms.end - 1) * row, width)) --terms.end;
+  while (terms.begin < terms.end && are_zeros(panel + terms.begin * row, width)) ++terms.begin;
+  return terms;
+}
+
+/// Likewise of rows of A that lie `lda` apart, to whole vectors of `scalars` to a term.
+template <class T>
+Terms find_terms_of_rows(Index rows, Index k, Index scalars, const T* a, Index lda) {
+  const Index size = k * scalars;
+  Index begin = size, end = 0;
+  for (Index r = 0; r < rows; ++r, a += lda) {
+    Index i = 0;
+    while (i < begin && are_zeros(a + i, least(kLanes<T>, size - i))) i += kLanes<T>;
+    begin = least(i, begin);
+    i = size;
+    while (i > end && are_zeros(a + (i > kLanes<T> ? i - kLanes<T> : 0), least(kLanes<T>, i))) i -= kLanes<T>;
+    end = i > end ? i : end;
+  }
+  return begin < end ? Terms{begin / scalars, ceil_div(end, scalars)} : Terms{0, 0};
+}
+
+/// Is each of rows x columns scalars a finite number?
+template <class T>
+bool are_finite(Index rows, Index columns, const T* at, Index ld) {
+  if constexpr (static_cast<T>(0.5) != static_cast<T>(0)) {
+    constexpr int kTogether = 4;
+    constexpr Index kStep = kTogether * kLanes<T>;
+    Vector<T> sums[kTogether] = {};  // of what is 0 for a number and otherwise none
+    for (Index r = 0; r < rows; ++r, at += ld) {
+      Index i = 0;
+      for (; i + kStep <= columns; i += kStep) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kTogether; ++v) sums[v] += load<T>(at + i + v * kLanes<T>) * T(0);
+      }
+      for (; i < columns; i += kLanes<T>)
+        sums[0] += load_first<T>(at + i, static_cast<int>(least(kLanes<T>, columns - i))) * T(0);
+    }
+    const Vector<T> sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (int i = 0; i < kLanes<T>; ++i) {
+      if (!(sum[i] == T(0))) return false;
+    }
+  }
+  return true;
+}
+
+/// A matrix of finite numbers? Found out when it is asked first.
+template <class T>
+class Finite {
+ public:
+  Finite(Index rows, Index columns, const T* at, Index ld)
+      : rows_(rows), columns_(columns), ld_(ld), at_(at) {}
+  bool get() {
+    if (!known_) {
+      is_finite_ = are_finite(rows_, columns_, at_, ld_);
+      known_ = true;
+    }
+    return is_finite_;
+  }
+
+ private:
+  Index rows_, columns_, ld_;
+  const T* at_;
+  bool known_ = false, is_finite_ = false;
+};
+
+/// Panels whose terms are looked for at once, at most.
+inline constexpr Index kMostPanels = 64;
+
+/// The terms of each panel of B: all that are asked for unless `find` has found that some can be left out.
+class TermsOfPanels {
+ public:
+  /// Of panels of `width` scalars in all, `panel` apart, their rows `row` apart. None are left out where that
+  /// would be too few, or A is not finite.
+  template <class T>
+  void find(Index width, Index k, const T* b, Index row, Index panel, Finite<T>& a) {
+    constexpr Index kWidth = kTileVectors * kLanes<T>;
+    const Index count = ceil_div(width, kWidth);
+    if (count > kMostPanels) return;
+    Index left_out = 0;
+    for (Index i = 0; i < count; ++i) {
+      terms_[i] = find_terms(b + i * panel, row, least(kWidth, width - i * kWidth), k);
+      left_out += k - terms_[i].count();
+    }
+    // To look at all of A takes about half of the time that one panel does.
+    leaves_out_ = left_out >= k && left_out >= count * k / 8 && a.get();
+  }
+  /// Of `own`, those of the panel.
+  TIDU_GEMM_INLINE Terms of(Index panel, const Terms& own) const {
+    return leaves_out_ ? common_terms(own, terms_[panel]) : own;
+  }
+  /// The first of `count` panels behind this one of which they are others.
+  TIDU_GEMM_INLINE Index next(Index panel, Index count, const Terms& own) const {
+    if (!leaves_out_) return count;
+    const Terms terms = of(panel, own);
+    while (++panel < count && of(panel, own) == terms) {
+    }
+    return panel;
+  }
+
+ private:
+  bool leaves_out_ = false;
+  Terms terms_[kMostPanels];
+};
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -1,0 +1,54 @@
+// folds.hpp - reductions as text: what a fold puts together, and a full index from that of a result and that
+// of an element which it folds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/body.hpp"
+
+namespace tidu::cuda_detail {
+
+/// A reduction in the prelude's words.
+struct Fold {
+  std::string function;      ///< "monoid::sum<float>"
+  std::string accumulator;   ///< type of what it folds
+  std::size_t bytes = 0;     ///< of the accumulator
+  bool places = false;       ///< takes an index beside the element
+  bool lifted = false;       ///< elements are made accumulators by one()
+  DType dtype = DType::f32;  ///< of the result
+
+  std::string none() const { return function + "::none()"; }
+  /// The element as an accumulator; `index` is its place among those of one result.
+  std::string one(const std::string& element, const std::string& index) const;
+  /// The result of the value type.
+  std::string get(const std::string& accumulated) const;
+  std::string join(const std::string& a, const std::string& b) const {
+    return function + "()(" + a + ", " + b + ")";
+  }
+};
+
+/// Does the primitive fold axes in one of the ways here? Complex logsumexp does not.
+bool is_fold(const Op& op, Type operand);
+/// The fold that the operation is.
+Fold fold_of(const Op& op, Type operand, Type result);
+/// The axes that it drops.
+Ints folded_axes(const Op& op);
+
+/// A shape as runs of axes that are folded or kept, in turns; axes of one point are in whichever run they
+/// are.
+struct FoldShape {
+  FoldShape(const Shape& shape, const Ints& axes);
+  Shape shape;
+  Shape runs;                ///< extents of runs
+  std::vector<bool> folded;  ///< by run
+  std::int64_t kept = 1;     ///< results
+  std::int64_t reduced = 1;  ///< elements of each
+  bool rows = true;          ///< elements of one result lie beside each other
+  /// The index of element `r` of result `o`.
+  Writer::Index index(Writer& writer, const std::string& o, const std::string& r) const;
+  /// Its place, if both go along the whole memory in one way; else empty.
+  std::string place(const std::string& o, const std::string& r) const;
+};
+
+}  // namespace tidu::cuda_detail

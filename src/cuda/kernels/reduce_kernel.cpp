@@ -1,0 +1,254 @@
+// reduce_kernel.cpp - kernels that fold axes. A result's elements are folded by some lanes of a warp or by a
+// block where they lie beside each other, by the threads of a column of a block where results do. Where there
+// are few results, several blocks fold parts of one, and a second kernel folds what they left: always in the
+// same order.
+#include <algorithm>
+
+#include "cuda/kernels/folds.hpp"
+#include "cuda/kernels/kernels.hpp"
+#include "cuda/kernels/packs.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cuda_detail {
+namespace {
+
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+
+// How threads share the work.
+struct Geometry {
+  std::int64_t results = 1, elements = 1;
+  bool rows = true;         // lanes beside each other fold one result
+  std::int64_t lanes = 32;  // threads for one result
+  std::int64_t parts = 1;   // blocks for one result
+  std::int64_t part = 1;    // elements of a part
+  std::int64_t threads() const { return 256; }
+  std::int64_t at_once() const { return threads() / lanes; }  // results of a block
+};
+
+std::int64_t power_of_two(std::int64_t least) {
+  std::int64_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+Geometry geometry_of(std::int64_t results, std::int64_t elements, bool rows, int multiprocessors) {
+  Geometry g;
+  g.results = results;
+  g.elements = elements;
+  g.rows = rows;
+  if (rows) {
+    g.lanes = elements > 1024 ? 256 : std::clamp<std::int64_t>(power_of_two((elements + 3) / 4), 1, 32);
+  } else {
+    g.lanes = 256 / std::min<std::int64_t>(32, power_of_two(results));
+  }
+  const std::int64_t blocks = (results + g.at_once() - 1) / g.at_once();
+  const std::int64_t fewest = 8 * g.lanes, wanted = std::int64_t{4} * multiprocessors;
+  if (blocks < multiprocessors && elements >= 2 * fewest) {
+    if (rows && g.lanes < 256) g.lanes = 256;
+    g.parts = std::min({(wanted + blocks - 1) / blocks, elements / fewest, std::int64_t{1024}});
+    g.part = (elements + g.parts - 1) / g.parts;
+    g.part = (g.part + 31) / 32 * 32;
+    g.parts = (elements + g.part - 1) / g.part;
+  } else {
+    g.part = elements;
+  }
+  return g;
+}
+
+// The kernel's text around the loop over elements `at` from `begin` to `end`: it knows o, and folds into a0,
+// a1, …
+std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
+                   const std::string& parameters, const std::string& loop, const std::string& outer) {
+  const std::string lanes = text_of(g.lanes), at_once = text_of(g.at_once());
+  std::string text = "typedef " + std::string(wide ? "u64" : "u32") + " index_t;\n";
+  text += "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(" + parameters + ") {\n";
+  text += g.rows ? "  const u32 lane = thread_index() % " + lanes + "u, among = thread_index() / " + lanes +
+                       "u;\n"
+                 : "  const u32 lane = thread_index() / " + at_once + "u, among = thread_index() % " +
+                       at_once + "u;\n";
+  const std::string results = text_of(g.results) + "ull", part = text_of(g.part) + "ull",
+                    elements = text_of(g.elements) + "ull";
+  text += "  const index_t begin = (index_t)(block_y() * " + part + "), end = (index_t)(block_y() * " + part +
+          " + " + part + " < " + elements + " ? block_y() * " + part + " + " + part + " : " + elements +
+          ");\n";
+  text += "  for (u64 base = (u64)block_x() * " + at_once + "u; base < " + results +
+          "; base += (u64)grid_x() * " + at_once + "u) {\n";
+  text += "  const bool live = base + among < " + results + ";\n";
+  text += "  const index_t o = (index_t)(live ? base + among : " + results + " - 1);\n";
+  for (std::size_t k = 0; k < folds.size(); ++k)
+    text += "  " + folds[k].accumulator + " a" + std::to_string(k) + " = " + folds[k].none() + ";\n";
+  text += loop;
+  for (std::size_t k = 0; k < folds.size(); ++k) {
+    const std::string a = "a" + std::to_string(k);
+    if (g.lanes == 1) continue;
+    if (!g.rows) {
+      text +=
+          "  " + a + " = together::columns_fold(" + a + ", " + folds[k].function + "(), " + at_once + "u);\n";
+    } else if (g.lanes <= 32) {
+      text += "  " + a + " = together::lanes_fold(" + a + ", " + folds[k].function + "(), " + lanes + "u);\n";
+    } else {
+      text += "  " + a + " = together::block_fold(" + a + ", " + folds[k].function + "(), " +
+              folds[k].none() + ");\n";
+    }
+  }
+  text += "  if (live && lane == 0) {\n" + outer + "  }\n  }\n}\n";
+  return text;
+}
+
+// The loop of one thread over elements r, one by one.
+std::string one_by_one(const Geometry& g, const std::string& inner) {
+  return "#pragma unroll 4\n  for (index_t r = begin + lane; r < end; r += " + text_of(g.lanes) + "u) {\n" +
+         inner + "  }\n";
+}
+
+Launch launch_of(const Geometry& g, std::string_view name, std::string text, int multiprocessors) {
+  Launch launch;
+  launch.kernel = make_kernel(name, std::move(text));
+  launch.block = static_cast<std::uint32_t>(g.threads());
+  launch.grid[0] = blocks_for(g.results, g.at_once(), multiprocessors);
+  launch.grid[1] = static_cast<std::uint32_t>(g.parts);
+  return launch;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!text.empty()) text += ", ";
+    text += part;
+  }
+  return text;
+}
+
+}  // namespace
+
+Plan plan_reduction(const Body& body, int multiprocessors) {
+  std::vector<Fold> folds;
+  std::vector<std::uint32_t> fold_results, whole_results;  // positions among the results
+  const Piece* first = nullptr;
+  for (std::uint32_t k = 0; k < body.results.size(); ++k) {
+    const Piece& piece = body.pieces[body.results[k]];
+    if (piece.op && is_fold(*piece.op, body.pieces[piece.in[0]].type)) {
+      folds.push_back(fold_of(*piece.op, body.pieces[piece.in[0]].type, piece.type));
+      fold_results.push_back(k);
+      if (first == nullptr) first = &piece;
+    } else {
+      whole_results.push_back(k);
+    }
+  }
+  if (first == nullptr) throw Error(ErrorKind::internal, "plan_reduction: expected a reduction");
+  const FoldShape shape(body.pieces[first->in[0]].type.shape(), folded_axes(*first->op));
+  const Geometry g = geometry_of(shape.kept, shape.reduced, shape.rows, multiprocessors);
+
+  Writer writer(body);
+  std::string loop;
+  if (shape.reduced > 0) {
+    const Writer::Index index = shape.index(writer, "o", "r");
+    const std::string in_order = shape.place("o", "c");
+    if (!in_order.empty()) writer.pack_at(index);
+    for (std::size_t k = 0; k < folds.size(); ++k) {
+      const Piece& piece = body.pieces[body.results[fold_results[k]]];
+      const std::string value = writer.value(piece.in[0], index), a = "a" + std::to_string(k);
+      writer.line(a + " = " + folds[k].join(a, folds[k].one(value, "r")) + ";");
+    }
+    for (const std::uint32_t k : whole_results) {
+      const std::string value = writer.value(body.results[k], index), n = std::to_string(k);
+      writer.line(in_order.empty()
+                      ? "if (live) store(q" + n + "[" + writer.place(index) + "], " + value + ");"
+                      : "store(y" + n + ", " + value + ");");
+    }
+    if (in_order.empty()) {
+      loop = one_by_one(g, writer.text());
+    } else {
+      Packs packs(body, writer.take_packed(), whole_results);
+      if (g.rows) packs.widen({g.elements, g.part});
+      packs.look_ahead(4, writer.text());
+      const std::string width = text_of(packs.width) + "u";
+      loop = packs.function("r", writer.text()) + packs.alignment() +
+             packs.loop("begin + lane * " + width, "end", text_of(g.lanes * packs.width) + "u", in_order,
+                        "live");
+    }
+  }
+  const bool split = g.parts > 1;
+  std::vector<std::string> parameters{operand_parameters(body)};
+  std::vector<Argument> arguments;
+  for (std::size_t i = 0; i < body.operands.size(); ++i) arguments.push_back(argument(operand(i)));
+  for (const std::uint32_t k : whole_results) {
+    parameters.push_back(std::string(memory_name(body.pieces[body.results[k]].type.dtype())) +
+                         "* __restrict__ q" + std::to_string(k));
+    arguments.push_back(argument(result(k)));
+  }
+  // What folds leave: results, or parts of them in scratch memory.
+  std::vector<std::string> final_parameters, part_parameters, partial_reads;
+  std::vector<Argument> final_arguments, part_arguments;
+  std::string finals, partials, joins;
+  std::size_t scratch_bytes = 0;
+  const std::string results = text_of(g.results) + "ull";
+  for (std::size_t k = 0; k < folds.size(); ++k) {
+    const std::string n = std::to_string(fold_results[k]), a = "a" + std::to_string(k);
+    final_parameters.push_back(std::string(memory_name(folds[k].dtype)) + "* __restrict__ q" + n);
+    final_arguments.push_back(argument(result(fold_results[k])));
+    finals += "  store(q" + n + "[o], " + folds[k].get(a) + ");\n";
+    part_parameters.push_back(folds[k].accumulator + "* __restrict__ s" + n);
+    partial_reads.push_back("const " + folds[k].accumulator + "* __restrict__ s" + n);
+    part_arguments.push_back(argument(scratch(scratch_bytes)));
+    scratch_bytes += aligned(static_cast<std::size_t>(g.results * g.parts) * folds[k].bytes);
+    partials += "  s" + n + "[block_y() * " + results + " + o] = " + a + ";\n";
+    joins += "  " + a + " = " + folds[k].join(a, "s" + n + "[r * " + results + " + o]") + ";\n";
+  }
+  const bool wide = is_wide(body);
+  const auto append = [](auto& to, const auto& more) { to.insert(to.end(), more.begin(), more.end()); };
+  append(parameters, split ? part_parameters : final_parameters);
+  append(arguments, split ? part_arguments : final_arguments);
+  Plan plan;
+  plan.supported = true;
+  Launch launch = launch_of(
+      g, name_of(body),
+      around(g, folds, wide, joined(parameters) + writer.parameter_list(), loop, split ? partials : finals),
+      multiprocessors);
+  launch.arguments = std::move(arguments);
+  for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
+  plan.steps.emplace_back(std::move(launch));
+  if (!split) return plan;
+
+  plan.scratch_bytes = scratch_bytes;
+  Geometry second;
+  second.results = g.results;
+  second.elements = second.part = g.parts;
+  second.rows = false;
+  second.lanes = 256 / std::min<std::int64_t>(32, power_of_two(g.results));
+  append(partial_reads, final_parameters);
+  append(part_arguments, final_arguments);
+  Launch last = launch_of(
+      second, name_of(body) + "_parts",
+      around(second, folds, wide, joined(partial_reads), one_by_one(second, joins), finals), multiprocessors);
+  last.arguments = std::move(part_arguments);
+  plan.steps.emplace_back(std::move(last));
+  return plan;
+}
+
+namespace {
+
+Plan reduction(const PlanRequest& request) {
+  if (!is_fold(request.op, request.in[0])) return {};
+  return plan_reduction(body_of(request), request.multiprocessors);
+}
+
+constexpr DTypes numbers = dtypes::integers | dtypes::floats | dtypes::complexes;
+constexpr DTypes real = dtypes::integers | dtypes::floats;
+constexpr DTypes ordered = dtypes::booleans | real;
+constexpr DTypes bits = dtypes::booleans | dtypes::integers;
+
+constexpr RuleEntry entries[] = {
+    {"reduce_sum", reduction, numbers},       {"reduce_prod", reduction, numbers},
+    {"reduce_max", reduction, ordered},       {"reduce_min", reduction, ordered},
+    {"reduce_and", reduction, bits},          {"reduce_or", reduction, bits},
+    {"logsumexp", reduction, dtypes::floats}, {"argmax", reduction, ordered},
+    {"argmin", reduction, ordered},
+};
+
+}  // namespace
+
+RuleTable reduction_rules() { return entries; }
+
+}  // namespace tidu::cuda_detail

@@ -1,0 +1,103 @@
+// libraries.cpp - the libraries of a device: which runs what, and what may be captured.
+#include "cuda/libraries/libraries.hpp"
+
+#include "cuda/libraries/library_calls.hpp"
+#include "cuda/libraries/library_collectives.hpp"
+#include "cuda/libraries/library_convolutions.hpp"
+#include "cuda/libraries/library_products.hpp"
+#include "cuda/libraries/library_solver.hpp"
+#include "cuda/libraries/library_sorting.hpp"
+
+namespace tidu::cuda_detail {
+namespace {
+
+class ToolkitLibraries final : public Libraries {
+ public:
+  explicit ToolkitLibraries(int ordinal) : ordinal_(ordinal) {}
+
+  void run(const GemmStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    products_.run(step, at, stream);
+  }
+
+  void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    convolutions_.run(step, at, stream);
+  }
+
+  void run(const SortStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    SortCall call = call_of(step);
+    call.keys = at.at(step.keys);
+    call.keys_out = at.at(step.keys_out);
+    call.values = reinterpret_cast<const std::uint32_t*>(at.at(step.values));
+    call.values_out = reinterpret_cast<std::uint32_t*>(at.at(step.values_out));
+    call.stream = stream.handle;
+    std::size_t bytes = step.workspace_bytes;
+    check("cub::DeviceRadixSort", sort_by_radix(call, at.at(step.workspace), bytes));
+  }
+
+  void run(const SolverStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    solver_.run(step, at, stream);
+  }
+
+  void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
+    use_device();
+    run_collective(step, at, stream);
+  }
+  CommunicatorKey communicator_id() override { return make_communicator_key(); }
+  void* join(const CommunicatorKey& id, int rank, int ranks) override {
+    use_device();
+    return join_communicator(id, rank, ranks);
+  }
+  void leave(void* communicator) noexcept override {
+    (void)cudaSetDevice(ordinal_);
+    leave_communicator(communicator);
+  }
+
+  std::size_t workspace_bytes(const Step& step) const override {
+    use_device();
+    if (const auto* const solving = std::get_if<SolverStep>(&step)) return solver_.workspace_bytes(*solving);
+    std::size_t bytes = 0;
+    if (const auto* const sorting = std::get_if<SortStep>(&step))
+      check("cub::DeviceRadixSort", sort_by_radix(call_of(*sorting), nullptr, bytes));
+    return bytes;
+  }
+
+  // Some solvers wait for the device, and each stream has handles of its own.
+  bool can_capture(const Step& step) const override {
+    if (std::holds_alternative<GemmStep>(step)) {
+      use_device();
+      products_.prepare();
+    }
+    if (std::holds_alternative<ConvolutionStep>(step)) {
+      use_device();
+      convolutions_.prepare();
+    }
+    return !std::holds_alternative<SolverStep>(step);
+  }
+
+ private:
+  void use_device() const { check_runtime("cudaSetDevice", cudaSetDevice(ordinal_)); }
+  static SortCall call_of(const SortStep& step) {
+    SortCall call;
+    call.key_bytes = step.key_bytes;
+    call.segments = step.segments;
+    call.length = step.length;
+    return call;
+  }
+  static void check(const char* routine, int status) {
+    check_runtime(routine, static_cast<cudaError_t>(status));
+  }
+  int ordinal_;
+  mutable ProductLibrary products_;  // made ready where something is going to be captured
+  mutable ConvolutionLibrary convolutions_;
+  mutable SolverLibrary solver_;
+};
+
+}  // namespace
+
+std::unique_ptr<Libraries> make_libraries(int ordinal) { return std::make_unique<ToolkitLibraries>(ordinal); }
+
+}  // namespace tidu::cuda_detail
