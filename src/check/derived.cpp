@@ -1,7 +1,6 @@
 // derived.cpp - see derived.hpp.
 #include "check/derived.hpp"
 
-#include <algorithm>
 #include <unordered_set>
 
 namespace tidu::check {

@@ -1,9 +1,7 @@
 // executor_kit_backward.cpp - whole backward calls: a graph recorded as one node and operation by operation,
 // run backward on one thread and on two, and recorded and run backward again. A watcher between engine and
 // executor judges every call of a hook by itself, so that a finding names the hook at fault.
-#include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "check/executor_kit.hpp"
 #include "tidu/eager/backward.hpp"

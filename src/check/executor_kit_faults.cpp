@@ -2,7 +2,6 @@
 // written.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <limits>
 #include <thread>
 

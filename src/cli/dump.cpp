@@ -1,7 +1,6 @@
 // dump.cpp - the command dump: a graph, a graph derived from it, or its program, in every format.
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>

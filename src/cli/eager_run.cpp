@@ -1,7 +1,6 @@
 // eager_run.cpp - executing and recording operation by operation, and running backward.
 #include "cli/eager_run.hpp"
 
-#include <algorithm>
 #include <charconv>
 
 #include "tidu/graph/error.hpp"

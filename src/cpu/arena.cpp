@@ -2,7 +2,6 @@
 #include "cpu/arena.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 
 #if defined(__linux__)

@@ -1,5 +1,4 @@
 // exchange.cpp - device memory handed to and taken from others by DLPack.
-#include <array>
 #include <vector>
 
 #include "cuda/opener.hpp"

@@ -2,7 +2,6 @@
 #include "tidu/frontend/array.hpp"
 
 #include <cstring>
-#include <new>
 
 #include "eager/node.hpp"
 #include "frontend/context.hpp"

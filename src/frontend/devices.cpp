@@ -1,8 +1,6 @@
 // devices.cpp - executors by device, and what Arrays see of devices.
 #include "frontend/devices.hpp"
 
-#include <algorithm>
-
 #include "frontend/context.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/tensor/executor.hpp"

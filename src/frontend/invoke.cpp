@@ -1,7 +1,6 @@
 // invoke.cpp - running and recording one operation. The common case, an operation that the cache knows on up
 // to four operands, allocates what it makes (a tensor, a node, an Array) and nothing else.
 #include <algorithm>
-#include <chrono>
 
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"

@@ -1,6 +1,5 @@
 // inline.cpp - writing a graph's operations into an emitter again: the base of prune, merging and
 // substitution.
-#include <unordered_set>
 
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"

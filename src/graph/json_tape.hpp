@@ -5,9 +5,7 @@
 
 #include <bit>
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

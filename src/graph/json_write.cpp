@@ -1,6 +1,5 @@
 // json_write.cpp - graphs as JSON text, format version 1. The outermost graph has one value and one operation
 // a line; a graph in an attribute is the same on one line, or what a caller makes of it.
-#include <functional>
 #include <limits>
 #include <numeric>
 

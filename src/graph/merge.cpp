@@ -3,7 +3,6 @@
 // an explicit stack for them.
 #include "tidu/graph/merge.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <memory>
 #include <unordered_map>

@@ -2,9 +2,6 @@
 // others are copied. The Batcher is the emitter that rules see; it keeps the roles of a linear graph.
 #include "tidu/linearize/batch.hpp"
 
-#include <algorithm>
-#include <memory>
-
 #include "linearize/rule_call.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"

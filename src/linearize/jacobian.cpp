@@ -1,6 +1,5 @@
 // jacobian.cpp - jacfwd and jacrev: every direction is a row of one batched linear graph, seeded with unit
 // vectors.
-#include <array>
 
 #include "linearize/derive.hpp"
 #include "linearize/rule_call.hpp"

@@ -2,7 +2,6 @@
 // ids, added where they meet, and dropped when their operation has been transposed.
 #include "tidu/linearize/transpose.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "linearize/rule_call.hpp"

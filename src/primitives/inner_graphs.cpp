@@ -2,7 +2,6 @@
 #include "primitives/inner_graphs.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include "tidu/primitives/structural.hpp"
 

@@ -3,8 +3,6 @@
 // operands.
 #pragma once
 
-#include <string_view>
-
 #include "axes.hpp"
 #include "rules.hpp"
 

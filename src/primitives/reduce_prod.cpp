@@ -1,7 +1,6 @@
 // reduce_prod.cpp - the product over axes. Its derivative needs, for each element, the product of all others;
 // a division would be wrong at zeros, so these products are built along a binary tree: multiplications only,
 // right with any number of zeros, and themselves differentiable to any order.
-#include <algorithm>
 
 #include "axes.hpp"
 #include "factor_rules.hpp"

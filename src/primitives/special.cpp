@@ -1,5 +1,4 @@
 // special.cpp - records of rounding, of the error and gamma functions, and of the predicates of one operand.
-#include <cmath>
 #include <numbers>
 
 #include "primitives/elementwise_rules.hpp"

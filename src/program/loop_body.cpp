@@ -1,6 +1,5 @@
 // loop_body.cpp - the graph of a block of a loop: the loop's operations again, on one block of the axis.
 #include <array>
-#include <span>
 #include <unordered_map>
 
 #include "program/loops.hpp"

@@ -11,7 +11,6 @@
 #include "program/loops.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "tidu/graph/factors.hpp"

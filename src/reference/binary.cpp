@@ -1,5 +1,4 @@
 // binary.cpp - kernels of two operands, comparisons, select_n and clamp.
-#include <bit>
 #include <cmath>
 
 #include "reference/elements.hpp"

@@ -1,8 +1,6 @@
 // shape.cpp - kernels that move elements, and convert_element_type.
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "reference/elements.hpp"
 

@@ -1,7 +1,6 @@
 // sorting.cpp - kernels of sort and top_k: the indices of a line, sorted by what they lead to.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "reference/elements.hpp"
 

@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>

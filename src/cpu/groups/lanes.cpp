@@ -2,7 +2,6 @@
 // kernels that are kept.
 #include "cpu/groups/lanes.hpp"
 
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>

@@ -4,7 +4,6 @@
 // within reach of the last cut. So what is repeated is cut at the same places each time, wherever it begins.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <unordered_map>
 
 #include "cpu/groups/runs.hpp"

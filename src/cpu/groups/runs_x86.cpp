@@ -5,8 +5,6 @@
 #include "cpu/groups/runs.hpp"
 
 #if defined(TIDU_WITH_LANES)
-#include <algorithm>
-#include <bit>
 
 #include "cpu/groups/lanes_x86.hpp"
 #include "cpu/groups/reduce.hpp"

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "cuda/dynamic_library.hpp"
 #include "cuda/kernels/prelude.hpp"

@@ -2,9 +2,6 @@
 // what was compiled before. Needs no device.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 

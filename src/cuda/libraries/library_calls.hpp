@@ -4,8 +4,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
-
 #include "cuda/device.hpp"
 #include "cuda/dynamic_library.hpp"
 #include "tidu/graph/error.hpp"

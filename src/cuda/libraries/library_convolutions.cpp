@@ -9,7 +9,6 @@
 #define TIDU_WITH_CUDNN 0
 #endif
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <vector>

@@ -1,7 +1,6 @@
 // collective_rules.cpp - collectives by a communicator that is bound to their axis's name. Libraries gather
 // and scatter along a leading axis; where the op's is another, the array is put into that order before or
 // after.
-#include <algorithm>
 
 #include "cuda/rules/compose.hpp"
 #include "cuda/rules/library_rules.hpp"

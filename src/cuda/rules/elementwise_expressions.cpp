@@ -1,7 +1,6 @@
 // elementwise_expressions.cpp - operations whose element i depends on elements i of the operands, as calls of
 // the prelude's functions.
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 
 #include "cuda/kernels/body.hpp"

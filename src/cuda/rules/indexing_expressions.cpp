@@ -1,6 +1,5 @@
 // indexing_expressions.cpp - operations that read where operands say: take, dynamic slices; windows; random
 // bits.
-#include <algorithm>
 #include <array>
 
 #include "cuda/kernels/body.hpp"

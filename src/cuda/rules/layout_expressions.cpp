@@ -1,6 +1,5 @@
 // layout_expressions.cpp - constants, and operations that move elements: each element of the result is one of
 // an operand, at an index that follows from its own.
-#include <algorithm>
 
 #include "cuda/kernels/body.hpp"
 

@@ -1,7 +1,6 @@
 // scatter_rules.cpp - plans of scatter_add and scatter_add_along_axis, which add the updates of one place in
 // the order of the indices. Where there are many lines across the axis, a thread adds all updates of one.
 // Else the indices of a line are sorted, and whoever finds the first of a run of equal ones adds that run.
-#include <algorithm>
 
 #include "cuda/kernels/kernels.hpp"
 
