@@ -7,12 +7,10 @@
 
 #include <array>
 #include <atomic>
-#include <complex>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>

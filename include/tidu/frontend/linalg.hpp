@@ -5,7 +5,6 @@
 // place.
 #pragma once
 
-#include <cstdint>
 #include <tuple>
 #include <utility>
 

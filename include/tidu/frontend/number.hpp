@@ -2,7 +2,6 @@
 #pragma once
 
 #include <bit>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <type_traits>

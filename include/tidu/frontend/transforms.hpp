@@ -11,9 +11,7 @@
 
 #include <functional>
 #include <initializer_list>
-#include <memory>
 #include <optional>
-#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>

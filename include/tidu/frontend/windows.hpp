@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "tidu/frontend/array.hpp"
 #include "tidu/primitives/convolution.hpp"
