@@ -250,7 +250,7 @@ Array relu(const Array& x, Where where) {
       {"relu"}, operands,
       [](Emitter&, std::span<const Value> v) {
         const Value zero = ops::full_like(v[0], 0.0);
-        return ops::select_n(ops::gt(v[0], zero), zero, v[0]);
+        return ops::select_n(ops::le(v[0], zero), v[0], zero);  // NaN is not below 0, and stays
       },
       where);
 }

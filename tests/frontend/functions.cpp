@@ -1,7 +1,9 @@
 // functions.cpp - every function of Arrays: values against plain loops or closed forms, gradients against
 // central differences in random directions.
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "support.hpp"
 
@@ -101,6 +103,20 @@ TEST_CASE("functions without a gradient") {
   CHECK_FALSE(sign(leaf).requires_grad());
   CHECK_FALSE(stop_gradient(leaf).requires_grad());
   CHECK_FALSE((leaf > 1).requires_grad());
+}
+
+TEST_CASE("what is not a number stays so in relu, in all modes") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto f = [](const Array& x) { return relu(x); };
+  const Array x = array({-1.0, nan, -0.0, 2.0});
+  for (const Array& y : {relu(x), compile(f)(x), vmap(f, {0})(x)}) {
+    const std::vector<double> at = elements(y);
+    CHECK(std::isnan(at[1]));
+    CHECK_FALSE(std::signbit(at[2]));
+    CHECK(std::vector<double>{at[0], at[2], at[3]} == std::vector<double>{0, 0, 2});
+  }
+  const auto slope = grad([](const Array& y) { return sum(relu(y)); });
+  CHECK(elements(slope(array({-1.0, -0.0, 0.0, 2.0}))) == std::vector<double>{0, 0, 0, 1});
 }
 
 TEST_CASE("the greatest and the least of bools, and where they stand") {
