@@ -26,7 +26,7 @@ endif()
 # Loops over elements are vectorised from -O3 on; nobody reads errno or floating-point flags here, and results do not depend on either.
 # That a loop may be vectorised is said of all of them; clang need not report those that call functions.
 foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary kernels/convert kernels/transcendental
-        kernels/constants kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
+        kernels/constants kernels/shape kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
         convolution/convolution)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${loops}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
