@@ -85,16 +85,17 @@ std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   }
   const Type out = request.out[0];
   if (out.size() < fewest_in_run && !request.part) return nullptr;
-  LaneCode code;
-  code.dtype = out.dtype();
+  DType computed = out.dtype();
   for (const Type type : request.in) {
-    if (type.dtype() != bool_) code.dtype = type.dtype();
+    if (type.dtype() != bool_) computed = type.dtype();
   }
-  if (code.dtype != f32 && code.dtype != f64) return nullptr;
+  LaneCode code;
+  code.dtype = lane_dtype(computed);
+  if (code.dtype == bool_) return nullptr;
   std::array<std::uint16_t, most_operands> operands{};
   for (std::uint32_t i = 0; i < request.in.size(); ++i) {
     const Type type = request.in[i];
-    if (type.dtype() != bool_ && type.dtype() != code.dtype) return nullptr;
+    if (type.dtype() != bool_ && lane_dtype(type.dtype()) != code.dtype) return nullptr;
     const bool one = type.size() == 1;
     const LaneOp elements = one ? LaneOp::splat : LaneOp::load;
     const LaneOp masks = one ? LaneOp::splat_mask : LaneOp::load_mask;
@@ -103,7 +104,7 @@ std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   code.num_operands = static_cast<std::uint32_t>(request.in.size());
   code.num_results = 1;
   const auto value =
-      add_operation(code, request.op, std::span(operands).first(request.in.size()), out.dtype());
+      add_operation(code, request.op, computed, std::span(operands).first(request.in.size()), out.dtype());
   if (!value) return nullptr;
   const auto is_call = [](const LaneStep& step) { return step.op == LaneOp::call; };
   if (out.size() < fewest_elements && !request.part &&

@@ -32,6 +32,12 @@ fault("runs", "single elements are loaded again", "src/cpu/groups/runs_x86.cpp",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate || op == LaneOp::splat;")
 
+# Whole numbers in lanes.
+WHOLE = "src/cpu/groups/lanes_x86_whole.hpp"
+fault("whole lanes", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
+fault("whole lanes", "what is beyond all whole numbers is the least of them", "src/cpu/groups/lane_rules.cpp",
+      "s.of(LaneOp::less_equal, s.immediate(0x1p31), x);", "s.of(LaneOp::less, x, x);")
+
 # Columns that groups gather, and rows of columns that they make.
 COLUMNS = "src/cpu/groups/fused_columns.cpp"
 fault("columns", "a group that folds has columns", COLUMNS,

@@ -126,20 +126,13 @@ class GroupPlanner {
   }
   bool add_to_lanes(std::uint32_t index) {
     const Operation operation = graph_.operation(index);
-    DType result = graph_.type(operation.output()).dtype();
-    DType dtype = result;
-    for (const ValueId id : operation.inputs()) {
-      if (graph_.type(id).dtype() != bool_) dtype = graph_.type(id).dtype();
-    }
-    const bool open = !drafts_.empty() && drafts_.back().operation == no_index;
-    if (dtype == bool_) dtype = open ? drafts_.back().code.dtype : f32;
+    const DType result = graph_.type(operation.output()).dtype();
     std::vector<DType> dtypes;
     for (const ValueId id : operation.inputs()) dtypes.push_back(graph_.type(id).dtype());
-    if (operation.primitive().name == "select_n" && dtype != f32 && dtype != f64) {
-      // Whole numbers are moved as floating ones of their size.
-      for (DType* each : {&dtype, &result, &dtypes[1], &dtypes.back()}) *each = moved_as(*each);
-    }
-    if ((dtype != f32 && dtype != f64) || !has_lanes(operation.op(), dtypes, result, dtype)) return false;
+    const DType computed = computed_dtype(dtypes, result);
+    const bool open = !drafts_.empty() && drafts_.back().operation == no_index;
+    const DType dtype = computed != bool_ ? lane_dtype(computed) : open ? drafts_.back().code.dtype : f32;
+    if (dtype == bool_ || !has_lanes(operation.op(), dtypes, result, dtype)) return false;
     if (!open || drafts_.back().code.dtype != dtype) {
       drafts_.push_back({});
       drafts_.back().code.dtype = dtype;
@@ -147,10 +140,9 @@ class GroupPlanner {
     Draft& draft = drafts_.back();
     std::vector<std::uint16_t> lanes;
     for (const ValueId id : operation.inputs()) lanes.push_back(lane(draft, id));
-    draft.lane_of[operation.output()] = *add_operation(draft.code, operation.op(), lanes, result);
+    draft.lane_of[operation.output()] = *add_operation(draft.code, operation.op(), computed, lanes, result);
     return true;
   }
-  static DType moved_as(DType dtype) { return dtype == i32 ? f32 : dtype == i64 ? f64 : dtype; }
   std::uint16_t lane(Draft& draft, ValueId operand) {
     const ValueId id = read(operand);
     if (id == no_index) return immediate(draft.code, literal_of(operand));

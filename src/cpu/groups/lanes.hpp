@@ -1,8 +1,9 @@
 // lanes.hpp - element-wise work as straight-line code over vector registers, generated for this machine's CPU
 // when it is needed: each operand is read once and each result written once, whatever lies between.
 //
-// A LaneCode computes on elements of one floating dtype and on masks (bool, one byte in memory). Every step
-// but a store makes a value that later steps name by the step's number. Arithmetic is IEEE arithmetic,
+// A LaneCode computes on elements of one size, floating or whole numbers, and on masks (bool, one byte in
+// memory). Every step but a store makes a value that later steps name by the step's number; which numbers its
+// elements are, the steps that take them say. Whole numbers wrap. Floating arithmetic is IEEE arithmetic,
 // nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, but exp with
 // AVX-512 and tanh of f32, at most 4 ulp from the exact value; erf_inv, made of several, at most 6. So a
 // value has the same bits whatever it is computed together with, at any position and on any number of
@@ -45,16 +46,28 @@ enum class LaneOp : std::uint8_t {
   div,
   max,  // NaN when either is
   min,
+  whole_add,  // of whole numbers
+  whole_sub,
+  whole_mul,
+  whole_max,
+  whole_min,
+  bits_and,
+  bits_or,
+  bits_xor,
   neg,
   abs,
   sqrt,
   floor,
   ceil,
-  round,  // to even
-  equal,  // comparisons make masks; all but not_equal are false for NaN
+  round,        // to even
+  to_floating,  // the nearest floating number of the size
+  to_whole,     // without the fraction, of 4 bytes; the least one for NaN and what is beyond all
+  equal,        // comparisons make masks; all but not_equal are false for NaN
   not_equal,
   less,
   less_equal,
+  whole_equal,
+  whole_less,
   mask_and,
   mask_or,
   mask_xor,
@@ -84,7 +97,8 @@ constexpr bool makes_mask(LaneOp op) {
 constexpr int num_operands(LaneOp op) {
   if (op <= LaneOp::immediate) return 0;
   if (op == LaneOp::select_mask || op == LaneOp::select) return 3;
-  return op <= LaneOp::min || op == LaneOp::call || (op >= LaneOp::equal && op <= LaneOp::mask_xor) ? 2 : 1;
+  return op <= LaneOp::bits_xor || op == LaneOp::call || (op >= LaneOp::equal && op <= LaneOp::mask_xor) ? 2
+                                                                                                         : 1;
 }
 
 /// Functions that a call may name. Those from `first_of_two` on take two operands.
@@ -124,9 +138,14 @@ struct LaneStep {
   friend bool operator==(const LaneStep&, const LaneStep&) = default;
 };
 
+/// The floating dtype of elements of the same size, f32 or f64; bool_ where lanes hold none of the dtype.
+constexpr DType lane_dtype(DType dtype) {
+  return dtype == i32 ? f32 : dtype == i64 ? f64 : dtype == f32 || dtype == f64 ? dtype : bool_;
+}
+
 /// Stores come last.
 struct LaneCode {
-  DType dtype = f32;  ///< f32 or f64
+  DType dtype = f32;  ///< f32 or f64, which tells the elements' size
   std::vector<LaneStep> steps;
   std::uint32_t num_operands = 0;
   std::uint32_t num_results = 0;
@@ -139,11 +158,16 @@ struct LaneCode {
   bool is_mask(std::uint16_t value) const { return makes_mask(steps[value].op); }
 };
 
-/// Adds the steps of an element-wise operation on values that are there already; nothing, with the code left
-/// as it was, where there are none for it: other dtypes, and operations that only loops can do.
-std::optional<std::uint16_t> add_operation(LaneCode& code, const Op& op,
+// In lane_rules.cpp.
+/// What an element-wise operation computes on: the dtype of an operand that is not bool, or of the result.
+DType computed_dtype(std::span<const DType> operands, DType result);
+
+/// Adds the steps of an element-wise operation, on what computed_dtype says, on values that are there
+/// already; nothing, with the code left as it was, where there are none for it: dtypes of other sizes, and
+/// operations that only loops can do.
+std::optional<std::uint16_t> add_operation(LaneCode& code, const Op& op, DType dtype,
                                            std::span<const std::uint16_t> operands, DType result);
-/// May add_operation do it, for operands of these dtypes?
+/// May add_operation do it in a code of this dtype, for operands of these?
 bool has_lanes(const Op& op, std::span<const DType> operands, DType result, DType dtype);
 
 /// Code that is ready to run, on any number of threads at once.

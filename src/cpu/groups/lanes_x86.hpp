@@ -7,31 +7,17 @@
 // it. Masks are vectors with all bits of a lane set or none.
 #pragma once
 
-#include <xbyak/xbyak.h>
-
 #include <array>
 #include <bit>
 #include <cstring>
-#include <map>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/lanes_x86_whole.hpp"
 
 namespace tidu::cpu_detail {
 
-class LaneAssembler : protected Xbyak::CodeGenerator {
+class LaneAssembler : protected WholeAssembler {
  protected:
-  using Address = Xbyak::Address;
-  using Xmm = Xbyak::Xmm;
-  using Ymm = Xbyak::Ymm;
-  using Zmm = Xbyak::Zmm;
-
-  LaneAssembler(DType dtype, bool is_512)
-      : Xbyak::CodeGenerator(4096, Xbyak::AutoGrow),
-        is_512_(is_512),
-        is_f64_(dtype == f64),
-        element_(static_cast<int>(size_of(dtype))),
-        vector_(is_512 ? 64 : 32),
-        limit_(is_512 ? 32 : 16) {}
+  LaneAssembler(DType dtype, bool is_512) : WholeAssembler(dtype, is_512), limit_(is_512 ? 32 : 16) {}
   ~LaneAssembler() override = default;
 
   static constexpr int nowhere = -1;
@@ -89,29 +75,7 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
     }
   }
 
-  // A Zmm where vectors are as wide: Xbyak's types of registers differ in their names only.
-  Ymm vector(int i) const { return is_512_ ? static_cast<Ymm>(Zmm(i)) : Ymm(i); }
-  // No value's: for what a step needs besides. One that old encodings reach.
-  static constexpr int spare_register = 15;
-  Ymm spare() const { return vector(spare_register); }
   Address slot_address(int slot) { return ptr[rsp + static_cast<std::size_t>(slot * vector_)]; }
-  Address constant(std::uint64_t bits) {
-    const auto [it, fresh] = constant_labels_.try_emplace(bits);
-    return ptr[rip + it->second];
-  }
-  void constants() {
-    for (auto& [bits, label] : constant_labels_) {
-      align(64);
-      L(label);
-      for (int i = 0; i < vector_ / element_; ++i) {
-        if (is_f64_) {
-          dq(bits);
-        } else {
-          dd(static_cast<std::uint32_t>(bits));
-        }
-      }
-    }
-  }
 
   // The next step that uses the value, or one after all.
   std::uint32_t next_use(const Value& value) const {
@@ -204,6 +168,10 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
     const Ymm c = s.c == no_lane ? a : in_register(s.c);
     const int reg = take_register();
     const Ymm r = vector(reg);
+    if (is_whole(s.op)) {
+      compute_whole(s.op, r, a, b);
+      return put(i, reg);
+    }
     const Address address = direct ? memory(s.b) : ptr[rsp];
     const Xbyak::Operand& right = direct ? static_cast<const Xbyak::Operand&>(address) : b;
     switch (s.op) {
@@ -223,8 +191,11 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
       case LaneOp::not_equal: compare(r, a, b, 0x04); break;
       case LaneOp::less: compare(r, a, b, 0x11); break;
       case LaneOp::less_equal: compare(r, a, b, 0x12); break;
+      case LaneOp::bits_and:
       case LaneOp::mask_and: is_512_ ? vpandd(r, a, b) : vpand(r, a, b); break;
+      case LaneOp::bits_or:
       case LaneOp::mask_or: is_512_ ? vpord(r, a, b) : vpor(r, a, b); break;
+      case LaneOp::bits_xor:
       case LaneOp::mask_xor: is_512_ ? vpxord(r, a, b) : vpxor(r, a, b); break;
       case LaneOp::mask_not:
         if (is_512_) {
@@ -286,13 +257,8 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
   }
   void compare(const Ymm& r, const Ymm& a, const Ymm& b, std::uint8_t how) {
     if (!is_512_) return is_f64_ ? vcmppd(r, a, b, how) : vcmpps(r, a, b, how);
-    if (is_f64_) {
-      vcmppd(k1, a, b, how);
-      vpmovm2q(r, k1);
-    } else {
-      vcmpps(k1, a, b, how);
-      vpmovm2d(r, k1);
-    }
+    is_f64_ ? vcmppd(k1, a, b, how) : vcmpps(k1, a, b, how);
+    spread(r);
   }
 
   // Does it call a function, which keeps no register?
@@ -458,8 +424,6 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
     return {getCode(), getSize()};
   }
 
-  const bool is_512_, is_f64_;
-  const int element_, vector_;
   int limit_;                // registers from it on are no values'
   int held_sign_ = nowhere;  // one that has the sign bit in all lanes
   const std::vector<LaneStep>* steps_ = nullptr;
@@ -469,7 +433,6 @@ class LaneAssembler : protected Xbyak::CodeGenerator {
   std::vector<int> free_slots_;
   int num_slots_ = 0;
   std::size_t frame_at_ = 0;
-  std::map<std::uint64_t, Xbyak::Label> constant_labels_;
 
   static std::array<int, 32> filled() {
     std::array<int, 32> owner;

@@ -349,7 +349,7 @@ class RowsPlanner {
     }
     const DType result = graph_.type(operation.output()).dtype();
     if (!has_lanes(operation.op(), dtypes, result, code_.dtype)) return std::nullopt;
-    return add_operation(list_, operation.op(), lanes, result);
+    return add_operation(list_, operation.op(), computed_dtype(dtypes, result), lanes, result);
   }
   std::uint16_t lane(ValueId operand, std::uint32_t phase) {
     const ValueId id = read(operand);

@@ -152,7 +152,7 @@ class RunFinder {
       lanes.push_back(code.add({.op = each == bool_ ? LaneOp::load_mask : LaneOp::load}));
     }
     const Type out = graph_.type(at.output());
-    const auto value = add_operation(code, at.op(), lanes, out.dtype());
+    const auto value = add_operation(code, at.op(), dtype, lanes, out.dtype());
     if (!value || *value < lanes.size()) return false;
     for (const LaneStep& step : code.steps) {
       const auto function = static_cast<LaneFunction>(step.index);
@@ -271,7 +271,8 @@ class RunFinder {
       } else if (kind == Kind::Of::element_wise) {
         const std::size_t before = code.steps.size();
         const Op op = Op::of(g_.operations[index].op);
-        const auto made = add_operation(code, op, std::span(lanes).first(num_lanes), type.dtype());
+        const auto made =
+            add_operation(code, op, code.dtype, std::span(lanes).first(num_lanes), type.dtype());
         if (!made) return;
         lane = *made;
         for (std::size_t i = before; type.size() == 1 && i < code.steps.size(); ++i) {

@@ -1,0 +1,132 @@
+// lanes_x86_whole.hpp - what assembling lanes rests on: kinds of vectors, constants, and whole numbers in
+// lanes, for which AVX2 lacks instructions of 64 bits.
+#pragma once
+
+#include <xbyak/xbyak.h>
+
+#include <cstdint>
+#include <map>
+
+#include "cpu/groups/lanes.hpp"
+
+namespace tidu::cpu_detail {
+
+class WholeAssembler : protected Xbyak::CodeGenerator {
+ protected:
+  using Address = Xbyak::Address;
+  using Xmm = Xbyak::Xmm;
+  using Ymm = Xbyak::Ymm;
+  using Zmm = Xbyak::Zmm;
+
+  WholeAssembler(DType dtype, bool is_512)
+      : Xbyak::CodeGenerator(4096, Xbyak::AutoGrow),
+        is_512_(is_512),
+        is_f64_(dtype == f64),
+        element_(static_cast<int>(size_of(dtype))),
+        vector_(is_512 ? 64 : 32) {}
+  ~WholeAssembler() override = default;
+
+  // A Zmm where vectors are as wide: Xbyak's types of registers differ in their names only.
+  Ymm vector(int i) const { return is_512_ ? static_cast<Ymm>(Zmm(i)) : Ymm(i); }
+  // No value's: for what a step needs besides. One that old encodings reach.
+  static constexpr int spare_register = 15;
+  Ymm spare() const { return vector(spare_register); }
+
+  Address constant(std::uint64_t bits) {
+    const auto [it, fresh] = constant_labels_.try_emplace(bits);
+    return ptr[rip + it->second];
+  }
+  void constants() {
+    for (auto& [bits, label] : constant_labels_) {
+      align(64);
+      L(label);
+      for (int i = 0; i < vector_ / element_; ++i) {
+        if (is_f64_) {
+          dq(bits);
+        } else {
+          dd(static_cast<std::uint32_t>(bits));
+        }
+      }
+    }
+  }
+
+  static bool is_whole(LaneOp op) {
+    return (op >= LaneOp::whole_add && op <= LaneOp::whole_min) || op == LaneOp::to_floating ||
+           op == LaneOp::to_whole || op == LaneOp::whole_equal || op == LaneOp::whole_less;
+  }
+  // r is neither a nor b.
+  void compute_whole(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+    switch (op) {
+      case LaneOp::whole_add: is_f64_ ? vpaddq(r, a, b) : vpaddd(r, a, b); break;
+      case LaneOp::whole_sub: is_f64_ ? vpsubq(r, a, b) : vpsubd(r, a, b); break;
+      case LaneOp::whole_mul: is_f64_ ? multiply_wide(r, a, b) : vpmulld(r, a, b); break;
+      case LaneOp::whole_max:
+      case LaneOp::whole_min: whole_extremum(op, r, a, b); break;
+      case LaneOp::whole_equal:
+        if (is_512_) {
+          is_f64_ ? vpcmpeqq(k1, a, b) : vpcmpeqd(k1, a, b);
+          spread(r);
+        } else {
+          is_f64_ ? vpcmpeqq(r, a, b) : vpcmpeqd(r, a, b);
+        }
+        break;
+      case LaneOp::whole_less:
+        if (is_512_) {
+          is_f64_ ? vpcmpgtq(k1, b, a) : vpcmpgtd(k1, b, a);
+          spread(r);
+        } else {
+          is_f64_ ? vpcmpgtq(r, b, a) : vpcmpgtd(r, b, a);
+        }
+        break;
+      case LaneOp::to_whole: vcvttps2dq(r, a); break;
+      default: is_f64_ ? wide_to_floating(r, a) : vcvtdq2ps(r, a); break;
+    }
+  }
+  // The lanes whose bits are set in k1.
+  void spread(const Ymm& r) { is_f64_ ? vpmovm2q(r, k1) : vpmovm2d(r, k1); }
+
+  const bool is_512_, is_f64_;
+  const int element_, vector_;
+
+ private:
+  // The low half of the product, of halves of 32 bits: what the high halves make of each other is beyond.
+  void multiply_wide(const Ymm& r, const Ymm& a, const Ymm& b) {
+    if (is_512_) return vpmullq(r, a, b);
+    vpsrlq(spare(), a, 32);
+    vpmuludq(spare(), spare(), b);
+    vpsrlq(r, b, 32);
+    vpmuludq(r, r, a);
+    vpaddq(spare(), spare(), r);
+    vpsllq(spare(), spare(), 32);
+    vpmuludq(r, a, b);
+    vpaddq(r, r, spare());
+  }
+  void whole_extremum(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+    const bool largest = op == LaneOp::whole_max;
+    if (!is_f64_) return largest ? vpmaxsd(r, a, b) : vpminsd(r, a, b);
+    if (is_512_) return largest ? vpmaxsq(r, a, b) : vpminsq(r, a, b);
+    vpcmpgtq(spare(), a, b);
+    if (largest) {
+      vblendvpd(r, b, a, spare());
+    } else {
+      vblendvpd(r, a, b, spare());
+    }
+  }
+  // The upper 16 bits as those of 3 * 2^67 and the lower 48 as those of 2^52, from which the bias is taken,
+  // exactly: their sum alone is rounded.
+  void wide_to_floating(const Ymm& r, const Ymm& a) {
+    if (is_512_) return vcvtqq2pd(r, a);
+    vpsrad(r, a, 16);
+    vpxor(spare(), spare(), spare());
+    vpblendw(r, r, spare(), 0x33);
+    vpaddq(r, r, constant(0x4438000000000000));      // 3 * 2^67
+    vsubpd(r, r, constant(0x4438001000000000));      // 3 * 2^67 + 2^52
+    vmovups(spare(), constant(0x4330000000000000));  // 2^52
+    vpblendw(spare(), a, spare(), 0x88);
+    vaddpd(r, r, spare());
+  }
+
+  std::map<std::uint64_t, Xbyak::Label> constant_labels_;
+};
+
+}  // namespace tidu::cpu_detail
