@@ -32,11 +32,13 @@ fault("runs", "single elements are loaded again", "src/cpu/groups/runs_x86.cpp",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate || op == LaneOp::splat;")
 
-# Whole numbers in lanes.
+# Whole numbers in lanes, and folds of few elements.
 WHOLE = "src/cpu/groups/lanes_x86_whole.hpp"
 fault("whole lanes", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
 fault("whole lanes", "what is beyond all whole numbers is the least of them", "src/cpu/groups/lane_rules.cpp",
       "s.of(LaneOp::less_equal, s.immediate(0x1p31), x);", "s.of(LaneOp::less, x, x);")
+fault("folds", "of rows side by side one is left out", "src/cpu/groups/reduce.hpp",
+      "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
 # Columns that groups gather, and rows of columns that they make.
 COLUMNS = "src/cpu/groups/fused_columns.cpp"

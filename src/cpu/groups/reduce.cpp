@@ -84,8 +84,35 @@ struct Any : Or {
   }
 };
 
+// Matrices of at most so many elements are folded to a row each, one behind the other, with the bits of
+// fold_rows: what that needs for each of them takes longer than so few elements.
+constexpr std::int64_t small_matrix = 64;
+bool has_small_matrices(const ReductionShape& s) {
+  return !s.inner_reduced && s.reduced.size() == 1 && s.kept.size() == 1 && s.rows > 1 && s.inner > 0 &&
+         s.folds > 0 && s.folds * s.inner <= small_matrix;
+}
+template <class F, class T>
+void fold_small_matrices(const ReductionShape& s, const T* x, std::int64_t matrices, T* y) {
+  for (std::int64_t i = 0; i < matrices; ++i, x += s.folds * s.inner, y += s.inner) {
+    for (std::int64_t j = 0; j < s.inner; ++j) {
+      T value = F::template identity<T>();
+      for (std::int64_t f = 0; f < s.folds; ++f) value = F()(value, x[f * s.inner + j]);
+      y[j] = value;
+    }
+  }
+}
+
 template <class F, class T>
 void reduce(const ReductionShape& s, const Call& call) {
+  if (has_small_matrices(s)) {
+    const T* const x = call.operand<T>(0);
+    T* const y = call.result<T>();
+    const std::int64_t size = s.folds * s.inner;
+    return parallel_for(s.threads, s.rows, 2 * element_grain / size,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          fold_small_matrices<F>(s, x + begin * size, end - begin, y + begin * s.inner);
+                        });
+  }
   if (s.inner_reduced && s.folds == 1 && s.inner > 0 && s.inner < short_line) {
     const T* const x = call.operand<T>(0);
     T* const y = call.result<T>();
