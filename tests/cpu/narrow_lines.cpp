@@ -1,5 +1,5 @@
-// Moves of matrices with few columns and so many rows that threads share them: every element where it
-// belongs.
+// Moves of matrices with few columns and so many rows that threads share them, and of lines backward: every
+// element where it belongs.
 #include "cpu/compare.hpp"
 
 using namespace tidu;
@@ -77,6 +77,17 @@ TEST_CASE("matrices with few columns side by side") {
     parts.insert(parts.begin(), {rows, count});
     parts.push_back({rows, count + 1});
     check_moves(parts, random, [](const auto& x) { return ops::concatenate(x, 1); });
+  }
+  finish_checks();
+}
+
+TEST_CASE("lines backward, of any length, alone and as rows and columns") {
+  std::mt19937_64 random(84);
+  for (const std::int64_t size : {1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 33, 100, 70001}) {
+    for (const Shape& shape : {Shape{size}, Shape{3, size}, Shape{size, 2}}) {
+      for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis)
+        check_moves({shape}, random, [&](const std::vector<Value>& x) { return ops::rev(x[0], {axis}); });
+    }
   }
   finish_checks();
 }

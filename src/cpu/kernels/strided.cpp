@@ -156,6 +156,12 @@ void copy_every_second(std::int64_t count, const E* from, E* to) {
   }
   for (; i < count; ++i) to[i] = from[2 * i];
 }
+// Of its own, so that vectors are turned: where the stride is not known, elements go one by one.
+template <class E>
+void copy_backward(std::int64_t count, const E* from, E* to) {
+  TIDU_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[-i];
+}
 template <class E>
 void copy_line(const StridedAxis& axis, const E* from, E* to) {
   if (axis.to == 1 && axis.from == 1) {
@@ -164,6 +170,8 @@ void copy_line(const StridedAxis& axis, const E* from, E* to) {
     std::fill_n(to, axis.extent, *from);
   } else if (axis.to == 1 && axis.from == 2) {
     copy_every_second(axis.extent, from, to);
+  } else if (axis.to == 1 && axis.from == -1) {
+    copy_backward(axis.extent, from, to);
   } else {
     TIDU_INDEPENDENT
     for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
