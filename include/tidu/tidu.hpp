@@ -26,6 +26,7 @@
 #include <tidu/frontend/creation.hpp>
 #include <tidu/frontend/custom.hpp>
 #include <tidu/frontend/explain.hpp>
+#include <tidu/frontend/fields.hpp>
 #include <tidu/frontend/functions.hpp>
 #include <tidu/frontend/hot_paths.hpp>
 #include <tidu/frontend/lazy.hpp>

@@ -1,7 +1,14 @@
 // compiled.cpp - what compile() takes for the same call, and what modes mean where a function is traced.
+#include <complex>
 #include <cstdlib>
+#include <functional>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "support.hpp"
 
@@ -55,6 +62,131 @@ TEST_CASE("compile() tells calls apart by arguments that are no Arrays") {
   CHECK(elements(any(x, std::optional<Array>())) == std::vector<double>{1, 2, 4});
   CHECK(elements(any(x, std::optional<Array>(x))) == std::vector<double>{2, 4, 8});
   CHECK(elements(any(x, std::optional<Array>(ones({3})))) == std::vector<double>{2, 3, 5});
+}
+
+struct CompiledLayer {
+  Array w, b;
+  std::optional<Array> scale;
+};
+struct CompiledModel {
+  std::vector<CompiledLayer> layers;
+  std::map<std::string, Array> extras;
+  double power;
+  std::string name;
+};
+class CompiledHidden {
+ public:
+  explicit CompiledHidden(Array w) : w_(std::move(w)) {}
+  const Array& w() const { return w_; }
+  auto tidu_fields() { return std::tie(w_, negative); }
+  bool negative = false;
+
+ private:
+  Array w_;
+};
+
+TEST_CASE("structures that hold Arrays are arguments and results like others") {
+  const Array x = array({1.0, 2.0}), y = array({3.0, 5.0}), z = array({7.0, 11.0});
+  const auto f = [](const CompiledModel& m, const Array& a) {
+    Array result = a * m.power;
+    for (const CompiledLayer& layer : m.layers) {
+      result = result * layer.w + layer.b;
+      if (layer.scale) result = result * *layer.scale;
+    }
+    for (const auto& [name, extra] : m.extras) result = name == m.name ? result - extra : result + extra;
+    return result;
+  };
+  const CompiledModel first{{{x, y, std::nullopt}, {y, x, z}}, {{"a", x}, {"b", z}}, 2.0, "a"};
+  CompiledModel second = first;
+  second.layers[0].w = z;
+  second.extras.at("b") = y;
+  CompiledModel third = second;
+  third.layers[0].scale = y;
+  CompiledModel fourth = third, fifth = third, sixth = third;
+  fourth.power = 3.0;
+  fifth.name = "b";
+  sixth.extras.erase("a");
+  sixth.extras["c"] = x;
+  const auto compiled = compile(f);
+  for (int time = 0; time < 2; ++time) {
+    for (const CompiledModel& model : {first, second, third, fourth, fifth, sixth})
+      CHECK(elements(compiled(model, x)) == elements(f(model, x)));
+  }
+  CHECK(compiled.num_traced() == 5);  // the first two have the same structure
+  const auto gradients = grad([&](const CompiledModel& m) { return sum(f(m, x)); })(first);
+  REQUIRE(gradients.size() == 7);
+  CHECK(elements(gradients[1]) == elements(y * z));  // by the first b
+  const auto mapped = vmap([](const CompiledLayer& layer) {
+    return CompiledLayer{layer.w * 2.0, sum(layer.b), std::nullopt};
+  })(CompiledLayer{stack({x, y}), stack({y, z}), std::nullopt});
+  CHECK(elements(mapped.w) == std::vector<double>{2, 4, 6, 10});
+  CHECK(elements(mapped.b) == std::vector<double>{8, 18});
+
+  const auto hidden = compile([](const CompiledHidden& h) { return h.negative ? -h.w() : h.w() * 2.0; });
+  CompiledHidden of_y(y);
+  CHECK(elements(hidden(CompiledHidden(x))) == std::vector<double>{2, 4});
+  CHECK(elements(hidden(of_y)) == std::vector<double>{6, 10});
+  of_y.negative = true;
+  CHECK(elements(hidden(of_y)) == std::vector<double>{-3, -5});
+}
+
+struct CompiledBase {
+  Array a;
+};
+struct CompiledDerived : CompiledBase {
+  Array b;
+};
+struct CompiledReference {
+  const Array& a;
+};
+struct CompiledManyFields {
+  Array a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q;
+};
+struct CompiledAll16 {
+  Array a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p;
+};
+
+TEST_CASE("which classes are structures is told when they are compiled") {
+  using frontend_detail::arrays_of, frontend_detail::has_fields;
+  CHECK(has_fields<CompiledModel>);
+  CHECK(has_fields<CompiledHidden>);
+  CHECK(has_fields<CompiledAll16>);
+  CHECK_FALSE(has_fields<CompiledDerived>);
+  CHECK_FALSE(has_fields<CompiledReference>);
+  CHECK_FALSE(has_fields<CompiledManyFields>);
+  CHECK_FALSE(has_fields<std::function<void()>>);
+  CompiledAll16 all{};
+  all.p = array({1.0});
+  CHECK(arrays_of(all).size() == 16);
+  CHECK(arrays_of(all).back().item() == 1.0);
+}
+
+TEST_CASE("compile() tells text by its characters and numbers by all of their digits") {
+  const Array x = array({1.0, 2.0});
+  const auto named = compile([](const Array& a, const char* name) { return name[0] == '-' ? -a : a; });
+  char text[] = "-";
+  CHECK(elements(named(x, text)) == std::vector<double>{-1, -2});
+  text[0] = '+';
+  CHECK(elements(named(x, text)) == std::vector<double>{1, 2});
+  CHECK(elements(named(x, "+")) == std::vector<double>{1, 2});
+  CHECK(named.num_traced() == 2);
+
+  const auto plus = compile([](const Array& a, const std::vector<long double>& v) {
+    return a + static_cast<double>((v[0] - 1.0L) * 0x1p60L);
+  });
+  const long double more = 1.0L + std::numeric_limits<long double>::epsilon();
+  const double difference = static_cast<double>((more - 1.0L) * 0x1p60L);
+  CHECK(plus(x, std::vector<long double>{1.0L})[0].item() == 1.0);
+  CHECK(plus(x, std::vector<long double>{more})[0].item() == 1.0 + difference);
+
+  const auto times =
+      compile([](const Array& a, const std::complex<double>& c) { return a * c.real() + a * c.imag(); });
+  CHECK(times(x, std::complex<double>(1.0, 2.0))[0].item() == 3.0);
+  CHECK(times(x, std::complex<double>(1.0, 4.0))[0].item() == 5.0);
+  const auto by_number = compile([](const Array& a, const Number& n) { return a * n.value(); });
+  CHECK(by_number(x, Number(2))[0].item() == 2.0);
+  CHECK(by_number(x, Number(3))[0].item() == 3.0);
+  CHECK(by_number(x, Number(3.5))[0].item() == 3.5);
 }
 
 TEST_CASE("compile() tells structures of the same Arrays apart") {

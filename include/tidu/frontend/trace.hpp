@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -12,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -92,40 +96,97 @@ using CallKey = std::vector<std::uintptr_t>;
 /// Its address tells lists of argument types apart.
 template <class... Ts>
 inline constexpr char kind_of{};
-/// Of Arrays type and device, of lists how long they are, and what is a number, an enumerator, a pointer,
-/// text or a structure that its bytes tell apart. Nothing of an object of another class.
+template <class T>
+inline constexpr bool is_text = false;
+template <class Char, class Traits, class Allocator>
+inline constexpr bool is_text<std::basic_string<Char, Traits, Allocator>> = true;
+template <class Char, class Traits>
+inline constexpr bool is_text<std::basic_string_view<Char, Traits>> = true;
+
+/// A pointer to a character: text that ends with a zero.
+template <class T>
+inline constexpr bool is_c_text = std::is_same_v<T, const char*> || std::is_same_v<T, char*>;
+
+template <class T>
+inline constexpr bool is_std_complex = false;
+template <class T>
+inline constexpr bool is_std_complex<std::complex<T>> = true;
+
+/// Does it refer to Arrays, which are to be given themselves?
+template <class T>
+inline constexpr bool refers_to_arrays = false;
+template <class T>
+inline constexpr bool refers_to_arrays<T*> = std::is_same_v<std::remove_cv_t<T>, Array>;
+template <class T, std::size_t N>
+inline constexpr bool refers_to_arrays<std::span<T, N>> = true;
+
+/// A floating number of any precision: of long double what double does not hold is another word.
+template <class T>
+void enter_number(CallKey& key, T x) {
+  if constexpr (std::is_same_v<T, long double>) {
+    int exponent = 0;
+    const long double fraction = std::frexp(x, &exponent);
+    const double high = static_cast<double>(fraction);
+    key.push_back(static_cast<std::uintptr_t>(exponent));
+    enter_number(key, high);
+    enter_number(key, static_cast<double>(fraction - high));
+  } else {
+    key.push_back(std::bit_cast<std::uint64_t>(static_cast<double>(x)));
+  }
+}
+
+/// Of Arrays type and device, of lists how long they are, and what is a number, an enumerator, text, a
+/// pointer or a structure of such.
 template <class T>
 void enter(CallKey& key, const T& x) {
+  const auto each = [&key](const auto&... items) { (enter(key, items), ...); };
   if constexpr (std::is_same_v<T, Array>) {
     key.push_back(reinterpret_cast<std::uintptr_t>(x.type().identity()));
     key.push_back(device_of(x));
-  } else if constexpr (is_list<T> || std::is_same_v<T, std::string>) {
+  } else if constexpr (is_list<T> || is_map<T> || is_text<T>) {
     key.push_back(x.size());
     for (const auto& item : x) enter(key, item);
+  } else if constexpr (is_c_text<T>) {
+    key.push_back(x == nullptr ? 0 : 1);
+    if (x != nullptr) enter(key, std::string_view(x));
   } else if constexpr (is_product<T>) {
-    std::apply([&](const auto&... items) { (enter(key, items), ...); }, x);
+    std::apply(each, x);
   } else if constexpr (is_optional<T>) {
     key.push_back(x.has_value() ? 1 : 0);
     if (x) enter(key, *x);
   } else if constexpr (std::is_floating_point_v<T>) {
-    key.push_back(std::bit_cast<std::uint64_t>(static_cast<double>(x)));
-  } else if constexpr (std::has_unique_object_representations_v<T>) {
+    enter_number(key, x);
+  } else if constexpr (std::is_same_v<T, Number>) {
+    each(x.dtype(), x.is_whole() ? x.whole() : std::bit_cast<std::int64_t>(x.value()));
+  } else if constexpr (is_std_complex<T>) {
+    each(x.real(), x.imag());
+  } else if constexpr (std::has_unique_object_representations_v<T> && !refers_to_arrays<T>) {
     const auto bytes = std::bit_cast<std::array<unsigned char, sizeof(T)>>(x);
     for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uintptr_t)) {
       std::uintptr_t word = 0;
       std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
       key.push_back(word);
     }
+  } else if constexpr (has_fields<T>) {
+    with_fields(x, each);
+  } else {
+    static_assert(
+        std::is_empty_v<T>,
+        "compile(f): an argument of this class would be fixed by the first call, since nothing tells "
+        "its values apart. Expected are Arrays, numbers, text, and lists, maps and structures of "
+        "such; give a class `auto tidu_fields() { return std::tie(its, members); }`, or let f hold "
+        "what never changes");
   }
 }
 
 }  // namespace frontend_detail
 
 /// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
-/// whatever the elements are; what else it uses is fixed when it is traced. Of arguments without Arrays
-/// numbers, enumerators, text, and lists and structures of whole numbers tell calls apart as types do;
-/// objects of other classes do not. Copies share what was traced: for 1,024 lists of types at most, of which
-/// the longest unused half goes when there are more.
+/// whatever the elements are; what else it uses is fixed when it is traced. Numbers, enumerators and text
+/// among the arguments, and in lists, maps and structures, tell calls apart as types do; pointers do by where
+/// they point to, whatever is there. An argument of another class is refused when this is compiled. Copies
+/// share what was traced: for 1,024 lists of types at most, of which the longest unused half goes when there
+/// are more.
 template <class F>
 class Compiled {
  public:

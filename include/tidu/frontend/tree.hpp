@@ -1,10 +1,18 @@
 // tree.hpp - arguments and results of functions that are transformed: Arrays, and vectors, arrays, pairs,
-// tuples and optionals of such. Whatever else is among them is passed on as it is.
+// tuples, optionals, maps and structures of such. A structure is a class whose members are public and that
+// has no base and no constructors, with at most 16 members (see fields.hpp), or one that tells its members:
+//
+//   class Layer {
+//    public:
+//     auto tidu_fields() { return std::tie(weights_, bias_); }
+//
+// Whatever else is among them is passed on as it is.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -13,6 +21,7 @@
 #include <vector>
 
 #include "tidu/frontend/array.hpp"
+#include "tidu/frontend/fields.hpp"
 
 namespace tidu::frontend_detail {
 
@@ -34,6 +43,15 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
+template <class T>
+inline constexpr bool is_map = false;
+template <class Key, class T, class Less>
+inline constexpr bool is_map<std::map<Key, T, Less>> = true;
+
+/// Structures without Arrays are left alone: a class that holds one cannot be copied as bytes.
+template <class T>
+inline constexpr bool is_tree_of_fields = !std::is_trivially_copyable_v<T> && has_fields<T>;
+
 /// Calls visit(array) for every Array in the tree, in order.
 template <class Tree, class Visit>
 void visit_arrays(Tree& tree, const Visit& visit) {
@@ -41,11 +59,16 @@ void visit_arrays(Tree& tree, const Visit& visit) {
   if constexpr (std::is_same_v<T, Array>) {
     visit(tree);
   } else if constexpr (is_list<T>) {
-    for (auto& item : tree) visit_arrays(item, visit);
+    if constexpr (!std::is_trivially_copyable_v<typename T::value_type>)
+      for (auto& item : tree) visit_arrays(item, visit);
   } else if constexpr (is_product<T>) {
     std::apply([&](auto&... items) { (visit_arrays(items, visit), ...); }, tree);
   } else if constexpr (is_optional<T>) {
     if (tree) visit_arrays(*tree, visit);
+  } else if constexpr (is_map<T>) {
+    for (auto& item : tree) visit_arrays(item.second, visit);
+  } else if constexpr (is_tree_of_fields<T>) {
+    with_fields(tree, [&](auto&... items) { (visit_arrays(items, visit), ...); });
   }
 }
 
@@ -67,9 +90,9 @@ void replace_arrays(Tree& tree, std::span<const Array> arrays) {
   replace_arrays(tree, arrays, next);
 }
 
-/// What an argument is passed on as: floating numbers as Arrays.
+/// What an argument is passed on as: floating numbers as Arrays, "text" as const char*.
 template <class T>
-using Argument = std::conditional_t<std::is_floating_point_v<std::decay_t<T>>, Array, std::decay_t<T>>;
+using Argument = std::conditional_t<std::is_floating_point_v<T>, Array, std::decay_t<const T&>>;
 
 /// A function of a flat list of Arrays.
 using FlatFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
