@@ -33,7 +33,8 @@ bool has_kind(const Attribute& value, AttributeKind kind) {
     case AttributeKind::boolean: return value.get_if<bool>() != nullptr;
     case AttributeKind::integer: return value.get_if<std::int64_t>() != nullptr;
     case AttributeKind::string: return value.get_if<std::string>() != nullptr;
-    case AttributeKind::dtype: return value.get_if<DType>() != nullptr;
+    case AttributeKind::dtype:
+      return value.get_if<DType>() != nullptr && *value.get_if<DType>() <= DType::c128;
     case AttributeKind::ints: return value.get_if<Ints>() != nullptr;
     case AttributeKind::int_lists: return value.get_if<IntLists>() != nullptr;
     case AttributeKind::dot_dimension_numbers:
@@ -210,7 +211,7 @@ struct Printer {
   void operator()(std::int64_t value) const { out << value; }
   void operator()(double value) const { out << value; }
   void operator()(const std::string& value) const { out << value; }
-  void operator()(DType value) const { out << to_string(value); }
+  void operator()(DType value) const { out << value; }
   void operator()(const Ints& value) const { out << detail::list(value); }
   void operator()(const IntLists& value) const {
     out << '[';

@@ -32,7 +32,19 @@ std::int64_t num_elements(const Shape& shape) {
   return empty ? 0 : size;
 }
 
+namespace {
+
+bool is_dtype(DType dtype) { return dtype <= DType::c128; }
+
+[[noreturn]] void refuse_dtype(DType dtype) {
+  throw Error(ErrorKind::type, detail::str("expected a dtype, got ", dtype));
+}
+
+}  // namespace
+
 const Type::Record* Type::intern(DType dtype, const Shape& shape) {
+  if (!is_dtype(dtype)) [[unlikely]]
+    refuse_dtype(dtype);
   if (shape.empty()) return scalar(dtype);
   Key128 key = detail::mix(Key128{2, 3}, to_string(dtype));
   for (const std::int64_t extent : shape) key = detail::mix(key, static_cast<std::uint64_t>(extent));
@@ -60,6 +72,8 @@ const Type::Record* Type::intern(DType dtype, const Shape& shape) {
 }
 
 const Type::Record* Type::scalar(DType dtype) {
+  if (!is_dtype(dtype)) [[unlikely]]
+    refuse_dtype(dtype);
   static const std::array<Record, 9>& records = *[] {
     auto* made = new std::array<Record, 9>;
     for (std::size_t i = 0; i < made->size(); ++i) {
@@ -73,6 +87,9 @@ const Type::Record* Type::scalar(DType dtype) {
 
 std::string to_string(Type type) { return detail::str(to_string(type.dtype()), detail::list(type.shape())); }
 std::ostream& operator<<(std::ostream& out, Type type) { return out << to_string(type); }
-std::ostream& operator<<(std::ostream& out, DType dtype) { return out << to_string(dtype); }
+std::ostream& operator<<(std::ostream& out, DType dtype) {
+  if (is_dtype(dtype)) return out << to_string(dtype);
+  return out << "DType(" << static_cast<int>(dtype) << ')';
+}
 
 }  // namespace tidu
