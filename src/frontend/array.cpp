@@ -177,11 +177,11 @@ Array& Array::set_requires_grad(bool wanted, std::string name, Where where) {
   frontend_detail::require_data(body, "Array::set_requires_grad", where);
   const bool is_a_leaf = body.extra != nullptr && body.extra->leaf;
   if (body.requires_grad && !is_a_leaf) {
-    if (wanted) return *this;
+    if (wanted) return name.empty() ? *this : set_name(std::move(name), where);
     refuse(ErrorKind::invalid_argument, "Array::set_requires_grad",
            "expected a leaf, got the result of a recorded operation: detach() gives its value", where);
   }
-  if (wanted == body.requires_grad) return *this;
+  if (wanted == body.requires_grad) return name.empty() || !wanted ? *this : set_name(std::move(name), where);
   if (!wanted) {
     delete std::exchange(body.extra, nullptr);
     body.trace = {};
@@ -217,7 +217,9 @@ void Array::backward(BackwardOptions options, Where where) const {
 
 void Array::backward(const Array& seed, BackwardOptions options, Where where) const {
   options.accumulate = true;
-  const eager::Root<Tensor> root = frontend_detail::make_root(*this, &seed, "Array::backward", where);
+  eager::Root<Tensor> root = frontend_detail::make_root(*this, &seed, "Array::backward", where);
+  // What comes to a leaf is what it accumulates, and nobody else's.
+  if (body_->extra != nullptr && body_->extra->leaf) root.seed = seed.detach().copy(where).required().tensor;
   frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
 }
 

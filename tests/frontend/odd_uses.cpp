@@ -36,5 +36,40 @@ TEST_CASE("a dtype that is none is a typed error everywhere") {
   CHECK(elements(x.to(f32)) == std::vector<double>{1, 2});
 }
 
+TEST_CASE("set_requires_grad names what requires a gradient already") {
+  const auto name_of = [](const Array& x) {
+    const eager::EagerOutput root = tape_output(sum(x * 2.0));
+    return eager::to_json(std::span(&root, 1));
+  };
+  Array w = array({1.0, 2.0});
+  w.set_requires_grad();
+  CHECK_FALSE(contains(name_of(w), "weights"));
+  w.set_requires_grad(true, "weights");
+  CHECK(contains(name_of(w), "weights"));
+  w.set_requires_grad(true);  // which says nothing of the name
+  CHECK(contains(name_of(w), "weights"));
+  Array y = w * 2.0;
+  y.set_requires_grad(true, "doubled");
+  CHECK(contains(name_of(y), "doubled"));
+}
+
+TEST_CASE("the gradient of a leaf that is a root shares nothing with its seed") {
+  for (const bool lazily : {false, true}) {
+    Array w = leaf(array({1.0, 2.0}));
+    Array seed = array({3.0, 5.0});
+    {
+      std::optional<Lazy> lazy;
+      if (lazily) lazy.emplace();
+      w.backward(seed);
+      CHECK(elements(*w.grad()) == std::vector<double>{3, 5});
+      seed.assign(array({7.0, 11.0}));
+      CHECK(elements(*w.grad()) == std::vector<double>{3, 5});
+    }
+    Array gradient = *w.grad();
+    gradient.assign(array({13.0, 17.0}));
+    CHECK(elements(seed) == std::vector<double>{7, 11});
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test
