@@ -16,12 +16,19 @@ namespace {
 
 std::atomic<const HostExecutor*> default_executor{nullptr};
 
-// Ends the thread's context with the thread; Arrays may outlive it.
+// Ends the thread's context with the thread; Arrays may outlive it, and so may promises, which are evaluated
+// before. What failed under an executor that was another's is left: that one may be gone.
 struct Owner {
   Owner() = default;
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
   ~Owner() {
+    if (held != nullptr && held->trace != nullptr) {
+      try {
+        held->trace->evaluate_all();
+      } catch (...) {  // who reads what failed gets an error
+      }
+    }
     current_context = nullptr;
     delete held;
   }

@@ -317,9 +317,10 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   };
   for (Promise* const target : targets) {
     if (has_elements(*target) || target->value_ != no_index) continue;
-    throw Error(ErrorKind::invalid_argument,
-                "[lazy] expected a value of a thread that runs, got a promise whose thread has ended before "
-                "it could be evaluated");
+    throw Error(
+        ErrorKind::invalid_argument,
+        "[lazy] expected a value of a thread that runs, got a promise that could not be evaluated before its "
+        "thread ended");
   }
   if (const Pattern::Known* const known = all ? known_end() : nullptr; known != nullptr)
     return run_known(*known, lock);

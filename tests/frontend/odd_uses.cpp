@@ -71,5 +71,32 @@ TEST_CASE("the gradient of a leaf that is a root shares nothing with its seed") 
   }
 }
 
+TEST_CASE("what a thread has promised by a mode that it never left is kept when it ends") {
+  struct Modes {
+    std::optional<Lazy> lazy;
+    std::optional<HotPaths> hot;
+  };
+  static Modes& never_left = *new Modes;
+  Array lazily, hot;
+  bool promised = false, hot_promised = false;
+  std::thread([&] {
+    never_left.lazy.emplace();
+    lazily = sin(Array(0.5)) * 2.0;
+    promised = is_promise(lazily);
+  }).join();
+  std::thread([&] {
+    never_left.hot.emplace();
+    hot = Array(0.0);
+    for (int i = 0; i < 50; ++i) hot = sin(hot) + 1.0;
+    hot_promised = is_promise(hot);
+  }).join();
+  CHECK(promised);
+  CHECK(hot_promised);
+  CHECK(lazily.item() == doctest::Approx(2 * std::sin(0.5)));
+  double expected = 0.0;
+  for (int i = 0; i < 50; ++i) expected = std::sin(expected) + 1.0;
+  CHECK(hot.item() == doctest::Approx(expected));
+}
+
 }  // namespace
 }  // namespace tidu::test
