@@ -5,6 +5,7 @@
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
+#include "graph/thread_kept.hpp"
 
 namespace tidu::eager::detail {
 
@@ -16,16 +17,18 @@ constexpr const char* left_by[] = {"what a hook on a value left as ", "what a ho
                                    "what a hook after the node left as ",
                                    "what a hook on accumulation left as "};
 
+struct SumEntry {
+  const Primitive* add = nullptr;
+  const void* type = nullptr;
+  std::optional<RecordedGraph> graph;
+};
+using SumEntries = std::array<SumEntry, 32>;
+
 // The sum of two values of a type as an invocation of the set's own primitive. Kept by thread.
 const RecordedGraph* sum_graph(const PrimitiveSet& set, Type type) {
   if (set.add() == nullptr) return nullptr;
-  struct Entry {
-    const Primitive* add = nullptr;
-    const void* type = nullptr;
-    std::optional<RecordedGraph> graph;
-  };
-  static thread_local std::array<Entry, 32> entries;
-  Entry& entry = entries[(reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) % entries.size()];
+  SumEntries& entries = tidu::detail::ThreadKept<SumEntries>::get();
+  SumEntry& entry = entries[(reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) % entries.size()];
   if (entry.add != set.add() || entry.type != type.identity() || entry.graph->graph().primitives() != set) {
     entry.graph = RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
     entry.add = set.add();

@@ -5,6 +5,7 @@
 
 #include "frontend/hot.hpp"
 #include "frontend/lazy.hpp"
+#include "graph/thread_kept.hpp"
 #include "tidu/frontend/modes.hpp"
 
 namespace tidu {
@@ -19,20 +20,19 @@ std::atomic<const HostExecutor*> default_executor{nullptr};
 // Ends the thread's context with the thread; Arrays may outlive it, and so may promises, which are evaluated
 // before. What failed under an executor that was another's is left: that one may be gone.
 struct Owner {
-  Owner() = default;
+  Owner() { current_context = &held; }
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
   ~Owner() {
-    if (held != nullptr && held->trace != nullptr) {
+    if (held.trace != nullptr) {
       try {
-        held->trace->evaluate_all();
+        held.trace->evaluate_all();
       } catch (...) {  // who reads what failed gets an error
       }
     }
     current_context = nullptr;
-    delete held;
   }
-  Context* held = nullptr;
+  Context held;
 };
 
 // The caller's modes, for threads that work on its behalf.
@@ -192,12 +192,7 @@ void Context::set_options(const eager::RecorderOptions& options) {
   watches = options.anomaly || options.keep_blocked || options.profile != nullptr;
 }
 
-Context& make_context() {
-  thread_local Owner owner;
-  owner.held = new Context;
-  current_context = owner.held;
-  return *owner.held;
-}
+Context& make_context() { return tidu::detail::ThreadKept<Owner>::get().held; }
 
 }  // namespace frontend_detail
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <optional>
 
+#include "graph/thread_kept.hpp"
 #include "primitives/elementwise_rules.hpp"
 #include "primitives/factor_rules.hpp"
 
@@ -73,6 +74,7 @@ struct RecentFull {
   std::optional<Op> op;
 };
 constexpr std::size_t recent_fulls = 256;
+using RecentFulls = std::array<RecentFull, recent_fulls>;
 
 std::size_t slot_of(const void* type, std::uint64_t bits) {
   const std::uint64_t mixed = (std::bit_cast<std::uintptr_t>(type) ^ bits) * 0x9e3779b97f4a7c15ULL;
@@ -92,9 +94,8 @@ Value iota(Emitter& emitter, Type type, std::int64_t dimension, Where where) {
 }
 
 Value full(Emitter& emitter, Type type, double value, Where where) {
-  thread_local std::array<RecentFull, recent_fulls> recent;
   const auto bits = std::bit_cast<std::uint64_t>(value);
-  RecentFull& entry = recent[slot_of(type.identity(), bits)];
+  RecentFull& entry = tidu::detail::ThreadKept<RecentFulls>::get()[slot_of(type.identity(), bits)];
   if (entry.type != type.identity() || entry.bits != bits) {
     Op op = full_op(type, Literal::scalar(type.dtype(), value));
     entry = {type.identity(), bits, std::move(op)};

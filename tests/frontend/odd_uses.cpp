@@ -71,6 +71,35 @@ TEST_CASE("the gradient of a leaf that is a root shares nothing with its seed") 
   }
 }
 
+// Of a thread, made before its first operation, and so destroyed after whatever that one made.
+struct ComputesAtThreadEnd {
+  ComputesAtThreadEnd() = default;
+  ComputesAtThreadEnd(const ComputesAtThreadEnd&) = delete;
+  ComputesAtThreadEnd& operator=(const ComputesAtThreadEnd&) = delete;
+  ~ComputesAtThreadEnd() {
+    if (result == nullptr) return;
+    GraphBuilder g("constant");  // which nobody else keeps
+    const Value constant = ops::full(g, {f64, {2, 3}}, 0.8125);
+    *result = {g.build({constant}).operation(0).op().literal("value").at(0).real()};
+    Array w = leaf(full({96, 96}, 0.5));
+    sum(matmul(w * 2.0 + w, w)).backward();  // a product with memory of its own, a sum of cotangents
+    for (const double each : elements(*w.grad())) result->push_back(each);
+  }
+  std::vector<double>* result = nullptr;
+};
+
+TEST_CASE("destructors of a thread may compute and differentiate") {
+  std::vector<double> before, at_end;
+  std::thread([&] {
+    thread_local ComputesAtThreadEnd last;
+    last.result = &at_end;
+    ComputesAtThreadEnd first;
+    first.result = &before;
+  }).join();
+  CHECK(before.size() == 1 + 96 * 96);
+  CHECK(before == at_end);
+}
+
 TEST_CASE("what a thread has promised by a mode that it never left is kept when it ends") {
   struct Modes {
     std::optional<Lazy> lazy;

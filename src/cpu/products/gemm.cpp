@@ -14,6 +14,7 @@
 
 #include "cpu/parallel.hpp"
 #include "cpu/products/gemm_onednn.hpp"
+#include "graph/thread_kept.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -27,13 +28,21 @@ namespace baseline {
 extern const GemmFunctions functions[6];
 }  // namespace baseline
 
+namespace {
+
+struct Room {
+  Room() = default;
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  ~Room() { std::free(data); }
+  void* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+}  // namespace
+
 void* gemm_workspace(std::int64_t bytes) {
-  struct Room {
-    void* data = nullptr;
-    std::int64_t bytes = 0;
-    ~Room() { std::free(data); }
-  };
-  thread_local Room room;
+  Room& room = tidu::detail::ThreadKept<Room>::get();
   if (room.bytes < bytes) {
     const std::int64_t rounded = (bytes + 4095) / 4096 * 4096;
     void* data = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
