@@ -18,6 +18,8 @@ Value broadcast(Value x, const Shape& shape);
 inline Value convert(Value x, DType dtype) {
   return x.dtype() == dtype ? x : ops::convert_element_type(x, dtype);
 }
+/// Is it not 0?
+Value as_bool(Value x);
 /// The values in the dtype that `common` and theirs promote to.
 std::vector<Value> promoted(std::span<const Value> values, DType common);
 /// f64 for integers and bools, else what it is.

@@ -41,6 +41,8 @@ Value broadcast(Value x, const Shape& shape) {
   return ops::broadcast_in_dim(x, shape, dimensions);
 }
 
+Value as_bool(Value x) { return is_bool(x.dtype()) ? x : ops::ne(x, ops::full_like(x, 0.0)); }
+
 }  // namespace frontend_detail
 
 DType promote(DType a, DType b) {
@@ -53,6 +55,7 @@ DType promote(DType a, DType b) {
 
 namespace {
 
+using frontend_detail::as_bool;
 using frontend_detail::broadcast;
 using frontend_detail::broadcast_shapes;
 using frontend_detail::convert;
@@ -78,6 +81,21 @@ Array unary(const char* name, const Array& x, Where where, bool needs_inexact = 
       where);
 }
 
+// Of truth values: any number but 0 is true.
+template <Binary F>
+Array logical(const char* name, const ArrayLike& x, const ArrayLike& y) {
+  const Operand left(name, x, partner(name, x, y)), right(name, y, partner(name, y, x));
+  const Input operands[] = {left.input(), right.input()};
+  return invoke(
+      {name}, operands,
+      [name](Emitter&, std::span<const Value> v) {
+        const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), name);
+        const Value first = broadcast(as_bool(v[0]), shape);
+        return F(first, broadcast(as_bool(v[1]), shape), Where{});
+      },
+      x.array() != nullptr ? x.where() : y.where());
+}
+
 template <Binary F>
 Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes takes = Takes::numbers) {
   const auto build = [name, takes](Emitter&, std::span<const Value> v) {
@@ -95,6 +113,12 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
   const Operand left(name, x, partner(name, x, y)), right(name, y, partner(name, y, x));
   const Input operands[] = {left.input(), right.input()};
   return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
+}
+
+// Are its elements whole numbers whatever they are?
+bool is_whole(const Array& x, const char* name, Where where) {
+  require_value(x, name, where);
+  return !is_inexact(x.dtype());
 }
 
 // Has x what is promised in place of writing it, where nobody can tell. So a hot sequence goes on. Elements
@@ -138,9 +162,9 @@ Array operator<(const ArrayLike& x, const ArrayLike& y) { return binary<ops::lt>
 Array operator<=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::le>("less_equal", x, y); }
 Array operator>(const ArrayLike& x, const ArrayLike& y) { return binary<ops::gt>("greater", x, y); }
 Array operator>=(const ArrayLike& x, const ArrayLike& y) { return binary<ops::ge>("greater_equal", x, y); }
-Array operator!(const Array& x) { return logical_not(x, Where{}); }
-Array operator&(const ArrayLike& x, const ArrayLike& y) { return logical_and(x, y); }
-Array operator|(const ArrayLike& x, const ArrayLike& y) { return logical_or(x, y); }
+Array operator!(const Array& x) { return unary<ops::logical_not>("not", x, Where{}, false); }
+Array operator&(const ArrayLike& x, const ArrayLike& y) { return binary<ops::logical_and>("and", x, y); }
+Array operator|(const ArrayLike& x, const ArrayLike& y) { return binary<ops::logical_or>("or", x, y); }
 
 Array& Array::operator+=(const ArrayLike& y) {
   return update(*this, binary<ops::add>("add", ArrayLike(*this, y.where()), y), y.where());
@@ -182,8 +206,12 @@ Array erf_inv(const Array& x, Where where) { return unary<ops::erf_inv>("erf_inv
 Array lgamma(const Array& x, Where where) { return unary<ops::lgamma>("lgamma", x, where); }
 Array digamma(const Array& x, Where where) { return unary<ops::digamma>("digamma", x, where); }
 Array reciprocal(const Array& x, Where where) { return unary<ops::reciprocal>("reciprocal", x, where); }
-Array floor(const Array& x, Where where) { return unary<ops::floor>("floor", x, where); }
-Array ceil(const Array& x, Where where) { return unary<ops::ceil>("ceil", x, where); }
+Array floor(const Array& x, Where where) {
+  return is_whole(x, "floor", where) ? x : unary<ops::floor>("floor", x, where);
+}
+Array ceil(const Array& x, Where where) {
+  return is_whole(x, "ceil", where) ? x : unary<ops::ceil>("ceil", x, where);
+}
 Array isfinite(const Array& x, Where where) { return unary<ops::is_finite>("isfinite", x, where); }
 Array polygamma(std::int64_t n, const Array& x, Where where) {
   if (n < 0) {
@@ -224,11 +252,10 @@ Array stop_gradient(const Array& x, Where where) {
 }
 
 Array round(const Array& x, Where where) {
+  if (is_whole(x, "round", where)) return x;
   const Input operands[] = {x};
   return invoke(
-      {"round"}, operands,
-      [](Emitter&, std::span<const Value> v) { return ops::round(convert(v[0], inexact(v[0].dtype()))); },
-      where);
+      {"round"}, operands, [](Emitter&, std::span<const Value> v) { return ops::round(v[0]); }, where);
 }
 
 Array real(const Array& x, Where where) {
@@ -306,16 +333,19 @@ Array complex(const ArrayLike& re, const ArrayLike& im) {
   return binary<ops::complex>("complex", re, im, Takes::parts);
 }
 Array logical_and(const ArrayLike& x, const ArrayLike& y) {
-  return binary<ops::logical_and>("logical_and", x, y);
+  return logical<ops::logical_and>("logical_and", x, y);
 }
 Array logical_or(const ArrayLike& x, const ArrayLike& y) {
-  return binary<ops::logical_or>("logical_or", x, y);
+  return logical<ops::logical_or>("logical_or", x, y);
 }
 Array logical_xor(const ArrayLike& x, const ArrayLike& y) {
-  return binary<ops::logical_xor>("logical_xor", x, y);
+  return logical<ops::logical_xor>("logical_xor", x, y);
 }
 Array logical_not(const Array& x, Where where) {
-  return unary<ops::logical_not>("logical_not", x, where, false);
+  const Input operands[] = {x};
+  return invoke(
+      {"logical_not"}, operands,
+      [](Emitter&, std::span<const Value> v) { return ops::logical_not(as_bool(v[0])); }, where);
 }
 
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
@@ -327,8 +357,8 @@ Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y) {
         const DType common = promote(v[1].dtype(), v[2].dtype());
         const Shape shape =
             broadcast_shapes(v[0].shape(), broadcast_shapes(v[1].shape(), v[2].shape(), "where"), "where");
-        const Value which = v[0].dtype() == bool_ ? v[0] : ops::ne(v[0], ops::full_like(v[0], 0.0));
-        const Value chosen = broadcast(which, shape), on_true = broadcast(convert(v[1], common), shape);
+        const Value chosen = broadcast(as_bool(v[0]), shape),
+                    on_true = broadcast(convert(v[1], common), shape);
         return ops::select_n(chosen, broadcast(convert(v[2], common), shape), on_true);
       },
       x.array() != nullptr ? x.where() : y.where());

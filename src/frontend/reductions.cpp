@@ -1,10 +1,13 @@
 // reductions.cpp - functions of Arrays that reduce axes, and those that are made of reductions.
+#include <limits>
+
 #include "frontend/broadcast.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
 namespace {
 
+using frontend_detail::as_bool;
 using frontend_detail::broadcast;
 using frontend_detail::convert;
 using frontend_detail::inexact;
@@ -63,7 +66,6 @@ Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, 
       where);
 }
 
-Value as_bool(Value x) { return is_bool(x.dtype()) ? x : ops::ne(x, ops::full_like(x, 0.0)); }
 Value as_number(Value x) { return is_bool(x.dtype()) ? convert(x, i64) : x; }
 
 Value mean_of(Value x, const Ints& axes) {
@@ -77,7 +79,8 @@ Value variance(Value x, const Ints& axes, std::int64_t ddof) {
   const Value re = ops::square(is_complex(y.dtype()) ? ops::real(distance) : distance);
   const Value squared = is_complex(y.dtype()) ? re + ops::square(ops::imag(distance)) : re;
   const Value total = ops::reduce_sum(squared, axes);
-  return total / ops::full_like(total, static_cast<double>(count(x.shape(), axes) - ddof));
+  const auto freedom = static_cast<double>(count(x.shape(), axes) - ddof);
+  return total / ops::full_like(total, freedom > 0 ? freedom : std::numeric_limits<double>::quiet_NaN());
 }
 
 using ArgReduction = Value (*)(Value, std::int64_t, DType, Where);

@@ -127,5 +127,38 @@ TEST_CASE("what a thread has promised by a mode that it never left is kept when 
   CHECK(hot.item() == doctest::Approx(expected));
 }
 
+TEST_CASE("truth values of numbers, and whole numbers that are rounded") {
+  const Array n = array({0, 1, 2, -3}), m = array({2, 2, 0, 1}), x = array({0.0, -0.5, NAN, 2.0});
+  CHECK(logical_and(n, m).dtype() == bool_);
+  CHECK(elements(logical_and(n, m)) == std::vector<double>{0, 1, 0, 1});
+  CHECK(elements(logical_or(n, m)) == std::vector<double>{1, 1, 1, 1});
+  CHECK(elements(logical_xor(n, m)) == std::vector<double>{1, 0, 1, 0});
+  CHECK(elements(logical_not(n)) == std::vector<double>{1, 0, 0, 0});
+  CHECK(elements(logical_and(x, n)) == std::vector<double>{0, 1, 1, 1});
+  CHECK(elements(logical_not(x)) == std::vector<double>{1, 0, 0, 0});
+  CHECK(elements(logical_or(x, false)) == std::vector<double>{0, 1, 1, 1});
+  CHECK((n & m).dtype() == n.dtype());
+  CHECK(elements(n & m) == std::vector<double>{0, 0, 0, 1});
+  CHECK(elements(n | m) == std::vector<double>{2, 3, 2, -3});
+  CHECK(elements(!n) == std::vector<double>{-1, -2, -3, 2});
+  CHECK(elements(!(n == 0)) == std::vector<double>{0, 1, 1, 1});
+
+  const Array large = full({1}, Number((std::int64_t{1} << 53) + 1), i64);
+  for (const Array& whole : {floor(large), ceil(large), round(large)}) {
+    CHECK(whole.dtype() == i64);
+    CHECK(whole.item<std::int64_t>() == (std::int64_t{1} << 53) + 1);
+  }
+  CHECK(pow(large, large).dtype() == f64);
+  CHECK(pow(large, 1).dtype() == i64);
+}
+
+TEST_CASE("a variance without degrees of freedom is not a number") {
+  CHECK(std::isnan(var(zeros({0}), {}, 1).item()));
+  CHECK(std::isnan(var(ones({1}), {}, 1).item()));
+  CHECK(std::isnan(var(array({1.0, 2.0}), {}, 3).item()));
+  CHECK(std::isnan(stddev(array({1.0, 2.0}), {}, 2).item()));
+  CHECK(var(array({1.0, 3.0}), {}, 1).item() == 2.0);
+}
+
 }  // namespace
 }  // namespace tidu::test

@@ -56,9 +56,10 @@ Array reciprocal(const Array& x, Where where = Where::current());
 Array square(const Array& x, Where where = Where::current());
 Array abs(const Array& x, Where where = Where::current());
 Array sign(const Array& x, Where where = Where::current());
+/// The function of that name; integers and bools stay what they are.
 Array floor(const Array& x, Where where = Where::current());
 Array ceil(const Array& x, Where where = Where::current());
-/// To the nearest integer, ties to even.
+/// To the nearest integer, ties to even. Integers and bools stay what they are.
 Array round(const Array& x, Where where = Where::current());
 /// max(x, 0), with derivative 0 at 0.
 Array relu(const Array& x, Where where = Where::current());
@@ -79,7 +80,8 @@ Array polygamma(std::int64_t n, const Array& x, Where where = Where::current());
 /// The same values; gradients do not pass.
 Array stop_gradient(const Array& x, Where where = Where::current());
 
-/// The function of that name, element by element.
+/// x^y. Of integers f64, since y may be negative; but by a whole number of the program (pow(n, 2)) that is
+/// not, integer_pow.
 Array pow(const ArrayLike& x, const ArrayLike& y);
 /// x to an integer power, which may be negative.
 Array integer_pow(const Array& x, std::int64_t y, Where where = Where::current());
@@ -92,11 +94,11 @@ Array atan2(const ArrayLike& y, const ArrayLike& x);
 Array rem(const ArrayLike& x, const ArrayLike& y);
 /// The number next to x in the direction of y.
 Array nextafter(const ArrayLike& x, const ArrayLike& y);
-/// Of bools, or of integers bit by bit.
+/// Of truth values, as bool: any number but 0 is true. The operators &, | and ! take integers bit by bit.
 Array logical_and(const ArrayLike& x, const ArrayLike& y);
 Array logical_or(const ArrayLike& x, const ArrayLike& y);
 Array logical_xor(const ArrayLike& x, const ArrayLike& y);
-/// Of bools, or of integers bit by bit.
+/// Is it 0, or false?
 Array logical_not(const Array& x, Where where = Where::current());
 /// x where the condition holds, else y.
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y);
@@ -113,7 +115,7 @@ Array min(const Array& x, const Axes& axes = {}, bool keepdims = false, Where wh
 Array all(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 Array any(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 Array mean(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
-/// The mean squared distance from the mean; divided by count - ddof.
+/// The mean squared distance from the mean; divided by count - ddof, and NaN where that is not positive.
 Array var(const Array& x, const Axes& axes = {}, std::int64_t ddof = 0, bool keepdims = false,
           Where where = Where::current());
 /// The square root of var.
