@@ -127,6 +127,35 @@ TEST_CASE("what a thread has promised by a mode that it never left is kept when 
   CHECK(hot.item() == doctest::Approx(expected));
 }
 
+TEST_CASE(
+    "the default executor is that of this thread from now on, of new ones, and of those that name none") {
+  std::atomic<int> calls{0};
+  const CpuExecutor counting = cpu().with_kernel("sin", [&](const KernelCall& call) {
+    ++calls;
+    for (std::int64_t i = 0; i < call.input(0).size(); ++i) call.output().mutable_data<double>()[i] = 2.0;
+  });
+  const Array x = array({1.0, 2.0});
+  std::vector<double> here, there, guarded, returned;
+  here = elements(sin(x));
+  CHECK(here[0] == doctest::Approx(std::sin(1.0)));
+  set_default_executor(counting);
+  here = elements(sin(x));
+  std::thread([&] {
+    there = elements(sin(x));
+    const ExecutorGuard guard(cpu());
+    guarded = elements(sin(x));
+  }).join();
+  set_default_executor(cpu());
+  returned = elements(sin(x));
+  CHECK(here == std::vector<double>{2, 2});
+  CHECK(there == std::vector<double>{2, 2});
+  CHECK(calls == 2);
+  CHECK(guarded[0] == doctest::Approx(std::sin(1.0)));
+  CHECK(returned == guarded);
+  std::thread([&] { there = elements(sin(x)); }).join();
+  CHECK(there == guarded);
+}
+
 TEST_CASE("truth values of numbers, and whole numbers that are rounded") {
   const Array n = array({0, 1, 2, -3}), m = array({2, 2, 0, 1}), x = array({0.0, -0.5, NAN, 2.0});
   CHECK(logical_and(n, m).dtype() == bool_);

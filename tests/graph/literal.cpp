@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <limits>
 #include <sstream>
+#include <string_view>
 
+#include "tidu/graph/literal_json.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
 using namespace tidu;
@@ -34,4 +36,23 @@ TEST_CASE("a whole number keeps its last bit, and shows it") {
   std::ostringstream out;
   out << Op::make(prim::constant, {{"value", scalar}});
   CHECK(out.str().find("9007199254740993") != std::string::npos);
+}
+
+TEST_CASE("try_literal_from_json gives the tensor, or an error that says what is wrong with it") {
+  const Result<Literal> read =
+      try_literal_from_json(R"({"dtype": "f64", "shape": [2], "data": [1.5, "-inf"]})");
+  REQUIRE(read.has_value());
+  CHECK(read.value().type() == Type(f64, {2}));
+  CHECK(read.value().at(0).real() == 1.5);
+  CHECK(read.value().at(1).real() == -INFINITY);
+  const auto refused = [](const char* text, const char* why) {
+    const Result<Literal> result = try_literal_from_json(text);
+    return !result.has_value() && result.error().kind() == ErrorKind::dump &&
+           std::string_view(result.error().what()).find(why) != std::string_view::npos;
+  };
+  CHECK(refused("", "JSON"));
+  CHECK(refused(R"({"dtype": "f64", "shape": [2], "data": [1.5]})", "2"));
+  CHECK(refused(R"({"dtype": "f65", "shape": [], "data": [1.5]})", "f65"));
+  CHECK(refused(R"({"dtype": "i32", "shape": [], "data": [1.5]})", "1.5"));
+  CHECK(refused(R"({"dtype": "f64", "shape": []})", "data"));
 }

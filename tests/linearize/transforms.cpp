@@ -11,6 +11,7 @@
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/graph/merge.hpp"
+#include "tidu/linearize/batch.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/reference/executor.hpp"
@@ -297,6 +298,37 @@ TEST_CASE("a seed that coincides with a constant of a rule is no cotangent of it
   const Graph f = g.build({ops::pow(x, one) * one + one / x});
   const auto results = reference().run(grad(grad(f)), {Tensor::scalar(2.0)});
   CHECK(results[0].item<double>() == doctest::Approx(2.0 / 8.0));
+}
+
+TEST_CASE("try_batch and try_pullback give what batch and pullback give, or their error") {
+  const Graph f = two_outputs();
+  const BatchOptions some{.inputs = std::vector<bool>{true, false, true}, .all_outputs = false};
+  const Result<Batching> batched = try_batch(f, 2, some);
+  REQUIRE(batched.has_value());
+  CHECK(batched.value().graph.structural_key() == batch(f, 2, some).graph.structural_key());
+  CHECK(batched.value().batched_outputs == std::vector<bool>{true, true});
+  const std::int64_t numbers[] = {1, 2};
+  const auto results = reference().run(batched.value().graph,
+                                       {Tensor::from<double>({2, 3}, {1, 2, 3, 4, 5, 6}), vec({1, 0, 2}),
+                                        Tensor::from<std::int64_t>({2}, {numbers[0], numbers[1]})});
+  CHECK(results[0].at(0).real() == doctest::Approx(std::sin(1.0) + 2 * std::sin(3.0)));
+  CHECK(results[0].at(1).real() == doctest::Approx(std::sin(4.0) + 2 * std::sin(6.0)));
+  CHECK(results[1].at(5).real() == 8.0);
+  const BatchOptions none{.inputs = std::vector<bool>{false, false, false}, .all_outputs = false};
+  CHECK(try_batch(f, 2, none).value().batched_outputs == std::vector<bool>{false, false});
+  const BatchOptions few{.inputs = std::vector<bool>{true}};
+  CHECK(try_batch(f, 2, few).error().kind() == ErrorKind::invalid_argument);
+  CHECK(try_batch(f, -1).error().kind() == ErrorKind::invalid_argument);
+
+  const Result<Pullback> pulled = try_pullback(f, {"y"});
+  REQUIRE(pulled.has_value());
+  const Pullback same = pullback(f, {"y"});
+  CHECK(pulled.value().backward.structural_key() == same.backward.structural_key());
+  CHECK(pulled.value().wrt == std::vector<std::size_t>{1});
+  CHECK(pulled.value().outputs == std::vector<std::size_t>{0, 1});
+  CHECK(try_pullback(f, {"q"}).error().kind() == ErrorKind::invalid_argument);
+  CHECK(mentions(try_pullback(f, {"q"}).error(), "q"));
+  CHECK(try_pullback(f, {"n"}).error().kind() == ErrorKind::invalid_argument);  // an integer
 }
 
 }  // namespace
