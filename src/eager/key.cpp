@@ -2,6 +2,7 @@
 #include "tidu/eager/key.hpp"
 
 #include <atomic>
+#include <charconv>
 
 #include "tidu/eager/executor.hpp"
 #include "tidu/graph/error.hpp"
@@ -30,7 +31,9 @@ InputKey Key::input_key() const {
 }
 
 std::string to_string(const Key& key) {
-  return tidu::detail::str("key ", std::hex, key.source, std::dec, ':', key.counter);
+  char source[17] = {};
+  std::to_chars(source, source + 16, key.source, 16);
+  return tidu::detail::str("key ", source, ':', key.counter);
 }
 
 std::uint64_t ExecutorIdentity::next() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -136,12 +137,34 @@ class [[nodiscard]] Result {
 
 namespace detail {
 
-/// All arguments, one after another, as text.
+/// Something that can be streamed, whatever its type. It refers to that, which must be there when it is
+/// written.
+class TextPart {
+ public:
+  template <class T>
+  explicit TextPart(const T& value) : value_(std::addressof(value)), write_(&write_value<T>) {}
+  explicit TextPart(const char* text) : value_(text), write_(&write_text) {}
+  void write(std::ostream& to) const { write_(to, value_); }
+
+ private:
+  template <class T>
+  static void write_value(std::ostream& to, const void* value) {
+    to << *static_cast<const T*>(value);
+  }
+  static void write_text(std::ostream& to, const void* text);
+
+  const void* value_;
+  void (*write_)(std::ostream& to, const void* value);
+};
+
+/// The parts, one after another, as text.
+std::string text_of(std::initializer_list<TextPart> parts);
+
+/// All arguments, one after another, as text. Messages are many: each costs its call of text_of, and no
+/// stream of its own.
 template <class... Parts>
 std::string str(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
+  return text_of({TextPart(parts)...});
 }
 
 /// "[a, b, c]" of anything that can be streamed.
