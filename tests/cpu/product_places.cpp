@@ -2,6 +2,7 @@
 // against the reference: with the program's values as outputs in many ways, and signs of zeros.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
@@ -77,6 +78,7 @@ std::vector<Tensor> inputs_of_attention(const Graph& graph, std::mt19937_64& ran
 bool equal_as_numbers(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) {
     bool equal = x.type() == y.type();
+    if (equal && x.size() > 0 && std::memcmp(x.bytes(), y.bytes(), x.num_bytes()) == 0) return true;
     for (std::int64_t i = 0; equal && i < x.size(); ++i) equal = x.at(i) == y.at(i);
     return equal;
   });
@@ -111,7 +113,7 @@ TEST_CASE("products read heads where they lie, and write them where they belong"
 
 TEST_CASE("what else is read of heads stays in memory") {
   std::mt19937_64 random(2);
-  for (std::uint32_t outputs = 1; outputs<512; outputs += scaled(1)> 1 ? 1 : 3) {
+  for (std::uint32_t outputs = 1; outputs < 512; outputs += shortened() ? 17 : 3) {
     CAPTURE(outputs);
     check_places(attention(outputs % 2 == 0 ? f32 : f64, {2, 16, 8, 8}, outputs), random,
                  std::size_t{1} << 14U);

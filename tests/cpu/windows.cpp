@@ -102,7 +102,7 @@ TEST_CASE("convolutions that take many blocks, parts of sums, or neither") {
       {{3, 7, 40, 40}, {2, 7, 36, 36}, {1, 1}},                                // a cotangent as the kernel
       {{2, 3, 17, 17}, {4, 3, 15, 13}, {1, 1}, {}, {2, 1}, {{7, 6}, {0, 0}}},  // and of a strided one
       {{2, 4, 30, 31}, {6, 4, 3, 3}, {1, 1}, {2, 2}, {}, {{1, 2}, {2, 2}}},    // phases
-      {{2, 3, 3, 3}, {2, 3, 40, 40}, {1, 1}, {40, 40}, {}, {{39, 39}, {39, 39}}},  // 1,600 phases
+      {{1, 1, 3, 3}, {2, 1, 40, 40}, {1, 1}, {40, 40}, {}, {{39, 39}, {39, 39}}},  // 1,600 phases
       {{1, 1, 3}, {1, 1, 2}, {400000}, {}, {1000000}, {{999999, 999999}}}};        // zeros alone in between
   const bool both = !shortened();  // layouts; else one of the two
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -162,10 +162,12 @@ TEST_CASE("sliding windows in every dtype") {
                               {{3, 40005}, {1, 2}, {1, 3}, {{0, 0}, {0, 0}}},
                               {{2, 40002}, {1, 2}, {1, 2}, {{0, 0}, {0, 0}}},
                               {{5, 600}, {1, 100}, {1, 100}, {{0, 0}, {0, 0}}}};
+  std::size_t turn = 0;
   for (const Row& row : rows) {
     const Attributes attributes{
         {"window_dimensions", row.extents}, {"window_strides", row.strides}, {"padding", row.padding}};
     for (const DType dtype : number_dtypes) {
+      if (shortened() && turn++ % 3 != 0) continue;
       check_operation(Op::make(prim::reduce_window_sum, attributes), {Type(dtype, row.shape)}, {{-1, 1}},
                       random);
       if (is_complex(dtype)) continue;
