@@ -19,6 +19,9 @@ set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_DEFINITIONS Eigen=
 if(TIDU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
   set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O2)
+  if(TIDU_SANITIZE MATCHES "address")  # checked by calls, which are half the work of checks in line
+    set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -fsanitize-address-outline-instrumentation)
+  endif()
   set_property(SOURCE ${decompositions} "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS
                -fno-sanitize=all)
 endif()

@@ -35,7 +35,7 @@ add_test(NAME random_programs
                  --kinds single,chain --out "${CMAKE_CURRENT_BINARY_DIR}/differences")
 set_tests_properties(random_programs PROPERTIES SKIP_RETURN_CODE 77)
 
-# One generated file for each public header, which includes that header and nothing else.
+# A generated file, which includes that header and nothing else, for each public header that no source includes before all others.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
      "${PROJECT_SOURCE_DIR}/include/tidu/*.hpp")
 if(NOT TIDU_WITH_CUDA)
@@ -44,6 +44,14 @@ endif()
 if(NOT TIDU_WITH_MPI)
   list(REMOVE_ITEM headers tidu/mpi.hpp)
 endif()
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
+set(included_first)
+foreach(source IN LISTS sources)
+  file(STRINGS "${source}" first REGEX "^#include" LIMIT_COUNT 1)
+  string(REGEX REPLACE "^#include [<\"](.*)[>\"].*" "\\1" first "${first}")
+  list(APPEND included_first "${first}")
+endforeach()
+list(REMOVE_ITEM headers ${included_first})
 set(header_sources)
 foreach(header IN LISTS headers)
   string(REGEX REPLACE "[/.]" "_" name "${header}")
