@@ -11,7 +11,7 @@ namespace tidu::cuda_detail {
 namespace {
 
 constexpr std::size_t unit = 256;
-std::size_t aligned(std::size_t bytes) { return (bytes + unit - 1) / unit * unit; }
+std::size_t whole_units(std::size_t bytes) { return (bytes + unit - 1) / unit * unit; }
 
 // Free pieces of a workspace that grows at its end.
 class Workspace {
@@ -77,7 +77,7 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
   for (const Node& node : constants) {
     for (const ValueId result : node.results) {
       layout.spots[result] = {Home::constant, 0, layout.constant_bytes, bytes_of(result)};
-      layout.constant_bytes += aligned(bytes_of(result));
+      layout.constant_bytes += whole_units(bytes_of(result));
     }
   }
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
@@ -96,9 +96,9 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
     for (const ValueId operand : nodes[n].operands) last_reader[operand] = n;
     for (const ValueId result : nodes[n].results) {
       last_reader[result] = n;
-      if (layout.spots[result].home == Home::none) all += aligned(bytes_of(result));
+      if (layout.spots[result].home == Home::none) all += whole_units(bytes_of(result));
     }
-    all += aligned(nodes[n].plan.scratch_bytes);
+    all += whole_units(nodes[n].plan.scratch_bytes);
   }
   std::vector<std::vector<ValueId>> ends(nodes.size());
   Workspace workspace(all > apart_bytes);
@@ -107,16 +107,16 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
       Spot& spot = layout.spots[result];
       if (spot.home != Home::none) continue;
       spot = {Home::workspace, 0, 0, bytes_of(result)};
-      spot.offset = workspace.take(aligned(spot.bytes));
+      spot.offset = workspace.take(whole_units(spot.bytes));
       ends[last_reader[result]].push_back(result);
     }
-    const std::size_t scratch = aligned(nodes[n].plan.scratch_bytes);
+    const std::size_t scratch = whole_units(nodes[n].plan.scratch_bytes);
     if (scratch != 0) {
       layout.scratch[n] = workspace.take(scratch);
       workspace.give(layout.scratch[n], scratch);
     }
     for (const ValueId gone : ends[n])
-      workspace.give(layout.spots[gone].offset, aligned(layout.spots[gone].bytes));
+      workspace.give(layout.spots[gone].offset, whole_units(layout.spots[gone].bytes));
   }
   layout.workspace_bytes = workspace.bytes();
   for (const Node& node : nodes) {

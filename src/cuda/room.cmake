@@ -7,6 +7,9 @@ target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 target_compile_options(${target} PRIVATE
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>")
 target_link_libraries(${target} PRIVATE "${CUDA_cudart_static_LIBRARY}" rt)
+# Rules of each family, and calls of each library, use the same short names: they are never compiled together.
+file(GLOB families CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/rules/*.cpp" "${CMAKE_CURRENT_LIST_DIR}/libraries/*.cpp")
+set_property(SOURCE ${families} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 
 # CUB is templates for NVIDIA's compiler, which gets C++20 by name, as CMake 3.25 does not know that this compiler has it, and none of
 # the flags for C++ of a build, which it would not understand.

@@ -6,7 +6,6 @@
 namespace tidu::cuda_detail {
 namespace {
 
-std::string text_of(std::int64_t value) { return std::to_string(value); }
 std::string type_of(const Packs::Entry& entry) { return std::string(memory_name(entry.dtype)); }
 
 }  // namespace
@@ -77,8 +76,8 @@ std::string Packs::alignment() const {
 std::string Packs::packs(std::int64_t count) const {
   std::string text;
   for (const Entry& read : reads) {
-    text += "  pack<" + type_of(read) + ", " + text_of(width) + "> x" + std::to_string(read.which) + "[" +
-            text_of(count) + "];\n";
+    text += "  pack<" + type_of(read) + ", " + std::to_string(width) + "> x" + std::to_string(read.which) +
+            "[" + std::to_string(count) + "];\n";
   }
   return text;
 }
@@ -87,14 +86,15 @@ std::string Packs::loads(const std::string& place) const {
   std::string text;
   for (const Entry& read : reads) {
     const std::string n = std::to_string(read.which);
-    text += "x" + n + "[j] = load_pack<" + text_of(width) + ">(p" + n + " + (" + place + "), aligned); ";
+    text +=
+        "x" + n + "[j] = load_pack<" + std::to_string(width) + ">(p" + n + " + (" + place + "), aligned); ";
   }
   return text;
 }
 
 std::string Packs::computes(const std::string& index, const std::string& place,
                             const std::string& condition) const {
-  const std::string w = text_of(width);
+  const std::string w = std::to_string(width);
   std::string text, call = "element(" + index + " + k";
   for (const Entry& write : writes)
     text += "  pack<" + type_of(write) + ", " + w + "> y" + std::to_string(write.which) + ";\n";
@@ -111,7 +111,7 @@ std::string Packs::computes(const std::string& index, const std::string& place,
 
 std::string Packs::loop(const std::string& first, const std::string& last, const std::string& step,
                         const std::string& place, const std::string& condition) const {
-  const std::string a = text_of(ahead) + "u";
+  const std::string a = std::to_string(ahead) + "u";
   const std::string each = "#pragma unroll\n  for (index_t j = 0; j < " + a +
                            "; ++j) {\n  const index_t c = at + j * (" + step + ");\n";
   std::string text =

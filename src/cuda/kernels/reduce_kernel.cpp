@@ -12,8 +12,6 @@
 namespace tidu::cuda_detail {
 namespace {
 
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-
 // How threads share the work.
 struct Geometry {
   std::int64_t results = 1, elements = 1;
@@ -59,15 +57,15 @@ Geometry geometry_of(std::int64_t results, std::int64_t elements, bool rows, int
 // a1, …
 std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
                    const std::string& parameters, const std::string& loop, const std::string& outer) {
-  const std::string lanes = text_of(g.lanes), at_once = text_of(g.at_once());
+  const std::string lanes = std::to_string(g.lanes), at_once = std::to_string(g.at_once());
   std::string text = "typedef " + std::string(wide ? "u64" : "u32") + " index_t;\n";
   text += "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(" + parameters + ") {\n";
   text += g.rows ? "  const u32 lane = thread_index() % " + lanes + "u, among = thread_index() / " + lanes +
                        "u;\n"
                  : "  const u32 lane = thread_index() / " + at_once + "u, among = thread_index() % " +
                        at_once + "u;\n";
-  const std::string results = text_of(g.results) + "ull", part = text_of(g.part) + "ull",
-                    elements = text_of(g.elements) + "ull";
+  const std::string results = std::to_string(g.results) + "ull", part = std::to_string(g.part) + "ull",
+                    elements = std::to_string(g.elements) + "ull";
   text += "  const index_t begin = (index_t)(block_y() * " + part + "), end = (index_t)(block_y() * " + part +
           " + " + part + " < " + elements + " ? block_y() * " + part + " + " + part + " : " + elements +
           ");\n";
@@ -97,8 +95,8 @@ std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
 
 // The loop of one thread over elements r, one by one.
 std::string one_by_one(const Geometry& g, const std::string& inner) {
-  return "#pragma unroll 4\n  for (index_t r = begin + lane; r < end; r += " + text_of(g.lanes) + "u) {\n" +
-         inner + "  }\n";
+  return "#pragma unroll 4\n  for (index_t r = begin + lane; r < end; r += " + std::to_string(g.lanes) +
+         "u) {\n" + inner + "  }\n";
 }
 
 Launch launch_of(const Geometry& g, std::string_view name, std::string text, int multiprocessors) {
@@ -163,10 +161,10 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
       Packs packs(body, writer.take_packed(), whole_results);
       if (g.rows) packs.widen({g.elements, g.part});
       packs.look_ahead(4, writer.text());
-      const std::string width = text_of(packs.width) + "u";
+      const std::string width = std::to_string(packs.width) + "u";
       loop = packs.function("r", writer.text()) + packs.alignment() +
-             packs.loop("begin + lane * " + width, "end", text_of(g.lanes * packs.width) + "u", in_order,
-                        "live");
+             packs.loop("begin + lane * " + width, "end", std::to_string(g.lanes * packs.width) + "u",
+                        in_order, "live");
     }
   }
   const bool split = g.parts > 1;
@@ -183,7 +181,7 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   std::vector<Argument> final_arguments, part_arguments;
   std::string finals, partials, joins;
   std::size_t scratch_bytes = 0;
-  const std::string results = text_of(g.results) + "ull";
+  const std::string results = std::to_string(g.results) + "ull";
   for (std::size_t k = 0; k < folds.size(); ++k) {
     const std::string n = std::to_string(fold_results[k]), a = "a" + std::to_string(k);
     final_parameters.push_back(std::string(memory_name(folds[k].dtype)) + "* __restrict__ q" + n);
