@@ -18,21 +18,28 @@ set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_DEFINITIONS Eigen=
 # are unrolled by -O2, too, which takes it two thirds of -O3's time.
 if(TIDU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
-  set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O2)
+  set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -g0)
   if(TIDU_SANITIZE MATCHES "address")  # checked by calls, which are half the work of checks in line
-    set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -fsanitize-address-outline-instrumentation)
+    set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O2 -fsanitize-address-outline-instrumentation)
+  else()
+    set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O0)
   endif()
   set_property(SOURCE ${decompositions} "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS
                -fno-sanitize=all)
 endif()
 
 # Loops over elements are vectorised from -O3 on; nobody reads errno or floating-point flags here, and results do not depend on either.
-# That a loop may be vectorised is said of all of them; clang need not report those that call functions.
+# That a loop may be vectorised is said of all of them; clang need not report those that call functions. Under sanitizers, which see
+# more of loops as they are written, it would take a multiple of the time.
+set(loops_level "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+if(TIDU_SANITIZE)
+  set(loops_level)
+endif()
 foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary kernels/convert kernels/transcendental
         kernels/constants kernels/shape kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
         convolution/convolution)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${loops}.cpp" APPEND PROPERTY COMPILE_OPTIONS
-               "$<$<NOT:$<CONFIG:Debug>>:-O3>" -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
+               ${loops_level} -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
 endforeach()
 
 # Larger products in f32 are oneDNN's where it is found. tidu sets its number of OpenMP threads, so it has to be a build of oneDNN for
