@@ -175,7 +175,10 @@ Array softmax(const Array& x, const Axes& axes, Where where) {
 Array log_softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("log_softmax", x, axes, false, where, [](Value v, const Ints& list) {
     const Value y = convert(v, inexact(v.dtype()));
-    return y - spread(ops::logsumexp(y, list), list, y.shape());
+    // Beside the greatest, as large numbers lose in the difference of two what small ones differ by.
+    const Value greatest = ops::stop_gradient(ops::reduce_max(y, list));
+    const Value shifted = y - spread(greatest, list, y.shape());
+    return shifted - spread(ops::log(ops::reduce_sum(ops::exp(shifted), list)), list, y.shape());
   });
 }
 

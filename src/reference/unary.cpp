@@ -20,9 +20,12 @@ void polygamma_kernel(const KernelCall& c) {
 /// x^n by squaring, n >= 0.
 template <class T>
 T power(T x, std::uint64_t n) {
-  T result(1);
-  for (; n != 0; n >>= 1U, x = times(x, x)) {
-    if ((n & 1U) != 0) result = times(result, x);
+  if (n == 0) return T(1);
+  for (; n % 2 == 0; n /= 2) x = times(x, x);
+  T result = x;  // not 1 times x, which makes NaN of an infinite complex number
+  while ((n /= 2) != 0) {
+    x = times(x, x);
+    if (n % 2 != 0) result = times(result, x);
   }
   return result;
 }

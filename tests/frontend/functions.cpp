@@ -181,6 +181,21 @@ TEST_CASE("softmax: every element within the roundings of its formula, and one d
   }
 }
 
+TEST_CASE("log_softmax keeps what large numbers differ by") {
+  const double first = -std::log1p(std::exp(-1.0));
+  for (const double base : {0.0, 1e4, -1e4, 4e6}) {
+    const auto y = elements(log_softmax(array({base, base - 1}, f32)));
+    CHECK(y[0] == doctest::Approx(first).epsilon(1e-6));
+    CHECK(y[1] == doctest::Approx(first - 1).epsilon(1e-6));
+  }
+  for (const double y : elements(log_softmax(full({4}, 1e30, f32))))
+    CHECK(y == doctest::Approx(-std::log(4.0)).epsilon(1e-6));
+  const auto masked = elements(log_softmax(array({-HUGE_VAL, 2.0, 2.0})));
+  CHECK(masked[0] == -HUGE_VAL);
+  CHECK(masked[1] == doctest::Approx(-std::log(2.0)));
+  CHECK(std::isnan(elements(log_softmax(array({HUGE_VAL, 2.0})))[1]));
+}
+
 TEST_CASE("gradients of reductions, products and shapes") {
   const Array x = random_array({3, 4}, 31), y = random_array({4, 2}, 32), z = random_array({2, 3, 4}, 33);
   const auto rows = array({2, 0, 2});

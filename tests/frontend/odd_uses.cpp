@@ -2,6 +2,7 @@
 // promises and destructors when a thread ends.
 #include <atomic>
 #include <cmath>
+#include <complex>
 #include <optional>
 #include <span>
 #include <string>
@@ -190,4 +191,26 @@ TEST_CASE("a variance without degrees of freedom is not a number") {
 }
 
 }  // namespace
+
+TEST_CASE("functions of complex numbers keep infinities, and the sign of a zero beside a branch cut") {
+  using c128_t = std::complex<double>;
+  const double inf = INFINITY;
+  const auto of = [](c128_t z) { return Array(Tensor::scalar(z)); };
+  const auto same = [](const Array& x, c128_t z) {
+    const c128_t y = x.item<c128_t>();
+    const auto equal = [](double a, double b) {
+      return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+    };
+    return equal(y.real(), z.real()) && equal(y.imag(), z.imag());
+  };
+  CHECK(same(integer_pow(of({0.0, inf}), 1), {0.0, inf}));
+  CHECK(same(integer_pow(of({0.0, 1e200}), 2), {-inf, 0.0}));
+  CHECK(same(integer_pow(of({-0.0, -2.0}), 1), {-0.0, -2.0}));
+  CHECK(same(integer_pow(of({1.0, 1.0}), 5), {-4.0, -4.0}));
+  CHECK(same(integer_pow(of({1.0, 1.0}), 4), {-4.0, 0.0}));
+  CHECK(same(log1p(of({-inf, -0.0})), {inf, -std::acos(-1.0)}));
+  CHECK(same(log1p(of({2.0, -0.0})), {std::log(3.0), -0.0}));
+  CHECK(same(expm1(of({inf, 0.0})), {inf, 0.0}));
+}
+
 }  // namespace tidu::test

@@ -49,6 +49,7 @@ struct Expm1 {
   T operator()(T x) const {
     if constexpr (ComplexNumber<T>) {
       using R = typename T::value_type;
+      if (x.imag() == 0) return T(std::expm1(x.real()), x.imag());  // where e^a is infinite, too
       const R half = std::sin(x.imag() / 2);
       return T(std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half,
                std::exp(x.real()) * std::sin(x.imag()));
@@ -65,7 +66,7 @@ struct Log1p {
       using R = typename T::value_type;
       const R a = x.real();
       const R b = x.imag();
-      if (std::abs(a) > R(0.5) || std::abs(b) > R(0.5)) return std::log(T(1) + x);
+      if (std::abs(a) > R(0.5) || std::abs(b) > R(0.5)) return std::log(T(1 + a, b));
       return T(std::log1p(a * (2 + a) + b * b) / 2, std::atan2(b, 1 + a));
     } else {
       return std::log1p(x);

@@ -91,6 +91,19 @@ struct Not {
     }
   }
 };
+// x^n by squaring. The first factor is not multiplied by 1, which makes NaN of an infinite complex number.
+template <class T, class N>
+T power_of(T x, N n) {
+  if (n == 0) return T(1);
+  for (; (n & 1U) == 0; n >>= 1U) x = multiply(x, x);
+  T result = x;
+  while ((n >>= 1U) != 0) {
+    x = multiply(x, x);
+    if ((n & 1U) != 0) result = multiply(result, x);
+  }
+  return result;
+}
+
 struct IntegerPower {
   explicit IntegerPower(std::int32_t y) : exponent(y) {}
   std::int32_t exponent;
@@ -98,11 +111,7 @@ struct IntegerPower {
   requires(!Boolean<T>) T operator()(T x) const {
     auto left = static_cast<std::uint32_t>(exponent);
     if (exponent < 0) left = 0U - left;
-    T result(1);
-    for (T power = x; left != 0; power = multiply(power, power), left >>= 1U) {
-      if ((left & 1U) != 0) result = multiply(result, power);
-      if (left == 1) break;
-    }
+    const T result = power_of(x, left);
     if constexpr (Integer<T>) {
       return exponent < 0 ? Divide()(T(1), result) : result;
     } else {
@@ -122,10 +131,7 @@ void wide_power_loop(const ElementState<WidePower>& s, const Call& call) {
   for (std::int64_t i = 0; i < s.count; ++i) {
     auto left = static_cast<std::uint64_t>(s.function.exponent);
     if (s.function.exponent < 0) left = 0U - left;
-    T result(1);
-    for (T power = x[i]; left != 0; power = multiply(power, power), left >>= 1U) {
-      if ((left & 1U) != 0) result = multiply(result, power);
-    }
+    const T result = power_of(x[i], left);
     y[i] = s.function.exponent < 0 ? Divide()(T(1), result) : result;
   }
 }
