@@ -43,6 +43,16 @@ std::int64_t resolve(const IndexState& s, const I* indices, std::int64_t positio
   return index < 0 ? 0 : s.extent - 1;
 }
 
+// Are all in range, so that they are used as they are? Without a branch for each.
+template <class I>
+bool are_in_range(const IndexState& s, const I* indices, std::int64_t count) {
+  const auto extent = static_cast<std::uint64_t>(s.extent);
+  bool all = true;
+  for (std::int64_t i = 0; i < count; ++i)
+    all &= static_cast<std::uint64_t>(static_cast<std::int64_t>(indices[i])) < extent;
+  return all;
+}
+
 template <class I>
 void take(const IndexState& s, const Call& call) {
   const I* indices = call.operand<I>(1);
@@ -62,7 +72,7 @@ void take(const IndexState& s, const Call& call) {
   }
 }
 
-// The same for short rows, which move as one. Indices are resolved once, so many at a time.
+// The same for short rows, which move as one. Indices are looked at once, so many at a time.
 template <class Row, class I>
 void take_rows(const IndexState& s, const Call& call) {
   constexpr std::int64_t at_once = 256;
@@ -70,16 +80,13 @@ void take_rows(const IndexState& s, const Call& call) {
   std::int64_t places[at_once];
   for (std::int64_t first = 0; first < s.count; first += at_once) {
     const std::int64_t n = std::min(at_once, s.count - first);
-    bool all = true;
-    for (std::int64_t i = 0; i < n; ++i) {
-      places[i] = resolve(s, indices, first + i);
-      all &= places[i] >= 0;
-    }
+    const bool all = are_in_range(s, indices + first, n);
+    for (std::int64_t i = 0; !all && i < n; ++i) places[i] = resolve(s, indices, first + i);
     for (std::int64_t o = 0; o < s.outer; ++o) {
       const Row* const from = call.operand<Row>(0) + o * s.extent;
       Row* const to = call.result<Row>() + o * s.count + first;
       if (all) {
-        for (std::int64_t i = 0; i < n; ++i) to[i] = from[places[i]];
+        for (std::int64_t i = 0; i < n; ++i) to[i] = from[indices[first + i]];
       } else {
         for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
       }
@@ -128,8 +135,17 @@ void scatter_elements(const IndexState& s, const Call& call) {
   std::copy_n(call.operand<T>(0), s.outer * s.extent, y);
   std::int64_t places[at_once], positions[at_once];
   for (std::int64_t first = 0; first < s.count; first += at_once) {
+    const std::int64_t end = std::min(first + at_once, s.count);
+    if (s.read.empty() && are_in_range(s, indices + first, end - first)) {
+      for (std::int64_t o = 0; o < s.outer; ++o) {
+        const T* const update = call.operand<T>(2) + o * s.count;
+        T* const to = y + o * s.extent;
+        for (std::int64_t i = first; i < end; ++i) to[indices[i]] = Add()(to[indices[i]], update[i]);
+      }
+      continue;
+    }
     std::int64_t n = 0;
-    for (std::int64_t i = first; i < std::min(first + at_once, s.count); ++i) {
+    for (std::int64_t i = first; i < end; ++i) {
       const std::int64_t index = resolve(s, indices, i);
       if (index < 0 || !s.reads(index)) continue;
       places[n] = index;
