@@ -245,6 +245,9 @@ TEST_CASE_TEMPLATE("small products, with every instruction set", T, float, doubl
         GemmCall g = make_call(TypeOf<T>::value, trans_a, trans_b, 16, 16, 8);
         g.batch = 16;
         check_product<T>(g, 2, random, isa);
+        for (Index i = 0; i < 12 * 17; ++i)  // tiles of every height and width
+          check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 2 + i / 17, 1 + i % 17, 3, 1), 1,
+                           random, isa);
       }
     }
   }

@@ -164,16 +164,19 @@ void update_tiles(Index count, const TileSteps& steps, Index k, const T* a, Inde
                                                                  ldc, last_lanes, false, &update);
 }
 
-/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one;
-/// and by rows of C, of which those of one vector have more.
-enum TileWidth : std::uint8_t { whole, most, narrow, half };
+/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one,
+/// one; and by rows of C, of which those of one vector have more.
+enum TileWidth : std::uint8_t { whole, most, narrow, half, one };
 
-/// Bytes of a vector that takes half of the time, where there is one: Zen 4 multiplies vectors of 64 bytes in
-/// halves.
-inline constexpr int kHalfBytes = kVectorBytes == 64 ? 32 : kVectorBytes;
+/// Bytes of half a vector, where it gains: Zen 4 multiplies vectors of 64 bytes in halves, and with AVX2
+/// parts of vectors are stored in several pieces.
+inline constexpr int kHalfBytes = kVectorBytes == 16 ? kVectorBytes : kVectorBytes / 2;
+
+/// Are there tiles of one whole vector apart from those of a part of one? Masks of AVX-512 cost nothing.
+inline constexpr bool kOneIsWhole = kVectorBytes == 32;
 
 /// Real rows of a tile of one vector, at most.
-inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kTileRows;
+inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kVectorBytes == 32 ? 12 : kTileRows;
 
 /// Real rows of a tile, at most, where B stays near. That it is read again for fewer rows costs little there,
 /// and what comes between two tiles costs less where these are small.
@@ -187,6 +190,7 @@ struct WidthOfTiles {
       : kind(left >= kWidth              ? whole
              : left > kWidth - kLanes<T> ? most
              : 2 * left == kLanes<T>     ? half
+             : left == kLanes<T>         ? one
                                          : narrow),
         last_lanes(static_cast<int>(kind == whole  ? kLanes<T>
                                     : kind == most ? left - (kWidth - kLanes<T>)
@@ -208,6 +212,11 @@ TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_sequence<int,
     static constexpr TileFunction<T> halves[sizeof...(J)] = {
         tiles<T, Complex, Order, (J + 1) * kStep, 1, false, kHalfBytes>...};
     if (width == half) return halves[rows - 1];
+  }
+  if constexpr (kOneIsWhole) {
+    static constexpr TileFunction<T> vectors[sizeof...(J)] = {
+        tiles<T, Complex, Order, (J + 1) * kStep, 1, false>...};
+    if (width == one) return vectors[rows - 1];
   }
   return width >= narrow ? slim[rows - 1] : wide[width][rows - 1];
 }
