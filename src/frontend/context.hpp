@@ -227,7 +227,10 @@ std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands
                                Where where);
 
 [[gnu::always_inline]] inline Body* make_body(const Tensor& tensor) {
-  return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body{.tensor = tensor};
+  // Not as an aggregate: compilers would clear all of it first, by an instruction that takes long to begin.
+  Body* const made = ::new (tidu::detail::pool_allocate(sizeof(Body))) Body;
+  made->tensor = tensor;
+  return made;
 }
 inline Body* make_body() { return ::new (tidu::detail::pool_allocate(sizeof(Body))) Body; }
 /// Wraps a result; `trace` when it was recorded.
