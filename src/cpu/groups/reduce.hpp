@@ -56,7 +56,7 @@ class Walk {
 
  private:
   const std::vector<ReductionShape::Axis>& axes_;
-  std::array<std::int64_t, 64> at_{};
+  std::array<std::int64_t, 64> at_;  // of each axis: all of it would take longer to clear than a short fold
   std::int64_t offset_ = 0;
 };
 
