@@ -1,6 +1,5 @@
 // Products against plain loops: all types, transposes, sizes on both sides of every tile and block, batches,
-// threads, and refusals. The operands are small integers, whose sums are exact in every type, so results must
-// be equal.
+// threads, refusals. Operands are small integers, whose sums are exact in every type: results must be equal.
 #include "cpu/products/gemm.hpp"
 #include "support/support.hpp"
 
@@ -163,6 +162,9 @@ void check_all_shapes(GemmIsa isa) {
   const Index sizes[] = {1, 2, 3, 5, 7, 8, 13, 15, 17, 31, 33, 50};
   std::uniform_int_distribution<std::size_t> pick(0, std::size(sizes) - 1);
   std::bernoulli_distribution coin;
+  constexpr std::array<Index, 5> larger[] = {{4, 4, 4, 1},         {1, 601, 70, 2},     {601, 1, 70, 2},
+                                             {45, 300, 800, 2},    {48, 150, 70, 1, 3}, {31, 67, 384, 2},
+                                             {61, 37, 90, 3, 1024}};
   for (int trial = 0; trial < (shortened() ? 50 : 150); ++trial) {
     const bool trans_a = coin(random), trans_b = coin(random);
     const Index m = sizes[pick(random)], n = sizes[pick(random)], k = sizes[pick(random)];
@@ -172,13 +174,9 @@ void check_all_shapes(GemmIsa isa) {
   for (const bool trans_a : {false, true}) {
     for (const bool trans_b : {false, true}) {
       if (shortened() && (trans_a == trans_b) == (isa == GemmIsa::avx2)) continue;
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 4, 4, 4), 1, random, isa);
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 1, 601, 70), 2, random, isa);
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 601, 1, 70), 2, random, isa);
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 45, 300, 800), 2, random, isa);
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 48, 150, 70, 3), 1, random, isa);
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 31, 67, 384), 2, random, isa);
-      check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 61, 37, 90, 1024), 3, random, isa);
+      for (const auto& [m, n, k, threads, gap] : larger)
+        check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k, gap),
+                         static_cast<int>(threads), random, isa);
     }
   }
 }
