@@ -102,9 +102,8 @@ TEST_CASE("softmax and layer norm are one group of rows, with the reference's va
     const double tolerance = dtype == f32 ? 2e-5 : 1e-13;
     for (const std::int64_t columns :
          {16, 17, 31, 33, 64, 100, 127, 128, 129, 255, 1000, 1024, 1040, 2048, 3100}) {
-      if (shortened() && (columns < 33 || columns > 1040 || columns % 32 == 0)) continue;
-      const std::int64_t rows = shortened() ? 20 : 70;
-      const Graph graphs[] = {softmax(dtype, rows, columns), layer_norm(dtype, rows, columns)};
+      if (shortened() && columns != 33 && columns != 127 && columns != 1000) continue;
+      const Graph graphs[] = {softmax(dtype, 70, columns), layer_norm(dtype, 70, columns)};
       for (const Graph& f : graphs) {
         for (const Graph& graph : {f, vjp(f)}) {
           ProgramOptions options;
