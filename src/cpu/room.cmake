@@ -15,10 +15,9 @@ set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_DEFINITIONS Eigen=
 
 # clang needs minutes for unrolled tiles of products and for decompositions when each step is checked: none checks for undefined
 # behaviour, and neither code that is mostly Eigen's nor the widest tiles, like those of AVX2 but for their width, addresses. Tiles
-# are unrolled by -O2, too, which takes it two thirds of -O3's time.
+# are unrolled by -O2, too, which takes it two thirds of -O3's time; ThreadSanitizer's tests are small enough to do without.
 if(TIDU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
-  set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -g0)
+  set_property(SOURCE ${gemm_sources} ${decompositions} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -g0)
   if(TIDU_SANITIZE MATCHES "address")  # checked by calls, which are half the work of checks in line
     set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O2 -fsanitize-address-outline-instrumentation)
   else()

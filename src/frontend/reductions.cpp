@@ -68,6 +68,11 @@ Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, 
 
 Value as_number(Value x) { return is_bool(x.dtype()) ? convert(x, i64) : x; }
 
+// So that no power overflows, and large numbers keep what they differ by.
+Value beside_greatest(Value x, const Ints& axes) {
+  return x - spread(ops::stop_gradient(ops::reduce_max(x, axes)), axes, x.shape());
+}
+
 Value mean_of(Value x, const Ints& axes) {
   const Value total = ops::reduce_sum(convert(x, inexact(x.dtype())), axes);
   return total / ops::full_like(total, static_cast<double>(count(x.shape(), axes)));
@@ -166,8 +171,7 @@ Array logsumexp(const Array& x, const Axes& axes, bool keepdims, Where where) {
 Array softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("softmax", x, axes, false, where, [](Value v, const Ints& list) {
     const Value y = convert(v, inexact(v.dtype()));
-    const Value greatest = ops::stop_gradient(ops::reduce_max(y, list));
-    const Value powers = ops::exp(y - spread(greatest, list, y.shape()));
+    const Value powers = ops::exp(beside_greatest(y, list));
     // One division for all of a row, whose sum is at least 1: half an ulp more, and nothing overflows.
     return powers * spread(ops::reciprocal(ops::reduce_sum(powers, list)), list, y.shape());
   });
@@ -175,9 +179,7 @@ Array softmax(const Array& x, const Axes& axes, Where where) {
 Array log_softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("log_softmax", x, axes, false, where, [](Value v, const Ints& list) {
     const Value y = convert(v, inexact(v.dtype()));
-    // Beside the greatest, as large numbers lose in the difference of two what small ones differ by.
-    const Value greatest = ops::stop_gradient(ops::reduce_max(y, list));
-    const Value shifted = y - spread(greatest, list, y.shape());
+    const Value shifted = beside_greatest(y, list);
     return shifted - spread(ops::log(ops::reduce_sum(ops::exp(shifted), list)), list, y.shape());
   });
 }
