@@ -14,6 +14,7 @@
 
 #include "cpu/parallel.hpp"
 #include "cpu/products/gemm_onednn.hpp"
+#include "cpu/products/subnormal.hpp"
 #include "graph/thread_kept.hpp"
 
 namespace tidu::cpu_detail {
@@ -165,6 +166,9 @@ constexpr Index kRowUnitOfEnds = 8;
 /// Multiply-adds of real numbers that repay another thread (about 1.5 microseconds of AVX-512).
 constexpr double kLeastWork = 128 * 1024;
 
+/// Multiply-adds of real numbers from which on subnormal numbers count as zeros.
+constexpr double kLeastFlushed = 32 * 1024;
+
 /// Do tiles that rows' ends leave out repay that those of the others are lower?
 bool gains_by_ends(const GemmCall& call) {
   if (call.row_ends == nullptr) return false;
@@ -266,6 +270,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
+  flushes_ = work >= kLeastFlushed && call_.type <= GemmType::c128;
   int wanted = static_cast<int>(std::min({work / kLeastWork, static_cast<double>(threads), 4096.0}));
   threads_ = std::max(wanted, 1);
   if (call_.batch >= wanted) {
@@ -300,6 +305,7 @@ void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const
   const auto [column_begin, column_end] =
       part_of(call_.n, column_pieces_ == 1 ? call_.n : column_unit_, index, column_pieces_);
   const GemmRange range{batch_begin, batch_end, row_begin, row_end, column_begin, column_end};
+  const SubnormalsAreZeros flush(flushes_);
   kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, c);
 }
 
@@ -308,6 +314,7 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
   if (count == 1) {  // without the divisions of run_piece, which tiny products feel
     if (call_.batch == 0) return;
     const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
+    const SubnormalsAreZeros flush(flushes_);
     kernel_(call_, all, swapped_ ? b : a, swapped_ ? a : b, c);
     return;
   }
@@ -366,7 +373,10 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
-               [&](Index begin, Index end) { update_(call_, begin, end, a, b, how, c); });
+               [&](Index begin, Index end) {
+                 const SubnormalsAreZeros flush(flushes_);
+                 update_(call_, begin, end, a, b, how, c);
+               });
 }
 
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {
