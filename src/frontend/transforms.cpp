@@ -73,6 +73,14 @@ Array or_zeros(std::optional<Array>&& gradient, const Array& like) {
 
 }  // namespace
 
+void require_as_many_arrays(std::size_t expected, std::size_t got, std::size_t i) {
+  if (expected == got) return;
+  refuse(ErrorKind::invalid_argument, "tree_map",
+         detail::str("expected structures of as many Arrays: the first has ", expected, ", the one ", i,
+                     " after it has ", got),
+         {});
+}
+
 std::vector<std::size_t> Argnums::in(const std::vector<std::size_t>& offsets, const char* name,
                                      Where where) const {
   const auto count = static_cast<std::int64_t>(offsets.size()) - 1;

@@ -113,9 +113,12 @@ TEST_CASE("structures that hold Arrays are arguments and results like others") {
       CHECK(elements(compiled(model, x)) == elements(f(model, x)));
   }
   CHECK(compiled.num_traced() == 5);  // the first two have the same structure
-  const auto gradients = grad([&](const CompiledModel& m) { return sum(f(m, x)); })(first);
-  REQUIRE(gradients.size() == 7);
-  CHECK(elements(gradients[1]) == elements(y * z));  // by the first b
+  const CompiledModel gradient = grad([&](const CompiledModel& m) { return sum(f(m, x)); })(first);
+  CHECK(elements(gradient.layers.at(0).b) == elements(y * z));
+  CHECK(elements(gradient.layers.at(1).scale.value()) == elements((x * 2.0 * x + y) * y + x));
+  CHECK(elements(gradient.extras.at("a")) == std::vector<double>{-1, -1});
+  CHECK_FALSE(gradient.layers[0].scale);
+  CHECK(gradient.name == "a");
   const auto mapped = vmap([](const CompiledLayer& layer) {
     return CompiledLayer{layer.w * 2.0, sum(layer.b), std::nullopt};
   })(CompiledLayer{stack({x, y}), stack({y, z}), std::nullopt});
@@ -206,9 +209,10 @@ TEST_CASE("an Array in an optional is differentiated like any other") {
     return sum(scale ? x * x * *scale : x);
   };
   const Array x = array({1.0, 2.0}), scale = array({3.0, 5.0});
-  CHECK(elements(grad(f)(x, std::optional<Array>(scale))[0]) == std::vector<double>{6, 20});
+  CHECK(elements(grad(f)(x, std::optional<Array>(scale))) == std::vector<double>{6, 20});
   CHECK(elements(grad(f, 1)(x, std::optional<Array>(scale))[0]) == std::vector<double>{1, 4});
-  CHECK(elements(grad(f)(x, std::optional<Array>())[0]) == std::vector<double>{1, 1});
+  CHECK(elements(grad(f)(x, std::optional<Array>())) == std::vector<double>{1, 1});
+  CHECK(elements(grad<1>(f)(x, std::optional<Array>(scale)).value()) == std::vector<double>{1, 4});
 }
 
 TEST_CASE("gradients do not pass what a traced function computes under no_grad") {

@@ -9,6 +9,8 @@
 // Arguments are Arrays, floating numbers, vectors of Arrays, or anything else, which is passed on.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -65,6 +67,14 @@ struct Argnums {
   bool one;
   /// Positions in the flat list. Throws Error (invalid_argument) for an argument that there is not.
   std::vector<std::size_t> in(const std::vector<std::size_t>& offsets, const char* name, Where where) const;
+  /// The one that is meant, of arguments that are of one type. To be called after in(), which checks.
+  template <class First, class... Rest>
+  const First& of(const std::tuple<First, Rest...>& arguments) const {
+    const auto pointers = std::apply([](const auto&... items) { return std::array{&items...}; }, arguments);
+    const int position = positions[0];
+    return *pointers[static_cast<std::size_t>(position < 0 ? position + static_cast<int>(pointers.size())
+                                                           : position)];
+  }
 };
 
 template <class... Ts>
@@ -94,49 +104,94 @@ class GradientFunction {
   }
 
  protected:
+  /// The gradients alone, or with f's value.
+  template <class Value, class Gradients>
+  static auto answer(std::optional<Value>& value, Gradients gradients) {
+    if constexpr (WithValue) {
+      return std::pair<Value, Gradients>(std::move(*value), std::move(gradients));
+    } else {
+      return gradients;
+    }
+  }
+
   F f_;                               ///< the function
   frontend_detail::Argnums argnums_;  ///< by which arguments
   Where where_;                       ///< where grad was called
 };
 
-/// Of one argument (an int): returns an Array where all arguments are Arrays, else a vector. Of a list: a
-/// vector.
+/// By arguments that are known when it is compiled: of one the gradient has the argument's form, of several
+/// it is a tuple of such.
+template <class F, bool WithValue, int... argnums>
+class FormedGradient : public GradientFunction<F, WithValue> {
+ public:
+  /// See grad and value_and_grad.
+  FormedGradient(F f, Where where)
+      : GradientFunction<F, WithValue>(std::move(f), {{argnums...}, sizeof...(argnums) == 1}, where) {}
+
+  /// The gradient, or what f returns and the gradient.
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using frontend_detail::Argument;
+    static_assert(((argnums >= 0 && argnums < static_cast<int>(sizeof...(Args))) && ...),
+                  "grad by an argument that f is not given: argnums are counted from 0");
+    using Arguments = std::tuple<Argument<Args>...>;
+    const Arguments arguments(args...);
+    std::optional<std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>> value;
+    const std::vector<Array> flat = this->gradients(value, arguments);
+    std::tuple<std::tuple_element_t<argnums, Arguments>...> gradients(std::get<argnums>(arguments)...);
+    frontend_detail::replace_arrays(gradients, flat);
+    if constexpr (sizeof...(argnums) == 1) {
+      return this->answer(value, std::get<0>(std::move(gradients)));
+    } else {
+      return this->answer(value, std::move(gradients));
+    }
+  }
+};
+
+/// By arguments that are known when it runs. Of one (an int) the gradient has the argument's form where all
+/// arguments are of one type, Arrays for example; else, and of a list, it is a vector of Arrays.
 template <class F, bool WithValue, bool One>
 class Gradient : public GradientFunction<F, WithValue> {
  public:
   using GradientFunction<F, WithValue>::GradientFunction;
 
   /// The gradients, or what f returns and the gradients.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
+  template <class First, class... Args>
+  auto operator()(const First& first, const Args&... args) const {
     using frontend_detail::Argument;
-    const std::tuple<Argument<Args>...> arguments(args...);
-    std::optional<std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>> value;
+    const std::tuple<Argument<First>, Argument<Args>...> arguments(first, args...);
+    std::optional<
+        std::decay_t<std::invoke_result_t<const F&, const Argument<First>&, const Argument<Args>&...>>>
+        value;
     std::vector<Array> gradients = this->gradients(value, arguments);
-    if constexpr (One && frontend_detail::all_arrays<Argument<Args>...>) {
-      if constexpr (WithValue) {
-        return std::pair(std::move(*value), std::move(gradients[0]));
-      } else {
-        return Array(std::move(gradients[0]));
-      }
+    if constexpr (One && (std::is_same_v<Argument<First>, Argument<Args>> && ...)) {
+      return this->answer(value, frontend_detail::in_form_of(this->argnums_.of(arguments), gradients));
     } else {
-      if constexpr (WithValue) {
-        return std::pair(std::move(*value), std::move(gradients));
-      } else {
-        return gradients;
-      }
+      return this->answer(value, std::move(gradients));
     }
   }
 };
 
-/// The function that gives the gradient of f, whose (first) result is a floating scalar, by argument
-/// `argnum`, or by several. Where nothing depends on an argument its gradient is zeros. Throws Error
+/// The function that gives the gradient of f, whose (first) result is a floating scalar, by its first
+/// argument, in the form of that: an Array, or a structure of Arrays where the argument is one. What is no
+/// Array in it is as it was given. Where nothing depends on an Array its gradient is zeros. Throws Error
 /// (invalid_argument, type) for another result or an integer argument, and what f throws.
 template <frontend_detail::FunctionOfArrays F>
-Gradient<std::decay_t<F>, false, true> grad(F&& f, int argnum = 0, Where where = Where::current()) {
+FormedGradient<std::decay_t<F>, false, 0> grad(F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), where};
+}
+/// grad<1>(f): by another argument. grad<0, 2>(f): by several, as a tuple.
+template <int first, int... more, frontend_detail::FunctionOfArrays F>
+FormedGradient<std::decay_t<F>, false, first, more...> grad(F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), where};
+}
+/// By an argument that is chosen at run time, counted from the end where negative: its gradient has its form
+/// where all arguments are of one type, and is a vector of Arrays where they are not.
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, false, true> grad(F&& f, int argnum, Where where = Where::current()) {
   return {std::forward<F>(f), frontend_detail::Argnums{{argnum}, true}, where};
 }
-/// The same by several arguments: a vector of gradients.
+/// The same by several arguments: a vector of the gradients of all Arrays in them.
 template <frontend_detail::FunctionOfArrays F>
 Gradient<std::decay_t<F>, false, false> grad(F&& f, std::initializer_list<int> argnums,
                                              Where where = Where::current()) {
@@ -148,13 +203,23 @@ Gradient<std::decay_t<F>, false, false> grad(F&& f, const std::vector<int>& argn
   return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
 }
 
-/// The same with what f returns: auto [value, gradients] = value_and_grad(f, {0, 1})(w, b, x). f may return a
-/// pair or tuple, the first Array of which is differentiated.
+/// The same with what f returns: auto [value, gradient] = value_and_grad(f)(w, x). f may return a pair or
+/// tuple, the first Array of which is differentiated.
 template <frontend_detail::FunctionOfArrays F>
-Gradient<std::decay_t<F>, true, true> value_and_grad(F&& f, int argnum = 0, Where where = Where::current()) {
+FormedGradient<std::decay_t<F>, true, 0> value_and_grad(F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), where};
+}
+/// By another argument, or by several: auto [value, gradients] = value_and_grad<0, 1>(f)(w, b, x).
+template <int first, int... more, frontend_detail::FunctionOfArrays F>
+FormedGradient<std::decay_t<F>, true, first, more...> value_and_grad(F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), where};
+}
+/// By an argument that is chosen at run time: see grad.
+template <frontend_detail::FunctionOfArrays F>
+Gradient<std::decay_t<F>, true, true> value_and_grad(F&& f, int argnum, Where where = Where::current()) {
   return {std::forward<F>(f), frontend_detail::Argnums{{argnum}, true}, where};
 }
-/// The same by several arguments.
+/// The same by several arguments: a vector of the gradients of all Arrays in them.
 template <frontend_detail::FunctionOfArrays F>
 Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, std::initializer_list<int> argnums,
                                                       Where where = Where::current()) {
@@ -167,24 +232,29 @@ Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, const std::vector<i
 }
 
 /// From the cotangent of f's result (of the same structure) to those of its arguments; may be called any
-/// number of times. Of one Array argument it returns an Array, else a vector.
-template <class Out, bool One>
+/// number of times. Of one argument it returns the argument's form, of several Arrays a vector, of others a
+/// tuple of the arguments' forms; what is no Array in them is as it was given.
+template <class Out, class... Args>
 class VjpPullback {
  public:
   /// For vjp.
-  explicit VjpPullback(frontend_detail::FlatPullback apply) : apply_(std::move(apply)) {}
+  VjpPullback(frontend_detail::FlatPullback apply, std::tuple<Args...> forms)
+      : apply_(std::move(apply)), forms_(std::move(forms)) {}
   /// The cotangents of the arguments.
   auto operator()(const frontend_detail::Argument<Out>& cotangent) const {
     std::vector<Array> result = apply_(frontend_detail::arrays_of(cotangent));
-    if constexpr (One) {
-      return Array(std::move(result[0]));
-    } else {
+    if constexpr (sizeof...(Args) == 1) {
+      return frontend_detail::in_form_of(std::get<0>(forms_), result);
+    } else if constexpr (frontend_detail::all_arrays<Args...>) {
       return result;
+    } else {
+      return frontend_detail::in_form_of(forms_, result);
     }
   }
 
  private:
   frontend_detail::FlatPullback apply_;
+  std::tuple<Args...> forms_;  ///< the arguments, without their data
 };
 
 /// auto [y, pullback] = vjp(f, x); auto ct_x = pullback(ct_y).
@@ -194,15 +264,15 @@ requires(
     std::is_invocable_v<const F&, const frontend_detail::Argument<Args>&...>) auto vjp(const F& f,
                                                                                        const Args&... args) {
   using frontend_detail::Argument;
-  const std::tuple<Argument<Args>...> arguments(args...);
+  std::tuple<Argument<Args>...> arguments(args...);
   using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
+  using FormedPullback = VjpPullback<Out, Argument<Args>...>;
   std::optional<Out> result;
   auto [outputs, pullback] = frontend_detail::vjp_flat(frontend_detail::flat_function(f, arguments, result),
                                                        frontend_detail::arrays_of(arguments), {});
   frontend_detail::replace_arrays(*result, outputs);
-  constexpr bool one = sizeof...(Args) == 1 && frontend_detail::all_arrays<Argument<Args>...>;
-  return std::pair<Out, VjpPullback<Out, one>>(std::move(*result),
-                                               VjpPullback<Out, one>(std::move(pullback)));
+  frontend_detail::visit_arrays(arguments, [](Array& array) { array = Array(); });
+  return std::pair<Out, FormedPullback>(std::move(*result), FormedPullback(std::move(pullback), std::move(arguments)));
 }
 
 namespace frontend_detail {
@@ -247,56 +317,115 @@ frontend_detail::Argument<X> hvp(const F& f, const X& x, const X& v, Where where
   return structure;
 }
 
-/// jacrev(f), jacfwd(f), hessian(f): call it as f.
-template <class F>
+/// jacrev(f), jacfwd(f), hessian(f): call it as f. With an `argnum`, or by one that is chosen at run time.
+template <class F, frontend_detail::Jacobian kind, int... argnum>
 class JacobianFunction {
  public:
   /// See jacrev, jacfwd, hessian.
-  JacobianFunction(frontend_detail::Jacobian kind, F f, int argnum, Where where)
-      : kind_(kind), f_(std::move(f)), argnum_(argnum), where_(where) {}
+  JacobianFunction(F f, int position, Where where)
+      : f_(std::move(f)), argnums_{{position}, true}, where_(where) {}
 
   /// The Jacobian or Hessian at these arguments.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
+  template <class First, class... Args>
+  auto operator()(const First& first, const Args&... args) const {
     using frontend_detail::Argument;
-    const std::tuple<Argument<Args>...> arguments(args...);
-    using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
+    using frontend_detail::Jacobian;
+    static_assert(((argnum >= 0 && argnum <= static_cast<int>(sizeof...(Args))) && ...),
+                  "the Jacobian by an argument that f is not given: argnums are counted from 0");
+    const std::tuple<Argument<First>, Argument<Args>...> arguments(first, args...);
+    using Out =
+        std::decay_t<std::invoke_result_t<const F&, const Argument<First>&, const Argument<Args>&...>>;
     std::optional<Out> result;
-    const frontend_detail::Argnums argnums{{argnum_}, true};
-    std::vector<Array> blocks = frontend_detail::jacobian_flat(
-        kind_, frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
-        argnums.in(frontend_detail::offsets(arguments), "jacobian", where_), where_);
-    if constexpr (std::is_same_v<Out, Array> && frontend_detail::all_arrays<Argument<Args>...>) {
-      return Array(std::move(blocks[0]));
+    const std::vector<Array> blocks = frontend_detail::jacobian_flat(
+        kind, frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
+        argnums_.in(frontend_detail::offsets(arguments), "jacobian", where_), where_);
+    if constexpr (sizeof...(argnum) == 1) {
+      return formed(std::get<argnum...>(arguments), *result, blocks);
+    } else if constexpr ((std::is_same_v<Argument<First>, Argument<Args>> && ...)) {
+      return formed(argnums_.of(arguments), *result, blocks);
     } else {
       return blocks;
     }
   }
 
  private:
-  frontend_detail::Jacobian kind_;
+  template <class Argument, class Out>
+  static auto formed(const Argument& argument, const Out& result, const std::vector<Array>& blocks) {
+    if constexpr (kind == frontend_detail::Jacobian::hessian && std::is_same_v<Argument, Array>) {
+      return Array(blocks[0]);
+    } else if constexpr (kind != frontend_detail::Jacobian::hessian && std::is_same_v<Out, Array>) {
+      return frontend_detail::in_form_of(argument, blocks);
+    } else if constexpr (kind != frontend_detail::Jacobian::hessian && std::is_same_v<Argument, Array>) {
+      return frontend_detail::in_form_of(result, blocks);
+    } else {
+      return blocks;
+    }
+  }
+
   F f_;
-  int argnum_;
+  frontend_detail::Argnums argnums_;
   Where where_;
 };
 
-/// The Jacobian of f by argument `argnum`, of shape result + argument; jacrev by one pass backward per
-/// element of the result, jacfwd by one forward per element of the argument, all passes at once. Where result
-/// and arguments are Arrays it is one, else a vector, by result and then by Array of the argument. Throws
-/// Error (invalid_argument) for complex ones.
+/// The Jacobian of f by its first argument, of shape result + argument; jacrev by one pass backward per
+/// element of the result, jacfwd by one forward per element of the argument, all passes at once. Where f
+/// returns an Array it has the argument's form, where the argument is an Array the result's form, and else it
+/// is a vector, by Array of the result and then of the argument. Throws Error (invalid_argument) for complex
+/// ones.
 template <frontend_detail::FunctionOfArrays F>
-JacobianFunction<std::decay_t<F>> jacrev(F&& f, int argnum = 0, Where where = Where::current()) {
-  return {frontend_detail::Jacobian::reverse, std::forward<F>(f), argnum, where};
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::reverse, 0> jacrev(
+    F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), 0, where};
+}
+/// jacrev<1>(f): by another argument.
+template <int argnum, frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::reverse, argnum> jacrev(
+    F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), argnum, where};
+}
+/// By an argument that is chosen at run time, counted from the end where negative: a vector where arguments
+/// are of several types.
+template <frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::reverse> jacrev(F&& f, int argnum,
+                                                                             Where where = Where::current()) {
+  return {std::forward<F>(f), argnum, where};
 }
 /// See jacrev.
 template <frontend_detail::FunctionOfArrays F>
-JacobianFunction<std::decay_t<F>> jacfwd(F&& f, int argnum = 0, Where where = Where::current()) {
-  return {frontend_detail::Jacobian::forward, std::forward<F>(f), argnum, where};
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::forward, 0> jacfwd(
+    F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), 0, where};
 }
-/// The second derivatives of f, a floating scalar, of shape argument + argument.
+/// See jacrev.
+template <int argnum, frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::forward, argnum> jacfwd(
+    F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), argnum, where};
+}
+/// See jacrev.
 template <frontend_detail::FunctionOfArrays F>
-JacobianFunction<std::decay_t<F>> hessian(F&& f, int argnum = 0, Where where = Where::current()) {
-  return {frontend_detail::Jacobian::hessian, std::forward<F>(f), argnum, where};
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::forward> jacfwd(F&& f, int argnum,
+                                                                             Where where = Where::current()) {
+  return {std::forward<F>(f), argnum, where};
+}
+/// The second derivatives of f, a floating scalar, of shape argument + argument; by an argument that is no
+/// Array a vector, for each Array of it by each.
+template <frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::hessian, 0> hessian(
+    F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), 0, where};
+}
+/// hessian<1>(f): by another argument.
+template <int argnum, frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::hessian, argnum> hessian(
+    F&& f, Where where = Where::current()) {
+  return {std::forward<F>(f), argnum, where};
+}
+/// By an argument that is chosen at run time: see jacrev.
+template <frontend_detail::FunctionOfArrays F>
+JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::hessian> hessian(
+    F&& f, int argnum, Where where = Where::current()) {
+  return {std::forward<F>(f), argnum, where};
 }
 
 /// vmap(f): call it as f, on Arrays that have an axis more.

@@ -72,6 +72,9 @@ void visit_arrays(Tree& tree, const Visit& visit) {
   }
 }
 
+/// Throws Error (invalid_argument) where the i-th structure after the first has another number of Arrays.
+void require_as_many_arrays(std::size_t expected, std::size_t got, std::size_t i);
+
 template <class Tree>
 std::vector<Array> arrays_of(const Tree& tree) {
   std::vector<Array> arrays;
@@ -88,6 +91,14 @@ template <class Tree>
 void replace_arrays(Tree& tree, std::span<const Array> arrays) {
   std::size_t next = 0;
   replace_arrays(tree, arrays, next);
+}
+
+/// A copy of the tree with these Arrays in it.
+template <class Tree>
+Tree in_form_of(const Tree& tree, std::span<const Array> arrays) {
+  Tree copy = tree;
+  replace_arrays(copy, arrays);
+  return copy;
 }
 
 /// What an argument is passed on as: floating numbers as Arrays, "text" as const char*.
@@ -119,3 +130,34 @@ FlatFunction flat_function(const F& f, const Arguments& arguments, std::optional
 }
 
 }  // namespace tidu::frontend_detail
+
+namespace tidu {
+
+/// The Arrays in a structure, in order: of vectors, arrays, pairs, tuples, optionals, maps by key, and
+/// members.
+template <class Tree>
+std::vector<Array> tree_leaves(const Tree& tree) {
+  return frontend_detail::arrays_of(tree);
+}
+
+/// The structure with f(array, others...) in the place of each of its Arrays, `others` being those that have
+/// its place in the structures after it: tree_map([](auto& w, auto& g) { return w - 0.1 * g; }, net,
+/// gradient). What is no Array stays as it is in the first. Throws Error (invalid_argument) where another
+/// structure has another number of Arrays, and what f throws.
+template <class F, class Tree, class... Others>
+Tree tree_map(const F& f, const Tree& tree, const Others&... others) {
+  const std::array<std::vector<Array>, 1 + sizeof...(Others)> leaves{tree_leaves(tree),
+                                                                     tree_leaves(others)...};
+  for (std::size_t i = 1; i < leaves.size(); ++i)
+    frontend_detail::require_as_many_arrays(leaves[0].size(), leaves[i].size(), i);
+  std::vector<Array> results;
+  results.reserve(leaves[0].size());
+  for (std::size_t k = 0; k < leaves[0].size(); ++k) {
+    results.push_back([&]<std::size_t... i>(std::index_sequence<i...>)->Array {
+      return f(leaves[0][k], leaves[1 + i][k]...);
+    }(std::index_sequence_for<Others...>()));
+  }
+  return frontend_detail::in_form_of(tree, results);
+}
+
+}  // namespace tidu
