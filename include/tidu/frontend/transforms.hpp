@@ -272,7 +272,8 @@ requires(
                                                        frontend_detail::arrays_of(arguments), {});
   frontend_detail::replace_arrays(*result, outputs);
   frontend_detail::visit_arrays(arguments, [](Array& array) { array = Array(); });
-  return std::pair<Out, FormedPullback>(std::move(*result), FormedPullback(std::move(pullback), std::move(arguments)));
+  return std::pair<Out, FormedPullback>(std::move(*result),
+                                        FormedPullback(std::move(pullback), std::move(arguments)));
 }
 
 namespace frontend_detail {
