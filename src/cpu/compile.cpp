@@ -228,9 +228,9 @@ class Compiler {
       return plan_product_group(to_.program_, node, values, options_, kernels_);
     if (at.index != 0)
       return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, takeovers_.turned);
-    const auto found = takeovers_.columns.find(node);
+    const auto found = takeovers_.extras.find(node);
     return plan_group(to_.program_, node, values, options_, kernels_,
-                      found == takeovers_.columns.end() ? nullptr : &found->second);
+                      found == takeovers_.extras.end() ? nullptr : &found->second);
   }
   // Its pointers follow.
   void general(Plan plan, std::size_t num_operands, std::uint32_t operation) {

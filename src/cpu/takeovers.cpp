@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cpu/moves.hpp"
+#include "cpu/node_memory.hpp"
 #include "cpu/products/product_update.hpp"
 
 namespace tidu::cpu_detail {
@@ -31,7 +32,7 @@ class TakeoverFinder {
     });
     if (has_composites) {
       found_.values = passes::node_values(graph_, program_.schedule(), program_.roots(), program_.splats());
-      find_columns();
+      find_extras();
     }
     found_.bound = found_.done;
     for (std::size_t k = 0; k < found_.sums_into.size(); ++k) {
@@ -97,18 +98,27 @@ class TakeoverFinder {
     });
   }
 
-  // Operations that groups do: see Note [Columns] in fused.cpp.
-  void find_columns() {
+  // Operations that groups do: see Note [Columns] and Note [Lines] in fused.cpp.
+  void find_extras() {
     if (options_.lanes == nullptr || has_foreign_) return;
     ColumnFinder finder(program_, found_.values, around_.wholes, options_.check_indices);
     for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
       Columns columns = finder.find(i);
-      if (!columns.empty()) found_.columns.emplace(i, std::move(columns));
+      if (!columns.empty()) found_.extras[i].columns = std::move(columns);
     }
-    if (found_.columns.empty()) return;
-    found_.done.resize(graph_.num_operations());
-    for (std::uint32_t k = 0; k < found_.done.size(); ++k) found_.done[k] = finder.is_done(k);
+    std::vector<bool> done(graph_.num_operations()), alone = find_alone();
+    for (std::uint32_t k = 0; k < done.size(); ++k) {
+      done[k] = finder.is_done(k);
+      alone[k] = alone[k] && !reads_sum(k);
+    }
+    const std::vector<std::uint32_t> readers = count_readers(program_, found_.values);
+    for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
+      if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
+      std::vector<LinesOperand> lines = find_lines(program_, i, alone, found_.values, readers, done);
+      if (!lines.empty()) found_.extras[i].lines = std::move(lines);
+    }
+    if (!found_.extras.empty()) found_.done = std::move(done);
   }
 
   // See Note [Updates] and Note [Moves].
@@ -120,7 +130,7 @@ class TakeoverFinder {
                  !reads_sum(k);
     }
     for (const auto& [node, update] : find_updates(program_, found_.values, alone)) {
-      if (found_.columns.count(node) == 0) make_update(node, update);
+      if (found_.extras.count(node) == 0) make_update(node, update);
     }
     found_.plans.merge(
         make_moves(program_, found_.values, alone, around_.fixed.empty(), options_.threads, found_.done));

@@ -1,5 +1,6 @@
 // takeovers.hpp - operations that are no step of their own, since another step does them too: additions that
-// products do, products and transposes that groups do, columns that they gather, moves that nobody makes.
+// products do, products and transposes that groups do, columns and lines that they gather, moves that nobody
+// makes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "cpu/compiled.hpp"
-#include "cpu/groups/fused_columns.hpp"
+#include "cpu/groups/fused.hpp"
 #include "cpu/groups/turned.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
@@ -23,8 +24,8 @@ struct Takeovers {
   /// What nodes read and leave, with what they do for others: by node, or empty where there are neither
   /// groups nor loops, and then nothing is `done`.
   std::vector<passes::NodeValues> values;
-  std::vector<bool> done;                            ///< by operation, or empty: does another node do it?
-  std::unordered_map<std::size_t, Columns> columns;  ///< by node
+  std::vector<bool> done;                               ///< by operation, or empty: does another node do it?
+  std::unordered_map<std::size_t, GroupExtras> extras;  ///< by node: of groups
   std::unordered_map<std::size_t, Plan> plans;  ///< by node: of updates and moves; none of what does nothing
   TurnedResults turned;
   /// By operation, or empty: the addition that it does, too. That of an addition which is done is itself.

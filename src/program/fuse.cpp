@@ -23,6 +23,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -416,11 +417,19 @@ class Fuser {
     }
   }
 
-  // Is a group needed? One operation alone is an operation, unless elements are repeated for it.
+  // Does a slice or a pad of many elements make it? Executors may read it where they come from.
+  bool is_cut(ValueId id) const {
+    constexpr std::int64_t many = 4096;
+    const std::uint32_t maker = g_.producers[id];
+    if (maker >= g_.operations.size() || graph_.type(id).size() < many) return false;
+    const std::string_view name = g_.operations[maker].op->primitive->name;
+    return name == "slice" || name == "pad";
+  }
+  // Is a group needed? One operation alone is an operation, unless elements are repeated or cut for it.
   bool is_alone(const Node& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands(g_.operations[node.operations[0]])) {
-      if (is_repeated(id) && !needed_[roots_[id]]) return false;
+      if ((is_repeated(id) && !needed_[roots_[id]]) || is_cut(roots_[id])) return false;
     }
     return true;
   }

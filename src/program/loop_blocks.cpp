@@ -1,6 +1,7 @@
 // loop_blocks.cpp - how long the blocks of a loop are, and what it then spares.
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <unordered_set>
 
 #include "program/chunks.hpp"
@@ -21,8 +22,9 @@ struct Traffic {
   std::size_t boundary = 0;  // read from memory or left there, of all points
   std::size_t sums = 0;      // read and written for each block
   std::size_t packed = 0;    // of `boundary`, what is copied because its parts are not contiguous
-  std::int64_t longest = 0;  // elements for one point, of what is made
-  double work = 0;           // of products: bytes that are moved in the time that they take
+  std::size_t line = std::size_t{1} << 32;  // bytes of one point that lie side by side there, at least
+  std::int64_t longest = 0;                 // elements for one point, of what is made
+  double work = 0;                          // of products: bytes that are moved in the time that they take
   bool products = false;
   std::int64_t thinnest = std::int64_t{1} << 32;  // rows, or terms, of a product that are of one point
   bool structure = false;                         // something that a fused group cannot do
@@ -126,11 +128,20 @@ class LoopMaker {
     }
     return terms * (size_of(c_.graph.type(record.first_output).dtype()) >= 8 ? 0.4 : 0.2);
   }
-  std::size_t packed_bytes(ValueId id, int axis) const {
-    for (int i = 0; i < axis; ++i) {
-      if (c_.graph.type(id).dim(static_cast<std::size_t>(i)) != 1) return c_.graph.type(id).bytes();
-    }
-    return 0;
+  void add_packed(ValueId id, int axis) {
+    const Type type = c_.graph.type(id);
+    std::int64_t outer = 1, inner = 1;
+    for (int i = 0; i < axis; ++i) outer *= type.dim(static_cast<std::size_t>(i));
+    if (outer == 1 || axis < 0) return;
+    for (auto i = static_cast<std::size_t>(axis) + 1; i < type.rank(); ++i) inner *= type.dim(i);
+    traffic_.packed += type.bytes();
+    traffic_.line = std::min(traffic_.line, static_cast<std::size_t>(inner) * size_of(type.dtype()));
+  }
+  // What packing costs, in bytes moved: short lines take as long as longer ones.
+  double packing(std::int64_t block) const {
+    constexpr double whole_line = 256;
+    const double line = static_cast<double>(traffic_.line) * static_cast<double>(block);
+    return static_cast<double>(traffic_.packed) * std::max(1.0, whole_line / std::max(line, 1.0));
   }
   void find_results(BlockedLoop& loop) {
     for (const std::uint32_t index : operations_) {
@@ -144,8 +155,9 @@ class LoopMaker {
         traffic_.work += work_of(index);
       }
       const bool folds = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
-      traffic_.structure = traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
-                                                   primitive.has_trait(Trait::view) || folds);
+      traffic_.structure =
+          traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
+                                  primitive.has_trait(Trait::view) || folds || joins_lines(index));
       const ValueId id = record.first_output;
       const AxisClasses::Factor factor = c_.classes.factor(index, role.factor);
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
@@ -154,7 +166,7 @@ class LoopMaker {
         const bool inside =
             producer < g_.operations.size() &&
             (c_.roles.of[producer].phase == c_.phase || c_.roles.of[producer].kind == Role::Kind::floating);
-        if (!inside) traffic_.packed += packed_bytes(operand, factor.of_operand(k));
+        if (!inside) add_packed(operand, factor.of_operand(k));
       }
       if (role.kind == Role::Kind::cut)
         traffic_.longest = std::max(traffic_.longest, c_.graph.type(id).size() / c_.roles.extent);
@@ -165,10 +177,10 @@ class LoopMaker {
         if (c_.escapes[id]) loop.results.push_back({id, BlockedLoop::none});
       } else if (c_.escapes[id]) {
         traffic_.boundary += bytes;
-        traffic_.packed += packed_bytes(id, role.axis);
+        add_packed(id, role.axis);
         loop.results.push_back({id, role.axis});
       } else if (c_.options.loop_bytes == 0 ||
-                 (bytes >= large_value && !(one_group_ && joins_group(index)))) {
+                 (bytes >= large_value && !(one_group_ && joins_group(index)) && !joins_lines(index))) {
         traffic_.within += bytes;
       }
     }
@@ -181,6 +193,13 @@ class LoopMaker {
   }
   bool joins_group(std::uint32_t operation) const {
     return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();
+  }
+  // Is it a slice or a pad that element-wise operations alone read? Groups may read these where they come
+  // from.
+  bool joins_lines(std::uint32_t operation) const {
+    const std::string_view name = g_.operations[operation].op->primitive->name;
+    return (name == "slice" || name == "pad") &&
+           heavy_.find(c_.roots[g_.operations[operation].first_output]) == heavy_.end();
   }
   // What others than element-wise operations of the loop read; and may one group do all that is light? Of
   // loops with products, blocks are chosen as if it did not.
@@ -248,8 +267,8 @@ class LoopMaker {
     const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
     // Smaller products take longer by something like this.
     const double smaller = 0.1 * traffic_.work;
-    return 2 * worth * static_cast<double>(traffic_.within) - smaller -
-           2 * static_cast<double>(traffic_.packed) - blocks * (cost + each_block);
+    return 2 * worth * static_cast<double>(traffic_.within) - smaller - 2 * packing(block) -
+           blocks * (cost + each_block);
   }
   // 0 where whole arrays are as good.
   std::int64_t choose_block() {

@@ -11,6 +11,10 @@
 // each, may be the group's last step. Both are kept for a block of few elements, so that they are still in
 // the first cache when they are read or brought to their rows.
 //
+// Note [Lines]: a slice or a pad that only the group reads is not made: where its elements lie side by side
+// in the array that it comes from they are read there, and else brought to a thread's memory for a block.
+// That array may be read while results are written, so none of these takes its place.
+//
 // Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
 // run operation by operation. The bits are the same, since every value's are the same in any company.
 #include "cpu/groups/fused.hpp"
@@ -43,7 +47,7 @@ constexpr std::size_t most_waiting = std::size_t{1} << 14;
 class GroupPlanner {
  public:
   GroupPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels, const Columns* columns)
+               const CompileOptions& options, const KernelTable& kernels, const GroupExtras* extras)
       : program_(program),
         graph_(program.graph()),
         roots_(program.roots()),
@@ -51,7 +55,8 @@ class GroupPlanner {
         values_(values),
         options_(options),
         kernels_(kernels),
-        columns_(columns) {
+        columns_(extras == nullptr || extras->columns.empty() ? nullptr : &extras->columns) {
+    if (extras != nullptr) lines_ = extras->lines;
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
     for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
@@ -182,8 +187,18 @@ class GroupPlanner {
         if (segment_of_.find(id) != segment_of_.end()) keep(id);
       }
     }
+    for (const LinesOperand& operand : lines_) {
+      if (operand.lines.is_one_line()) {
+        const std::size_t offset = static_cast<std::size_t>(operand.lines.offset) * operand.lines.size;
+        direct_[operand.value] = {Place::Kind::operand, operand_at_.at(operand.from), step_of(operand.value),
+                                  offset};
+      } else {
+        keep(operand.value);
+      }
+    }
     for (const std::uint32_t fold : folds_) keep(roots_[graph_.operation(fold).inputs()[0]]);
-    const bool simple = drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty();
+    const bool simple =
+        drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty() && kept_.empty();
     for (const ValueId id : values_.results) {
       if (graph_.type(id).size() == 1) continue;  // a fold's
       const bool shares = std::find(operand_slots_.begin(), operand_slots_.end(), program_.slot_of(id)) !=
@@ -219,6 +234,10 @@ class GroupPlanner {
     for (auto& [id, place] : kept_) {
       if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
     }
+    for (const LinesOperand& operand : lines_) {
+      if (const auto kept = kept_.find(operand.value); kept != kept_.end())
+        state_.linings.push_back({operand_at_.at(operand.from), kept->second, operand.lines});
+    }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
     }
@@ -252,6 +271,7 @@ class GroupPlanner {
   Place place_of(ValueId id) {
     if (const auto kept = kept_.find(id); kept != kept_.end())
       return {Place::Kind::kept, kept->second, step_of(id)};
+    if (const auto direct = direct_.find(id); direct != direct_.end()) return direct->second;
     if (const auto operand = operand_at_.find(id); operand != operand_at_.end())
       return {Place::Kind::operand, operand->second, step_of(id)};
     return {Place::Kind::result, result_at_.at(id), step_of(id)};
@@ -428,6 +448,7 @@ class GroupPlanner {
   const CompileOptions& options_;
   const KernelTable& kernels_;
   const Columns* const columns_;  // or null
+  std::vector<LinesOperand> lines_;
   GroupState state_;
   std::vector<std::uint32_t> operations_, folds_;
   std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;
@@ -435,6 +456,7 @@ class GroupPlanner {
   std::vector<Draft> drafts_;
   std::unordered_map<ValueId, std::size_t> segment_of_;
   std::unordered_map<ValueId, std::uint32_t> kept_;  // by value: bytes into a thread's memory
+  std::unordered_map<ValueId, Place> direct_;        // slices that are read where they come from
   std::unordered_set<ValueId> gathered_;
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;
@@ -443,12 +465,12 @@ class GroupPlanner {
 }  // namespace
 
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels, const Columns* columns) {
-  Plan plan = GroupPlanner(program, node, values, options, kernels, columns).plan();
+                const CompileOptions& options, const KernelTable& kernels, const GroupExtras* extras) {
+  Plan plan = GroupPlanner(program, node, values, options, kernels, extras).plan();
   if (plan) return plan;
   CompileOptions loops = options;
   loops.lanes = nullptr;
-  return GroupPlanner(program, node, values, loops, kernels, columns).plan();
+  return GroupPlanner(program, node, values, loops, kernels, extras).plan();
 }
 
 }  // namespace tidu::cpu_detail

@@ -4,19 +4,27 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "cpu/compiled.hpp"
 #include "cpu/groups/fused_columns.hpp"
+#include "cpu/groups/fused_lines.hpp"
 #include "cpu/kernel_table.hpp"
 #include "tidu/program/passes.hpp"
 #include "tidu/program/program.hpp"
 
 namespace tidu::cpu_detail {
 
+/// What a group does beside its element-wise operations.
+struct GroupExtras {
+  Columns columns;
+  std::vector<LinesOperand> lines;
+};
+
 /// The plan of the group at position `node` of the schedule, which reads values.operands and makes
-/// values.results, in this order; with the `columns` behind it, if any. Throws Error (execution) where a
-/// kernel is missing.
+/// values.results, in this order. Throws Error (execution) where a kernel is missing.
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels, const Columns* columns = nullptr);
+                const CompileOptions& options, const KernelTable& kernels,
+                const GroupExtras* extras = nullptr);
 
 }  // namespace tidu::cpu_detail

@@ -21,7 +21,7 @@ struct GatheredColumn {
   std::int64_t start = 0, step = 0, extent = 0;
 };
 
-/// What a group does beside its element-wise operations.
+/// Columns that a group gathers and brings together.
 struct Columns {
   std::vector<GatheredColumn> gathered;
   std::vector<ValueId> of;    ///< roots, of words of 4 or 8 bytes, that are brought side by side

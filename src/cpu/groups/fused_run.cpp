@@ -33,7 +33,7 @@ class BlockRun {
 
  private:
   std::byte* address(const Place& place, std::int64_t at) const {
-    const std::size_t offset = static_cast<std::size_t>(at) * place.step;
+    const std::size_t offset = place.offset + static_cast<std::size_t>(at) * place.step;
     switch (place.kind) {
       case Place::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
       case Place::Kind::result: return call_.out[place.index] + offset;
@@ -41,6 +41,8 @@ class BlockRun {
     }
   }
   void block(std::int64_t at, std::int64_t count) {
+    for (const Lining& lining : s_.linings)
+      lining.lines.copy(call_.in[lining.from], at, count, memory_ + lining.to);
     for (const Gathering& gathering : s_.gatherings) {
       if (gathering.word == 8) {
         gather<std::uint64_t>(gathering, at, count);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "cpu/groups/fused_lines.hpp"
 #include "cpu/groups/lanes.hpp"
 #include "cpu/groups/reduce.hpp"
 #include "cpu/kernel.hpp"
@@ -20,6 +21,7 @@ struct Place {
   Kind kind = Kind::operand;
   std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory
   std::uint32_t step = 0;   // bytes from element to element; 0: one element
+  std::size_t offset = 0;   // of an operand: bytes in front of the first element
 };
 
 struct Segment {
@@ -47,6 +49,12 @@ struct Copying {
   std::uint32_t step = 0;
 };
 
+// See Note [Lines].
+struct Lining {
+  std::uint32_t from = 0;  // an operand
+  std::uint32_t to = 0;    // bytes into a thread's memory
+  Lines lines;
+};
 // See Note [Columns].
 struct Gathering {
   struct Run {  // of columns side by side in the matrix
@@ -79,6 +87,7 @@ struct GroupState {
   std::vector<FoldStep> folds;
   std::vector<Filling> fillings;
   std::vector<Copying> copyings;
+  std::vector<Lining> linings;
   std::vector<Gathering> gatherings;
   std::optional<Interleaving> interleaving;
   std::size_t memory = 0;   // of each thread, in the scratch memory

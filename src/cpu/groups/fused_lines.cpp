@@ -1,0 +1,161 @@
+// fused_lines.cpp - see fused_lines.hpp.
+#include "cpu/groups/fused_lines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "cpu/layout.hpp"
+#include "tidu/graph/graph.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+constexpr std::size_t shortest_line = 64;  // bytes
+constexpr std::size_t most_line_axes = 8;
+// Bytes of what is brought to a block's memory, at least: less stays in the nearest cache in any way.
+constexpr std::size_t least_gathered = std::size_t{1} << 16;
+
+// Axes that go on where the next one ends become one with it; those of one element go.
+void merge_axes(std::vector<LineAxis>& axes) {
+  std::vector<LineAxis> merged;
+  for (std::size_t k = axes.size(); k-- > 0;) {
+    LineAxis axis = axes[k];
+    if (axis.extent == 1 && axis.is_whole() && !(k == 0 && merged.empty())) continue;
+    if (!merged.empty() && merged.back().is_whole() &&
+        axis.stride == merged.back().extent * merged.back().stride) {
+      const std::int64_t inner = merged.back().extent;
+      merged.back() = {axis.extent * inner, axis.begin * inner, axis.count * inner, merged.back().stride};
+    } else {
+      merged.push_back(axis);
+    }
+  }
+  std::reverse(merged.begin(), merged.end());
+  axes = std::move(merged);
+}
+
+const Literal* literal_of_full(const Graph& graph, ValueId id) {
+  const auto maker = graph.producer(id);
+  if (!maker || graph.type(id).size() != 1) return nullptr;
+  for (const auto& [name, value] : graph.operation(*maker).op().attributes()) {
+    if (const auto* literal = value.get_if<Literal>()) return literal;
+  }
+  return nullptr;
+}
+
+bool set_slice(const Operation& slice, Lines& lines) {
+  const Ints &starts = slice.op().ints("start_indices"), &steps = slice.op().ints("strides");
+  for (std::size_t k = 0; k < lines.axes.size(); ++k) {
+    LineAxis& axis = lines.axes[k];
+    lines.offset += starts[k] * axis.stride;
+    axis.count = axis.extent;
+    if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];
+  }
+  return true;
+}
+
+bool set_pad(const Graph& graph, const Operation& pad, Lines& lines) {
+  const Type from = graph.type(pad.inputs()[0]);
+  const Literal* padding = literal_of_full(graph, pad.inputs()[1]);
+  if (padding == nullptr || from.size() == 0) return false;
+  const IntLists& config = pad.op().lists("padding_config");
+  for (std::size_t k = 0; k < lines.axes.size(); ++k) {
+    if (config[k][0] < 0 || config[k][1] < 0 || config[k][2] != 0) return false;
+    lines.axes[k].begin = config[k][0];
+    lines.axes[k].count = from.dim(k);
+  }
+  lines.padding.assign(padding->bytes(), padding->bytes() + lines.size);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
+  const Operation operation = graph.operation(index);
+  const std::string_view name = operation.op().name();
+  if (name != "slice" && name != "pad") return std::nullopt;
+  const Type type = graph.type(operation.output()), from = graph.type(operation.inputs()[0]);
+  if (type.rank() == 0 || type.rank() > most_line_axes || type.size() < 2) return std::nullopt;
+  Lines lines;
+  lines.size = size_of(type.dtype());
+  const std::vector<std::int64_t> strides = strides_of(from);
+  for (std::size_t k = 0; k < type.rank(); ++k) lines.axes.push_back({type.dim(k), 0, 0, strides[k]});
+  if (!(name == "slice" ? set_slice(operation, lines) : set_pad(graph, operation, lines)))
+    return std::nullopt;
+  merge_axes(lines.axes);
+  const LineAxis& line = lines.axes.back();
+  if (line.stride != 1 || static_cast<std::size_t>(line.count) * lines.size < shortest_line)
+    return std::nullopt;
+  return lines;
+}
+
+void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
+  const LineAxis& line = axes.back();
+  const std::size_t outer = axes.size() - 1;
+  std::array<std::int64_t, most_line_axes> places{};
+  std::int64_t in_line = at % line.extent, rest = at / line.extent;
+  for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) places[k] = rest % axes[k].extent;
+  const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
+  const auto fill = [&](std::int64_t elements) {
+    for (; elements > 0; --elements, to += size) std::memcpy(to, padding.data(), size);
+  };
+  while (count > 0) {
+    const std::int64_t end = std::min(line.extent, in_line + count);
+    std::int64_t first = offset - line.begin;
+    bool is_there = true;
+    for (std::size_t k = 0; k < outer; ++k) {
+      const std::int64_t place = places[k] - axes[k].begin;
+      is_there = is_there && place >= 0 && place < axes[k].count;
+      first += place * axes[k].stride;
+    }
+    const std::int64_t begin_there = is_there ? std::clamp(line.begin, in_line, end) : end;
+    const std::int64_t end_there = is_there ? std::clamp(line.begin + line.count, begin_there, end) : end;
+    fill(begin_there - in_line);
+    if (end_there > begin_there) {
+      std::memcpy(to, from + bytes(first + begin_there), bytes(end_there - begin_there));
+      to += bytes(end_there - begin_there);
+    }
+    fill(end - end_there);
+    count -= end - in_line;
+    in_line = 0;
+    for (std::size_t k = outer; k-- > 0;) {
+      if (++places[k] < axes[k].extent) break;
+      places[k] = 0;
+    }
+  }
+}
+
+std::vector<LinesOperand> find_lines(const Program& program, std::size_t node, const std::vector<bool>& alone,
+                                     std::vector<passes::NodeValues>& values,
+                                     const std::vector<std::uint32_t>& readers, std::vector<bool>& done) {
+  const Graph& graph = program.graph();
+  passes::NodeValues& group = values[node];
+  const auto is_read = [&](ValueId id) {
+    return std::find(group.operands.begin(), group.operands.end(), id) != group.operands.end();
+  };
+  std::vector<LinesOperand> found;
+  for (const ValueId id : group.operands) {
+    const std::uint32_t maker = graph.data().producers[id];
+    if (readers[id] != 1 || maker >= graph.num_operations() || !alone[maker] || done[maker]) continue;
+    std::optional<Lines> lines = lines_of(graph, maker);
+    if (!lines || (!lines->is_one_line() && graph.type(id).bytes() < least_gathered)) continue;
+    const ValueId from = program.roots()[graph.operation(maker).inputs()[0]];
+    // It may live on until the group has run.
+    const SlotId slot = program.slot_of(from);
+    if (slot == no_index) continue;
+    const Storage storage = program.slot(slot).storage;
+    const bool stays = storage == Storage::input || storage == Storage::constant;
+    if (!stays && graph.type(from).bytes() > 2 * graph.type(id).bytes()) continue;
+    found.push_back({id, from, std::move(*lines)});
+    done[maker] = true;
+  }
+  for (const LinesOperand& operand : found) {
+    std::erase(group.operands, operand.value);
+    if (!is_read(operand.from)) group.operands.push_back(operand.from);
+    group.whole.push_back(operand.from);
+  }
+  return found;
+}
+
+}  // namespace tidu::cpu_detail

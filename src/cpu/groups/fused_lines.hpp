@@ -1,0 +1,51 @@
+// fused_lines.hpp - slices and pads that a fused group reads where their elements come from: see Note [Lines]
+// in fused.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tidu/program/passes.hpp"
+#include "tidu/program/program.hpp"
+
+namespace tidu::cpu_detail {
+
+/// An axis of an array of which some elements are those of another.
+struct LineAxis {
+  std::int64_t extent = 1;
+  std::int64_t begin = 0, count = 1;  ///< those that come from the other one
+  std::int64_t stride = 0;            ///< there, in elements
+  bool is_whole() const { return begin == 0 && count == extent; }
+};
+
+/// The elements of a slice or a pad, in their order: lines that lie side by side where they come from.
+struct Lines {
+  std::int64_t offset = 0;         ///< of the first element there
+  std::vector<LineAxis> axes;      ///< the last one, of stride 1, is along a line
+  std::vector<std::byte> padding;  ///< the element that is around them, or none
+  std::size_t size = 0;            ///< of an element, in bytes
+  bool is_one_line() const { return axes.size() == 1 && axes[0].is_whole(); }
+  /// Elements [at, at + count), from an array that begins at `from`.
+  void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
+};
+
+/// Of an operation that is a slice or a pad, what its result is made of; none where lines are short, or what
+/// is around them is no literal.
+std::optional<Lines> lines_of(const Graph& graph, std::uint32_t operation);
+
+/// An operand of a group that nothing else reads.
+struct LinesOperand {
+  ValueId value = no_index;
+  ValueId from = no_index;  ///< a root
+  Lines lines;
+};
+
+/// Those of the group at position `node`, of operations that are `alone`. Then `values`, by node, say that it
+/// reads where they come from, and the operations are `done`.
+std::vector<LinesOperand> find_lines(const Program& program, std::size_t node, const std::vector<bool>& alone,
+                                     std::vector<passes::NodeValues>& values,
+                                     const std::vector<std::uint32_t>& readers, std::vector<bool>& done);
+
+}  // namespace tidu::cpu_detail

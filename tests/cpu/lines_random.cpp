@@ -1,0 +1,182 @@
+// Slices and pads that groups read where their elements come from: random graphs of slices, pads,
+// element-wise operations and folds. Fused in every way they have the bits of their operations one by one.
+// TIDU_TEST_SCALE=20 makes them 20 times as many.
+#include <algorithm>
+
+#include "cpu/compare.hpp"
+#include "support/support.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace {
+
+// Values of one shape, of which each comes from a value of a random shape around or within it.
+class LinesGraph {
+ public:
+  explicit LinesGraph(std::uint64_t seed) : random_(seed) {
+    constexpr DType dtypes[] = {f32, f64, i32, i64, c64};
+    dtype_ = one_in(2) ? f32 : dtypes[below(std::size(dtypes))];
+    Ints dims;
+    std::int64_t left = one_in(3) ? 300 : one_in(4) ? 200000 : 20000;
+    for (std::size_t k = 1 + below(4); k-- > 0 && left > 1;) {
+      dims.push_back(1 + static_cast<std::int64_t>(
+                             below(static_cast<std::uint64_t>(std::min<std::int64_t>(left, 900)))));
+      left /= dims.back();
+    }
+    std::shuffle(dims.begin(), dims.end(), random_);
+    shape_ = Shape(dims);
+    for (std::size_t k = 1 + below(3); k-- > 0;) values_.push_back(input());
+    for (std::size_t k = 2 + below(5); k-- > 0;) {
+      move();
+      for (std::size_t j = below(5); j-- > 0;) compute();
+    }
+  }
+
+  Graph build() {
+    for (std::size_t k = 1 + below(3); k-- > 0;) outputs_.push_back(pick());
+    if (one_in(3) && dtype_ != c64) {
+      Ints axes;
+      for (std::size_t k = 0; k < shape_.size(); ++k) axes.push_back(static_cast<std::int64_t>(k));
+      outputs_.push_back(ops::reduce_sum(pick(), axes));
+    }
+    return builder_.build(outputs_);
+  }
+  std::mt19937_64& random() { return random_; }
+
+ private:
+  std::uint64_t below(std::uint64_t count) { return random_() % count; }
+  bool one_in(std::uint64_t count) { return below(count) == 0; }
+  std::int64_t some() { return one_in(2) ? 0 : static_cast<std::int64_t>(1 + below(3)); }
+  Value input() { return input(shape_); }
+  Value input(const Shape& shape) { return builder_.input(detail::str("x", number_++), {dtype_, shape}); }
+  Value pick() { return values_[values_.size() - 1 - below(std::min<std::size_t>(values_.size(), 5))]; }
+  Value number(double value) { return ops::full(builder_, Type(dtype_, {}), value); }
+
+  // Another value of the shape: cut of a larger one, or a smaller one with something around it, or both.
+  void move() {
+    const std::size_t rank = shape_.size();
+    Ints low(rank), high(rank), step(rank, 1), dims(rank);
+    if (one_in(2)) {
+      for (std::size_t k = 0; k < rank; ++k) {
+        if (k + 1 < rank && one_in(8)) step[k] = 2;
+        low[k] = some();
+        dims[k] = low[k] + (shape_[k] - 1) * step[k] + 1 + some();
+        high[k] = low[k] + (shape_[k] - 1) * step[k] + 1;
+      }
+      Value from = one_in(2) ? input(Shape(dims)) : around(pick(), low, dims);
+      if (one_in(3)) from = ops::neg(from);
+      values_.push_back(ops::slice(from, low, high, step));
+      if (one_in(6)) outputs_.push_back(from);
+    } else {
+      IntLists config;
+      for (std::size_t k = 0; k < rank; ++k) {
+        low[k] = std::min(some(), shape_[k] - 1);
+        high[k] = shape_[k] - std::min(some(), shape_[k] - 1 - low[k]);
+        config.push_back({low[k], shape_[k] - high[k], 0});
+      }
+      Value from = ops::slice(pick(), low, high);
+      if (one_in(2)) from = ops::neg(from);
+      values_.push_back(ops::pad(from, one_in(6) ? scalar() : number(one_in(2) ? 0 : 3), config));
+    }
+    if (one_in(8)) outputs_.push_back(values_.back());
+  }
+  Value scalar() { return input(Shape(Ints{})); }
+  // The value where a slice from `low` on finds it, in an array with these extents.
+  Value around(Value x, const Ints& low, const Ints& dims) {
+    IntLists config;
+    for (std::size_t k = 0; k < dims.size(); ++k)
+      config.push_back({low[k], std::max<std::int64_t>(0, dims[k] - low[k] - shape_[k]), 0});
+    return ops::pad(x, number(7), config);
+  }
+  void compute() {
+    const Value a = pick(), b = pick();
+    switch (below(6)) {
+      case 0: values_.push_back(ops::sub(a, b)); break;
+      case 1: values_.push_back(ops::add(a, b)); break;
+      case 2: values_.push_back(ops::neg(a)); break;
+      case 3: values_.push_back(dtype_ == c64 ? ops::add(a, a) : ops::select_n(ops::lt(a, b), a, b)); break;
+      case 4: values_.push_back(ops::mul(a, ops::broadcast_scalar(number(2), shape_))); break;
+      default: values_.push_back(dtype_ == c64 ? ops::sub(b, a) : ops::max(a, b));
+    }
+  }
+
+  std::mt19937_64 random_;
+  GraphBuilder builder_{"lines"};
+  std::int64_t number_ = 0;
+  DType dtype_ = f32;
+  Shape shape_;
+  std::vector<Value> values_, outputs_;
+};
+
+CpuOptions lines_options(std::size_t kind, VectorUnits units, std::uint64_t some) {
+  CpuOptions options{.threads = 1 + static_cast<int>(some % 2)};
+  options.vector_units = units;
+  ProgramOptions& program = options.program;
+  if (kind == 0) program.fuse = program.block = program.simplify = false;
+  if (kind == 2) program.block = false;
+  if (kind == 3) program.loop_bytes = 0, program.block_bytes = std::size_t{1} << (10 + some % 9);
+  if (kind == 4) program.in_place = some % 3 == 0;
+  return options;
+}
+
+std::int64_t peak_of(const Graph& graph) {
+  return static_cast<std::int64_t>(CpuExecutor({.threads = 1}).compile(graph).peak_bytes());
+}
+
+}  // namespace
+
+TEST_CASE("[lines] random graphs of slices and pads give the bits of their operations") {
+  constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
+  std::size_t wrong = 0;
+  for (std::uint64_t seed = 0; seed < scaled(300) && wrong < 3; ++seed) {
+    LinesGraph lines(seed);
+    const Graph graph = lines.build();
+    std::mt19937_64& random = lines.random();
+    std::vector<Tensor> inputs;
+    for (const ValueId id : graph.inputs())
+      inputs.push_back(random_tensor(graph.type(id), Domain{-9, 9}, random));
+    const VectorUnits units = every_kind[seed % 3];
+    CAPTURE(seed);
+    const std::vector<Tensor> expected =
+        CpuExecutor(lines_options(0, units, 0)).run(graph, std::span<const Tensor>(inputs));
+    for (std::size_t kind = 1; kind < 5; ++kind) {
+      CAPTURE(kind);
+      const Executable executable = CpuExecutor(lines_options(kind, units, random())).compile(graph);
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        const std::vector<Tensor> got = executable.run(inputs);
+        for (std::size_t k = 0; k < got.size(); ++k) {
+          // Sums are added in another order block by block.
+          const bool same = got[k].size() == 1 ? difference(got[k], expected[k], 100).empty()
+                                               : same_bits_or_nan(got[k], expected[k]);
+          CHECK_MESSAGE(same, "output ", k, " of ", got.size());
+          wrong += !same;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "[lines] differences of neighbours take no memory but their result's, and neither do their gradients") {
+  constexpr std::int64_t rows = 512, columns = 700;
+  GraphBuilder builder("differences");
+  const Value x = builder.input("x", {f64, {rows, columns}});
+  const Value down =
+      ops::sub(ops::slice(x, {1, 0}, {rows, columns}), ops::slice(x, {0, 0}, {rows - 1, columns}));
+  const Value across =
+      ops::sub(ops::slice(x, {0, 1}, {rows, columns}), ops::slice(x, {0, 0}, {rows, columns - 1}));
+  const std::int64_t bytes = 8 * ((rows - 1) * columns + rows * (columns - 1));
+  CHECK(peak_of(builder.build({down, across})) < bytes + 300000);  // a block for each slice of columns
+
+  GraphBuilder backward("backward");
+  const Value a = backward.input("a", {f64, {rows - 1, columns}}),
+              b = backward.input("b", {f64, {rows, columns - 1}});
+  const Value zero = ops::full(backward, Type(f64, {}), 0.0);
+  const Value above = ops::pad(a, zero, {{1, 0, 0}, {0, 0, 0}}),
+              below = ops::pad(a, zero, {{0, 1, 0}, {0, 0, 0}});
+  const Value left = ops::pad(b, zero, {{0, 0, 0}, {1, 0, 0}}),
+              right = ops::pad(b, zero, {{0, 0, 0}, {0, 1, 0}});
+  const Value sum = ops::sub(ops::add(above, left), ops::add(below, right));
+  CHECK(peak_of(backward.build({sum})) < 8 * rows * columns + 300000);
+}
