@@ -160,8 +160,22 @@ class ProgramMaker {
     std::sort(forward_base_.begin(), forward_base_.end());
   }
 
+  // An output of an operation that a rule replaced (custom_vjp_call, custom_jvp_call, call) is what it is by
+  // operations that the first derivative need not look into; the second one does: it reads what they are of.
+  void use_what_replaced_outputs_are_of() {
+    if (linearization_->value_map.empty() || used_.empty()) return;
+    std::vector<ValueId> roots;
+    for (std::uint32_t s = 0; s < sources_.size(); ++s)
+      if (used_[s] != 0 && sources_[s].kind != SavedSource::Kind::input) roots.push_back(source_ids_[s]);
+    if (roots.empty()) return;
+    const std::vector<bool> reached = reachable(augmented_, roots);
+    for (std::uint32_t s = 0; s < sources_.size(); ++s)
+      if (sources_[s].kind == SavedSource::Kind::input && reached[source_ids_[s]]) use(s);
+  }
+
   // Which saved operand is which: the plan is made here when the variant has none yet.
   void name_saved(std::vector<SavedSource>* plan) {
+    if (plan != nullptr) use_what_replaced_outputs_are_of();
     saved_of_.assign(sources_.size(), no_index);
     if (plan != nullptr) {
       for (std::uint32_t s = 0; s < sources_.size(); ++s) {

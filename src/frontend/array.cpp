@@ -1,6 +1,7 @@
 // array.cpp - what an Array is and holds, and its gradients.
 #include "tidu/frontend/array.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "eager/node.hpp"
@@ -63,6 +64,8 @@ eager::Leaf<Tensor>& require_leaf(const Body& body, std::string_view function, W
   return *body.extra->leaf;
 }
 
+bool is_leaf(const Body& body) { return body.extra != nullptr && body.extra->leaf; }
+
 // Backward with the modes and the executor of this thread.
 eager::Gradients<Tensor> run_backward(std::span<const eager::Root<Tensor>> roots, BackwardOptions options,
                                       std::span<const eager::Requested> requested) {
@@ -105,6 +108,8 @@ eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string
     }
     root.seed = given.tensor;
     root.recorded_seed = {given.key, given.trace, given.requires_grad, 0};
+  } else if (is_leaf(body)) {  // whose type no operation tells
+    root.seed = ones_like(array.detach(), where).required().tensor;
   }
   return root;
 }
@@ -204,14 +209,14 @@ Array& Array::set_requires_grad(bool wanted, std::string name, Where where) {
 
 bool Array::is_leaf() const {
   const Body& body = required();
-  return !body.requires_grad || (body.extra != nullptr && body.extra->leaf);
+  return !body.requires_grad || frontend_detail::is_leaf(body);
 }
 
 void Array::backward(BackwardOptions options, Where where) const {
   options.accumulate = true;
   eager::Root<Tensor> root = frontend_detail::make_root(*this, nullptr, "Array::backward", where);
   const auto run = [&] { frontend_detail::run_backward(std::span(&root, 1), std::move(options), {}); };
-  if (!frontend_detail::may_repeat_backward(context(), options)) return run();
+  if (root.seed || !frontend_detail::may_repeat_backward(context(), options)) return run();
   frontend_detail::backward_hot(context(), root, run);
 }
 
@@ -219,7 +224,7 @@ void Array::backward(const Array& seed, BackwardOptions options, Where where) co
   options.accumulate = true;
   eager::Root<Tensor> root = frontend_detail::make_root(*this, &seed, "Array::backward", where);
   // What comes to a leaf is what it accumulates, and nobody else's.
-  if (body_->extra != nullptr && body_->extra->leaf) root.seed = seed.detach().copy(where).required().tensor;
+  if (frontend_detail::is_leaf(*body_)) root.seed = seed.detach().copy(where).required().tensor;
   frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
 }
 
@@ -249,11 +254,18 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
   const auto gradients = frontend_detail::run_backward(made, std::move(options), requested);
   std::vector<std::optional<Array>> results;
   for (const eager::Gradient<Tensor>& gradient : gradients.requested()) {
-    if (gradient.value) {
-      results.emplace_back(frontend_detail::make_array(Tensor(*gradient.value), gradient.recorded));
-    } else {
+    if (!gradient.value) {
       results.emplace_back();
+      continue;
     }
+    const Tensor& value = *gradient.value;
+    results.emplace_back(frontend_detail::make_array(Tensor(value), gradient.recorded));
+    // What comes to a root is its seed, which is the caller's.
+    const auto is_seed = [&](const eager::Root<Tensor>& root) {
+      return root.seed->shares_storage_with(value);
+    };
+    if (!seeds.empty() && std::any_of(made.begin(), made.end(), is_seed))
+      results.back() = results.back()->copy(where);
   }
   return results;
 }

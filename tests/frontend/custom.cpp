@@ -49,6 +49,46 @@ TEST_CASE("custom_vjp: two arguments and a residual of more than one Array") {
   CHECK(grad(grad(f))(x, y).item<double>() == doctest::Approx(-13.0 * std::sin(0.7)));
 }
 
+TEST_CASE("custom rules that read what the function returned alone have second derivatives on the tape too") {
+  const auto root = [](const Array& a) {  // y of y³ + y = a, by Newton's method
+    Array y = ones_like(a);
+    for (int i = 0; i < 20; ++i) y = y - (y * y * y + y - a) / (3.0 * y * y + 1.0);
+    return y;
+  };
+  const auto by_jvp = custom_jvp(root, [root](const Array& a, const Array& da) {
+    const Array y = root(a);
+    return std::pair(y, da / (3.0 * y * y + 1.0));
+  });
+  const auto by_vjp = custom_vjp(
+      root,
+      [root](const Array& a) {
+        const Array y = root(a);
+        return std::pair(y, y);
+      },
+      [](const Array& y, const Array& ct) { return ct / (3.0 * y * y + 1.0); });
+  const auto compiled = compile([by_vjp](const Array& a) { return exp(by_vjp(a)) * a; });
+  const Array a = array({0.5, 2.0, 10.0}), v = array({1.0, -2.0, 0.5}), y = root(a);
+  const Array slope = 3.0 * y * y + 1.0;
+  const auto check = [&](const Array& got, const Array& expected) {
+    for (std::int64_t i = 0; i < 3; ++i)
+      CHECK(got[i].item<double>() == doctest::Approx(expected[i].item<double>()));
+  };
+  const auto sum_of = [](const auto& f) { return [f](const Array& x) { return sum(f(x)); }; };
+  const Array curvature = -6.0 * y / (slope * slope * slope);
+  check(hvp(sum_of(by_jvp), a, v), curvature * v);
+  check(hvp(sum_of(by_vjp), a, v), curvature * v);
+  check(hvp(sum_of(compiled), a, v), exp(y) * v * (2.0 / slope + a / (slope * slope) + a * curvature));
+  Array leaf = a.copy();  // to third order
+  leaf.set_requires_grad();
+  BackwardOptions again;
+  again.create_graph = true;
+  const Array first = *grad_of(sum(by_vjp(leaf)), {leaf}, again)[0];
+  const Array second = *grad_of(sum(first), {leaf}, again)[0];
+  check(second, curvature);
+  const Array third = *grad_of(sum(second), {leaf})[0];
+  check(third, (108.0 * y * y - 6.0 * slope) / (slope * slope * slope * slope * slope));
+}
+
 TEST_CASE("checkpoint: the same gradients, of any order") {
   const auto layer = [](const Array& x) { return tanh(sin(x) * x); };
   for (const auto& policy : {CheckpointPolicy::nothing(), CheckpointPolicy::everything()}) {

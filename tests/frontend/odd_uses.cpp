@@ -72,6 +72,60 @@ TEST_CASE("the gradient of a leaf that is a root shares nothing with its seed") 
   }
 }
 
+TEST_CASE("a leaf of one element is differentiated by itself") {
+  const auto itself = [](const Array& x) { return x; };
+  CHECK(grad(itself)(Array(2.0)).item() == 1.0);
+  CHECK(grad([&](const Array& x) { return itself(x); })(array({2.0}).reshape({})).item() == 1.0);
+  CHECK(hvp(itself, Array(2.0), Array(3.0)).item() == 0.0);
+  for (const bool lazily : {false, true}) {
+    std::optional<Lazy> lazy;
+    if (lazily) lazy.emplace();
+    Array w = leaf(array({2.0}, f32)), v = leaf(array({3.0}, f32));
+    w.backward();
+    v.backward();
+    CHECK(elements(*w.grad()) == std::vector<double>{1});
+    no_grad([&] { w.grad()->assign(array({5.0}, f32)); });
+    w.backward();
+    v.backward();
+    CHECK(elements(*v.grad()) == std::vector<double>{2});
+    CHECK(elements(*grad_of(w, {w})[0]) == std::vector<double>{1});
+  }
+  const HotPaths hot;
+  Array w = leaf(Array(2.0));
+  for (int step = 0; step < 8; ++step) {
+    w.zero_grad();
+    w.backward();
+    (w * 3.0).backward();
+    CHECK(w.grad()->item() == 4.0);
+  }
+}
+
+TEST_CASE("gradients that are passed on as they are share nothing, on the reference executor neither") {
+  for (const eager::BackwardExecutor<Tensor>* executor :
+       std::initializer_list<const eager::BackwardExecutor<Tensor>*>{&cpu(), &reference()}) {
+    const ExecutorGuard guard(*executor);
+    Array w = leaf(array({1.0, 2.0})), b = leaf(array({3.0, 5.0})), seed = array({7.0, 11.0});
+    const Array y = w + b;
+    const Array roots[] = {y}, inputs[] = {y, w, b}, seeds[] = {seed};
+    std::vector<std::optional<Array>> gradients = grad_of(roots, inputs, seeds, {.keep_graph = true});
+    auto pullback = vjp([](const Array& x) { return x; }, w.detach()).second;
+    gradients.emplace_back(pullback(seed));
+    y.backward(seed);
+    gradients.push_back(w.grad());
+    gradients.push_back(b.grad());
+    gradients.emplace_back(seed.copy());
+    double value = 0.0;
+    for (std::optional<Array>& gradient : gradients) {
+      CHECK(elements(*gradient) == std::vector<double>{7, 11});
+      gradient->assign(full({2}, ++value));
+      CHECK(elements(seed) == std::vector<double>{7, 11});
+    }
+    value = 0.0;
+    for (const std::optional<Array>& gradient : gradients)
+      CHECK(elements(*gradient) == std::vector<double>(2, ++value));
+  }
+}
+
 // Of a thread, made before its first operation, and so destroyed after whatever that one made.
 struct ComputesAtThreadEnd {
   ComputesAtThreadEnd() = default;
