@@ -162,12 +162,15 @@ Array arange(Number start, Number stop, Number step, DType dtype, Where where) {
 }
 
 Array linspace(double start, double stop, std::int64_t count, DType dtype, Where where) {
+  if (count < 0) {
+    refuse(ErrorKind::invalid_argument, "linspace", detail::str("expected a count of 0 or more, got ", count),
+           where);
+  }
   const auto gaps = static_cast<double>(std::max<std::int64_t>(count - 1, 1));
-  return from_numbers("linspace", {std::max<std::int64_t>(count, 0)}, dtype, where,
-                      [&](std::size_t i) -> Number {
-                        if (count > 1 && i + 1 == static_cast<std::size_t>(count)) return stop;
-                        return start + (stop - start) * static_cast<double>(i) / gaps;
-                      });
+  return from_numbers("linspace", {count}, dtype, where, [&](std::size_t i) -> Number {
+    if (count > 1 && i + 1 == static_cast<std::size_t>(count)) return stop;
+    return start + (stop - start) * static_cast<double>(i) / gaps;
+  });
 }
 
 Array eye(std::int64_t n, DType dtype, Where where) {

@@ -32,6 +32,8 @@ TEST_CASE("a dtype that is none is a typed error everywhere") {
   CHECK(refused([&] { (void)one_hot(array({0, 1}), 2, none); }));
   CHECK(refused([&] { (void)random::bits(random::key(1), {2}, none); }));
   CHECK(refused([&] { (void)random::uniform(random::key(1), {2}, none); }));
+  CHECK(contains(error_of([&] { (void)linspace(0.0, 1.0, -3); }), "a count of 0 or more, got -3"));
+  CHECK(linspace(0.0, 1.0, 0).size() == 0);
   CHECK(contains(error_of([&] { (void)Type(none); }), "expected a dtype, got DType(77)"));
   CHECK(contains(error_of([&] { (void)Type(none, {3}); }), "expected a dtype, got DType(77)"));
   CHECK(elements(x.to(f32)) == std::vector<double>{1, 2});

@@ -110,7 +110,10 @@ class CustomVjp {
 
 /// f whose reverse mode is the user's: forward(arguments...) returns a pair of f's result and the residuals,
 /// backward(residuals, cotangent) the cotangents of the arguments (an Array, or a tuple or vector of Arrays).
-/// See ops::custom_vjp_call. Throws as custom_jvp.
+/// See ops::custom_vjp_call. Where backward is not f's derivative (a straight-through estimator) derivatives
+/// of second order tell how they were taken: on the tape (hvp, grad of grad) f's result counts as what
+/// backward differentiates, as in PyTorch; in graphs (hessian, compile) as what forward computes, as in JAX.
+/// Throws as custom_jvp.
 template <class F, class Forward, class Backward>
 CustomVjp<std::decay_t<F>, std::decay_t<Forward>, std::decay_t<Backward>> custom_vjp(
     F&& f, Forward&& forward, Backward&& backward, Where where = Where::current()) {
