@@ -73,13 +73,19 @@ Value beside_greatest(Value x, const Ints& axes) {
   return x - spread(ops::stop_gradient(ops::reduce_max(x, axes)), axes, x.shape());
 }
 
+bool has_16_bits(DType dtype) { return dtype == f16 || dtype == bf16; }
+
+// Numbers of 16 bits as f32, which holds their sums and counts.
+Value widened(Value x) { return convert(x, has_16_bits(x.dtype()) ? f32 : inexact(x.dtype())); }
+
 Value mean_of(Value x, const Ints& axes) {
-  const Value total = ops::reduce_sum(convert(x, inexact(x.dtype())), axes);
-  return total / ops::full_like(total, static_cast<double>(count(x.shape(), axes)));
+  const Value total = ops::reduce_sum(widened(x), axes);
+  return convert(total / ops::full_like(total, static_cast<double>(count(x.shape(), axes))),
+                 inexact(x.dtype()));
 }
 
 Value variance(Value x, const Ints& axes, std::int64_t ddof) {
-  const Value y = convert(x, inexact(x.dtype()));
+  const Value y = widened(x);
   const Value distance = y - spread(mean_of(y, axes), axes, y.shape());
   const Value re = ops::square(is_complex(y.dtype()) ? ops::real(distance) : distance);
   const Value squared = is_complex(y.dtype()) ? re + ops::square(ops::imag(distance)) : re;
@@ -154,13 +160,20 @@ Array mean(const Array& x, const Axes& axes, bool keepdims, Where where) {
 }
 Array var(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims, Where where) {
   return reduce(
-      "var", x, axes, keepdims, where, [ddof](Value v, const Ints& list) { return variance(v, list, ddof); },
+      "var", x, axes, keepdims, where,
+      [ddof](Value v, const Ints& list) {
+        return has_16_bits(v.dtype()) ? convert(variance(v, list, ddof), v.dtype()) : variance(v, list, ddof);
+      },
       ddof);
 }
 Array stddev(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims, Where where) {
   return reduce(
       "stddev", x, axes, keepdims, where,
-      [ddof](Value v, const Ints& list) { return ops::sqrt(variance(v, list, ddof)); }, ddof);
+      [ddof](Value v, const Ints& list) {
+        const Value root = ops::sqrt(variance(v, list, ddof));
+        return has_16_bits(v.dtype()) ? convert(root, v.dtype()) : root;
+      },
+      ddof);
 }
 Array logsumexp(const Array& x, const Axes& axes, bool keepdims, Where where) {
   return reduce("logsumexp", x, axes, keepdims, where, [](Value v, const Ints& list) {

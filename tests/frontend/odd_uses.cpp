@@ -238,6 +238,19 @@ TEST_CASE("truth values of numbers, and whole numbers that are rounded") {
   CHECK(pow(large, 1).dtype() == i64);
 }
 
+TEST_CASE("means and variances of 16 bits are what f32 makes of them") {
+  for (const DType dtype : {f16, bf16}) {
+    CHECK(mean(full({100}, 32768.0, dtype)).item() == 32768.0);  // of a sum that f16 does not hold
+    CHECK(mean(ones({100000}, dtype)).item() == 1.0);            // nor this count
+    const Array x = array({-512.0, 512.0}, dtype);
+    CHECK(stddev(x).item() == 512.0);
+    CHECK(var(x * 0.25).item() == 16384.0);
+    CHECK(var(x).dtype() == dtype);
+    CHECK(elements(grad([](const Array& y) { return stddev(y); })(x)) == std::vector<double>{-0.5, 0.5});
+    CHECK(elements(grad([](const Array& y) { return mean(y); })(x)) == std::vector<double>{0.5, 0.5});
+  }
+}
+
 TEST_CASE("a variance without degrees of freedom is not a number") {
   CHECK(std::isnan(var(zeros({0}), {}, 1).item()));
   CHECK(std::isnan(var(ones({1}), {}, 1).item()));
