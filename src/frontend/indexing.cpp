@@ -39,9 +39,12 @@ Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Ke
       {name, words}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
         const auto rank = static_cast<std::int64_t>(v[0].rank());
-        const Type positions(i64, v[0].shape());
+        // Places are i32 where they can be; a diagonal outside is as good as one farther out.
+        constexpr std::int64_t most_in_i32 = std::int64_t{1} << 29;
+        const std::int64_t rows = prim::rows_of(v[0].type()), columns = prim::columns_of(v[0].type());
+        const Type positions(std::max(rows, columns) < most_in_i32 ? i32 : i64, v[0].shape());
         const Value row = ops::iota(emitter, positions, rank - 2);
-        const Value shift = ops::full(emitter, positions, static_cast<double>(k));
+        const Value shift = ops::full(emitter, positions, static_cast<double>(std::clamp(k, -rows, columns)));
         const Value last_kept = row + shift;
         const Value kept = keep(ops::iota(emitter, positions, rank - 1), last_kept, Where{});
         const Value zero = ops::full_like(v[0], 0.0);

@@ -417,19 +417,19 @@ class Fuser {
     }
   }
 
-  // Does a slice or a pad of many elements make it? Executors may read it where they come from.
-  bool is_cut(ValueId id) const {
+  // Are its many elements those of another array, or counted? Executors may make them as they are read.
+  bool is_moved(ValueId id) const {
     constexpr std::int64_t many = 4096;
     const std::uint32_t maker = g_.producers[id];
     if (maker >= g_.operations.size() || graph_.type(id).size() < many) return false;
     const std::string_view name = g_.operations[maker].op->primitive->name;
-    return name == "slice" || name == "pad";
+    return name == "slice" || name == "pad" || name == "broadcast_in_dim" || name == "iota";
   }
-  // Is a group needed? One operation alone is an operation, unless elements are repeated or cut for it.
+  // Is a group needed? One operation alone is an operation, unless elements are repeated or moved for it.
   bool is_alone(const Node& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands(g_.operations[node.operations[0]])) {
-      if ((is_repeated(id) && !needed_[roots_[id]]) || is_cut(roots_[id])) return false;
+      if ((is_repeated(id) && !needed_[roots_[id]]) || is_moved(roots_[id])) return false;
     }
     return true;
   }

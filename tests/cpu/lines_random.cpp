@@ -1,5 +1,5 @@
-// Slices and pads that groups read where their elements come from: random graphs of slices, pads,
-// element-wise operations and folds. Fused in every way they have the bits of their operations one by one.
+// Slices, pads, broadcasts and iotas that groups make as they read them: random graphs of these, element-wise
+// operations and folds. Fused in every way they have the bits of their operations one by one.
 // TIDU_TEST_SCALE=20 makes them 20 times as many.
 #include <algorithm>
 
@@ -28,7 +28,11 @@ class LinesGraph {
     shape_ = Shape(dims);
     for (std::size_t k = 1 + below(3); k-- > 0;) values_.push_back(input());
     for (std::size_t k = 2 + below(5); k-- > 0;) {
-      move();
+      if (one_in(3)) {
+        repeat();
+      } else {
+        move();
+      }
       for (std::size_t j = below(5); j-- > 0;) compute();
     }
   }
@@ -52,6 +56,22 @@ class LinesGraph {
   Value input(const Shape& shape) { return builder_.input(detail::str("x", number_++), {dtype_, shape}); }
   Value pick() { return values_[values_.size() - 1 - below(std::min<std::size_t>(values_.size(), 5))]; }
   Value number(double value) { return ops::full(builder_, Type(dtype_, {}), value); }
+
+  // Elements repeated along some axes, or their places.
+  void repeat() {
+    Ints dims, to;
+    for (std::size_t k = 0; k < shape_.size(); ++k) {
+      if (one_in(2)) continue;
+      dims.push_back(one_in(5) ? 1 : shape_[k]);
+      to.push_back(static_cast<std::int64_t>(k));
+    }
+    const auto along = static_cast<std::int64_t>(below(shape_.size()));
+    if (dtype_ != c64 && one_in(2)) {
+      values_.push_back(ops::iota(builder_, Type(dtype_, shape_), along));
+    } else {
+      values_.push_back(ops::broadcast_in_dim(input(Shape(dims)), shape_, to));
+    }
+  }
 
   // Another value of the shape: cut of a larger one, or a smaller one with something around it, or both.
   void move() {
@@ -126,7 +146,7 @@ std::int64_t peak_of(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("[lines] random graphs of slices and pads give the bits of their operations") {
+TEST_CASE("[lines] random graphs of slices, pads, broadcasts and iotas give the bits of their operations") {
   constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
   std::size_t wrong = 0;
   for (std::uint64_t seed = 0; seed < scaled(300) && wrong < 3; ++seed) {

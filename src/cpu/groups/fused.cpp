@@ -11,9 +11,9 @@
 // each, may be the group's last step. Both are kept for a block of few elements, so that they are still in
 // the first cache when they are read or brought to their rows.
 //
-// Note [Lines]: a slice or a pad that only the group reads is not made: where its elements lie side by side
-// in the array that it comes from they are read there, and else brought to a thread's memory for a block.
-// That array may be read while results are written, so none of these takes its place.
+// Note [Lines]: a slice, pad, broadcast or iota that only the group reads is not made: where its elements lie
+// side by side in the array that it comes from they are read there, and else brought to a thread's memory for
+// a block. That array may be read while results are written, so none of these takes its place.
 //
 // Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
 // run operation by operation. The bits are the same, since every value's are the same in any company.
@@ -236,7 +236,8 @@ class GroupPlanner {
     }
     for (const LinesOperand& operand : lines_) {
       if (const auto kept = kept_.find(operand.value); kept != kept_.end())
-        state_.linings.push_back({operand_at_.at(operand.from), kept->second, operand.lines});
+        state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
+                                  kept->second, operand.lines});
     }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});

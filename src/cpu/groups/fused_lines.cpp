@@ -12,7 +12,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t shortest_line = 64;  // bytes
+constexpr std::size_t shortest_line = 32;  // bytes
 constexpr std::size_t most_line_axes = 8;
 // Bytes of what is brought to a block's memory, at least: less stays in the nearest cache in any way.
 constexpr std::size_t least_gathered = std::size_t{1} << 16;
@@ -42,6 +42,64 @@ const Literal* literal_of_full(const Graph& graph, ValueId id) {
     if (const auto* literal = value.get_if<Literal>()) return literal;
   }
   return nullptr;
+}
+
+template <class Word>
+void fill_words(const std::byte* element, std::int64_t count, std::byte* to) {
+  Word word;
+  std::memcpy(&word, element, sizeof word);
+  std::fill_n(reinterpret_cast<Word*>(to), count, word);
+}
+void fill(const std::byte* element, std::size_t size, std::int64_t count, std::byte* to) {
+  switch (size) {
+    case 1: return fill_words<std::uint8_t>(element, count, to);
+    case 2: return fill_words<std::uint16_t>(element, count, to);
+    case 4: return fill_words<std::uint32_t>(element, count, to);
+    case 8: return fill_words<std::uint64_t>(element, count, to);
+    default:
+      for (; count > 0; --count, to += size) std::memcpy(to, element, size);
+  }
+}
+
+// Elements first, first + step, ...
+template <class T>
+void count_from(std::int64_t first, std::int64_t step, std::int64_t count, std::byte* to) {
+  T* const elements = reinterpret_cast<T*>(to);
+  if (step == 0) {
+    std::fill_n(elements, count, static_cast<T>(first));
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) elements[i] = static_cast<T>(first + i);
+  }
+}
+void count_from(DType dtype, std::int64_t first, std::int64_t step, std::int64_t count, std::byte* to) {
+  switch (dtype) {
+    case DType::i32: return count_from<std::int32_t>(first, step, count, to);
+    case DType::i64: return count_from<std::int64_t>(first, step, count, to);
+    case DType::f32: return count_from<float>(first, step, count, to);
+    default: return count_from<double>(first, step, count, to);
+  }
+}
+
+// What is repeated has strides of 0.
+void set_broadcast(const Graph& graph, const Operation& broadcast, Lines& lines) {
+  const Type from = graph.type(broadcast.inputs()[0]);
+  const std::vector<std::int64_t> strides = strides_of(from);
+  const Ints& dimensions = broadcast.op().ints("broadcast_dimensions");
+  for (LineAxis& axis : lines.axes) axis = {axis.extent, 0, axis.extent, 0};
+  for (std::size_t k = 0; k < dimensions.size(); ++k) {
+    if (from.dim(k) != 1) lines.axes[static_cast<std::size_t>(dimensions[k])].stride = strides[k];
+  }
+}
+// The places along one axis.
+bool set_iota(const Operation& iota, DType dtype, Lines& lines) {
+  if (dtype != i32 && dtype != i64 && dtype != f32 && dtype != f64) return false;
+  lines.counted = dtype;
+  const auto along = static_cast<std::size_t>(iota.op().integer("dimension"));
+  for (std::size_t k = 0; k < lines.axes.size(); ++k) {
+    LineAxis& axis = lines.axes[k];
+    axis = {axis.extent, 0, axis.extent, k == along ? 1 : 0};
+  }
+  return true;
 }
 
 bool set_slice(const Operation& slice, Lines& lines) {
@@ -74,18 +132,28 @@ bool set_pad(const Graph& graph, const Operation& pad, Lines& lines) {
 std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
   const Operation operation = graph.operation(index);
   const std::string_view name = operation.op().name();
-  if (name != "slice" && name != "pad") return std::nullopt;
-  const Type type = graph.type(operation.output()), from = graph.type(operation.inputs()[0]);
+  const bool is_cut = name == "slice" || name == "pad";
+  if (!is_cut && name != "broadcast_in_dim" && name != "iota") return std::nullopt;
+  const Type type = graph.type(operation.output());
   if (type.rank() == 0 || type.rank() > most_line_axes || type.size() < 2) return std::nullopt;
   Lines lines;
   lines.size = size_of(type.dtype());
-  const std::vector<std::int64_t> strides = strides_of(from);
-  for (std::size_t k = 0; k < type.rank(); ++k) lines.axes.push_back({type.dim(k), 0, 0, strides[k]});
-  if (!(name == "slice" ? set_slice(operation, lines) : set_pad(graph, operation, lines)))
-    return std::nullopt;
+  for (const std::int64_t extent : type.shape()) lines.axes.push_back({extent, 0, 0, 0});
+  bool fits = true;
+  if (is_cut) {
+    const std::vector<std::int64_t> strides = strides_of(graph.type(operation.inputs()[0]));
+    for (std::size_t k = 0; k < strides.size(); ++k) lines.axes[k].stride = strides[k];
+    fits = name == "slice" ? set_slice(operation, lines) : set_pad(graph, operation, lines);
+  } else if (name == "iota") {
+    fits = set_iota(operation, type.dtype(), lines);
+  } else {
+    set_broadcast(graph, operation, lines);
+  }
+  if (!fits) return std::nullopt;
   merge_axes(lines.axes);
   const LineAxis& line = lines.axes.back();
-  if (line.stride != 1 || static_cast<std::size_t>(line.count) * lines.size < shortest_line)
+  const bool repeats = line.stride == 0 && !is_cut;
+  if ((line.stride != 1 && !repeats) || static_cast<std::size_t>(line.count) * lines.size < shortest_line)
     return std::nullopt;
   return lines;
 }
@@ -97,12 +165,13 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
   std::int64_t in_line = at % line.extent, rest = at / line.extent;
   for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) places[k] = rest % axes[k].extent;
   const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
-  const auto fill = [&](std::int64_t elements) {
-    for (; elements > 0; --elements, to += size) std::memcpy(to, padding.data(), size);
+  const auto pad = [&](std::int64_t elements) {
+    if (elements > 0) fill(padding.data(), size, elements, to);
+    to += bytes(elements);
   };
   while (count > 0) {
     const std::int64_t end = std::min(line.extent, in_line + count);
-    std::int64_t first = offset - line.begin;
+    std::int64_t first = offset - line.begin * line.stride;
     bool is_there = true;
     for (std::size_t k = 0; k < outer; ++k) {
       const std::int64_t place = places[k] - axes[k].begin;
@@ -111,12 +180,19 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
     }
     const std::int64_t begin_there = is_there ? std::clamp(line.begin, in_line, end) : end;
     const std::int64_t end_there = is_there ? std::clamp(line.begin + line.count, begin_there, end) : end;
-    fill(begin_there - in_line);
-    if (end_there > begin_there) {
-      std::memcpy(to, from + bytes(first + begin_there), bytes(end_there - begin_there));
-      to += bytes(end_there - begin_there);
+    pad(begin_there - in_line);
+    if (const std::int64_t there = end_there - begin_there; there > 0) {
+      const std::int64_t place = first + begin_there * line.stride;
+      if (counts()) {
+        count_from(counted, place, line.stride, there, to);
+      } else if (line.stride == 0) {
+        fill(from + bytes(place), size, there, to);
+      } else {
+        std::memcpy(to, from + bytes(place), bytes(there));
+      }
+      to += bytes(there);
     }
-    fill(end - end_there);
+    pad(end - end_there);
     count -= end - in_line;
     in_line = 0;
     for (std::size_t k = outer; k-- > 0;) {
@@ -140,18 +216,21 @@ std::vector<LinesOperand> find_lines(const Program& program, std::size_t node, c
     if (readers[id] != 1 || maker >= graph.num_operations() || !alone[maker] || done[maker]) continue;
     std::optional<Lines> lines = lines_of(graph, maker);
     if (!lines || (!lines->is_one_line() && graph.type(id).bytes() < least_gathered)) continue;
-    const ValueId from = program.roots()[graph.operation(maker).inputs()[0]];
-    // It may live on until the group has run.
-    const SlotId slot = program.slot_of(from);
-    if (slot == no_index) continue;
-    const Storage storage = program.slot(slot).storage;
-    const bool stays = storage == Storage::input || storage == Storage::constant;
-    if (!stays && graph.type(from).bytes() > 2 * graph.type(id).bytes()) continue;
+    ValueId from = no_index;
+    if (!lines->counts()) {  // it may live on until the group has run
+      from = program.roots()[graph.operation(maker).inputs()[0]];
+      const SlotId slot = program.slot_of(from);
+      if (slot == no_index) continue;
+      const Storage storage = program.slot(slot).storage;
+      const bool stays = storage == Storage::input || storage == Storage::constant;
+      if (!stays && graph.type(from).bytes() > 2 * graph.type(id).bytes()) continue;
+    }
     found.push_back({id, from, std::move(*lines)});
     done[maker] = true;
   }
   for (const LinesOperand& operand : found) {
     std::erase(group.operands, operand.value);
+    if (operand.from == no_index) continue;
     if (!is_read(operand.from)) group.operands.push_back(operand.from);
     group.whole.push_back(operand.from);
   }

@@ -1,5 +1,5 @@
-// fused_lines.hpp - slices and pads that a fused group reads where their elements come from: see Note [Lines]
-// in fused.cpp.
+// fused_lines.hpp - slices, pads, broadcasts and iotas that a fused group makes of where their elements come
+// from, as it reads them: see Note [Lines] in fused.cpp.
 #pragma once
 
 #include <cstddef>
@@ -20,25 +20,30 @@ struct LineAxis {
   bool is_whole() const { return begin == 0 && count == extent; }
 };
 
-/// The elements of a slice or a pad, in their order: lines that lie side by side where they come from.
+/// The elements of such a value, in their order: lines of elements that lie side by side where they come
+/// from, or are one element again and again, or count.
 struct Lines {
   std::int64_t offset = 0;         ///< of the first element there
-  std::vector<LineAxis> axes;      ///< the last one, of stride 1, is along a line
+  std::vector<LineAxis> axes;      ///< the last one, of stride 1 or 0, is along a line
   std::vector<std::byte> padding;  ///< the element that is around them, or none
   std::size_t size = 0;            ///< of an element, in bytes
-  bool is_one_line() const { return axes.size() == 1 && axes[0].is_whole(); }
+  DType counted = bool_;           ///< of an iota: its dtype, and elements are the places that `axes` give
+  bool is_one_line() const {
+    return axes.size() == 1 && axes[0].is_whole() && axes[0].stride == 1 && !counts();
+  }
+  bool counts() const { return counted != bool_; }
   /// Elements [at, at + count), from an array that begins at `from`.
   void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
 };
 
-/// Of an operation that is a slice or a pad, what its result is made of; none where lines are short, or what
-/// is around them is no literal.
+/// Of such an operation, what its result is made of; none where lines are short, or what is around them is no
+/// literal.
 std::optional<Lines> lines_of(const Graph& graph, std::uint32_t operation);
 
 /// An operand of a group that nothing else reads.
 struct LinesOperand {
   ValueId value = no_index;
-  ValueId from = no_index;  ///< a root
+  ValueId from = no_index;  ///< a root; none of an iota
   Lines lines;
 };
 

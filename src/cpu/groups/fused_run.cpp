@@ -42,7 +42,8 @@ class BlockRun {
   }
   void block(std::int64_t at, std::int64_t count) {
     for (const Lining& lining : s_.linings)
-      lining.lines.copy(call_.in[lining.from], at, count, memory_ + lining.to);
+      lining.lines.copy(lining.from == no_index ? nullptr : call_.in[lining.from], at, count,
+                        memory_ + lining.to);
     for (const Gathering& gathering : s_.gatherings) {
       if (gathering.word == 8) {
         gather<std::uint64_t>(gathering, at, count);

@@ -51,8 +51,8 @@ struct Copying {
 
 // See Note [Lines].
 struct Lining {
-  std::uint32_t from = 0;  // an operand
-  std::uint32_t to = 0;    // bytes into a thread's memory
+  std::uint32_t from = no_index;  // an operand, or none
+  std::uint32_t to = 0;           // bytes into a thread's memory
   Lines lines;
 };
 // See Note [Columns].
