@@ -81,6 +81,7 @@ TEST_CASE("matrices with few columns side by side") {
     parts.push_back({rows, count + 1});
     check_moves(parts, random, [](const auto& x) { return ops::concatenate(x, 1); });
   }
+  check_moves({{3, 0}, {3, 0}}, random, [](const auto& x) { return ops::concatenate(x, 1); });
   finish_checks();
 }
 

@@ -177,23 +177,25 @@ void part_to_rows(const Word* part, std::size_t words, std::size_t begin, std::s
 template <class Word>
 void concatenate_words(const ConcatenateState& s, const Call& call, std::int64_t begin, std::int64_t end) {
   const std::size_t row = s.row / sizeof(Word), count = s.bytes.size();
-  constexpr auto together = static_cast<std::size_t>(interleaved<Word>);
-  const auto interleave = interleave_kernel<Word>();
   const auto first = static_cast<std::size_t>(begin), last = static_cast<std::size_t>(end);
   std::size_t at = 0;
   for (std::size_t i = 0; i < count;) {
     std::size_t singles = i;
     while (singles < count && s.bytes[singles] == sizeof(Word)) ++singles;
-    if (singles - i >= together) {
-      while (i < singles) {  // the last of them perhaps anew, beside those that are left
-        const std::size_t back = i + together > singles ? i + together - singles : 0;
-        const Word* from[together];
-        for (std::size_t k = 0; k < together; ++k) from[k] = call.operand<Word>(i - back + k);
-        interleave(from, begin, end, call.result<Word>() + at - back, static_cast<std::int64_t>(row));
-        i += together - back;
-        at += together - back;
+    if constexpr (sizeof(Word) >= 4) {
+      constexpr auto together = static_cast<std::size_t>(interleaved<Word>);
+      if (singles - i >= together) {
+        const auto interleave = interleave_kernel<Word>();
+        while (i < singles) {  // the last of them perhaps anew, beside those that are left
+          const std::size_t back = i + together > singles ? i + together - singles : 0;
+          const Word* from[together];
+          for (std::size_t k = 0; k < together; ++k) from[k] = call.operand<Word>(i - back + k);
+          interleave(from, begin, end, call.result<Word>() + at - back, static_cast<std::int64_t>(row));
+          i += together - back;
+          at += together - back;
+        }
+        continue;
       }
-      continue;
     }
     Word* const to = call.result<Word>() + at;
     if (const std::size_t few = std::min<std::size_t>(singles - i, 4); few >= 2) {
@@ -213,17 +215,19 @@ void concatenate_words(const ConcatenateState& s, const Call& call, std::int64_t
   }
 }
 void concatenate_rows(const ConcatenateState& s, const Call& call, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t rows = 64;  // of the result, which stay in the cache meanwhile
+  // Of the result, which stay in the cache meanwhile.
+  const auto rows = static_cast<std::int64_t>(1024 / std::clamp<std::size_t>(s.row, 1, 16));
   for (; s.word != 0 && begin < end; begin += rows) {
     const std::int64_t stop = std::min(begin + rows, end), after = std::min(stop + rows, end);
     // What is written next is on its way meanwhile.
     for (std::size_t at = static_cast<std::size_t>(stop) * s.row;
          at < static_cast<std::size_t>(after) * s.row; at += 64)
       __builtin_prefetch(call.out[0] + at, 1);
-    if (s.word == 8) {
-      concatenate_words<std::uint64_t>(s, call, begin, stop);
-    } else {
-      concatenate_words<std::uint32_t>(s, call, begin, stop);
+    switch (s.word) {
+      case 8: concatenate_words<std::uint64_t>(s, call, begin, stop); break;
+      case 4: concatenate_words<std::uint32_t>(s, call, begin, stop); break;
+      case 2: concatenate_words<std::uint16_t>(s, call, begin, stop); break;
+      default: concatenate_words<std::uint8_t>(s, call, begin, stop); break;
     }
   }
   std::byte* to = call.out[0] + static_cast<std::size_t>(begin) * s.row;
@@ -246,8 +250,7 @@ Plan plan_concatenate(const PlanRequest& request) {
   // Words are as aligned as the elements, of complex numbers their parts.
   const DType dtype = request.out[0].dtype();
   const std::size_t element = size_of(dtype) / (is_complex(dtype) ? 2 : 1);
-  ConcatenateState state{
-      AxisShape::of(request.out[0], axis).outer, {}, 0, element >= 4 ? element : 0, request.threads};
+  ConcatenateState state{AxisShape::of(request.out[0], axis).outer, {}, 0, element, request.threads};
   std::size_t longest = 0;
   for (const Type type : request.in) {
     const AxisShape part = AxisShape::of(type, axis);
