@@ -69,6 +69,24 @@ TEST_CASE("batches of matrices with few columns") {
   finish_checks();
 }
 
+TEST_CASE("rows repeated, and each of their elements twice") {
+  std::mt19937_64 random(91);
+  for (const std::int64_t count : {2, 3, 4, 7, 12, 33}) {
+    for (const std::int64_t lines : {2, 3}) {
+      const auto twice = [&](const Shape& shape, const Shape& larger, const Ints& axes) {
+        check_moves({shape}, random,
+                    [&](const auto& x) { return ops::broadcast_in_dim(x[0], larger, axes); });
+      };
+      twice({count}, {lines, count, 2}, {1});
+      twice({7001, count}, {7001, lines, count, 2}, {0, 2});
+      twice({5, 3, count}, {5, 3, lines, count, 2}, {0, 1, 3});
+      twice({5, count}, {5, 3, lines, count, 2}, {0, 3});
+      twice({5, count}, {3, 5, lines, count, 2}, {1, 3});
+    }
+  }
+  finish_checks();
+}
+
 TEST_CASE("matrices with few columns side by side") {
   std::mt19937_64 random(97);
   const std::int64_t rows = 9001;

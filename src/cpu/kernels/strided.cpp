@@ -156,6 +156,28 @@ void copy_every_second(std::int64_t count, const E* from, E* to) {
   }
   for (; i < count; ++i) to[i] = from[2 * i];
 }
+// Each element twice, in `lines` lines that are `line` apart.
+template <class E>
+void copy_twice(std::int64_t count, std::int64_t lines, std::int64_t line, const E* from, E* to) {
+  std::int64_t i = 0;
+  if constexpr (sizeof(E) == 4) {
+    using Four = std::uint32_t __attribute__((vector_size(16)));
+    for (; i + 4 <= count; i += 4) {
+      Four x;
+      std::memcpy(&x, from + i, sizeof x);
+      const Four low = __builtin_shufflevector(x, x, 0, 0, 1, 1),
+                 high = __builtin_shufflevector(x, x, 2, 2, 3, 3);
+      for (std::int64_t k = 0; k < lines; ++k) {
+        std::memcpy(to + k * line + 2 * i, &low, sizeof low);
+        std::memcpy(to + k * line + 2 * i + 4, &high, sizeof high);
+      }
+    }
+  }
+  for (; i < count; ++i) {
+    const E element = from[i];
+    for (std::int64_t k = 0; k < lines; ++k) to[k * line + 2 * i] = to[k * line + 2 * i + 1] = element;
+  }
+}
 // Of its own, so that vectors are turned: where the stride is not known, elements go one by one.
 template <class E>
 void copy_backward(std::int64_t count, const E* from, E* to) {
@@ -281,7 +303,30 @@ StridedCopy::StridedCopy(std::vector<StridedAxis> axes, std::size_t element_size
       tiled_ = true;
     }
   }
-  if (!tiled_) cut_lines();
+  if (!tiled_) find_doubled();
+  if (!tiled_ && !doubled_) cut_lines();
+}
+
+// What repeats rows, and each element of a row twice, as pooling's cotangents and larger pictures are made:
+// planes of rows, a row's repetitions, its elements, the two of each.
+void StridedCopy::find_doubled() {
+  if (axes_.size() < 3 || axes_.size() > 4) return;
+  const StridedAxis two = axes_.back(), row = axes_[axes_.size() - 2], rows = axes_[axes_.size() - 3];
+  // One plane is for one thread.
+  if (row.extent > 4 * element_grain / rows.extent) return;
+  doubled_ =
+      two.extent == 2 && two.to == 1 && two.from == 0 && row.to == 2 && row.from == 1 && rows.from == 0;
+}
+
+template <class E>
+void StridedCopy::run_doubled(const E* from, E* to) const {
+  const StridedAxis row = axes_[axes_.size() - 2], rows = axes_[axes_.size() - 3];
+  const StridedAxis planes = axes_.size() > 3 ? axes_[0] : StridedAxis{1, 0, 0};
+  const std::int64_t grain = std::max<std::int64_t>(1, 2 * element_grain / (row.extent * rows.extent));
+  parallel_for(threads_, planes.extent, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      copy_twice(row.extent, rows.extent, rows.to, from + i * planes.from, to + i * planes.to);
+  });
 }
 
 // Where short lines that lie side by side in `from` go to places far apart, some at a time of those that lie
@@ -303,6 +348,7 @@ template <class E>
 void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
   const E* const source = reinterpret_cast<const E*>(from);
   E* const target = reinterpret_cast<E*>(to);
+  if (doubled_) return run_doubled(source, target);
   const std::int64_t last_two = axes_.size() > 1 ? axes_[axes_.size() - 2].extent * axes_.back().extent : 0;
   // One long line at a time leaves more to share between threads.
   std::size_t inner = tiled_ || (last_two > 0 && last_two <= 4 * element_grain) ? 2 : 1;

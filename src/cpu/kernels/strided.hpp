@@ -26,14 +26,18 @@ class StridedCopy {
 
  private:
   void cut_lines();
+  void find_doubled();
+  template <class E>
+  void run_doubled(const E* from, E* to) const;
   template <class E>
   void run_as(const std::byte* from, std::byte* to) const;
   std::vector<StridedAxis> axes_;  // outermost first
   std::size_t element_size_ = 1;
   int threads_ = 1;
   bool empty_ = true;
-  bool tiled_ = false;  // the last two axes are walked in tiles: `to` is contiguous along the last, `from`
-                        // along the other
+  bool tiled_ = false;    // the last two axes are walked in tiles: `to` is contiguous along the last, `from`
+                          // along the other
+  bool doubled_ = false;  // rows are repeated, and each of their elements twice
 };
 
 }  // namespace tidu::cpu_detail
