@@ -6,6 +6,10 @@
 // after another. A window that lies in the padding alone has
 // position -1, which take and scatter_add in mode "drop" pass over. Positions are residuals, so the tangent
 // is linear at every order, and costs one read for each window.
+//
+// Windows of few elements that lie side by side need no positions: x is seen as windows by places, and a bool
+// for each says whether it is its window's first maximum. The tangent is the sum of what they leave of it,
+// and a cotangent is repeated and selected from: no element is looked for.
 #include "windows.hpp"
 
 #include <limits>
@@ -158,27 +162,117 @@ Places fold_axis(Places at, std::size_t axis, std::int64_t extent, std::int64_t 
   return folded;
 }
 
+constexpr std::int64_t few = 16;
+
+// Elements of a window, or more than `few`.
+std::int64_t places_of(const Window& window) {
+  std::int64_t places = 1;
+  for (std::size_t k = 0; k < window.extents.size() && places <= few; ++k) places *= window.extents[k];
+  return places;
+}
+
+// Windows of few elements, each of which is in one window at most, and none of which lies between two.
+bool lie_side_by_side(const Shape& shape, const Window& window) {
+  if (window.padding != no_padding(shape.size()) || places_of(window) > few) return false;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const bool one = windows_in(shape[k], window.extents[k], window.strides[k]) == 1;
+    if (window.strides[k] != window.extents[k] && !one) return false;
+  }
+  return true;
+}
+
+// An axis of several places is two: windows, and the places of one. `inner` has those of the places.
+struct Split {
+  Shape shape, covered;  // as windows by places; the part of x that windows cover
+  Ints inner;
+};
+Split split_by(const Shape& shape, const Window& window) {
+  Split split;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const std::int64_t extent = window.extents[k], count = windows_in(shape[k], extent, window.strides[k]);
+    split.covered.push_back(count * extent);
+    split.shape.push_back(count);
+    if (extent == 1) continue;
+    split.inner.push_back(static_cast<std::int64_t>(split.shape.size()));
+    split.shape.push_back(extent);
+  }
+  return split;
+}
+
+// The bools of all places, one array for each in row-major order, as one of windows by places.
+Value side_by_side(std::vector<Value> places, const Window& window) {
+  for (std::size_t k = window.extents.size(); k-- > 0;) {
+    const auto extent = static_cast<std::size_t>(window.extents[k]);
+    if (extent == 1) continue;
+    std::vector<Value> wider;
+    for (std::size_t i = 0; i < places.size(); i += extent) {
+      std::vector<Value> line;
+      for (std::size_t j = i; j < i + extent; ++j) {
+        Shape shape = places[j].shape();
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(k) + 1, 1);
+        line.push_back(ops::reshape(places[j], shape));
+      }
+      wider.push_back(ops::concatenate(line, static_cast<std::int64_t>(k) + 1));
+    }
+    places = std::move(wider);
+  }
+  return places[0];
+}
+
+// Place `number` of a window, in row-major order.
+Ints place_of(const Window& window, std::int64_t number) {
+  Ints place(window.extents.size());
+  for (std::size_t k = place.size(); k-- > 0; number /= window.extents[k])
+    place[k] = number % window.extents[k];
+  return place;
+}
+
+// That place of all windows.
+Value at_place(Value x, const Window& window, const Ints& place) {
+  Shape end = place;
+  for (std::size_t k = 0; k < end.size(); ++k)
+    end[k] += (windows_in(x.shape()[k], window.extents[k], window.strides[k]) - 1) * window.strides[k] + 1;
+  return ops::slice(x, place, end, window.strides);
+}
+
+// The tangent of maxima of windows that lie side by side.
+Value tangent_of_few(Value x, Value tangent, const Window& window) {
+  const std::int64_t places = places_of(window);
+  Value greatest = at_place(x, window, place_of(window, 0));
+  std::vector<Value> later;  // is a place greater than those before it?
+  for (std::int64_t i = 1; i < places; ++i) {
+    const Value next = at_place(x, window, place_of(window, i));
+    later.push_back(ops::lt(greatest, next));
+    if (i + 1 < places) greatest = ops::select_n(later.back(), greatest, next);
+  }
+  // The last one that is greater than all before it has it.
+  std::vector<Value> has(static_cast<std::size_t>(places), later.back());
+  Value after = later.back();
+  for (std::size_t i = has.size() - 1; i-- > 0;) {
+    const Value none = ops::logical_not(after);
+    has[i] = i == 0 ? none : ops::logical_and(later[i - 1], none);
+    if (i > 0) after = ops::logical_or(after, later[i - 1]);
+  }
+  const Split split = split_by(x.shape(), window);
+  if (split.covered != x.shape()) tangent = ops::slice(tangent, Shape(x.rank(), 0), split.covered);
+  tangent = ops::reshape(tangent, split.shape);
+  const Value zero = ops::full_like(tangent, 0.0);
+  return ops::reduce_sum(ops::select_n(side_by_side(std::move(has), window), zero, tangent), split.inner);
+}
+
 // Without padding a position is that of the window's first element and an offset within the window: all
 // places of the window, in row-major order, one after another.
 Value first_of_few(const Places& x, const Window& window, std::int64_t places) {
   const Shape& shape = x.value.shape();
-  Shape limit(shape.size()), place(shape.size(), 0);
-  for (std::size_t k = 0; k < shape.size(); ++k)
-    limit[k] = (windows_in(shape[k], window.extents[k], window.strides[k]) - 1) * window.strides[k] + 1;
-  const Value corner = ops::slice(x.position, place, limit, window.strides);
-  Value greatest = ops::slice(x.value, place, limit, window.strides);
+  const Ints none(shape.size(), 0);
+  const Value corner = at_place(x.position, window, none);
+  Value greatest = at_place(x.value, window, none);
   Value offset = ops::full_like(corner, 0.0);
   for (std::int64_t i = 1; i < places; ++i) {
-    std::int64_t step = 0, row = 1;
-    for (std::size_t k = shape.size(), rest = static_cast<std::size_t>(i); k-- > 0; row *= shape[k]) {
-      const auto extent = static_cast<std::size_t>(window.extents[k]);
-      place[k] = static_cast<std::int64_t>(rest % extent);
-      rest /= extent;
-      step += place[k] * row;
-    }
-    Shape end = limit;
-    for (std::size_t k = 0; k < end.size(); ++k) end[k] += place[k];
-    const Value next = ops::slice(x.value, place, end, window.strides);
+    const Ints place = place_of(window, i);
+    std::int64_t step = 0;
+    for (std::size_t k = 0; k < shape.size(); ++k) step = step * shape[k] + place[k];
+    const Value next = at_place(x.value, window, place);
     const Value later = ops::lt(greatest, next);
     greatest = ops::select_n(later, greatest, next);
     offset = ops::select_n(later, offset, ops::full_like(corner, static_cast<double>(step)));
@@ -187,14 +281,12 @@ Value first_of_few(const Places& x, const Window& window, std::int64_t places) {
 }
 
 Value first_maxima(Value x, const Window& window) {
-  constexpr std::int64_t few = 16;
   Emitter& emitter = *x.emitter();
   const std::int64_t size = x.type().size();
   const DType index = size <= std::numeric_limits<std::int32_t>::max() ? i32 : i64;
   Places at{x, ops::reshape(ops::iota(emitter, Type(index, {size}), 0), x.shape())};
   const bool padded = window.padding != no_padding(x.rank());
-  std::int64_t places = 1;
-  for (std::size_t k = 0; k < x.rank() && places <= few; ++k) places *= window.extents[k];
+  const std::int64_t places = places_of(window);
   if (!padded && places <= few) return first_of_few(at, window, places);
   if (padded) {
     IntLists config;
@@ -213,7 +305,10 @@ Value first_maxima(Value x, const Window& window) {
 Derivatives jvp_max(JvpContext& c) {
   if (c.result().type().size() == 0) return std::nullopt;
   const Value tangent = *c.tangent(0);
-  const Value position = first_maxima(c.primal(0), window_of(c.op()));
+  const Window window = window_of(c.op());
+  if (places_of(window) > 1 && lie_side_by_side(c.primal(0).shape(), window))
+    return tangent_of_few(c.primal(0), tangent, window);
+  const Value position = first_maxima(c.primal(0), window);
   return ops::take(ops::reshape(tangent, {tangent.type().size()}), position, 0, "drop");
 }
 

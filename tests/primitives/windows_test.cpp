@@ -143,6 +143,9 @@ TEST_CASE("the cotangent of a maximum goes to the first of equal ones, in small 
                                 {{3, 9, 9}, {1, 5, 4}, {2, 2, 3}},
                                 {{4, 40}, {1, 20}, {1, 7}},
                                 {{6, 5}, {1, 1}, {2, 3}},
+                                {{3, 7, 11}, {1, 2, 4}, {1, 2, 4}},
+                                {{4, 2, 5}, {4, 1, 4}, {9, 1, 7}},
+                                {{2, 3, 2, 4}, {2, 1, 2, 2}, {2, 1, 2, 2}},
                                 {{7}, {7}, {1}}};
   for (const Pool& pool : pools) {
     GraphBuilder g("pool");
@@ -178,6 +181,22 @@ TEST_CASE("the cotangent of a maximum goes to the first of equal ones, in small 
     for (std::size_t i = 0; i < want.size(); ++i)
       CHECK(got.at(static_cast<std::int64_t>(i)).real() == want[i]);
   }
+}
+
+TEST_CASE("cotangents of windows side by side are selected, not looked for") {
+  const auto scatters = [](const Ints& extents, const Ints& strides) {
+    GraphBuilder g("pool");
+    const Graph graph = vjp(g.build({ops::reduce_window_max(g.input("x", f({3, 8, 9})), extents, strides)}));
+    for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+      if (graph.operation(i).name() == "scatter_add") return true;
+    }
+    return false;
+  };
+  CHECK_FALSE(scatters({1, 2, 2}, {1, 2, 2}));
+  CHECK_FALSE(scatters({1, 4, 4}, {1, 4, 4}));
+  CHECK(scatters({1, 2, 2}, {1, 2, 1}));
+  CHECK(scatters({1, 2, 2}, {1, 2, 3}));
+  CHECK(scatters({1, 5, 4}, {1, 5, 4}));
 }
 
 }  // namespace windows_cases
