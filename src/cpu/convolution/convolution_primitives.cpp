@@ -16,6 +16,7 @@ using Index = std::int64_t;
 constexpr Index part_bytes = 768 * 1024;     // of operands and result of a call, to stay in cache
 constexpr Index wanted_parts = 16;           // where there is work for so many
 constexpr double least_work = 1 << 22;       // multiply-adds of a convolution
+constexpr double least_weights = 1 << 21;    // and of one for weights
 constexpr double least_part_work = 1 << 22;  // and of a part
 constexpr Index most_places = 1 << 20;       // along an axis
 constexpr double most_elements = 1 << 30;    // of an operand
@@ -109,12 +110,13 @@ class Planner {
 
   std::optional<PrimitiveState> plan() {
     ConvShape& c = s_.shape;
-    if (c.axes.empty() || c.axes.size() > 3 || !fits(c) || work_of(c) < least_work) return std::nullopt;
+    if (c.axes.empty() || c.axes.size() > 3 || !fits(c)) return std::nullopt;
     const bool spreads =
         std::any_of(c.axes.begin(), c.axes.end(), [](const ConvAxis& a) { return a.spread != 1; });
     s_.kind = spreads                                                                      ? Kind::data
               : product_of(c.axes, &ConvAxis::kernel) > product_of(c.axes, &ConvAxis::out) ? Kind::weights
                                                                                            : Kind::forward;
+    if (work_of(c) < (s_.kind == Kind::weights ? least_weights : least_work)) return std::nullopt;
     if (!gains() || !(spreads ? arrange_data() : arrange_forward())) return std::nullopt;
     cut();
     const OneThread one_thread;
