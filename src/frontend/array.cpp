@@ -265,7 +265,8 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
       return root.seed->shares_storage_with(value);
     };
     if (!seeds.empty() && std::any_of(made.begin(), made.end(), is_seed))
-      results.back() = results.back()->copy(where);
+      results.back() = frontend_detail::make_array(
+          Tensor(results.back()->detach().copy(where).required().tensor), gradient.recorded);
   }
   return results;
 }

@@ -429,7 +429,8 @@ class Fuser {
   bool is_alone(const Node& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands(g_.operations[node.operations[0]])) {
-      if ((is_repeated(id) && !needed_[roots_[id]]) || is_moved(roots_[id])) return false;
+      if ((is_repeated(id) && !needed_[roots_[id]]) || (node.columns == 0 && is_moved(roots_[id])))
+        return false;
     }
     return true;
   }

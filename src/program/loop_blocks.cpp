@@ -198,7 +198,7 @@ class LoopMaker {
   // from.
   bool joins_lines(std::uint32_t operation) const {
     const std::string_view name = g_.operations[operation].op->primitive->name;
-    return (name == "slice" || name == "pad") &&
+    return c_.options.fuse && (name == "slice" || name == "pad") &&
            heavy_.find(c_.roots[g_.operations[operation].first_output]) == heavy_.end();
   }
   // What others than element-wise operations of the loop read; and may one group do all that is light? Of

@@ -102,6 +102,18 @@ TEST_CASE("a leaf of one element is differentiated by itself") {
   }
 }
 
+TEST_CASE("a seed that is passed on keeps its own derivative, also where nothing else is recorded") {
+  Array w = leaf(array({1.0, 2.0})), s = leaf(array({3.0, 5.0}));
+  const Array scaled = s * 2.0;
+  const Array roots[] = {w}, inputs[] = {w}, seeds[] = {scaled};
+  BackwardOptions again;
+  again.create_graph = true;
+  const Array passed = no_grad([&] { return *grad_of(roots, inputs, seeds, again)[0]; });
+  CHECK(elements(passed) == std::vector<double>{6, 10});
+  REQUIRE(passed.requires_grad());
+  CHECK(elements(*grad_of(sum(passed), {s})[0]) == std::vector<double>{2, 2});
+}
+
 TEST_CASE("gradients that are passed on as they are share nothing, on the reference executor neither") {
   for (const eager::BackwardExecutor<Tensor>* executor :
        std::initializer_list<const eager::BackwardExecutor<Tensor>*>{&cpu(), &reference()}) {

@@ -373,10 +373,7 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
-               [&](Index begin, Index end) {
-                 const SubnormalsAreZeros flush(flushes_);
-                 update_(call_, begin, end, a, b, how, c);
-               });
+               [&](Index begin, Index end) { update_(call_, begin, end, a, b, how, c); });
 }
 
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {

@@ -121,7 +121,7 @@ class GemmPlan {
   /// not transposed, of few terms, and where A is near or not transposed.
   [[nodiscard]] bool can_update() const noexcept;
   /// The update, on this thread and at most `threads` - 1 helpers. The product has the bits that it has
-  /// otherwise. Requires can_update().
+  /// otherwise, but that subnormal numbers are never zeros: those of X have to stay. Requires can_update().
   void update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
  private:
