@@ -12,13 +12,13 @@ namespace {
 // Bytes of a product from which on it is worth not to be written.
 constexpr std::size_t least_product = std::size_t{1} << 16;
 
-struct UpdateState {
+struct ProductUpdateState {
   GemmPlan product;
   std::optional<Literal> scale;  // or an operand
   bool subtract = false;
   int threads = 1;
 };
-void run_update(const UpdateState& s, const Call& call) {
+void run_update(const ProductUpdateState& s, const Call& call) {
   const std::byte* const scale = s.scale ? s.scale->bytes() : call.in[3];
   s.product.update(s.threads, call.in[0], call.in[1], {call.in[2], scale, s.subtract}, call.out[0]);
 }
@@ -107,7 +107,7 @@ std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& progr
 }
 
 Plan plan_update(const ProductUpdate& update, const GemmPlan& product, int threads) {
-  return make_plan<UpdateState, run_update>({product, update.literal, update.subtract, threads});
+  return make_plan<ProductUpdateState, run_update>({product, update.literal, update.subtract, threads});
 }
 
 }  // namespace tidu::cpu_detail
