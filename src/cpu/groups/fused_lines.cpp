@@ -39,7 +39,8 @@ const Literal* literal_of_full(const Graph& graph, ValueId id) {
   const auto maker = graph.producer(id);
   if (!maker || graph.type(id).size() != 1) return nullptr;
   for (const auto& [name, value] : graph.operation(*maker).op().attributes()) {
-    if (const auto* literal = value.get_if<Literal>()) return literal;
+    const auto* literal = value.get_if<Literal>();
+    if (literal != nullptr && literal->type().dtype() == graph.type(id).dtype()) return literal;
   }
   return nullptr;
 }
@@ -102,7 +103,7 @@ bool set_iota(const Operation& iota, DType dtype, Lines& lines) {
   return true;
 }
 
-bool set_slice(const Operation& slice, Lines& lines) {
+void set_slice(const Operation& slice, Lines& lines) {
   const Ints &starts = slice.op().ints("start_indices"), &steps = slice.op().ints("strides");
   for (std::size_t k = 0; k < lines.axes.size(); ++k) {
     LineAxis& axis = lines.axes[k];
@@ -110,7 +111,6 @@ bool set_slice(const Operation& slice, Lines& lines) {
     axis.count = axis.extent;
     if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];
   }
-  return true;
 }
 
 bool set_pad(const Graph& graph, const Operation& pad, Lines& lines) {
@@ -143,7 +143,11 @@ std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
   if (is_cut) {
     const std::vector<std::int64_t> strides = strides_of(graph.type(operation.inputs()[0]));
     for (std::size_t k = 0; k < strides.size(); ++k) lines.axes[k].stride = strides[k];
-    fits = name == "slice" ? set_slice(operation, lines) : set_pad(graph, operation, lines);
+    if (name == "slice") {
+      set_slice(operation, lines);
+    } else {
+      fits = set_pad(graph, operation, lines);
+    }
   } else if (name == "iota") {
     fits = set_iota(operation, type.dtype(), lines);
   } else {
