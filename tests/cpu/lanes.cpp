@@ -310,6 +310,69 @@ TEST_CASE("lanes: functions are within 4 units in the last place") {
   }
 }
 
+namespace {
+
+// Numbers at which e^x is anything: ordinary, beyond the bounds, near them, subnormal, infinite, none.
+template <class T>
+std::vector<T> exponents() {
+  const bool wide = sizeof(T) == 8;
+  const T least = wide ? T(-745.2) : T(-104), normal = wide ? T(-708.5) : T(-87.5),
+          most = wide ? T(709.9) : T(88.8);
+  std::vector<T> all{0,
+                     T(-0.0),
+                     std::numeric_limits<T>::infinity(),
+                     -std::numeric_limits<T>::infinity(),
+                     std::numeric_limits<T>::quiet_NaN(),
+                     std::numeric_limits<T>::max(),
+                     std::numeric_limits<T>::lowest(),
+                     std::numeric_limits<T>::denorm_min()};
+  for (const T edge : {least, normal, most, wide ? T(708) : T(87), wide ? T(-708) : T(-87)})
+    for (int i = -400; i <= 400; ++i) all.push_back(edge + T(i) / 512);
+  const int steps = 40000;
+  for (int i = 0; i <= steps; ++i) all.push_back(least + (most - least) * T(i) / steps);
+  for (int i = 0; i <= steps; ++i) all.push_back(T(i - steps / 2) / steps);
+  return all;
+}
+
+template <class T>
+Tensor exponentials(const CpuExecutor& lanes, const std::vector<T>& x) {
+  const Tensor operand = Tensor::from<T>(Shape{static_cast<std::int64_t>(x.size())}, x);
+  return lanes.run(graph_of(Op::make(prim::exp), {operand.type()}), std::vector{operand})[0];
+}
+
+template <class T>
+void check_exponentials(const CpuExecutor& lanes) {
+  const std::vector<T> x = exponents<T>();
+  const Tensor got = exponentials(lanes, x);
+  const auto y = got.elements<T>();
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    worst = std::max(worst, ulps(y[i], std::exp(static_cast<long double>(x[i]))));
+  CHECK(worst <= 1);
+  // Beside one that is far off, and beside none: the same bits.
+  std::vector<T> beside;
+  for (const T each : x) {
+    beside.push_back(T(-5000));
+    beside.push_back(each);
+  }
+  const Tensor mixed = exponentials(lanes, beside);
+  const auto z = mixed.elements<T>();
+  bool same = true;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    same = same && (std::isnan(x[i]) ? std::isnan(z[2 * i + 1]) : z[2 * i + 1] == y[i]) && z[2 * i] == 0;
+  CHECK(same);
+}
+
+}  // namespace
+
+TEST_CASE("lanes: e^x is within one unit in the last place, whatever it is computed beside") {
+  for (const VectorUnits each : units()) {
+    const CpuExecutor lanes = with_units(each);
+    check_exponentials<float>(lanes);
+    check_exponentials<double>(lanes);
+  }
+}
+
 TEST_CASE("lanes: tanh of f32 is within its bound over all magnitudes, odd, and 1 at most") {
   constexpr std::uint32_t stride = 2003, infinity = 0x7f800000;
   const std::int64_t count = infinity / stride + 1;

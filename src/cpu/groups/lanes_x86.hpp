@@ -11,13 +11,13 @@
 #include <bit>
 #include <cstring>
 
-#include "cpu/groups/lanes_x86_whole.hpp"
+#include "cpu/groups/lanes_x86_functions.hpp"
 
 namespace tidu::cpu_detail {
 
-class LaneAssembler : protected WholeAssembler {
+class LaneAssembler : protected FunctionAssembler {
  protected:
-  LaneAssembler(DType dtype, bool is_512) : WholeAssembler(dtype, is_512), limit_(is_512 ? 32 : 16) {}
+  LaneAssembler(DType dtype, bool is_512) : FunctionAssembler(dtype, is_512), limit_(is_512 ? 32 : 16) {}
   ~LaneAssembler() override = default;
 
   static constexpr int nowhere = -1;
@@ -229,13 +229,6 @@ class LaneAssembler : protected WholeAssembler {
       is_512_ ? vpandd(r, a, with) : vpand(r, a, with);
     }
   }
-  void rounded(const Ymm& r, const Ymm& a, std::uint8_t how) {
-    if (is_512_) {
-      is_f64_ ? vrndscalepd(r, a, how) : vrndscaleps(r, a, how);
-    } else {
-      is_f64_ ? vroundpd(r, a, how) : vroundps(r, a, how);
-    }
-  }
   // The instruction gives the second operand where either is NaN: so the first is put back where it is NaN.
   void extremum(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     constexpr std::uint8_t unordered = 3;
@@ -264,8 +257,7 @@ class LaneAssembler : protected WholeAssembler {
   // Does it call a function, which keeps no register?
   bool calls_out(const LaneStep& step) const {
     if (step.op != LaneOp::call) return false;
-    const bool here = is(step, LaneFunction::exp) ? is_512_ : is(step, LaneFunction::tanh) && !is_f64_;
-    return !here;
+    return !is(step, LaneFunction::exp) && !(is(step, LaneFunction::tanh) && !is_f64_);
   }
   static bool is(const LaneStep& step, LaneFunction function) {
     return step.index == static_cast<std::uint32_t>(function);
@@ -281,67 +273,17 @@ class LaneAssembler : protected WholeAssembler {
     pinned_ |= 1U << reg;
     return reg;
   }
-  Address number(double value) {
-    return constant(is_f64_ ? std::bit_cast<std::uint64_t>(value)
-                            : std::bit_cast<std::uint32_t>(static_cast<float>(value)));
-  }
-  // e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r by its Taylor series: within 1 ulp. Beyond
-  // the bounds lie infinity and 0. A NaN passes the bounds, since the second operand is the result where one
-  // is NaN.
   void exponential(std::size_t i, const LaneStep& s) {
     const Ymm x = in_register(s.a);
     const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
-    vmovups(r, number(is_f64_ ? -746 : -104));
-    vmovups(n, number(is_f64_ ? 710 : 89));
-    is_f64_ ? vmaxpd(r, r, x) : vmaxps(r, r, x);
-    is_f64_ ? vminpd(r, n, r) : vminps(r, n, r);
-    is_f64_ ? vmulpd(n, r, number(1.4426950408889634)) : vmulps(n, r, number(1.4426950408889634));
-    rounded(n, n, 8);
-    // log 2 in two parts, of which the first has few enough bits that n times it is exact.
-    const Address high = number(is_f64_ ? 0x1.62e42feep-1 : 0x1.63p-1);
-    is_f64_ ? vfnmadd231pd(r, n, high) : vfnmadd231ps(r, n, high);
-    const Address low = number(is_f64_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
-    is_f64_ ? vfnmadd231pd(r, n, low) : vfnmadd231ps(r, n, low);
-    const int degree = is_f64_ ? 13 : 7;
-    double factorial = 1;
-    for (int k = 2; k <= degree; ++k) factorial *= k;
-    vmovups(p, number(1 / factorial));
-    for (int k = degree; k > 0; --k) {
-      factorial /= k;
-      is_f64_ ? vfmadd213pd(p, r, number(1 / factorial)) : vfmadd213ps(p, r, number(1 / factorial));
-    }
-    is_f64_ ? vscalefpd(p, p, n) : vscalefps(p, p, n);
+    FunctionAssembler::exponential(x, r, n, p);
     put(i, p.getIdx());
   }
-
-  // tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), so that there is one quotient, and what h
-  // is off counts little where tanh is near 1: within 3.5 ulp of f32, tried for all x. t = 1.75 x, as what is
-  // rounded counts most at the beginning of a power of two, where tanh is at the end of the one below. p and
-  // q were fitted to |x| <= 9.1 by least squares, weighted anew until the largest error was least. From 9.02
-  // on it is 1. Signs of zeros stay, and a NaN passes the bounds as in e^x.
   void hyperbolic_tangent(std::size_t i, const LaneStep& s) {
     const Ymm x = in_register(s.a);
     const Ymm t = vector(temporary()), u = vector(temporary()), p = vector(temporary());
     const Ymm q = vector(temporary()), n = vector(temporary());
-    vmovups(t, number(-9.02));
-    vmovups(u, number(9.02));
-    vmaxps(t, t, x);
-    vminps(t, u, t);
-    vmulps(t, t, number(1.75));
-    vmulps(u, t, t);
-    vmovups(q, number(0x1.412c02p-23));
-    vfmadd213ps(q, u, number(0x1.d7fc06p-12));
-    vfmadd213ps(q, u, number(0x1.08ba1ep-3));
-    vfmadd213ps(q, u, number(3.5));
-    vmovups(p, number(0x1.987c02p-17));
-    vfmadd213ps(p, u, number(0x1.3e88e8p-7));
-    vmulps(n, t, u);
-    vfmadd213ps(n, p, t);  // t p
-    vmulps(u, n, n);
-    vaddps(n, n, n);
-    vmulps(n, n, q);
-    vfmadd213ps(q, q, u);
-    vdivps(n, n, q);
+    FunctionAssembler::hyperbolic_tangent(x, t, u, p, q, n);
     put(i, n.getIdx());
   }
 
@@ -417,6 +359,7 @@ class LaneAssembler : protected WholeAssembler {
   // The code, which may lie anywhere. Slots beyond the frame are never touched; it ends with 64 bytes that no
   // slot has.
   std::span<const std::uint8_t> finished() {
+    late_code();
     constants();
     ready(Xbyak::CodeGenerator::PROTECT_RW);
     const auto frame = static_cast<std::uint32_t>(num_slots_ * vector_ + 64);

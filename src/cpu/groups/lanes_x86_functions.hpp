@@ -1,0 +1,189 @@
+// lanes_x86_functions.hpp - assembling the functions that are written out where they are used: no value has
+// to leave its register for them, as it has to for a call.
+#pragma once
+
+#include <bit>
+#include <vector>
+
+#include "cpu/groups/lanes_x86_whole.hpp"
+
+namespace tidu::cpu_detail {
+
+class FunctionAssembler : protected WholeAssembler {
+ protected:
+  using WholeAssembler::WholeAssembler;
+  ~FunctionAssembler() override = default;
+
+  Address number(double value) {
+    return constant(is_f64_ ? std::bit_cast<std::uint64_t>(value)
+                            : std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  }
+  void rounded(const Ymm& r, const Ymm& a, std::uint8_t how) {
+    if (is_512_) {
+      is_f64_ ? vrndscalepd(r, a, how) : vrndscaleps(r, a, how);
+    } else {
+      is_f64_ ? vroundpd(r, a, how) : vroundps(r, a, how);
+    }
+  }
+
+  // p = e^x; r and n are registers for it alone. e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r
+  // by a polynomial of degree 11 (f32: 6) that begins as Taylor's series and whose other coefficients make
+  // its largest relative error least (Remez 1934): within 1 ulp. Beyond the bounds lie infinity and 0, which
+  // no product makes: one that is rounded to 0 or to a subnormal number takes some processors a hundred
+  // cycles, and what is exponentiated often lies there.
+  void exponential(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
+    if (is_512_) {
+      at_most(r, x);
+      exponential_parts(r, r, n, p);
+      is_f64_ ? vsubpd(n, n, number(rounder())) : vsubps(n, n, number(rounder()));
+      compare_512(x);
+      is_f64_ ? vscalefpd(p | k1 | T_z, p, n) : vscalefps(p | k1 | T_z, p, n);
+      return;
+    }
+    Late& late = late_.emplace_back(Late{x.getIdx(), r.getIdx(), n.getIdx(), p.getIdx(), {}, {}});
+    const Address bound = number(is_f64_ ? 708 : 87), sign = constant(all_but_sign());
+    vpand(r, x, sign);
+    is_f64_ ? vcmppd(r, r, bound, not_less_equal) : vcmpps(r, r, bound, not_less_equal);
+    vptest(r, r);
+    jnz(late.begin, T_NEAR);
+    exponential_parts(x, r, n, p);
+    if (is_f64_) {
+      vpsllq(n, n, 52);
+      vpaddq(p, p, n);
+    } else {
+      vpslld(n, n, 23);
+      vpaddd(p, p, n);
+    }
+    L(late.end);
+  }
+
+  // tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), so that there is one quotient, and what h
+  // is off counts little where tanh is near 1: within 3.5 ulp of f32, tried for all x. t = 1.75 x, as what is
+  // rounded counts most at the beginning of a power of two, where tanh is at the end of the one below. p and
+  // q were fitted to |x| <= 9.1 by least squares, weighted anew until the largest error was least. From 9.02
+  // on it is 1. Signs of zeros stay, and a NaN passes the bounds, since the second operand is the result
+  // where one is NaN. The result is in n; all but x are registers for it alone.
+  void hyperbolic_tangent(const Ymm& x, const Ymm& t, const Ymm& u, const Ymm& p, const Ymm& q,
+                          const Ymm& n) {
+    vmovups(t, number(-9.02));
+    vmovups(u, number(9.02));
+    vmaxps(t, t, x);
+    vminps(t, u, t);
+    vmulps(t, t, number(1.75));
+    vmulps(u, t, t);
+    vmovups(q, number(0x1.412c02p-23));
+    vfmadd213ps(q, u, number(0x1.d7fc06p-12));
+    vfmadd213ps(q, u, number(0x1.08ba1ep-3));
+    vfmadd213ps(q, u, number(3.5));
+    vmovups(p, number(0x1.987c02p-17));
+    vfmadd213ps(p, u, number(0x1.3e88e8p-7));
+    vmulps(n, t, u);
+    vfmadd213ps(n, p, t);  // t p
+    vmulps(u, n, n);
+    vaddps(n, n, n);
+    vmulps(n, n, q);
+    vfmadd213ps(q, q, u);
+    vdivps(n, n, q);
+  }
+
+  // What is out of the way of the code that comes before it. To be called where that has ended.
+  void late_code() {
+    for (Late& late : late_) {
+      L(late.begin);
+      outside(vector(late.x), vector(late.r), vector(late.n), vector(late.p));
+      jmp(late.end, T_NEAR);
+    }
+    late_.clear();
+  }
+
+ private:
+  struct Late {
+    int x, r, n, p;
+    Xbyak::Label begin, end;
+  };
+  static constexpr std::uint8_t not_less = 0x15, not_less_equal = 0x16;  // true of a NaN
+
+  std::uint64_t all_but_sign() const {
+    return is_f64_ ? ~(std::uint64_t{1} << 63U) : std::uint64_t{0x7fffffff};
+  }
+  // Added to a number it leaves that as a whole number in the low bits.
+  double rounder() const { return is_f64_ ? 0x1.8p52 : 0x1.8p23; }
+  // min(x, the greatest that counts), where a NaN stays, since the second operand is the result where one is.
+  void at_most(const Ymm& r, const Ymm& x) {
+    vmovups(r, number(is_f64_ ? 710 : 89));
+    is_f64_ ? vminpd(r, r, x) : vminps(r, r, x);
+  }
+  // Half of the least number is e to a little more than that.
+  Address least() { return number(is_f64_ ? -745.2 : -104); }
+  void compare_512(const Ymm& x) {
+    is_f64_ ? vcmppd(k1, x, least(), not_less) : vcmpps(k1, x, least(), not_less);
+  }
+  // p = e^r, and n, to which rounder() is added yet.
+  void exponential_parts(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
+    // log 2 in two parts, of which the first has few enough bits that n times it is exact.
+    constexpr double log2_f64[] = {0x1.62e42feep-1, 0x1.a39ef35793c76p-33};
+    constexpr double log2_f32[] = {0x1.63p-1, -0x1.bd0106p-13};
+    constexpr double series_f64[] = {0x1.8abb6a437bc09p-26,
+                                     0x1.28976ed46e26ap-22,
+                                     0x1.71f4b27a48471p-19,
+                                     0x1.a019b39416172p-16,
+                                     0x1.a019f7c4f701bp-13,
+                                     0x1.6c16c17a01583p-10,
+                                     0x1.11111112d2f45p-7,
+                                     0x1.5555555553b06p-5,
+                                     0x1.5555555554eb3p-3,
+                                     0.5,
+                                     1,
+                                     1};
+    constexpr double series_f32[] = {0x1.6fee8cp-10, 0x1.125792p-7, 0x1.5553p-5, 0x1.555466p-3, 0.5, 1, 1};
+    const double* const log2 = is_f64_ ? log2_f64 : log2_f32;
+    const double* const series = is_f64_ ? series_f64 : series_f32;
+    const std::size_t terms = is_f64_ ? std::size(series_f64) : std::size(series_f32);
+    vmovups(n, number(1.4426950408889634));
+    is_f64_ ? vfmadd213pd(n, x, number(rounder())) : vfmadd213ps(n, x, number(rounder()));
+    is_f64_ ? vsubpd(p, n, number(rounder())) : vsubps(p, n, number(rounder()));
+    if (r.getIdx() != x.getIdx()) vmovaps(r, x);
+    is_f64_ ? vfnmadd231pd(r, p, number(log2[0])) : vfnmadd231ps(r, p, number(log2[0]));
+    is_f64_ ? vfnmadd231pd(r, p, number(log2[1])) : vfnmadd231ps(r, p, number(log2[1]));
+    vmovups(p, number(series[0]));
+    for (std::size_t k = 1; k < terms; ++k)
+      is_f64_ ? vfmadd213pd(p, r, number(series[k])) : vfmadd213ps(p, r, number(series[k]));
+  }
+  // Where an element is beyond the bounds, or so near that 2^n is none of the normal numbers: by the halves
+  // of n, whose powers are. The element beyond the lower bound is 0 for a mask. The same bits for all others.
+  void outside(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
+    at_most(r, x);
+    vmovups(n, least());
+    is_f64_ ? vmaxpd(r, n, r) : vmaxps(r, n, r);
+    exponential_parts(r, r, n, p);
+    const Address one = number(1);
+    if (is_f64_) {
+      vpsrad(r, n, 1);
+      vpsubd(n, n, r);
+      vpsllq(r, r, 52);
+      vpsllq(n, n, 52);
+      vpaddq(r, r, one);
+      vpaddq(n, n, one);
+      vmulpd(p, p, r);
+      vcmppd(r, x, least(), not_less);
+      vpand(n, n, r);
+      vmulpd(p, p, n);
+    } else {
+      vpsubd(n, n, number(rounder()));
+      vpsrad(r, n, 1);
+      vpsubd(n, n, r);
+      vpslld(r, r, 23);
+      vpslld(n, n, 23);
+      vpaddd(r, r, one);
+      vpaddd(n, n, one);
+      vmulps(p, p, r);
+      vcmpps(r, x, least(), not_less);
+      vpand(n, n, r);
+      vmulps(p, p, n);
+    }
+  }
+
+  std::vector<Late> late_;
+};
+
+}  // namespace tidu::cpu_detail
