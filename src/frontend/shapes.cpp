@@ -27,14 +27,14 @@ Array shaped(const char* name, const Array& x, std::span<const std::int64_t> wor
       {name, words}, operands, [&](Emitter&, std::span<const Value> v) { return body(v[0]); }, where);
 }
 
-// Extent -1 filled in.
+// Extent -1 filled in, but beside an extent of 0, where it may be any.
 Shape resolved(const Array& x, const Shape& shape, Where where) {
   Shape result = shape;
   const auto open = std::find(result.begin(), result.end(), -1);
   std::int64_t known = 1;
   for (const std::int64_t extent : result)
     if (extent != -1) known *= extent;
-  if (open != result.end()) *open = known > 0 ? x.size() / known : 0;
+  if (open != result.end() && known > 0) *open = x.size() / known;
   std::int64_t count = 1;
   bool negative = false;
   for (const std::int64_t extent : result) {
@@ -265,6 +265,11 @@ Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis, W
 Array astype(const Array& x, DType dtype, Where where) {
   require_value(x, "astype", where);
   if (x.dtype() == dtype) return x;
+  try {
+    static_cast<void>(Type(dtype, {}));
+  } catch (const Error& error) {
+    refuse(error.kind(), "astype", error.what(), where);
+  }
   const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
   return shaped("astype", x, words, where, [&](Value v) { return ops::convert_element_type(v, dtype); });
 }

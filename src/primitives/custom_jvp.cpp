@@ -38,6 +38,11 @@ struct Tracked {
   bool vanishes = false;  // is zero because it depends on tangents of constants alone
 };
 
+// The rule is not what it has to be.
+ADRuleError bent(const std::string& message) {
+  return {ADRuleError::Rule::jvp, "custom_jvp_call", std::nullopt, message};
+}
+
 class Evaluation {
  public:
   explicit Evaluation(Emitter& emitter) : emitter_(emitter) {}
@@ -160,10 +165,9 @@ class Evaluation {
     const auto flags = std::make_unique<bool[]>(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) flags[i] = operands[i].linear;
     if (operation.primitive().linearity.allows(std::span<const bool>(flags.get(), operands.size()))) return;
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("expected graph jvp (\"", graph.name(), "\") to be linear in its tangents, got ",
-                            operation.name(), " of them ",
-                            describe_operation(graph, static_cast<std::uint32_t>(operation.index()))));
+    throw bent(detail::str("expected graph jvp (\"", graph.name(), "\") to be linear in its tangents, got ",
+                           operation.name(), " of them ",
+                           describe_operation(graph, static_cast<std::uint32_t>(operation.index()))));
   }
 
   Emitter& emitter_;
@@ -185,9 +189,8 @@ Derivatives jvp_custom_jvp(JvpContext& c) {
   std::vector<Value> primals;
   for (std::size_t k = 0; k < count; ++k) {
     if (outputs[k].linear) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("expected output ", k, " of graph jvp (\"", jvp.name(), "\"), which is output ",
-                              k, " of graph, not to depend on tangents"));
+      throw bent(detail::str("expected output ", k, " of graph jvp (\"", jvp.name(), "\"), which is output ",
+                             k, " of graph, not to depend on tangents"));
     }
     primals.push_back(evaluation.made(outputs[k]));
   }
@@ -201,9 +204,8 @@ Derivatives jvp_custom_jvp(JvpContext& c) {
     }
     const Tracked& tangent = outputs[at];
     if (!tangent.linear && !tangent.zero) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("expected output ", at, " of graph jvp (\"", jvp.name(),
-                              "\"), a tangent, to depend on tangents or to be made of zeros"));
+      throw bent(detail::str("expected output ", at, " of graph jvp (\"", jvp.name(),
+                             "\"), a tangent, to depend on tangents or to be made of zeros"));
     }
     tangents.push_back(tangent.linear ? tangent.value : std::nullopt);
     ++at;

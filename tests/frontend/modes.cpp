@@ -215,6 +215,10 @@ TEST_CASE("errors name function, types and the user's place") {
   CHECK(contains(error_of([&] { (void)a.item(); }), "one element, got f64[2,3]"));
   CHECK(contains(error_of([&] { (void)a[2]; }), "got 2"));
   CHECK(contains(error_of([&] { (void)a.reshape({4, -1}); }), "6 elements"));
+  CHECK(contains(error_of([&] { (void)zeros({0, 3}).reshape({0, -1}); }), "0 elements"));
+  CHECK(zeros({0, 3}).reshape({-1, 3}).shape() == Shape{0, 3});
+  CHECK(contains(error_of([&] { (void)a.to(static_cast<DType>(77)); }),
+                 "[astype] expected a dtype, got DType(77)"));
   CHECK(contains(error_of([&] { (void)concatenate({a, b}); }), "concatenate"));
   CHECK(contains(error_of([&] { (void)split(a, 2, 1); }), "divides 3"));
   CHECK(contains(error_of([&] { (void)array({{1, 2}, {3}}); }), "one length"));
