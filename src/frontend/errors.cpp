@@ -61,6 +61,16 @@ void refuse_no_value(std::string_view function, Where where) {
          "expected Arrays with a value, got a default-constructed or moved-from one", where);
 }
 
+void require_arrays(std::span<const Array> arguments, std::string_view name, Where where) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].empty_handle()) continue;
+    refuse(ErrorKind::invalid_argument, name,
+           detail::str("expected Arrays with a value, got a default-constructed or moved-from one as Array ",
+                       i, " of the arguments"),
+           where);
+  }
+}
+
 void refuse_empty() {
   throw Error(ErrorKind::invalid_argument,
               "[Array] expected an Array with a value, got a default-constructed or moved-from one");

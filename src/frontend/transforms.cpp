@@ -105,6 +105,7 @@ std::vector<std::size_t> Argnums::in(const std::vector<std::size_t>& offsets, co
 
 ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<Array>& arguments,
                                       const std::vector<std::size_t>& wrt, const char* name, Where where) {
+  require_arrays(arguments, name, where);
   for (const std::size_t position : wrt) require_inexact(arguments[position], position, name, where);
   if (any_traced(arguments)) return traced_value_and_gradients(f, arguments, wrt, name, where);
   const Watch watch;
@@ -133,6 +134,7 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<A
 
 std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
                                                      const std::vector<Array>& arguments, Where where) {
+  require_arrays(arguments, "vjp", where);
   if (any_traced(arguments)) return traced_vjp(f, arguments, where);
   const Watch watch;
   const bool records = grad_enabled();

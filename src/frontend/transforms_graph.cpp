@@ -57,6 +57,8 @@ Graph scalar_output(const Graph& graph, const char* name, Where where) {
 
 void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
                       const char* name, Where where) {
+  require_arrays(arguments, name, where);
+  require_arrays(tangents, name, where);
   if (arguments.size() != tangents.size()) {
     refuse(
         ErrorKind::invalid_argument, name,
@@ -145,6 +147,7 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
   const char* const name = kind == Jacobian::forward   ? "jacfwd"
                            : kind == Jacobian::reverse ? "jacrev"
                                                        : "hessian";
+  require_arrays(arguments, name, where);
   const Applied applied = apply_traced(f, arguments, name);
   const Graph& graph = applied.traced.graph;
   if (kind != Jacobian::hessian &&
@@ -188,6 +191,7 @@ std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optiona
 
 std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& arguments,
                              const std::vector<std::optional<int>>& axes, Where where) {
+  require_arrays(arguments, "vmap", where);
   std::vector<Array> moved, examples;
   std::vector<std::size_t> mapped;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

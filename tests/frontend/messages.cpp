@@ -192,6 +192,26 @@ TEST_CASE("an operand without a value is refused by the function, at the user's 
   refused(error_of([&] { (void)max_pool(nothing, {2}); }), "max_pool", __LINE__);
 }
 
+TEST_CASE("an argument without a value is refused by the transform, at the user's place") {
+  const Array nothing, x = array({1.0, 2.0});
+  const auto f = [](const Array& a) { return sum(a * a); };
+  const auto refused = [](const std::string& error, const std::string& function, int line) {
+    CAPTURE(error);
+    CHECK(contains(error, "[" + function + "] expected Arrays with a value"));
+    CHECK(contains(error, "as Array 0 of the arguments"));
+    CHECK(contains(error, "in " + function));
+    CHECK(contains(error, here(line)));
+  };
+  refused(error_of([&] { (void)compile(f)(nothing); }), "compiled", __LINE__);
+  refused(error_of([&] { (void)grad(f)(nothing); }), "grad", __LINE__);
+  refused(error_of([&] { (void)value_and_grad(f)(nothing); }), "value_and_grad", __LINE__);
+  refused(error_of([&] { (void)vmap(f)(nothing); }), "vmap", __LINE__);
+  refused(error_of([&] { (void)jacrev(f)(nothing); }), "jacrev", __LINE__);
+  refused(error_of([&] { (void)hessian(f)(nothing); }), "hessian", __LINE__);
+  CHECK(contains(error_of([&] { (void)vjp(f, nothing); }), "[vjp] expected Arrays with a value"));
+  CHECK(grad(f)(x).shape() == Shape{2});
+}
+
 TEST_CASE("an Array that outlived its trace is refused at the user's place") {
   Array kept;
   (void)trace([&](const Array& a) { return kept = a * 2.0; }, array({1.0, 2.0}));

@@ -83,6 +83,9 @@ inline std::vector<Array> call_graph(const Graph& graph, std::initializer_list<A
 
 namespace frontend_detail {
 
+/// Refuses Arrays without a value, as arguments of the function or transform `name`.
+void require_arrays(std::span<const Array> arguments, std::string_view name, Where where);
+
 /// A function that was traced for some types.
 struct CompiledCall {
   eager::RecordedGraph graph;
@@ -199,6 +202,7 @@ class Compiled {
     const std::tuple<frontend_detail::Argument<Args>...> arguments(args...);
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
+    frontend_detail::require_arrays(flat, "compiled", where_);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
     Key key{reinterpret_cast<std::uintptr_t>(&frontend_detail::kind_of<frontend_detail::Argument<Args>...>)};
     frontend_detail::enter(key, arguments);
