@@ -15,6 +15,12 @@ Axes::Axes(std::span<const std::int64_t> axes) : all_(false), count_(axes.size()
 }
 
 namespace frontend_detail {
+namespace {
+
+constexpr std::string_view without_value =
+    "expected Arrays with a value, got a default-constructed or moved-from one";
+
+}  // namespace
 
 // Where a header calls, as for `if (x)`, the user's place is not known.
 std::string at_place(Where where) {
@@ -49,24 +55,19 @@ const Body& no_value() {
 void require_values(std::span<const Input> operands, std::string_view function, Where where) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].body != &no_value()) continue;
-    refuse(ErrorKind::invalid_argument, function,
-           detail::str(
-               "expected Arrays with a value, got a default-constructed or moved-from one as operand ", i),
-           where);
+    refuse(ErrorKind::invalid_argument, function, detail::str(without_value, " as operand ", i), where);
   }
 }
 
 void refuse_no_value(std::string_view function, Where where) {
-  refuse(ErrorKind::invalid_argument, function,
-         "expected Arrays with a value, got a default-constructed or moved-from one", where);
+  refuse(ErrorKind::invalid_argument, function, std::string(without_value), where);
 }
 
-void require_arrays(std::span<const Array> arguments, std::string_view name, Where where) {
+void require_arrays(std::span<const Array> arguments, std::string_view name, Where where,
+                    std::string_view which) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].empty_handle()) continue;
-    refuse(ErrorKind::invalid_argument, name,
-           detail::str("expected Arrays with a value, got a default-constructed or moved-from one as Array ",
-                       i, " of the arguments"),
+    refuse(ErrorKind::invalid_argument, name, detail::str(without_value, " as Array ", i, " of the ", which),
            where);
   }
 }

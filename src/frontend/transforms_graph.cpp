@@ -58,7 +58,7 @@ Graph scalar_output(const Graph& graph, const char* name, Where where) {
 void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
                       const char* name, Where where) {
   require_arrays(arguments, name, where);
-  require_arrays(tangents, name, where);
+  require_arrays(tangents, name, where, "tangents");
   if (arguments.size() != tangents.size()) {
     refuse(
         ErrorKind::invalid_argument, name,

@@ -209,6 +209,9 @@ TEST_CASE("an argument without a value is refused by the transform, at the user'
   refused(error_of([&] { (void)jacrev(f)(nothing); }), "jacrev", __LINE__);
   refused(error_of([&] { (void)hessian(f)(nothing); }), "hessian", __LINE__);
   CHECK(contains(error_of([&] { (void)vjp(f, nothing); }), "[vjp] expected Arrays with a value"));
+  refused(error_of([&] { (void)jacfwd(f)(nothing); }), "jacfwd", __LINE__);
+  CHECK(contains(error_of([&] { (void)jvp(f, nothing, x); }), "[jvp] expected Arrays with a value"));
+  CHECK(contains(error_of([&] { (void)jvp(f, x, nothing); }), "as Array 0 of the tangents"));
   CHECK(grad(f)(x).shape() == Shape{2});
 }
 

@@ -83,8 +83,9 @@ inline std::vector<Array> call_graph(const Graph& graph, std::initializer_list<A
 
 namespace frontend_detail {
 
-/// Refuses Arrays without a value, as arguments of the function or transform `name`.
-void require_arrays(std::span<const Array> arguments, std::string_view name, Where where);
+/// Refuses Arrays without a value, as arguments of the function or transform `name`; `which`: what they are.
+void require_arrays(std::span<const Array> arguments, std::string_view name, Where where,
+                    std::string_view which = "arguments");
 
 /// A function that was traced for some types.
 struct CompiledCall {

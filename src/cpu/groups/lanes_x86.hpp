@@ -8,7 +8,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "cpu/groups/lanes_x86_functions.hpp"
@@ -216,7 +215,6 @@ class LaneAssembler : protected FunctionAssembler {
     }
     put(i, reg);
   }
-  std::uint64_t sign_bit() const { return is_f64_ ? std::uint64_t{1} << 63U : std::uint64_t{1} << 31U; }
   void bits_of(const Ymm& r, const Ymm& a, std::uint64_t mask, bool flip) {
     if (flip && held_sign_ != nowhere) {
       const Ymm sign = vector(held_sign_);
@@ -227,6 +225,13 @@ class LaneAssembler : protected FunctionAssembler {
       is_512_ ? vpxord(r, a, with) : vpxor(r, a, with);
     } else {
       is_512_ ? vpandd(r, a, with) : vpand(r, a, with);
+    }
+  }
+  void rounded(const Ymm& r, const Ymm& a, std::uint8_t how) {
+    if (is_512_) {
+      is_f64_ ? vrndscalepd(r, a, how) : vrndscaleps(r, a, how);
+    } else {
+      is_f64_ ? vroundpd(r, a, how) : vroundps(r, a, how);
     }
   }
   // The instruction gives the second operand where either is NaN: so the first is put back where it is NaN.

@@ -18,13 +18,7 @@ class FunctionAssembler : protected WholeAssembler {
     return constant(is_f64_ ? std::bit_cast<std::uint64_t>(value)
                             : std::bit_cast<std::uint32_t>(static_cast<float>(value)));
   }
-  void rounded(const Ymm& r, const Ymm& a, std::uint8_t how) {
-    if (is_512_) {
-      is_f64_ ? vrndscalepd(r, a, how) : vrndscaleps(r, a, how);
-    } else {
-      is_f64_ ? vroundpd(r, a, how) : vroundps(r, a, how);
-    }
-  }
+  std::uint64_t sign_bit() const { return is_f64_ ? std::uint64_t{1} << 63U : std::uint64_t{1} << 31U; }
 
   // p = e^x; r and n are registers for it alone. e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r
   // by a polynomial of degree 11 (f32: 6) that begins as Taylor's series and whose other coefficients make
@@ -36,12 +30,13 @@ class FunctionAssembler : protected WholeAssembler {
       at_most(r, x);
       exponential_parts(r, r, n, p);
       is_f64_ ? vsubpd(n, n, number(rounder())) : vsubps(n, n, number(rounder()));
-      compare_512(x);
+      is_f64_ ? vcmppd(k1, x, least(), not_less) : vcmpps(k1, x, least(), not_less);
       is_f64_ ? vscalefpd(p | k1 | T_z, p, n) : vscalefps(p | k1 | T_z, p, n);
       return;
     }
     Late& late = late_.emplace_back(Late{x.getIdx(), r.getIdx(), n.getIdx(), p.getIdx(), {}, {}});
-    const Address bound = number(is_f64_ ? 708 : 87), sign = constant(all_but_sign());
+    const Address bound = number(is_f64_ ? 708 : 87),
+                  sign = constant(is_f64_ ? ~sign_bit() : ~sign_bit() & 0xffffffffU);
     vpand(r, x, sign);
     is_f64_ ? vcmppd(r, r, bound, not_less_equal) : vcmpps(r, r, bound, not_less_equal);
     vptest(r, r);
@@ -103,9 +98,6 @@ class FunctionAssembler : protected WholeAssembler {
   };
   static constexpr std::uint8_t not_less = 0x15, not_less_equal = 0x16;  // true of a NaN
 
-  std::uint64_t all_but_sign() const {
-    return is_f64_ ? ~(std::uint64_t{1} << 63U) : std::uint64_t{0x7fffffff};
-  }
   // Added to a number it leaves that as a whole number in the low bits.
   double rounder() const { return is_f64_ ? 0x1.8p52 : 0x1.8p23; }
   // min(x, the greatest that counts), where a NaN stays, since the second operand is the result where one is.
@@ -115,9 +107,6 @@ class FunctionAssembler : protected WholeAssembler {
   }
   // Half of the least number is e to a little more than that.
   Address least() { return number(is_f64_ ? -745.2 : -104); }
-  void compare_512(const Ymm& x) {
-    is_f64_ ? vcmppd(k1, x, least(), not_less) : vcmpps(k1, x, least(), not_less);
-  }
   // p = e^r, and n, to which rounder() is added yet.
   void exponential_parts(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     // log 2 in two parts, of which the first has few enough bits that n times it is exact.
@@ -156,30 +145,24 @@ class FunctionAssembler : protected WholeAssembler {
     vmovups(n, least());
     is_f64_ ? vmaxpd(r, n, r) : vmaxps(r, n, r);
     exponential_parts(r, r, n, p);
-    const Address one = number(1);
+    if (!is_f64_) vpsubd(n, n, number(rounder()));
+    vpsrad(r, n, 1);
+    vpsubd(n, n, r);
+    power_of_two(r);
+    power_of_two(n);
+    is_f64_ ? vmulpd(p, p, r) : vmulps(p, p, r);
+    is_f64_ ? vcmppd(r, x, least(), not_less) : vcmpps(r, x, least(), not_less);
+    vpand(n, n, r);
+    is_f64_ ? vmulpd(p, p, n) : vmulps(p, p, n);
+  }
+  // Of the whole numbers in the low bits.
+  void power_of_two(const Ymm& n) {
     if (is_f64_) {
-      vpsrad(r, n, 1);
-      vpsubd(n, n, r);
-      vpsllq(r, r, 52);
       vpsllq(n, n, 52);
-      vpaddq(r, r, one);
-      vpaddq(n, n, one);
-      vmulpd(p, p, r);
-      vcmppd(r, x, least(), not_less);
-      vpand(n, n, r);
-      vmulpd(p, p, n);
+      vpaddq(n, n, number(1));
     } else {
-      vpsubd(n, n, number(rounder()));
-      vpsrad(r, n, 1);
-      vpsubd(n, n, r);
-      vpslld(r, r, 23);
       vpslld(n, n, 23);
-      vpaddd(r, r, one);
-      vpaddd(n, n, one);
-      vmulps(p, p, r);
-      vcmpps(r, x, least(), not_less);
-      vpand(n, n, r);
-      vmulps(p, p, n);
+      vpaddd(n, n, number(1));
     }
   }
 
