@@ -15,6 +15,7 @@
 namespace tidu {
 
 using frontend_detail::Body;
+using frontend_detail::body_of;
 using frontend_detail::context;
 using frontend_detail::Context;
 using frontend_detail::Extra;
@@ -78,7 +79,7 @@ eager::Gradients<Tensor> run_backward(std::span<const eager::Root<Tensor>> roots
 }
 
 eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string_view function, Where where) {
-  const Body& body = array.required();
+  const Body& body = body_of(array, function, where);
   require_data(body, function, where);
   if (!body.requires_grad) {
     refuse(ErrorKind::invalid_argument, function,
@@ -98,8 +99,7 @@ eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string
   root.key = body.key;
   root.trace = body.trace;
   if (seed != nullptr) {
-    frontend_detail::require_value(*seed, function, where);
-    const Body& given = seed->required();
+    const Body& given = body_of(*seed, function, where);
     require_data(given, function, where);
     if (given.tensor.type() != body.tensor.type()) {
       refuse(ErrorKind::type, function,
@@ -121,24 +121,25 @@ Array::Array(Tensor tensor) : Array(frontend_detail::make_array(std::move(tensor
 
 bool Array::is_traced() const { return body_ != nullptr && frontend_detail::is_traced(*body_); }
 
-Type Array::type() const {
-  const Body& body = required();
+Type Array::type(Where where) const {
+  const Body& body = body_of(*this, "Array::type", where);
   return frontend_detail::is_traced(body) ? body.extra->type : body.tensor.type();
 }
 
-std::int64_t Array::shape(std::int64_t axis) const {
-  return shape()[static_cast<std::size_t>(frontend_detail::normal_axis(axis, ndim(), "Array::shape", {}))];
+std::int64_t Array::shape(std::int64_t axis, Where where) const {
+  const std::int64_t position = frontend_detail::normal_axis(axis, *this, "Array::shape", where);
+  return type().shape()[static_cast<std::size_t>(position)];
 }
 
 const Tensor& Array::tensor(Where where) const {
-  const Body& body = required();
+  const Body& body = body_of(*this, "Array::tensor", where);
   frontend_detail::require_data(body, "Array::tensor", where);
   if (auto* const pending = body.tensor.pending(); pending != nullptr) pending->settle();  // kept here
   return body.tensor;
 }
 
 const Tensor& Array::one_element(Where where) const {
-  const Body& body = required();
+  const Body& body = body_of(*this, "Array::item", where);
   frontend_detail::require_data(body, "Array::item", where);
   if (body.tensor.size() != 1) {
     refuse(ErrorKind::invalid_argument, "Array::item",
@@ -148,9 +149,9 @@ const Tensor& Array::one_element(Where where) const {
 }
 
 Array& Array::assign(const Array& value, Where where) {
-  frontend_detail::require_value(value, "Array::assign", where);
-  Body& body = required();
-  const Body& from = value.required();
+  frontend_detail::require_value(*this, "Array::assign", where);
+  Body& body = *body_;
+  const Body& from = body_of(value, "Array::assign", where);
   frontend_detail::require_data(body, "Array::assign", where);
   frontend_detail::require_data(from, "Array::assign", where);
   if (body.tensor.type() != from.tensor.type()) {
@@ -178,7 +179,8 @@ Array& Array::assign(const Array& value, Where where) {
 }
 
 Array& Array::set_requires_grad(bool wanted, std::string name, Where where) {
-  Body& body = required();
+  frontend_detail::require_value(*this, "Array::set_requires_grad", where);
+  Body& body = *body_;
   frontend_detail::require_data(body, "Array::set_requires_grad", where);
   const bool is_a_leaf = body.extra != nullptr && body.extra->leaf;
   if (body.requires_grad && !is_a_leaf) {
@@ -207,8 +209,8 @@ Array& Array::set_requires_grad(bool wanted, std::string name, Where where) {
   return *this;
 }
 
-bool Array::is_leaf() const {
-  const Body& body = required();
+bool Array::is_leaf(Where where) const {
+  const Body& body = body_of(*this, "Array::is_leaf", where);
   return !body.requires_grad || frontend_detail::is_leaf(body);
 }
 
@@ -242,7 +244,7 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
         frontend_detail::make_root(roots[i], seeds.empty() ? nullptr : &seeds[i], "grad_of", where));
   std::vector<eager::Requested> requested;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Body& body = inputs[i].required();
+    const Body& body = body_of(inputs[i], "grad_of", where);
     if (!body.requires_grad) {
       refuse(ErrorKind::invalid_argument, "grad_of",
              detail::str("expected inputs that require a gradient, got ", inputs[i].type(), " as input ", i),
@@ -274,7 +276,7 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
 namespace {
 
 eager::EagerOutput output_of(const Array& array, const char* function, Where where) {
-  const Body& body = array.required();
+  const Body& body = body_of(array, function, where);
   frontend_detail::require_data(body, function, where);
   return {body.key, body.trace, body.requires_grad, 0};
 }
@@ -292,7 +294,7 @@ eager::EagerOutput tape_output(const Array& root, Where where) {
 }
 
 std::optional<Array> Array::grad(Where where) const {
-  const Body& body = required();
+  const Body& body = body_of(*this, "Array::grad", where);
   frontend_detail::require_leaf(body, "Array::grad", where);
   eager::detail::Accumulator& slot = *eager::detail::node_of(body.trace.node())->accumulator();
   const std::lock_guard lock(slot.mutex);
@@ -307,28 +309,29 @@ std::optional<Array> Array::grad(Where where) const {
 }
 
 void Array::zero_grad(Where where) const {
-  frontend_detail::require_leaf(required(), "Array::zero_grad", where).clear_gradient();
+  constexpr auto name = "Array::zero_grad";
+  frontend_detail::require_leaf(body_of(*this, name, where), name, where).clear_gradient();
 }
 
 void Array::set_grad(const Array& gradient, Where where) const {
-  eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(required(), "Array::set_grad", where);
-  frontend_detail::require_value(gradient, "Array::set_grad", where);
-  const Body& from = gradient.required();
+  const Body& body = body_of(*this, "Array::set_grad", where);
+  eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(body, "Array::set_grad", where);
+  const Body& from = body_of(gradient, "Array::set_grad", where);
   frontend_detail::require_data(from, "Array::set_grad", where);
-  if (from.tensor.type() != required().tensor.type()) {
+  if (from.tensor.type() != body.tensor.type()) {
     refuse(ErrorKind::type, "Array::set_grad",
-           detail::str("expected ", required().tensor.type(), ", got ", from.tensor.type()), where);
+           detail::str("expected ", body.tensor.type(), ", got ", from.tensor.type()), where);
   }
   leaf.set_gradient(from.tensor, {from.key, from.trace, from.requires_grad, 0});
 }
 
-Array Array::detach() const {
-  if (is_traced()) return tidu::stop_gradient(*this);
-  return Array(required().tensor);
+Array Array::detach(Where where) const {
+  if (is_traced()) return tidu::stop_gradient(*this, where);
+  return Array(body_of(*this, "Array::detach", where).tensor);
 }
 
 HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const {
-  const Body& body = required();
+  const Body& body = body_of(*this, "Array::register_hook", where);
   if (!body.requires_grad) {
     refuse(ErrorKind::invalid_argument, "Array::register_hook",
            "expected an Array that requires a gradient, got one that does not", where);
@@ -340,14 +343,14 @@ HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hoo
         const Array cotangent = frontend_detail::make_array(Tensor(*incoming), incoming.recorded());
         const std::optional<Array> replacement = hook(cotangent);
         if (!replacement) return;
-        const Body& made = replacement->required();
+        const Body& made = body_of(*replacement, "hook", {});
         frontend_detail::require_data(made, "hook", {});
         incoming.replace(made.tensor, {made.key, made.trace, made.requires_grad, 0});
       });
 }
 
 Array& Array::set_name(std::string name, Where where) {
-  const Body& body = required();
+  const Body& body = body_of(*this, "Array::set_name", where);
   if (!body.trace) {
     refuse(ErrorKind::invalid_argument, "Array::set_name",
            "expected an Array that requires a gradient, got one that does not", where);

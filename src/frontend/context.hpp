@@ -273,6 +273,11 @@ inline void require_value(const Array& x, std::string_view function, const Where
   if (x.empty_handle()) [[unlikely]]
     refuse_no_value(function, where);
 }
+/// What an Array holds. Refuses one without a value.
+inline const Body& body_of(const Array& x, std::string_view function, const Where& where) {
+  require_value(x, function, where);
+  return *x.body();
+}
 inline std::size_t rank_of(const Array& x, std::string_view function, const Where& where) {
   require_value(x, function, where);
   return x.ndim();

@@ -170,7 +170,8 @@ std::uint32_t device_of(const Array& array) {
 
 using namespace frontend_detail;  // NOLINT(google-build-using-namespace): of this room
 
-std::string Array::device() const {
+std::string Array::device(Where where) const {
+  require_value(*this, "Array::device", where);
   const std::uint32_t device = device_of(*this);
   return device_name(device != unknown_device ? device : 0);
 }

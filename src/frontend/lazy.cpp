@@ -411,7 +411,7 @@ bool record_lazily(Context& c, const Graph& graph, std::uint32_t device,
 void eval_all(std::span<const Array> arrays, Where where) {
   std::vector<Tensor> tensors;
   for (const Array& array : arrays) {
-    const Body& body = array.required();
+    const Body& body = body_of(array, "eval", where);
     if (is_traced(body)) {
       refuse(ErrorKind::invalid_argument, "eval",
              detail::str("expected Arrays to compute, got one that is being traced (", array.type(), ")"),

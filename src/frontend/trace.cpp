@@ -50,7 +50,7 @@ class Running {
 
 }  // namespace
 
-Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name) {
+Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where) {
   const Running running(name);
   const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
   const std::shared_ptr<Tracer>& tracer = running.tracer();
@@ -59,8 +59,13 @@ Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std:
     arguments.push_back(
         make_traced(tracer, tracer->builder.input(detail::str('x', i), like[i].type()), device_of(like[i])));
   const std::vector<Array> results = f(arguments);
+  require_arrays(results, name, where, "results");
   std::vector<Value> outputs;
-  for (const Array& result : results) outputs.push_back(tracer->value_of(result));
+  try {
+    for (const Array& result : results) outputs.push_back(tracer->value_of(result));
+  } catch (const Error& error) {
+    raise_located(error, name, types_of(like), where);
+  }
   Graph graph = tracer->builder.build(outputs);
   return {std::move(graph), std::move(tracer->captured)};
 }
@@ -106,6 +111,24 @@ Array placeholder(Type type) {
   return make_traced(std::move(tracer), value, unknown_device);
 }
 
+namespace {
+
+// The operations of the graph in the trace to which the innermost of `inputs` belong.
+std::vector<Array> write_out(const Graph& graph, Tracer& tracer, std::span<const Array> arguments,
+                             std::span<const Input> inputs, Where where) {
+  std::vector<Value> operands;
+  for (const Array& argument : arguments) operands.push_back(tracer.value_of(argument));
+  const std::vector<Value> values = inline_graph(tracer.builder, graph, operands);
+  const auto shared = shared_tracer(inputs, &tracer);
+  const std::vector<std::uint32_t> devices = traced_devices(graph, inputs);
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    results.push_back(make_traced(shared, traced_result(values[graph.outputs()[i]], where), devices[i]));
+  return results;
+}
+
+}  // namespace
+
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where) {
   arguments.insert(arguments.end(), call.captured.begin(), call.captured.end());
   if (any_traced(arguments)) return call_graph(call.graph.graph(), arguments, where);
@@ -126,6 +149,7 @@ std::vector<Array> call_graph(const Graph& graph, std::span<const Array> argumen
         detail::str("expected ", graph.inputs().size(), " Arrays for \"", name, "\", got ", arguments.size()),
         where);
   }
+  frontend_detail::require_arrays(arguments, name, where);
   std::vector<frontend_detail::Input> inputs;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Type expected = graph.type(graph.inputs()[i]);
@@ -137,19 +161,9 @@ std::vector<Array> call_graph(const Graph& graph, std::span<const Array> argumen
     }
     inputs.emplace_back(arguments[i]);
   }
-  if (frontend_detail::Tracer* const tracer = frontend_detail::tracer_of(inputs); tracer != nullptr) {
-    std::vector<Value> operands;
-    for (const Array& argument : arguments) operands.push_back(tracer->value_of(argument));
-    const std::vector<Value> values = inline_graph(tracer->builder, graph, operands);
-    const auto shared = frontend_detail::shared_tracer(inputs, tracer);
-    const std::vector<std::uint32_t> devices = frontend_detail::traced_devices(graph, inputs);
-    std::vector<Array> results;
-    for (std::size_t i = 0; i < devices.size(); ++i)
-      results.push_back(frontend_detail::make_traced(
-          shared, frontend_detail::traced_result(values[graph.outputs()[i]], where), devices[i]));
-    return results;
-  }
   try {
+    if (frontend_detail::Tracer* const tracer = frontend_detail::tracer_of(inputs); tracer != nullptr)
+      return frontend_detail::write_out(graph, *tracer, arguments, inputs, where);
     return frontend_detail::run_and_record(eager::RecordedGraph::of(graph), arguments, where);
   } catch (const Error& error) {
     frontend_detail::raise_located(error, name, frontend_detail::types_of(arguments), where);

@@ -117,6 +117,7 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<A
     for (const std::size_t position : wrt) inner[position] = own_argument(arguments[position], records);
     outputs = f(inner);
   }
+  require_arrays(outputs, name, where, "results");
   require_scalar(outputs, name, where);
   if (any_traced(outputs)) return traced_value_and_gradients(f, arguments, wrt, name, where);
   ValueAndGradients result;
@@ -146,21 +147,16 @@ std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
       if (is_inexact(argument.dtype())) argument = own_argument(argument, records);
     outputs = f(inner);
   }
+  require_arrays(outputs, "vjp", where, "results");
   if (any_traced(outputs)) return traced_vjp(f, arguments, where);
   const bool outside = records && watch.outside();
   FlatPullback pullback = [outputs, inner, outside, where](const std::vector<Array>& cotangents) {
-    if (cotangents.size() != outputs.size()) {
-      refuse(ErrorKind::invalid_argument, "vjp",
-             detail::str("expected a cotangent for each of ", outputs.size(), " results, got ",
-                         cotangents.size()),
-             where);
-    }
+    require_cotangents(types_of(outputs), cotangents, where);
     BackwardOptions options;
     options.keep_graph = true;
     options.create_graph = grad_enabled() && outside;
     std::vector<Array> roots, seeds, wanted;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      require_cotangent(outputs[i].type(), cotangents[i], i, where);
       if (!outputs[i].requires_grad()) continue;
       roots.push_back(outputs[i]);
       seeds.push_back(cotangents[i]);
@@ -198,6 +194,7 @@ std::vector<Array> hvp_flat(const FlatFunction& f, const std::vector<Array>& arg
       wanted.push_back(argument);
     }
     const std::vector<Array> outputs = f(inner);
+    require_arrays(outputs, "hvp", where, "results");
     require_scalar(outputs, "hvp", where);
     if (any_traced(outputs)) return traced_hvp(f, arguments, tangents, where);
     BackwardOptions options;

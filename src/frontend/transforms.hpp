@@ -19,7 +19,7 @@ std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& a
 /// type).
 void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
                       const char* name, Where where);
-/// What vjp's pullback is given for a result of that type. Throws Error (type).
-void require_cotangent(Type output, const Array& cotangent, std::size_t position, Where where);
+/// What vjp's pullback is given for results of these types. Throws Error (invalid_argument, type).
+void require_cotangents(std::span<const Type> outputs, std::span<const Array> cotangents, Where where);
 
 }  // namespace tidu::frontend_detail

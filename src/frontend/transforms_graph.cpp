@@ -15,8 +15,9 @@ struct Applied {
   std::vector<Array> inputs;  ///< arguments, then what was captured
 };
 
-Applied apply_traced(const FlatFunction& f, const std::vector<Array>& arguments, const char* name) {
-  Applied applied{trace_flat(f, arguments, name), arguments};
+Applied apply_traced(const FlatFunction& f, const std::vector<Array>& arguments, const char* name,
+                     Where where) {
+  Applied applied{trace_flat(f, arguments, name, where), arguments};
   applied.inputs.insert(applied.inputs.end(), applied.traced.captured.begin(), applied.traced.captured.end());
   return applied;
 }
@@ -32,6 +33,12 @@ std::vector<std::size_t> inexact_positions(const std::vector<Array>& arrays) {
   for (std::size_t i = 0; i < arrays.size(); ++i)
     if (is_inexact(arrays[i].dtype())) positions.push_back(i);
   return positions;
+}
+
+std::vector<Type> output_types(const Graph& graph) {
+  std::vector<Type> types;
+  for (const ValueId output : graph.outputs()) types.push_back(graph.type(output));
+  return types;
 }
 
 std::vector<Array> call(const Graph& graph, std::vector<Array> inputs, const std::vector<Array>& more,
@@ -75,18 +82,27 @@ void require_tangents(const std::vector<Array>& arguments, const std::vector<Arr
   }
 }
 
-void require_cotangent(Type output, const Array& cotangent, std::size_t position, Where where) {
-  if (!is_inexact(output.dtype()) || cotangent.type() == output) return;
-  refuse(ErrorKind::type, "vjp",
-         detail::str("expected a cotangent of type ", output, " for result ", position, ", got ",
-                     cotangent.type()),
-         where);
+void require_cotangents(std::span<const Type> outputs, std::span<const Array> cotangents, Where where) {
+  if (cotangents.size() != outputs.size()) {
+    refuse(
+        ErrorKind::invalid_argument, "vjp",
+        detail::str("expected a cotangent for each of ", outputs.size(), " results, got ", cotangents.size()),
+        where);
+  }
+  require_arrays(cotangents, "vjp", where, "cotangents");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_inexact(outputs[i].dtype()) || cotangents[i].type() == outputs[i]) continue;
+    refuse(ErrorKind::type, "vjp",
+           detail::str("expected a cotangent of type ", outputs[i], " for result ", i, ", got ",
+                       cotangents[i].type()),
+           where);
+  }
 }
 
 ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::vector<Array>& arguments,
                                              const std::vector<std::size_t>& wrt, const char* name,
                                              Where where) {
-  const Applied applied = apply_traced(f, arguments, name);
+  const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
   const Graph gradients = tidu::grad(scalar_output(graph, name, where), names_of(graph, wrt));
   return {call_graph(graph, applied.inputs, where), call_graph(gradients, applied.inputs, where)};
@@ -94,17 +110,15 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
 
 std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
                                                        const std::vector<Array>& arguments, Where where) {
-  const Applied applied = apply_traced(f, arguments, "vjp");
+  const Applied applied = apply_traced(f, arguments, "vjp", where);
   const Graph& graph = applied.traced.graph;
   const std::vector<std::size_t> wrt = inexact_positions(arguments);
   const Derivative derivative = vjp_parts(graph, names_of(graph, wrt));
   FlatPullback pullback = [graph, derivative, arguments, wrt, inputs = applied.inputs,
                            where](const std::vector<Array>& cotangents) {
+    require_cotangents(output_types(graph), cotangents, where);
     std::vector<Array> seeds;
-    for (const std::size_t output : derivative.outputs) {
-      require_cotangent(graph.type(graph.outputs()[output]), cotangents.at(output), output, where);
-      seeds.push_back(cotangents[output]);
-    }
+    for (const std::size_t output : derivative.outputs) seeds.push_back(cotangents[output]);
     const std::vector<Array> all = call(derivative.graph, inputs, seeds, where);
     std::vector<Array> results;
     std::size_t next = derivative.first;
@@ -117,7 +131,7 @@ std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
 
 std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& arguments,
                               const std::vector<Array>& tangents, Where where) {
-  const Applied applied = apply_traced(f, arguments, "hvp");
+  const Applied applied = apply_traced(f, arguments, "hvp", where);
   const Graph& graph = applied.traced.graph;
   const Derivative derivative =
       hvp_parts(scalar_output(graph, "hvp", where), names_of(graph, inexact_positions(arguments)));
@@ -130,7 +144,7 @@ std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f
                                                            const std::vector<Array>& arguments,
                                                            const std::vector<Array>& tangents, Where where) {
   require_tangents(arguments, tangents, "jvp", where);
-  const Applied applied = apply_traced(f, arguments, "jvp");
+  const Applied applied = apply_traced(f, arguments, "jvp", where);
   const Graph& graph = applied.traced.graph;
   const Derivative derivative = jvp_parts(graph, names_of(graph, inexact_positions(arguments)));
   const std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
@@ -148,7 +162,7 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
                            : kind == Jacobian::reverse ? "jacrev"
                                                        : "hessian";
   require_arrays(arguments, name, where);
-  const Applied applied = apply_traced(f, arguments, name);
+  const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
   if (kind != Jacobian::hessian &&
       std::none_of(graph.outputs().begin(), graph.outputs().end(),
@@ -228,7 +242,7 @@ std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& ar
   }
   if (mapped.empty())
     refuse(ErrorKind::invalid_argument, "vmap", "expected an argument to map over, got none", where);
-  Applied applied{trace_flat(f, examples, "vmap"), std::move(moved)};
+  Applied applied{trace_flat(f, examples, "vmap", where), std::move(moved)};
   applied.inputs.insert(applied.inputs.end(), applied.traced.captured.begin(), applied.traced.captured.end());
   const Graph& graph = applied.traced.graph;
   Graph batched;

@@ -9,12 +9,12 @@ using frontend_detail::convert;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 
-WindowPadding::WindowPadding(const char* name) : kind_(Kind::valid) {
+WindowPadding::WindowPadding(const char* name, Where where) : kind_(Kind::valid) {
   if (std::string_view(name) == "SAME") {
     kind_ = Kind::same;
   } else if (std::string_view(name) != "VALID") {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("[WindowPadding] expected \"VALID\" or \"SAME\", got \"", name, '"'));
+    frontend_detail::refuse(ErrorKind::invalid_argument, "WindowPadding",
+                            detail::str("expected \"VALID\" or \"SAME\", got \"", name, '"'), where);
   }
 }
 

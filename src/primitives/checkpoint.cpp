@@ -320,6 +320,22 @@ std::vector<const Primitive*> custom_primitives() {
 
 }  // namespace tidu::prim
 
+namespace tidu {
+
+CheckpointPolicy CheckpointPolicy::nothing() { return CheckpointPolicy(Attribute("nothing")); }
+CheckpointPolicy CheckpointPolicy::everything() { return CheckpointPolicy(Attribute("everything")); }
+CheckpointPolicy CheckpointPolicy::save(const std::vector<ValueId>& values) {
+  return CheckpointPolicy(Attribute(Ints(values.begin(), values.end())));
+}
+CheckpointPolicy::CheckpointPolicy(const CheckpointPolicy& other) = default;
+CheckpointPolicy::CheckpointPolicy(CheckpointPolicy&& other) noexcept = default;
+CheckpointPolicy& CheckpointPolicy::operator=(const CheckpointPolicy& other) = default;
+CheckpointPolicy& CheckpointPolicy::operator=(CheckpointPolicy&& other) noexcept = default;
+CheckpointPolicy::~CheckpointPolicy() = default;
+CheckpointPolicy::CheckpointPolicy(Attribute attribute) : attribute_(std::move(attribute)) {}
+
+}  // namespace tidu
+
 namespace tidu::ops {
 
 Values checkpoint(Emitter& emitter, const Graph& graph, std::span<const Value> operands,

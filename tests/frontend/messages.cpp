@@ -215,12 +215,117 @@ TEST_CASE("an argument without a value is refused by the transform, at the user'
   CHECK(grad(f)(x).shape() == Shape{2});
 }
 
+TEST_CASE("an Array without a value is refused by its members, at the user's place") {
+  Array nothing;
+  const Array x = array({1.0, 2.0});
+  const auto refused = [](const std::string& error, const std::string& member, int line) {
+    CAPTURE(error);
+    CHECK(contains(error, "[Array::" + member + "] expected Arrays with a value"));
+    CHECK(contains(error, "in Array::" + member + ", " + here(line)));
+  };
+  refused(error_of([&] { (void)nothing.type(); }), "type", __LINE__);
+  refused(error_of([&] { (void)nothing.dtype(); }), "type", __LINE__);
+  refused(error_of([&] { (void)nothing.shape(); }), "type", __LINE__);
+  refused(error_of([&] { (void)nothing.shape(0); }), "shape", __LINE__);
+  refused(error_of([&] { (void)nothing.ndim(); }), "type", __LINE__);
+  refused(error_of([&] { (void)nothing.size(); }), "type", __LINE__);
+  refused(error_of([&] { (void)nothing.device(); }), "device", __LINE__);
+  refused(error_of([&] { (void)nothing.tensor(); }), "tensor", __LINE__);
+  refused(error_of([&] { (void)nothing.item(); }), "item", __LINE__);
+  refused(error_of([&] { nothing.assign(x); }), "assign", __LINE__);
+  refused(error_of([&] { nothing.set_requires_grad(); }), "set_requires_grad", __LINE__);
+  refused(error_of([&] { (void)nothing.is_leaf(); }), "is_leaf", __LINE__);
+  refused(error_of([&] { nothing.backward(); }), "backward", __LINE__);
+  refused(error_of([&] { nothing.backward(x); }), "backward", __LINE__);
+  refused(error_of([&] { (void)nothing.grad(); }), "grad", __LINE__);
+  refused(error_of([&] { nothing.zero_grad(); }), "zero_grad", __LINE__);
+  refused(error_of([&] { nothing.set_grad(x); }), "set_grad", __LINE__);
+  refused(error_of([&] { (void)nothing.detach(); }), "detach", __LINE__);
+  refused(error_of([&] { nothing.register_hook([](const Array&) {}); }), "register_hook", __LINE__);
+  refused(error_of([&] { nothing.set_name("w"); }), "set_name", __LINE__);
+  CHECK(contains(error_of([&] { (void)x.shape(1); }), "in Array::shape, " + here(__LINE__)));
+}
+
+TEST_CASE("a function that returns an Array without a value is refused by the transform") {
+  const Array x = array({1.0, 2.0});
+  const auto empty = [](const Array&) { return Array(); };
+  const auto refused = [](const std::string& error, const std::string& function, int line) {
+    CAPTURE(error);
+    CHECK(contains(error, "[" + function + "] expected Arrays with a value"));
+    CHECK(contains(error, "as Array 0 of the results"));
+    CHECK(contains(error, here(line)));
+  };
+  refused(error_of([&] { (void)compile(empty)(x); }), "compiled", __LINE__);
+  refused(error_of([&] { (void)grad(empty)(x); }), "grad", __LINE__);
+  refused(error_of([&] { (void)vmap(empty)(x); }), "vmap", __LINE__);
+  refused(error_of([&] { (void)jacfwd(empty)(x); }), "jacfwd", __LINE__);
+  refused(error_of([&] { (void)checkpoint(empty)(x); }), "function", __LINE__);
+  CHECK(contains(error_of([&] { (void)vjp(empty, x); }), "as Array 0 of the results"));
+  CHECK(contains(error_of([&] { (void)jvp(empty, x, x); }), "as Array 0 of the results"));
+  CHECK(contains(error_of([&] { (void)hvp(empty, x, x); }), "as Array 0 of the results"));
+  CHECK(contains(error_of([&] { (void)trace(empty, x); }), "as Array 0 of the results"));
+}
+
+TEST_CASE("functions with derivatives of their own refuse Arrays without a value at the user's place") {
+  const Array nothing, x = array({1.0, 2.0});
+  const auto f = [](const Array& a) { return a * a; };
+  const auto refused = [](const std::string& error, int line) {
+    CAPTURE(error);
+    CHECK(contains(error, "[function] expected Arrays with a value"));
+    CHECK(contains(error, "as Array 0 of the arguments"));
+    CHECK(contains(error, here(line)));
+  };
+  refused(error_of([&] { (void)checkpoint(f)(nothing); }), __LINE__);
+  const auto jvp_rule = [](const Array& a, const Array& t) { return std::pair(a * a, 2.0 * a * t); };
+  refused(error_of([&] { (void)custom_jvp(f, jvp_rule)(nothing); }), __LINE__);
+  const auto forward = [](const Array& a) { return std::pair(a * a, a); };
+  const auto backward = [](const Array& a, const Array& ct) { return 2.0 * a * ct; };
+  refused(error_of([&] { (void)custom_vjp(f, forward, backward)(nothing); }), __LINE__);
+  CHECK(checkpoint(f)(x).shape() == Shape{2});
+}
+
+TEST_CASE("a pullback refuses what is no cotangent for each result") {
+  const auto two = [](const Array& a) { return std::vector<Array>{a * a, sin(a)}; };
+  const Array x = array({1.0, 2.0});
+  const auto check = [&](const auto& pullback) {
+    CHECK(contains(error_of([&] { (void)pullback(std::vector<Array>{x}); }),
+                   "[vjp] expected a cotangent for each of 2 results, got 1"));
+    CHECK(contains(error_of([&] {
+                     (void)pullback(std::vector<Array>{x, Array()});
+                   }),
+                   "[vjp] expected Arrays with a value, got a default-constructed or moved-from one as Array "
+                   "1 of the cotangents"));
+    CHECK(contains(error_of([&] {
+                     (void)pullback(std::vector<Array>{x, ones({3})});
+                   }),
+                   "expected a cotangent of type f64[2] for result 1, got f64[3]"));
+  };
+  check(vjp(two, x).second);
+  (void)trace([&](const Array& a) { return check(vjp(two, a).second), a; }, x);
+}
+
+TEST_CASE("a padding that has another name is refused at the user's place") {
+  const int line = __LINE__ + 1;
+  const std::string error = error_of([&] { (void)max_pool(ones({1, 4, 4, 1}), {2, 2}, {2, 2}, "SOME"); });
+  CHECK(contains(error, "expected \"VALID\" or \"SAME\", got \"SOME\""));
+  CHECK(contains(error, "in WindowPadding, " + here(line)));
+}
+
 TEST_CASE("an Array that outlived its trace is refused at the user's place") {
   Array kept;
   (void)trace([&](const Array& a) { return kept = a * 2.0; }, array({1.0, 2.0}));
   const std::string error = error_of([&] { (void)(kept + 1.0); });
   CHECK(contains(error, "got one of a trace that has ended"));
   CHECK(contains(error, "in add(f64[2], f64[]), " + here(__LINE__ - 2)));
+  const int line = __LINE__ + 1;
+  const auto keeps = compile([&](const Array&) { return kept; });
+  const std::string returned = error_of([&] { (void)keeps(ones({2})); });
+  CHECK(contains(returned, "got one of a trace that has ended"));
+  CHECK(contains(returned, "in compiled(f64[2], f64[2]), " + here(line)));
+  const Graph twice = trace([](const Array& a) { return a * 2.0; }, Type(f64, {2}));
+  const std::string called = error_of([&] { (void)call_graph(twice, {kept}); });
+  CHECK(contains(called, "got one of a trace that has ended"));
+  CHECK(contains(called, here(__LINE__ - 2)));
 }
 
 }  // namespace

@@ -129,17 +129,17 @@ class Array {
 
   explicit operator bool() const { return item<bool>(); }
   bool empty_handle() const { return body_ == nullptr; }
-  Type type() const;
-  DType dtype() const { return type().dtype(); }
-  const Shape& shape() const { return type().shape(); }
+  Type type(Where where = Where::current()) const;
+  DType dtype(Where where = Where::current()) const { return type(where).dtype(); }
+  const Shape& shape(Where where = Where::current()) const { return type(where).shape(); }
   /// Extent of an axis; negative axes count from the end.
-  std::int64_t shape(std::int64_t axis) const;
-  std::size_t ndim() const { return type().rank(); }
-  std::int64_t size() const { return type().size(); }
+  std::int64_t shape(std::int64_t axis, Where where = Where::current()) const;
+  std::size_t ndim(Where where = Where::current()) const { return type(where).rank(); }
+  std::int64_t size(Where where = Where::current()) const { return type(where).size(); }
   /// Is it a value of a graph that is being made, without data?
   bool is_traced() const;
   /// "cpu" for the host, or "cuda:0": where it is, and where operations on it are done.
-  std::string device() const;
+  std::string device(Where where = Where::current()) const;
 
   // --- its elements. Of a traced Array these throw Error (invalid_argument) that says what to do.
 
@@ -174,7 +174,7 @@ class Array {
   /// computed from such leaves, for integers and for a traced Array.
   Array& set_requires_grad(bool wanted = true, std::string name = {}, Where where = Where::current());
   /// Was it not computed from something that requires a gradient?
-  bool is_leaf() const;
+  bool is_leaf(Where where = Where::current()) const;
   /// Differentiates this Array and adds the gradients to grad() of the leaves that it depends on. Without a
   /// seed it has one element. Throws what eager::backward throws.
   void backward(BackwardOptions options = {}, Where where = Where::current()) const;
@@ -186,7 +186,7 @@ class Array {
   /// Puts `gradient` in the place of what was accumulated.
   void set_grad(const Array& gradient, Where where = Where::current()) const;
   /// The same data, unknown to any tape.
-  Array detach() const;
+  Array detach(Where where = Where::current()) const;
   /// Calls `hook` with the cotangent of this Array in every later backward call that reaches it; what it
   /// returns, if anything, goes on in its place.
   template <class F>

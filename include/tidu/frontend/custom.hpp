@@ -32,7 +32,8 @@ template <class F, class Arguments, class Result>
 Graph trace_closed(const F& f, const Arguments& arguments, std::optional<Result>& result,
                    const std::string& name, Where where) {
   const std::vector<Array> flat = arrays_of(arguments);
-  return closed(trace_flat(flat_function(f, arguments, result), flat, name), where);
+  require_arrays(flat, name, where);
+  return closed(trace_flat(flat_function(f, arguments, result), flat, name, where), where);
 }
 
 }  // namespace frontend_detail

@@ -36,8 +36,8 @@ struct Traced {
   std::vector<Array> captured;
 };
 /// `like`: of the types of the arguments, and where they are. Throws what f throws; Error (invalid_argument)
-/// where f asks for data.
-Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name);
+/// where f asks for data, or returns an Array without a value or one of a trace that has ended.
+Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where);
 /// Where it is; of a traced Array as far as that is known.
 std::uint32_t device_of(const Array& array);
 /// The same graph with what was captured as constants.
@@ -68,7 +68,8 @@ Graph trace(const F& f, const Args&... args) {
   std::optional<Out> result;
   const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
   return frontend_detail::closed(
-      frontend_detail::trace_flat(frontend_detail::flat_function(f, arguments, result), flat, "traced"), {});
+      frontend_detail::trace_flat(frontend_detail::flat_function(f, arguments, result), flat, "traced", {}),
+      {});
 }
 
 /// The outputs of a graph on these Arrays, as one operation that is recorded as one node; where Arrays are
@@ -210,7 +211,7 @@ class Compiled {
     const Entry entry = find(std::move(key), [&] {
       std::optional<Out> result;
       frontend_detail::Traced traced = frontend_detail::trace_flat(
-          frontend_detail::flat_function(f_, arguments, result), flat, "compiled");
+          frontend_detail::flat_function(f_, arguments, result), flat, "compiled", where_);
       return Entry{std::make_shared<const frontend_detail::CompiledCall>(frontend_detail::CompiledCall{
                        eager::RecordedGraph::of(traced.graph), std::move(traced.captured)}),
                    std::make_shared<const Out>(std::move(*result))};

@@ -20,7 +20,7 @@ class WindowPadding {
   /// Which of these.
   enum class Kind : std::uint8_t { valid, same, everywhere, given };
   /// Throws Error (invalid_argument) unless it is "VALID" or "SAME".
-  WindowPadding(const char* name);
+  WindowPadding(const char* name, Where where = Where::current());
   /// `amount` before and after every axis.
   WindowPadding(int amount) : kind_(Kind::everywhere), amounts_{{amount, amount}} {}
   /// [low, high] for each spatial axis.

@@ -32,17 +32,21 @@ namespace tidu {
 class CheckpointPolicy {
  public:
   /// Only the inputs.
-  static CheckpointPolicy nothing() { return CheckpointPolicy(Attribute("nothing")); }
+  static CheckpointPolicy nothing();
   /// All that the derivative reads, as if it were a call.
-  static CheckpointPolicy everything() { return CheckpointPolicy(Attribute("everything")); }
+  static CheckpointPolicy everything();
   /// The inputs and these values of the graph, by id.
-  static CheckpointPolicy save(const std::vector<ValueId>& values) {
-    return CheckpointPolicy(Attribute(Ints(values.begin(), values.end())));
-  }
+  static CheckpointPolicy save(const std::vector<ValueId>& values);
+  // Not inline, as g++ 12 then warns in users' programs of members of a variant that are not initialized.
+  CheckpointPolicy(const CheckpointPolicy& other);
+  CheckpointPolicy(CheckpointPolicy&& other) noexcept;
+  CheckpointPolicy& operator=(const CheckpointPolicy& other);
+  CheckpointPolicy& operator=(CheckpointPolicy&& other) noexcept;
+  ~CheckpointPolicy();
   const Attribute& attribute() const { return attribute_; }
 
  private:
-  explicit CheckpointPolicy(Attribute attribute) : attribute_(std::move(attribute)) {}
+  explicit CheckpointPolicy(Attribute attribute);
   Attribute attribute_;
 };
 
