@@ -262,7 +262,7 @@ class LaneAssembler : protected FunctionAssembler {
   // Does it call a function, which keeps no register?
   bool calls_out(const LaneStep& step) const {
     if (step.op != LaneOp::call) return false;
-    return !is(step, LaneFunction::exp) && !(is(step, LaneFunction::tanh) && !is_f64_);
+    return !is(step, LaneFunction::exp) && !is(step, LaneFunction::tanh);
   }
   static bool is(const LaneStep& step, LaneFunction function) {
     return step.index == static_cast<std::uint32_t>(function);
@@ -286,10 +286,14 @@ class LaneAssembler : protected FunctionAssembler {
   }
   void hyperbolic_tangent(std::size_t i, const LaneStep& s) {
     const Ymm x = in_register(s.a);
-    const Ymm t = vector(temporary()), u = vector(temporary()), p = vector(temporary());
-    const Ymm q = vector(temporary()), n = vector(temporary());
-    FunctionAssembler::hyperbolic_tangent(x, t, u, p, q, n);
-    put(i, n.getIdx());
+    const Ymm t = vector(temporary()), u = vector(temporary()), n = vector(temporary());
+    const Ymm p = vector(temporary());
+    if (is_f64_) {
+      tanh_f64(x, t, u, n, p);
+    } else {
+      tanh_f32(x, t, u, vector(temporary()), n, p);
+    }
+    put(i, p.getIdx());
   }
 
   // From elements 0 and 1 to no bits and all.

@@ -52,14 +52,13 @@ class FunctionAssembler : protected WholeAssembler {
     L(late.end);
   }
 
-  // tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), so that there is one quotient, and what h
-  // is off counts little where tanh is near 1: within 3.5 ulp of f32, tried for all x. t = 1.75 x, as what is
+  // In f32: tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), so that there is one quotient, and
+  // what h is off counts little where tanh is near 1: within 3.5 ulp, tried for all x. t = 1.75 x, as what is
   // rounded counts most at the beginning of a power of two, where tanh is at the end of the one below. p and
   // q were fitted to |x| <= 9.1 by least squares, weighted anew until the largest error was least. From 9.02
   // on it is 1. Signs of zeros stay, and a NaN passes the bounds, since the second operand is the result
   // where one is NaN. The result is in n; all but x are registers for it alone.
-  void hyperbolic_tangent(const Ymm& x, const Ymm& t, const Ymm& u, const Ymm& p, const Ymm& q,
-                          const Ymm& n) {
+  void tanh_f32(const Ymm& x, const Ymm& t, const Ymm& u, const Ymm& p, const Ymm& q, const Ymm& n) {
     vmovups(t, number(-9.02));
     vmovups(u, number(9.02));
     vmaxps(t, t, x);
@@ -79,6 +78,33 @@ class FunctionAssembler : protected WholeAssembler {
     vmulps(n, n, q);
     vfmadd213ps(q, q, u);
     vdivps(n, n, q);
+  }
+
+  // In f64: tanh |x| = m / (m + 2), m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1), with n and r as for e^x, so
+  // that nothing cancels, and the sign of x: within 3 ulp. e^r - 1 = r + r^2 s(r), s of degree 9, whose
+  // coefficients make the largest relative error of e^r - 1 least. From 19.1 on it is 1. A NaN passes the
+  // bound. The result is in p; all but x are registers for it alone.
+  void tanh_f64(const Ymm& x, const Ymm& t, const Ymm& r, const Ymm& n, const Ymm& p) {
+    constexpr double series[] = {0x1.ae6bcf0d58d40p-26, 0x1.28a1df719dc83p-22, 0x1.71de87f0079bap-19,
+                                 0x1.a019a76fdf2b7p-16, 0x1.a01a01751dd52p-13, 0x1.6c16c17edb707p-10,
+                                 0x1.1111111118f95p-7,  0x1.55555555522b9p-5,  0x1.5555555555539p-3,
+                                 0x1.0000000000005p-1};
+    both_bits(r, x, constant(~sign_bit()));
+    vmovups(t, number(19.1));
+    vminpd(t, t, r);
+    vaddpd(t, t, t);
+    reduced(t, r, n, p);
+    vmovups(p, number(series[0]));
+    for (std::size_t k = 1; k < std::size(series); ++k) vfmadd213pd(p, r, number(series[k]));
+    vmulpd(p, p, r);
+    vfmadd213pd(p, r, r);
+    power_of_two(n);
+    vsubpd(t, n, number(1));
+    vfmadd213pd(p, n, t);
+    vaddpd(t, p, number(2));
+    vdivpd(p, p, t);
+    both_bits(t, x, constant(sign_bit()));
+    is_512_ ? vpord(p, p, t) : vpor(p, p, t);
   }
 
   // What is out of the way of the code that comes before it. To be called where that has ended.
@@ -107,11 +133,22 @@ class FunctionAssembler : protected WholeAssembler {
   }
   // Half of the least number is e to a little more than that.
   Address least() { return number(is_f64_ ? -745.2 : -104); }
-  // p = e^r, and n, to which rounder() is added yet.
-  void exponential_parts(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
+  void both_bits(const Ymm& r, const Ymm& a, const Address& b) { is_512_ ? vpandd(r, a, b) : vpand(r, a, b); }
+  // r, and n, to which rounder() is added yet; p is anything.
+  void reduced(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     // log 2 in two parts, of which the first has few enough bits that n times it is exact.
     constexpr double log2_f64[] = {0x1.62e42feep-1, 0x1.a39ef35793c76p-33};
     constexpr double log2_f32[] = {0x1.63p-1, -0x1.bd0106p-13};
+    const double* const log2 = is_f64_ ? log2_f64 : log2_f32;
+    vmovups(n, number(1.4426950408889634));
+    is_f64_ ? vfmadd213pd(n, x, number(rounder())) : vfmadd213ps(n, x, number(rounder()));
+    is_f64_ ? vsubpd(p, n, number(rounder())) : vsubps(p, n, number(rounder()));
+    if (r.getIdx() != x.getIdx()) vmovaps(r, x);
+    is_f64_ ? vfnmadd231pd(r, p, number(log2[0])) : vfnmadd231ps(r, p, number(log2[0]));
+    is_f64_ ? vfnmadd231pd(r, p, number(log2[1])) : vfnmadd231ps(r, p, number(log2[1]));
+  }
+  // p = e^r, and n, to which rounder() is added yet.
+  void exponential_parts(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     constexpr double series_f64[] = {0x1.8abb6a437bc09p-26,
                                      0x1.28976ed46e26ap-22,
                                      0x1.71f4b27a48471p-19,
@@ -125,15 +162,9 @@ class FunctionAssembler : protected WholeAssembler {
                                      1,
                                      1};
     constexpr double series_f32[] = {0x1.6fee8cp-10, 0x1.125792p-7, 0x1.5553p-5, 0x1.555466p-3, 0.5, 1, 1};
-    const double* const log2 = is_f64_ ? log2_f64 : log2_f32;
     const double* const series = is_f64_ ? series_f64 : series_f32;
     const std::size_t terms = is_f64_ ? std::size(series_f64) : std::size(series_f32);
-    vmovups(n, number(1.4426950408889634));
-    is_f64_ ? vfmadd213pd(n, x, number(rounder())) : vfmadd213ps(n, x, number(rounder()));
-    is_f64_ ? vsubpd(p, n, number(rounder())) : vsubps(p, n, number(rounder()));
-    if (r.getIdx() != x.getIdx()) vmovaps(r, x);
-    is_f64_ ? vfnmadd231pd(r, p, number(log2[0])) : vfnmadd231ps(r, p, number(log2[0]));
-    is_f64_ ? vfnmadd231pd(r, p, number(log2[1])) : vfnmadd231ps(r, p, number(log2[1]));
+    reduced(x, r, n, p);
     vmovups(p, number(series[0]));
     for (std::size_t k = 1; k < terms; ++k)
       is_f64_ ? vfmadd213pd(p, r, number(series[k])) : vfmadd213ps(p, r, number(series[k]));
