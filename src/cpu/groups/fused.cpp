@@ -39,7 +39,7 @@ constexpr std::int64_t worth_generating = 4096;
 // Bytes that the values kept for a block may take together.
 constexpr std::size_t block_memory = std::size_t{1} << 16;
 // Bytes that columns may take together, and elements of one at least.
-constexpr std::size_t column_memory = std::size_t{1} << 13;
+constexpr std::size_t column_memory = std::size_t{1} << 15;
 constexpr std::int64_t fewest_rows = 32;
 // Bytes of rows that wait to be copied past the caches, at most.
 constexpr std::size_t most_waiting = std::size_t{1} << 14;
@@ -317,6 +317,8 @@ class GroupPlanner {
         if (column.indices != no_index) {
           with.indices = operand_at_.at(column.indices);
           with.wide = graph_.type(column.indices).dtype() == i64;
+        } else {
+          for (std::int64_t i = 0; i < state_.block; ++i) with.places.push_back(i * column.step);
         }
         with.word = size_of(dtype);
         with.step = column.step;
@@ -336,14 +338,9 @@ class GroupPlanner {
   }
   // How often something else can be done in between.
   std::size_t pieces_of_gathering() const {
-    std::int64_t pieces = 0;
-    for (const Gathering& gathering : state_.gatherings) {
-      const std::int64_t at_once =
-          (gathering.word == 8 ? interleaved<std::uint64_t> : interleaved<std::uint32_t>);
-      for (const Gathering::Run& run : gathering.runs)
-        pieces += run.count >= at_once ? state_.block / at_once : run.count;
-    }
-    return static_cast<std::size_t>(pieces);
+    std::size_t runs = 0;
+    for (const Gathering& gathering : state_.gatherings) runs += gathering.runs.size();
+    return runs * static_cast<std::size_t>(state_.block / gathered_at_once);
   }
 
   std::size_t place_folds() {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/interleave.hpp"
 #include "cpu/parallel.hpp"
 
@@ -83,52 +84,29 @@ class BlockRun {
   }
   template <class Word>
   void gather(const Gathering& gathering, std::int64_t at, std::int64_t count) {
-    std::int64_t places[most_rows];
+    std::int64_t found[most_rows];
+    const std::int64_t* places = found;
+    std::int64_t first = 0;
     if (gathering.indices == no_index) {
-      for (std::int64_t i = 0; i < count; ++i) places[i] = (at + i) * gathering.step;
+      places = gathering.places.data();
+      first = at * gathering.step;
     } else if (gathering.wide) {
-      find_places(reinterpret_cast<const std::int64_t*>(call_.in[gathering.indices]) + at, gathering, count,
-                  places);
+      find_places(reinterpret_cast<const std::int64_t*>(call_.in[gathering.indices]) + at, count,
+                  gathering.extent - 1, gathering.step, found);
     } else {
-      find_places(reinterpret_cast<const std::int32_t*>(call_.in[gathering.indices]) + at, gathering, count,
-                  places);
+      find_places(reinterpret_cast<const std::int32_t*>(call_.in[gathering.indices]) + at, count,
+                  gathering.extent - 1, gathering.step, found);
     }
     for (const Gathering::Run& run : gathering.runs) {
-      const Word* const from = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + run.start;
+      const Word* const from = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + run.start + first;
       Word* const to = reinterpret_cast<Word*>(memory_ + run.to);
-      std::int64_t done = 0;  // rows of all columns
-      if (run.count >= interleaved<Word>) {
-        for (; done + interleaved<Word> <= count; done += interleaved<Word>)
-          turn(from, places + done, run.count, to + done, gathering.stride);
-      }
-      for (std::int64_t k = 0; k < run.count && done < count; ++k) {
-        const Word* const elements = from + k;
-        Word* const column = to + k * gathering.stride;
-        for (std::int64_t i = done; i < count; ++i) column[i] = elements[places[i]];
-        copy_some();
+      const std::int64_t at_once = waiting_ != 0 ? gathered_at_once : count;
+      for (std::int64_t i = 0; i < count; i += at_once) {
+        gather_columns_kernel<Word>()(from, places + i, std::min(at_once, count - i), run.count, to + i,
+                                      gathering.stride);
+        if (waiting_ != 0) copy_waiting(s_.interleaving->ahead);
       }
     }
-  }
-  // Some rows of as many columns, whatever is left over of them perhaps anew.
-  template <class Word>
-  void turn(const Word* from, const std::int64_t* places, std::int64_t columns, Word* to,
-            std::int64_t stride) {
-    constexpr std::int64_t together = interleaved<Word>;
-    const Word* rows[together];
-    for (std::int64_t k = 0; k < together; ++k) rows[k] = from + places[k];
-    const std::int64_t whole = columns / together * together;
-    interleave_kernel<Word>()(rows, 0, whole, to, stride);
-    if (whole != columns) interleave_kernel<Word>()(rows, columns - together, columns, to, stride);
-    copy_some();
-  }
-  void copy_some() {
-    if (waiting_ != 0) copy_waiting(s_.interleaving->ahead);
-  }
-  template <class I>
-  static void find_places(const I* indices, const Gathering& gathering, std::int64_t count,
-                          std::int64_t* places) {
-    const std::int64_t last = gathering.extent - 1, step = gathering.step;
-    for (std::int64_t i = 0; i < count; ++i) places[i] = std::clamp<std::int64_t>(indices[i], 0, last) * step;
   }
   template <class Word>
   void interleave(std::int64_t at, std::int64_t count) {

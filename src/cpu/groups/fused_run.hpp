@@ -65,7 +65,8 @@ struct Gathering {
   bool wide = false;                             // indices of 8 bytes
   std::size_t word = 0;                          // bytes
   std::int64_t step = 0, extent = 0;
-  std::int64_t stride = 0;  // words from column to column of a run in a thread's memory
+  std::int64_t stride = 0;           // words from column to column of a run in a thread's memory
+  std::vector<std::int64_t> places;  // without indices: of the rows of a block, from its first one
   std::vector<Run> runs;
 };
 struct Interleaving {
@@ -75,8 +76,8 @@ struct Interleaving {
   std::size_t rows = 0;   // bytes into a thread's memory: of a block's, where they go past the caches
   std::size_t ahead = 0;  // of them that are copied at a time; 0: rows are written where they belong
 };
-// Elements of a block with one of these, at most.
-inline constexpr std::int64_t most_rows = 128;
+// Elements of a block with one of these, at most; and of those, as many as are gathered at a time.
+inline constexpr std::int64_t most_rows = 128, gathered_at_once = 32;
 
 struct GroupState {
   std::int64_t count = 0;

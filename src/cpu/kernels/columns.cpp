@@ -1,0 +1,177 @@
+// columns.cpp - see columns.hpp; by AVX2 or AVX-512 where they are there.
+#include "cpu/kernels/columns.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tidu::cpu_detail {
+namespace {
+
+template <class Word>
+inline __attribute__((always_inline)) void columns_of(const Word* from, const std::int64_t* places,
+                                                      std::int64_t begin, std::int64_t count,
+                                                      std::int64_t columns, Word* to, std::int64_t stride) {
+  for (std::int64_t k = 0; k < columns; ++k) {
+    for (std::int64_t i = begin; i < count; ++i) to[k * stride + i] = from[places[i] + k];
+  }
+}
+template <class Word>
+void gather_one_by_one(const Word* from, const std::int64_t* places, std::int64_t count, std::int64_t columns,
+                       Word* to, std::int64_t stride) {
+  columns_of(from, places, 0, count, columns, to, stride);
+}
+template <class Index>
+inline __attribute__((always_inline)) void places_of(const Index* indices, std::int64_t begin,
+                                                     std::int64_t count, std::int64_t last, std::int64_t step,
+                                                     std::int64_t* places) {
+  for (std::int64_t i = begin; i < count; ++i)
+    places[i] = std::clamp<std::int64_t>(indices[i], 0, last) * step;
+}
+
+#if defined(__x86_64__)
+#define TIDU_AVX2 __attribute__((target("avx2")))
+
+// What lies at x in the lower half, at y in the upper one.
+TIDU_AVX2 inline __m256i halves(const void* x, const void* y) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(x))),
+                                 _mm_loadu_si128(static_cast<const __m128i*>(y)), 1);
+}
+TIDU_AVX2 inline void put(void* to, __m256i words) { _mm256_storeu_si256(static_cast<__m256i*>(to), words); }
+
+// Two columns of four rows, from `k` on.
+TIDU_AVX2 inline void turn(const std::uint64_t* const* rows, std::int64_t k, std::uint64_t* to,
+                           std::int64_t stride) {
+  const __m256i even = halves(rows[0] + k, rows[2] + k), odd = halves(rows[1] + k, rows[3] + k);
+  put(to, _mm256_unpacklo_epi64(even, odd));
+  put(to + stride, _mm256_unpackhi_epi64(even, odd));
+}
+// Four columns of eight rows.
+TIDU_AVX2 inline void turn(const std::uint32_t* const* rows, std::int64_t k, std::uint32_t* to,
+                           std::int64_t stride) {
+  __m256i x[4];
+  for (int r = 0; r < 4; ++r) x[r] = halves(rows[r] + k, rows[r + 4] + k);
+  const __m256i low[] = {_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpacklo_epi32(x[2], x[3])};
+  const __m256i high[] = {_mm256_unpackhi_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[2], x[3])};
+  put(to, _mm256_unpacklo_epi64(low[0], low[1]));
+  put(to + stride, _mm256_unpackhi_epi64(low[0], low[1]));
+  put(to + 2 * stride, _mm256_unpacklo_epi64(high[0], high[1]));
+  put(to + 3 * stride, _mm256_unpackhi_epi64(high[0], high[1]));
+}
+template <class Word>
+TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* places, std::int64_t count,
+                              std::int64_t columns, Word* to, std::int64_t stride) {
+  constexpr std::int64_t together = 32 / sizeof(Word), wide = 16 / sizeof(Word);
+  std::int64_t i = 0;
+  for (; columns >= wide && i + together <= count; i += together) {
+    const Word* rows[together];
+    for (std::int64_t r = 0; r < together; ++r) rows[r] = from + places[i + r];
+    Word* at = to + i;
+    std::int64_t k = 0;
+    for (; k + wide <= columns; k += wide, at += wide * stride) turn(rows, k, at, stride);
+    if (k == columns) continue;
+    k = columns - wide;  // the last ones, of which some come anew
+    turn(rows, k, to + k * stride + i, stride);
+  }
+  columns_of(from, places, i, count, columns, to, stride);
+}
+
+#define TIDU_AVX512 __attribute__((target("avx512f,avx512vl")))
+
+// Up to four columns of eight rows, those in `mask`. (Shuffles as vectors of the compiler, since g++ 12 warns
+// in its own header of intrinsics for them.)
+TIDU_AVX512 inline void turn_eight(const std::uint64_t* const* rows, __mmask8 mask, std::uint64_t* to,
+                                   std::int64_t stride) {
+  using Eight = long long __attribute__((vector_size(64)));
+  Eight x[4];
+  for (int r = 0; r < 4; ++r)
+    x[r] = __builtin_shufflevector(_mm256_maskz_loadu_epi64(mask, rows[r]),
+                                   _mm256_maskz_loadu_epi64(mask, rows[r + 4]), 0, 1, 2, 3, 4, 5, 6, 7);
+  const auto column = [&](int k, const Eight& of) { std::memcpy(to + k * stride, &of, sizeof of); };
+  const Eight even[] = {__builtin_shufflevector(x[0], x[1], 0, 8, 2, 10, 4, 12, 6, 14),
+                        __builtin_shufflevector(x[2], x[3], 0, 8, 2, 10, 4, 12, 6, 14)};
+  const Eight odd[] = {__builtin_shufflevector(x[0], x[1], 1, 9, 3, 11, 5, 13, 7, 15),
+                       __builtin_shufflevector(x[2], x[3], 1, 9, 3, 11, 5, 13, 7, 15)};
+  column(0, __builtin_shufflevector(even[0], even[1], 0, 1, 8, 9, 4, 5, 12, 13));
+  if ((mask & 2) != 0) column(1, __builtin_shufflevector(odd[0], odd[1], 0, 1, 8, 9, 4, 5, 12, 13));
+  if ((mask & 4) != 0) column(2, __builtin_shufflevector(even[0], even[1], 2, 3, 10, 11, 6, 7, 14, 15));
+  if ((mask & 8) != 0) column(3, __builtin_shufflevector(odd[0], odd[1], 2, 3, 10, 11, 6, 7, 14, 15));
+}
+TIDU_AVX512 void gather_eights(const std::uint64_t* from, const std::int64_t* places, std::int64_t count,
+                               std::int64_t columns, std::uint64_t* to, std::int64_t stride) {
+  constexpr std::int64_t wide = 4;
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const std::uint64_t* rows[8];
+    for (int r = 0; r < 8; ++r) rows[r] = from + places[i + r];
+    std::uint64_t* at = to + i;
+    std::int64_t left = columns;
+    for (; left >= wide; left -= wide, at += wide * stride) {
+      turn_eight(rows, 15, at, stride);
+      for (const std::uint64_t*& row : rows) row += wide;
+    }
+    if (left != 0) turn_eight(rows, static_cast<__mmask8>((1U << left) - 1), at, stride);
+  }
+  columns_of(from, places, i, count, columns, to, stride);
+}
+
+TIDU_AVX2 void find_places_256(const std::int32_t* indices, std::int64_t count, std::int64_t last,
+                               std::int64_t step, std::int64_t* places) {
+  const __m128i zero = _mm_setzero_si128(), limit = _mm_set1_epi32(static_cast<std::int32_t>(last));
+  const __m256i by = _mm256_set1_epi64x(step);
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const __m128i given = _mm_loadu_si128(reinterpret_cast<const __m128i*>(indices + i));
+    const __m128i inside = _mm_min_epi32(_mm_max_epi32(given, zero), limit);
+    put(places + i, _mm256_mul_epi32(_mm256_cvtepi32_epi64(inside), by));
+  }
+  places_of(indices, i, count, last, step, places);
+}
+
+bool has_avx2() {
+  static const bool found = __builtin_cpu_supports("avx2");
+  return found;
+}
+#endif
+
+template <class Word>
+GatherColumns<Word> chosen() {
+#if defined(__x86_64__)
+  if constexpr (sizeof(Word) == 8) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return gather_eights;
+  }
+  if (has_avx2()) return gather_squares<Word>;
+#endif
+  return gather_one_by_one<Word>;
+}
+
+}  // namespace
+
+template <class Word>
+GatherColumns<Word> gather_columns_kernel() {
+  static const GatherColumns<Word> kernel = chosen<Word>();
+  return kernel;
+}
+template GatherColumns<std::uint32_t> gather_columns_kernel<std::uint32_t>();
+template GatherColumns<std::uint64_t> gather_columns_kernel<std::uint64_t>();
+
+template <>
+void find_places(const std::int64_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,
+                 std::int64_t* places) {
+  places_of(indices, 0, count, last, step, places);
+}
+template <>
+void find_places(const std::int32_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,
+                 std::int64_t* places) {
+#if defined(__x86_64__)
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (has_avx2() && step <= most) return find_places_256(indices, count, std::min(last, most), step, places);
+#endif
+  places_of(indices, 0, count, last, step, places);
+}
+
+}  // namespace tidu::cpu_detail
