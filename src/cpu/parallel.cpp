@@ -122,22 +122,26 @@ class Helpers {
   }
 
   // A woken thread starts on the processor of the one that woke it and may share it for long. Helpers leave
-  // it, to any other of those they were allowed at their start.
-  void leave_caller(const cpu_set_t& allowed) const {
+  // it, to any other of those they are allowed. They may come back: who stays tied to the processor to which
+  // the caller moves later would wait there, for ever where the caller has the priority of a real-time
+  // thread.
+  void leave_caller() const {
     const int here = sched_getcpu();
     if (here < 0 || here >= CPU_SETSIZE || here != caller_cpu_.load(std::memory_order_relaxed)) return;
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     cpu_set_t others = allowed;
     CPU_CLR(static_cast<std::size_t>(here), &others);
-    if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    sched_setaffinity(0, sizeof others, &others);
+    sched_setaffinity(0, sizeof allowed, &allowed);
   }
 
   [[noreturn]] void serve() {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    sched_getaffinity(0, sizeof allowed, &allowed);
     for (;;) {
       awake_.fetch_add(1, std::memory_order_relaxed);
-      leave_caller(allowed);
+      leave_caller();
       Clock::time_point sleep = Clock::now() + stay_awake;
       for (int pauses = 1;; ++pauses) {
         if (const int place = join(); place > 0) {

@@ -1,6 +1,9 @@
 // Loops over threads: every piece once, whatever helpers do; and short groups, which take them only awake.
 #include "cpu/parallel.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -85,4 +88,43 @@ TEST_CASE("short groups of rows behind products have the bits of one thread") {
     }
     CHECK(wrong == 0);
   }
+}
+
+// One that is tied to the processor where the caller comes later would wait for it.
+TEST_CASE("helpers may run wherever they could, whichever processor calls them") {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  REQUIRE(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> least{CPU_COUNT(&allowed)}, helped{0};
+  const auto loop = [&] {
+    parallel_for(2, 64, 1, [&](std::int64_t, std::int64_t) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      if (std::this_thread::get_id() == caller) return;
+      cpu_set_t mine;
+      CPU_ZERO(&mine);
+      sched_getaffinity(0, sizeof mine, &mine);
+      least = std::min(least.load(), CPU_COUNT(&mine));
+      ++helped;
+    });
+  };
+  loop();
+  for (int round = 0; round < 100; ++round) {
+    int tried = 0;
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE && tried < 4; ++cpu) {
+      if (!CPU_ISSET(cpu, &allowed)) continue;
+      ++tried;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      sched_setaffinity(0, sizeof one, &one);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // helpers fall asleep
+      loop();
+    }
+  }
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  CHECK(least == CPU_COUNT(&allowed));
+  if (helped == 0) MESSAGE("no helper came");
 }
