@@ -147,6 +147,26 @@ Array flip(const Array& x, const Axes& axes, Where where) {
   return shaped("flip", x, list, where, [&](Value v) { return ops::rev(v, list); });
 }
 
+Array roll(const Array& x, std::int64_t shift, std::int64_t axis, Where where) {
+  const std::int64_t at = normal_axis(axis, x, "roll", where);
+  const Shape& shape = x.shape();
+  const std::int64_t extent = shape[static_cast<std::size_t>(at)];
+  const std::int64_t by = extent == 0 ? 0 : (shift % extent + extent) % extent;
+  const std::int64_t words[] = {by, at};
+  return shaped("roll", x, words, where, [&](Value v) {
+    if (by == 0) return v;
+    Ints start(shape.size(), 0), middle = start, end(shape.begin(), shape.end()), last = end;
+    const auto k = static_cast<std::size_t>(at);
+    middle[k] = last[k] = extent - by;
+    const std::vector<Value> parts{ops::slice(v, middle, end), ops::slice(v, start, last)};
+    return ops::concatenate(parts, at);
+  });
+}
+Array roll(const Array& x, std::int64_t shift, Where where) {
+  require_value(x, "roll", where);
+  return reshape(roll(flatten(x, where), shift, 0, where), x.shape(), where);
+}
+
 Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) {
   if (parts.empty())
     refuse(ErrorKind::invalid_argument, "concatenate", "expected at least one Array, got none", where);

@@ -243,6 +243,8 @@ TEST_CASE("gradients of reductions, products and shapes") {
          return broadcast_to(a, {2, 3, 4});
        }},
       {"flip", [](const Array& a) { return flip(a, 1); }},
+      {"roll", [](const Array& a) { return roll(a, 3, 1) * a; }},
+      {"roll back", [](const Array& a) { return roll(a, -5) * a; }},
       {"concatenate",
        [](const Array& a) {
          return concatenate({a, 2 * a, a}, 1);

@@ -205,6 +205,10 @@ Array squeeze(const Array& x, const Axes& axes = {}, Where where = Where::curren
 Array broadcast_to(const Array& x, const Shape& shape, Where where = Where::current());
 /// In reverse order along `axes`, or along all.
 Array flip(const Array& x, const Axes& axes = {}, Where where = Where::current());
+/// Elements `shift` places further along `axis`; those that leave it at its end come in at its beginning.
+Array roll(const Array& x, std::int64_t shift, std::int64_t axis, Where where = Where::current());
+/// The same of all elements in their order.
+Array roll(const Array& x, std::int64_t shift, Where where = Where::current());
 /// Along an axis that all have.
 Array concatenate(std::span<const Array> parts, std::int64_t axis = 0, Where where = Where::current());
 inline Array concatenate(std::initializer_list<Array> parts, std::int64_t axis = 0,
