@@ -28,7 +28,7 @@ def finding(shared, member, kind, name):
     if EIGEN.search(name):
         return "is of Eigen, of which a program may have its own"
     match = INSTRUCTION_SET.search(member)
-    if match and f"{len(match.group(1))}{match.group(1)}" not in name:
+    if match and not name.startswith("DW.ref.") and f"{len(match.group(1))}{match.group(1)}" not in name:
         return f"is not of a namespace {match.group(1)}, but compiled for it"
     return None
 

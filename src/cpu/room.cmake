@@ -7,11 +7,17 @@ target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
 file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/products/gemm_*.cpp")
 set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O3 -ffp-contract=fast -falign-functions=64)
 # Decompositions of Eigen are much code to compile, in which g++ 12 takes for uninitialised what is not.
-set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/factorizations.cpp" "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp")
+set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp")
+foreach(isa baseline avx2 avx512)
+  list(APPEND decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/decompositions_${isa}.cpp")
+endforeach()
 set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 # Eigen's templates differ with the instruction set and alignment that a program is compiled for, not in their names. Under a
 # name of their own those made here are never taken for the ones of a program that links tidu::cpu statically and uses Eigen too.
-set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_DEFINITIONS Eigen=tidu_eigen)
+foreach(source IN LISTS decompositions)
+  string(REGEX MATCH "avx[0-9]+" isa "${source}")
+  set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS "Eigen=tidu_eigen$<$<BOOL:${isa}>:::${isa}>")
+endforeach()
 
 # clang needs minutes for unrolled tiles of products and for decompositions when each step is checked: none checks for undefined
 # behaviour, and neither code that is mostly Eigen's nor the widest tiles, like those of AVX2 but for their width, addresses. Tiles

@@ -1,10 +1,8 @@
 // matrices.hpp - what the kernels of linear algebra share: a batch of matrices over bare pointers, cut over
-// threads, as Eigen sees them. Eigen takes its workspaces from the heap, so any of them may find no memory.
+// threads.
 #pragma once
 
-#include <Eigen/Core>
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "cpu/kernel.hpp"
@@ -16,19 +14,6 @@ namespace tidu::cpu_detail {
 /// every decomposition is there once for real and once for complex matrices.
 template <class T>
 using Wide = std::conditional_t<ComplexNumber<T>, std::complex<double>, double>;
-
-template <class W>
-using RowMatrix = Eigen::Matrix<W, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class W>
-using ColumnMatrix = Eigen::Matrix<W, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
-template <class W>
-using MatrixIn = Eigen::Map<const RowMatrix<W>>;
-template <class W>
-using MatrixOut = Eigen::Map<RowMatrix<W>>;
-
-inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-inline void set_to_nan(double& x) { x = not_a_number; }
-inline void set_to_nan(std::complex<double>& x) { x = {not_a_number, not_a_number}; }
 
 /// `count` elements as wide ones: those in memory, or a copy.
 template <class T>
@@ -125,17 +110,6 @@ Plan plan_matrices(const PlanRequest& request) {
       return Plan();
     }
   });
-}
-
-/// Half the sum of x and its adjoint.
-template <class W>
-void take_hermitian(const MatrixIn<W>& x, MatrixOut<W>& result) {
-  for (Eigen::Index i = 0; i < x.rows(); ++i) {
-    for (Eigen::Index j = 0; j <= i; ++j) {
-      result(i, j) = (x(i, j) + Eigen::numext::conj(x(j, i))) * 0.5;
-      result(j, i) = Eigen::numext::conj(result(i, j));
-    }
-  }
 }
 
 }  // namespace tidu::cpu_detail

@@ -2,15 +2,19 @@
 // the bidiagonal one (Jacobi's method for small ones). What is not finite, or does not converge, gives NaN.
 #include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
+#include <limits>
 
+#include "cpu/kernels/eigen_matrices.hpp"
 #include "cpu/kernels/matrices.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-template <class W>
-void fill_with_nan(W* at, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) set_to_nan(at[i]);
+void fill_with_nan(double* at, std::int64_t count) {
+  std::fill_n(at, count, std::numeric_limits<double>::quiet_NaN());
+}
+void fill_with_nan(std::complex<double>* at, std::int64_t count) {
+  fill_with_nan(reinterpret_cast<double*>(at), 2 * count);
 }
 
 template <class W>

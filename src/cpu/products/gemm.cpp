@@ -71,12 +71,15 @@ bool cpu_has(GemmIsa isa) {
   return isa == GemmIsa::baseline;
 }
 
-/// The best that the CPU has, no better than `limit`.
+}  // namespace
+
 GemmIsa choose_isa(GemmIsa limit) {
   if (limit >= GemmIsa::avx512 && cpu_has(GemmIsa::avx512)) return GemmIsa::avx512;
   if (limit >= GemmIsa::avx2 && cpu_has(GemmIsa::avx2)) return GemmIsa::avx2;
   return GemmIsa::baseline;
 }
+
+namespace {
 
 const GemmFunctions& functions_for(GemmType type, GemmIsa isa) {
   const auto index = static_cast<std::size_t>(type);
