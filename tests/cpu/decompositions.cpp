@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
 using namespace tidu::cpu_detail;
@@ -158,12 +158,36 @@ void check_qr(const Decompositions<W>& use, Size m, Size n, std::mt19937_64& ran
   CHECK(difference(product(adjoint, q), one) < 1e-12 * static_cast<double>(m + n));
 }
 
+// The same bits wherever operands and results lie.
+template <class W>
+void check_places(const Decompositions<W>& use, Size n, std::mt19937_64& random) {
+  Matrix<W> x = random_matrix<W>(n, n, random);
+  const Matrix<W> positive = product(x, x, true);
+  const auto count = static_cast<std::size_t>(n * n);
+  std::vector<W> first;
+  for (std::size_t offset = 0; offset < 8; ++offset) {
+    std::vector<W> general(offset), definite(offset), results(offset + 5 * count);
+    general.insert(general.end(), x.elements.begin(), x.elements.end());
+    definite.insert(definite.end(), positive.elements.begin(), positive.elements.end());
+    std::vector<std::int32_t> pivots(static_cast<std::size_t>(n));
+    W* const to = results.data() + offset;
+    use.cholesky(definite.data() + offset, to, n);
+    use.lu(general.data() + offset, to + count, pivots.data(), n, n);
+    use.qr(general.data() + offset, to + 2 * count, to + 3 * count, n, n);
+    use.solve_triangle({n, n, true, false, true, false, false}, to, general.data() + offset, to + 4 * count);
+    results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(offset));
+    if (offset == 0) first = results;
+    CHECK(std::memcmp(first.data(), results.data(), 5 * count * sizeof(W)) == 0);
+  }
+}
+
 template <class W>
 void check_all(GemmIsa isa) {
   std::mt19937_64 random(17);
   const Decompositions<W>& use = decompositions<W>(isa);
   for (const Size n : {1, 2, 3, 7, 8, 16, 31, 33, 70}) {
     CAPTURE(n);
+    check_places(use, n, random);
     check_cholesky(use, n, random);
     check_solve(use, n, 5, random);
     check_solve(use, n, 1, random);

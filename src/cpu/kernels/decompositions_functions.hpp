@@ -1,6 +1,7 @@
 // decompositions_functions.hpp - decompositions over Eigen's, solves and products, in the namespace of the
-// instruction set TIDU_DECOMPOSITIONS_ISA. Eigen's own LU takes square matrices only and pivots by another
-// norm of complex numbers than LAPACK, so its blocks are put together here.
+// instruction set TIDU_DECOMPOSITIONS_ISA. They are made in Eigen's own memory: how it rounds depends on
+// where vectors begin, and that is the same each time there alone. Eigen's own LU takes square matrices only
+// and pivots by another norm of complex numbers than LAPACK, so its blocks are put together here.
 #pragma once
 
 #include <Eigen/Cholesky>
@@ -26,7 +27,7 @@ W not_a_number() {
 
 template <class W>
 void factor_cholesky(const W* from, W* to, std::int64_t n) {
-  MatrixOut<W> l(to, n, n);
+  RowMatrix<W> l(n, n);
   take_hermitian<W>(MatrixIn<W>(from, n, n), l);
   Eigen::Ref<RowMatrix<W>> in_place(l);
   bool definite = Eigen::LLT<Eigen::Ref<RowMatrix<W>>>(in_place).info() == Eigen::Success;
@@ -39,6 +40,7 @@ void factor_cholesky(const W* from, W* to, std::int64_t n) {
         l(i, j) = not_a_number<W>();
     }
   }
+  MatrixOut<W>(to, n, n) = l;
 }
 
 // The triangle that is read is copied with the diagonal that it is meant to have, so that there are two
@@ -80,7 +82,7 @@ inline double pivot_size(std::complex<double> x) {
 // Columns [first, last) one after another: exchanges are of whole rows, all else is done to these columns
 // alone, since any row below may come up yet.
 template <class W>
-void factor_panel(MatrixOut<W>& x, Eigen::Index first, Eigen::Index last, std::int32_t* pivots) {
+void factor_panel(RowMatrix<W>& x, Eigen::Index first, Eigen::Index last, std::int32_t* pivots) {
   const Eigen::Index m = x.rows();
   for (Eigen::Index j = first; j < last; ++j) {
     Eigen::Index pivot = j;
@@ -102,8 +104,7 @@ template <class W>
 void factor_lu(const W* from, W* to, std::int32_t* pivots, std::int64_t m, std::int64_t n) {
   constexpr Eigen::Index width = 32;
   const Eigen::Index k = std::min(m, n);
-  MatrixOut<W> x(to, m, n);
-  x = MatrixIn<W>(from, m, n);
+  RowMatrix<W> x = MatrixIn<W>(from, m, n);
   for (Eigen::Index first = 0; first < k; first += width) {
     const Eigen::Index last = std::min(first + width, k), wide = last - first;
     factor_panel<W>(x, first, last, pivots);
@@ -113,6 +114,7 @@ void factor_lu(const W* from, W* to, std::int32_t* pivots, std::int64_t m, std::
     if (last == m) continue;
     x.block(last, last, m - last, n - last).noalias() -= x.block(last, first, m - last, wide) * right;
   }
+  MatrixOut<W>(to, m, n) = x;
 }
 
 // A power of two by which the squares of x's elements are far from overflow and underflow; 1 where they are

@@ -16,8 +16,8 @@ template <class W>
 using MatrixOut = Eigen::Map<RowMatrix<W>>;
 
 /// Half the sum of x and its adjoint.
-template <class W>
-void take_hermitian(const MatrixIn<W>& x, MatrixOut<W>& result) {
+template <class W, class Result>
+void take_hermitian(const MatrixIn<W>& x, Result& result) {
   for (Eigen::Index i = 0; i < x.rows(); ++i) {
     for (Eigen::Index j = 0; j <= i; ++j) {
       result(i, j) = (x(i, j) + Eigen::numext::conj(x(j, i))) * 0.5;
