@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/elementwise.hpp"
 
 #if defined(__x86_64__)
@@ -16,7 +17,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::int64_t tile = 32;
+constexpr std::int64_t tile = 64;  // rows
 // Every axis has at least 2 elements, so that no more than this many fit into an address space.
 constexpr std::size_t most_axes = 64;
 
@@ -260,17 +261,30 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
       copy_line(inner, from + i * outer.from, to + i * outer.to);
   }
 }
+// to[i * step + j] = from[i + j * apart] for `rows` j, at most as many as a tile has. Words go by squares
+// through registers, of few rows of `to` at a time, so that their lines are filled soon. Where rows of `from`
+// alone are a power of two apart, of which few lines fit into the nearest cache at once, those are used up.
 template <class E>
-void copy_tiles(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
-  for (std::int64_t i0 = 0; i0 < outer.extent; i0 += tile) {
-    const std::int64_t i1 = std::min(i0 + tile, outer.extent);
-    for (std::int64_t j0 = 0; j0 < inner.extent; j0 += tile) {
-      const std::int64_t j1 = std::min(j0 + tile, inner.extent);
-      for (std::int64_t i = i0; i < i1; ++i) {
-        TIDU_INDEPENDENT
-        for (std::int64_t j = j0; j < j1; ++j) to[i * outer.to + j] = from[i + j * inner.from];
-      }
+void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::int64_t apart, const E* from,
+               E* to) {
+  if constexpr (sizeof(E) == 4 || sizeof(E) == 8) {
+    if (count >= static_cast<std::int64_t>(16 / sizeof(E))) {
+      const auto few_fit = [](std::int64_t stride) {
+        return stride * static_cast<std::int64_t>(sizeof(E)) % 2048 == 0;
+      };
+      const std::int64_t line =
+          few_fit(apart) && !few_fit(step) ? static_cast<std::int64_t>(64 / sizeof(E)) : 8;
+      std::array<std::int64_t, tile> places;
+      for (std::int64_t j = 0; j < rows; ++j) places[static_cast<std::size_t>(j)] = j * apart;
+      for (std::int64_t i = 0; i < count; i += line)
+        gather_columns_kernel<E>()(from + i, places.data(), rows, std::min(line, count - i), to + i * step,
+                                   step);
+      return;
     }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    TIDU_INDEPENDENT
+    for (std::int64_t j = 0; j < rows; ++j) to[i * step + j] = from[i + j * apart];
   }
 }
 
@@ -344,25 +358,47 @@ void StridedCopy::cut_lines() {
   axes_.insert(axes_.end() - 3, {apart.extent / at_once, apart.to * at_once, apart.from * at_once});
 }
 
+// Planes that are transposed, by tiles of rows of `from`.
+template <class E>
+void StridedCopy::run_tiled(const E* from, E* to) const {
+  const std::size_t outer = axes_.size() - 2;
+  const StridedAxis line = axes_[outer], rows = axes_.back();
+  const std::int64_t tiles = (rows.extent + tile - 1) / tile;
+  std::int64_t planes = 1;
+  for (std::size_t k = 0; k < outer; ++k) planes *= axes_[k].extent;
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, 4 * element_grain / (line.extent * std::min(rows.extent, tile)));
+  parallel_for(threads_, planes * tiles, grain, [=, this](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % tiles * tile;
+      std::int64_t from_at = first * rows.from, to_at = first, left = i / tiles;
+      for (std::size_t k = outer; k-- > 0; left /= axes_[k].extent) {
+        from_at += left % axes_[k].extent * axes_[k].from;
+        to_at += left % axes_[k].extent * axes_[k].to;
+      }
+      copy_tile(line.extent, line.to, std::min(tile, rows.extent - first), rows.from, from + from_at,
+                to + to_at);
+    }
+  });
+}
+
 template <class E>
 void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
   const E* const source = reinterpret_cast<const E*>(from);
   E* const target = reinterpret_cast<E*>(to);
   if (doubled_) return run_doubled(source, target);
+  if (tiled_) return run_tiled(source, target);
   const std::int64_t last_two = axes_.size() > 1 ? axes_[axes_.size() - 2].extent * axes_.back().extent : 0;
   // One long line at a time leaves more to share between threads.
-  std::size_t inner = tiled_ || (last_two > 0 && last_two <= 4 * element_grain) ? 2 : 1;
+  std::size_t inner = last_two > 0 && last_two <= 4 * element_grain ? 2 : 1;
   const StridedAxis& last = axes_.back();
   const std::size_t line = static_cast<std::size_t>(last.extent) * sizeof(E);
   // What comes between two planes of short lines takes as long as some of them.
-  if (!tiled_ && inner == 2 && axes_.size() > 2 && last.to == 1 && last.from == 1 && line >= 2 &&
-      line <= short_line && axes_[axes_.size() - 2].from != 0 &&
-      last_two * axes_[axes_.size() - 3].extent <= 4 * element_grain)
+  if (inner == 2 && axes_.size() > 2 && last.to == 1 && last.from == 1 && line >= 2 && line <= short_line &&
+      axes_[axes_.size() - 2].from != 0 && last_two * axes_[axes_.size() - 3].extent <= 4 * element_grain)
     inner = 3;
   const auto block = [this, inner, line](const E* x, E* y) {
-    if (tiled_) {
-      copy_tiles(axes_[axes_.size() - 2], axes_.back(), x, y);
-    } else if (inner == 2) {
+    if (inner == 2) {
       copy_lines(axes_[axes_.size() - 2], axes_.back(), x, y);
     } else if (inner == 3) {
       copy_short_lines(axes_[axes_.size() - 3], axes_[axes_.size() - 2], line, x, y);

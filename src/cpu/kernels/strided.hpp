@@ -28,6 +28,8 @@ class StridedCopy {
   void cut_lines();
   void find_doubled();
   template <class E>
+  void run_tiled(const E* from, E* to) const;
+  template <class E>
   void run_doubled(const E* from, E* to) const;
   template <class E>
   void run_as(const std::byte* from, std::byte* to) const;
