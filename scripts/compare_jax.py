@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Compares random programs, run by the `tidu` command, with JAX.
 
-usage: compare_jax.py [--tidu PROGRAM] [--kinds single,chain,rows,odd,whole] [--seeds FROM:TO] [--modes eval,hvp,...]
+usage: compare_jax.py [--tidu PROGRAM] [--kinds single,large,chain,rows,odd,whole] [--seeds FROM:TO] [--modes eval,hvp,...]
                       [--only PRIMITIVE] [--oracle jax|reference] [--out DIR] [--kinks] [--seconds S]
        compare_jax.py --replay DIR...       runs what was written again, and says what differs
 
 --tidu      the command, build/release/bin/tidu when left out
---kinds     single: one primitive; chain: up to ten steps of any; rows: many rows, for loops over blocks and threads;
+--kinds     single: one primitive; large: one, of extents around those of kernels' blocks; chain: up to ten steps of any;
+            rows: many rows, for loops over blocks and threads;
             odd: numbers that are not finite, zeros, huge or tiny ones, of which values alone are compared;
             whole: integers and bools
 --seeds     a program each of every kind; the same seed gives the same program, its modes and its options
 --modes     which of eval, jvp, vjp, grad, hvp, jac, third (a derivative of the program with its gradients), "batched eval",
             "batched jvp", "batched vjp", "batched grad"; two of them at random when left out
---only      programs of this primitive alone; single programs by their seed then
+--only      programs of this primitive alone; single and large programs by their seed then
 --oracle    reference compares with tidu's own slow executor instead, for which nothing has to be installed but numpy
 --out       where a program that differs is written, reduced: graph.json, inputs.json, ... and the command in run.sh
 --seconds   begins no program after so many

@@ -7,6 +7,8 @@ import numpy as np
 import dumps
 
 ODD = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, -2.0, 2.5, 3.0, 1e30, -1e30, 1e-30, 1e300, 2.0**31, 2.0**53])
+BLOCKS = (17, 31, 32, 33, 47, 63, 64, 65, 96, 100, 127, 128, 129, 130)
+LARGEST = 6000  # elements of such a shape
 MAGNITUDE = {"any": 1.0, "wide": 4.0}
 
 
@@ -21,6 +23,7 @@ class Draw:
         self.pool = []  # values that steps may use again
         self.chain, self.dtypes, self.rows = chain, dtypes, rows
         self.depth = 0
+        self.large = False  # is one axis of most shapes as long as kernels' blocks, or longer?
         self.empty = 0.05  # how likely an axis has no elements, where a step takes that
         self.whole = 0.0  # how likely a step is of integers that works with those too
         self.odd = 0.0  # how many of the numbers without a domain are not finite, zeros of either sign, huge or tiny
@@ -61,7 +64,16 @@ class Draw:
             shapes = [s for s in shapes if empty > 0 or 0 not in s]
             if shapes:
                 return self.random.choice(shapes)
-        return tuple(0 if self.chance(empty) else self.integer(1, largest) for _ in range(self.integer(low, high)))
+        made = [0 if self.chance(empty) else self.integer(1, largest) for _ in range(self.integer(low, high))]
+        if self.large:
+            for k in self.random.sample(range(len(made)), min(len(made), self.integer(1, 2))):
+                longer = [*made[:k], self.pick(*BLOCKS, 257, 1000, 1025), *made[k + 1:]]
+                made = longer if np.prod(longer) <= LARGEST else made
+        return tuple(made)
+
+    def extent(self, high):
+        """1 to `high`, or where extents are large one of those."""
+        return self.pick(*BLOCKS) if self.large and self.chance(0.7) else self.integer(1, high)
 
     def axes(self, rank, least=0):
         return sorted(self.random.sample(range(rank), self.integer(min(least, rank), rank)))

@@ -5,7 +5,7 @@ import dumps
 import draw
 import steps
 
-KINDS = ("single", "chain", "rows", "odd", "whole")
+KINDS = ("single", "large", "chain", "rows", "odd", "whole")
 
 
 class Case:
@@ -118,9 +118,9 @@ def finished(d, results):
     return Case(d.b.graph(results), d.data)
 
 
-def single(seed, name=None):
-    d = draw.Draw(seed, dtypes=draw_dtypes(seed))
-    d.empty = 0.3 if seed % 5 == 0 else 0.05
+def single(seed, name=None, large=False):
+    d = draw.Draw(seed, dtypes=(("f64",), ("f64", "f32"), ("f64", "c128"))[seed % 3] if large else draw_dtypes(seed))
+    d.empty, d.large = 0.3 if seed % 5 == 0 and not large else 0.05, large
     name = name or d.random.choice(list(steps.STEPS))
     steps.STEPS[name][0](d, name)
     return finished(d, d.pool)
@@ -187,7 +187,7 @@ def whole(seed):
 
 def program(kind, seed, only=None):
     made = {"chain": chain, "rows": rows, "odd": odd, "whole": whole}
-    return single(seed, only) if kind == "single" else made[kind](seed)
+    return single(seed, only, kind == "large") if kind in ("single", "large") else made[kind](seed)
 
 
 # Forms ----------------------------------------------------------------------------------------------------------------------------

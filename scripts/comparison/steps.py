@@ -314,7 +314,7 @@ def product(d, name):
     lc, lb = axes[:contracted], axes[contracted:contracted + batch]
     own = [("c", i) for i in range(contracted)] + [("b", i) for i in range(batch)] + [("f", i) for i in range(d.integer(0, 2))]
     d.random.shuffle(own)
-    right = tuple(left[lc[i]] if k == "c" else left[lb[i]] if k == "b" else d.integer(1, 4) for k, i in own)
+    right = tuple(left[lc[i]] if k == "c" else left[lb[i]] if k == "b" else d.extent(4) for k, i in own)
     find = lambda kind, n: [own.index((kind, i)) for i in range(n)]
     numbers = [[lc, find("c", contracted)], [lb, find("b", batch)]]
     d.keep(d.b(name, d.operand(dtype, left), d.operand(dtype, right), dimension_numbers=numbers))
@@ -342,8 +342,9 @@ def row_product(d, dtype):
 @step("conv_general_dilated")
 def convolution(d, name):
     rank, groups, dtype = d.pick(1, 1, 2, 2, 3), d.pick(1, 1, 2, 3), d.floating()
-    each, out, batch = d.integer(1, 2), groups * d.integer(1, 2), d.integer(1, 2)
-    space, kernel = [d.integer(1, 7) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
+    many = 20 if d.large else 2
+    each, out, batch = d.integer(1, many), groups * d.integer(1, many), d.integer(1, 2)
+    space, kernel = [d.integer(1, 40 // rank if d.large else 7) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
     attrs = {"window_strides": [d.integer(1, 3) for _ in range(rank)], "padding": [],
              "lhs_dilation": [d.pick(1, 1, 2) for _ in range(rank)], "rhs_dilation": [d.pick(1, 1, 2) for _ in range(rank)]}
     for i in range(rank):
@@ -398,15 +399,15 @@ def squared(d, x):
 @step("cholesky", "triangular_solve", "lu", "qr", "eigh", "svd")
 def factor(d, name):
     wide = [t for t in d.dtypes if t not in ("f16", "bf16")] or ["f64"]
-    dtype, batch, n = d.random.choice(wide), d.shape(0, 1, 2, 0), d.integer(1, 4)
+    dtype, batch, n = d.random.choice(wide), () if d.large else d.shape(0, 1, 2, 0), d.extent(4)
     if name == "triangular_solve":
         attrs = {key: d.chance(0.5) for key in ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")}
-        a, k = square_matrices(d, dtype, batch, n), d.integer(1, 3)
+        a, k = square_matrices(d, dtype, batch, n), d.extent(3)
         return d.keep(d.b(name, a, d.operand(dtype, (*batch, n, k) if attrs["left_side"] else (*batch, k, n)), **attrs))
     if name in ("cholesky", "eigh"):
         results = d.b.all(name, [square_matrices(d, dtype, batch, n)])
         return d.keep(*(results if name == "cholesky" else [squared(d, results[0]), results[1]]))
-    m = n + (d.integer(0, 2) if name in ("qr", "svd") else d.integer(-n + 1, 2))
+    m = n + (d.integer(0, 2) if name in ("qr", "svd") else d.integer(-n + 1, max(2, n // 3)))
     x = matrices(d, dtype, (*batch, m, n))
     if name == "lu":
         return d.keep(*d.b.all(name, [x]))
