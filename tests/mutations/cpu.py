@@ -59,8 +59,10 @@ fault("columns", "rows are taken along the wrong axis", COLUMNS,
       "          operation.op().integer(\"axis\") != static_cast<std::int64_t>(along) ||\n", "")
 fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/groups/fused.cpp",
       " &&\n                           columns[k - 1].indices == column.indices;", ";")
-fault("columns", "an index beyond the end is one behind it", "src/cpu/groups/fused_run.cpp",
-      "const std::int64_t last = gathering.extent - 1,", "const std::int64_t last = gathering.extent,")
+fault("columns", "an index beyond the end is one behind it", "src/cpu/kernels/columns.cpp",
+      "std::clamp<std::int64_t>(indices[i], 0, last)", "std::clamp<std::int64_t>(indices[i], 0, last + 1)")
+fault("decompositions", "columns behind a panel are not solved for", "src/cpu/kernels/decompositions_functions.hpp",
+      ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
 
 # Products that are added to something.
 UPDATE = "src/cpu/products/product_update.cpp"
