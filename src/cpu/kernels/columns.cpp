@@ -37,7 +37,7 @@ inline __attribute__((always_inline)) void places_of(const Index* indices, std::
 #define TIDU_AVX2 __attribute__((target("avx2")))
 
 // What lies at x in the lower half, at y in the upper one.
-TIDU_AVX2 inline __m256i halves(const void* x, const void* y) {
+TIDU_AVX2 inline __m256i joined(const void* x, const void* y) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(x))),
                                  _mm_loadu_si128(static_cast<const __m128i*>(y)), 1);
 }
@@ -46,7 +46,7 @@ TIDU_AVX2 inline void put(void* to, __m256i words) { _mm256_storeu_si256(static_
 // Two columns of four rows, from `k` on.
 TIDU_AVX2 inline void turn(const std::uint64_t* const* rows, std::int64_t k, std::uint64_t* to,
                            std::int64_t stride) {
-  const __m256i even = halves(rows[0] + k, rows[2] + k), odd = halves(rows[1] + k, rows[3] + k);
+  const __m256i even = joined(rows[0] + k, rows[2] + k), odd = joined(rows[1] + k, rows[3] + k);
   put(to, _mm256_unpacklo_epi64(even, odd));
   put(to + stride, _mm256_unpackhi_epi64(even, odd));
 }
@@ -54,7 +54,7 @@ TIDU_AVX2 inline void turn(const std::uint64_t* const* rows, std::int64_t k, std
 TIDU_AVX2 inline void turn(const std::uint32_t* const* rows, std::int64_t k, std::uint32_t* to,
                            std::int64_t stride) {
   __m256i x[4];
-  for (int r = 0; r < 4; ++r) x[r] = halves(rows[r] + k, rows[r + 4] + k);
+  for (int r = 0; r < 4; ++r) x[r] = joined(rows[r] + k, rows[r + 4] + k);
   const __m256i low[] = {_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpacklo_epi32(x[2], x[3])};
   const __m256i high[] = {_mm256_unpackhi_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[2], x[3])};
   put(to, _mm256_unpacklo_epi64(low[0], low[1]));
