@@ -182,7 +182,7 @@ void check_places(const Decompositions<W>& use, Size n, std::mt19937_64& random)
 }
 
 template <class W>
-void check_all(GemmIsa isa) {
+void check_all(InstructionSet isa) {
   std::mt19937_64 random(17);
   const Decompositions<W>& use = decompositions<W>(isa);
   for (const Size n : {1, 2, 3, 7, 8, 16, 31, 33, 70}) {
@@ -202,7 +202,7 @@ void check_all(GemmIsa isa) {
 }  // namespace
 
 TEST_CASE("decompositions by each instruction set give back what they are of") {
-  for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
+  for (const InstructionSet isa : {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
     const auto number = static_cast<int>(isa);
     CAPTURE(number);
     check_all<double>(isa);

@@ -5,7 +5,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/instruction_set.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -31,7 +31,7 @@ struct Decompositions {
 /// Those of the best instruction set that the CPU has, no better than `limit`. Of double and
 /// std::complex<double>.
 template <class W>
-const Decompositions<W>& decompositions(GemmIsa limit = GemmIsa::avx512);
+const Decompositions<W>& decompositions(InstructionSet limit = InstructionSet::avx512);
 
 /// One instruction set's.
 struct AllDecompositions {

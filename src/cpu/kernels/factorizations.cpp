@@ -18,24 +18,25 @@ extern const AllDecompositions all;
 
 namespace {
 
-const AllDecompositions& all_decompositions(GemmIsa isa) {
+const AllDecompositions& all_decompositions(InstructionSet limit) {
 #if defined(__x86_64__)
-  if (isa == GemmIsa::avx512) return avx512::all;
-  if (isa == GemmIsa::avx2) return avx2::all;
+  if (limit == InstructionSet::avx512 && cpu_has(limit) && avx512::all.real.lu != nullptr) return avx512::all;
+  if (limit != InstructionSet::baseline && cpu_has(InstructionSet::avx2) && avx2::all.real.lu != nullptr)
+    return avx2::all;
 #endif
-  (void)isa;
+  (void)limit;
   return baseline::all;
 }
 
 }  // namespace
 
 template <>
-const Decompositions<double>& decompositions(GemmIsa limit) {
-  return all_decompositions(choose_isa(limit)).real;
+const Decompositions<double>& decompositions(InstructionSet limit) {
+  return all_decompositions(limit).real;
 }
 template <>
-const Decompositions<std::complex<double>>& decompositions(GemmIsa limit) {
-  return all_decompositions(choose_isa(limit)).complex;
+const Decompositions<std::complex<double>>& decompositions(InstructionSet limit) {
+  return all_decompositions(limit).complex;
 }
 
 namespace {

@@ -59,27 +59,21 @@ namespace {
 
 using Index = std::int64_t;
 
-bool cpu_has(GemmIsa isa) {
+// Does the CPU have it, and this build its kernels?
+bool is_there(GemmIsa isa) {
 #if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
-                                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                                 __builtin_cpu_supports("avx512vl");
-  if (isa == GemmIsa::avx512) return has_avx512 && avx512::functions[0].multiply != nullptr;
-  if (isa == GemmIsa::avx2) return has_avx2 && avx2::functions[0].multiply != nullptr;
+  if (isa == GemmIsa::avx512) return cpu_has(isa) && avx512::functions[0].multiply != nullptr;
+  if (isa == GemmIsa::avx2) return cpu_has(isa) && avx2::functions[0].multiply != nullptr;
 #endif
   return isa == GemmIsa::baseline;
 }
 
-}  // namespace
-
+/// The best that the CPU has, no better than `limit`.
 GemmIsa choose_isa(GemmIsa limit) {
-  if (limit >= GemmIsa::avx512 && cpu_has(GemmIsa::avx512)) return GemmIsa::avx512;
-  if (limit >= GemmIsa::avx2 && cpu_has(GemmIsa::avx2)) return GemmIsa::avx2;
+  if (limit >= GemmIsa::avx512 && is_there(GemmIsa::avx512)) return GemmIsa::avx512;
+  if (limit >= GemmIsa::avx2 && is_there(GemmIsa::avx2)) return GemmIsa::avx2;
   return GemmIsa::baseline;
 }
-
-namespace {
 
 const GemmFunctions& functions_for(GemmType type, GemmIsa isa) {
   const auto index = static_cast<std::size_t>(type);

@@ -11,15 +11,14 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "cpu/instruction_set.hpp"
+
 namespace tidu::cpu_detail {
 
 enum class GemmType : std::uint8_t { f32, f64, c64, c128, i32, i64 };
 
-/// The instruction sets there are kernels for, lowest first; `baseline` is what the whole library is built
-/// for.
-enum class GemmIsa : std::uint8_t { baseline, avx2, avx512 };
-/// The best that the CPU has and this build knows, no better than `limit`.
-GemmIsa choose_isa(GemmIsa limit);
+/// The instruction sets there are kernels for.
+using GemmIsa = InstructionSet;
 
 /// Bytes of one element: 4, 8, 8, 16, 4, 8.
 [[nodiscard]] std::int64_t gemm_element_size(GemmType type) noexcept;
