@@ -129,12 +129,17 @@ class Array {
 
   explicit operator bool() const { return item<bool>(); }
   bool empty_handle() const { return body_ == nullptr; }
+  /// Dtype and shape, as the next ones throwing Error (invalid_argument) where there is no value.
   Type type(Where where = Where::current()) const;
+  /// Of an element.
   DType dtype(Where where = Where::current()) const { return type(where).dtype(); }
+  /// The extents of its axes.
   const Shape& shape(Where where = Where::current()) const { return type(where).shape(); }
   /// Extent of an axis; negative axes count from the end.
   std::int64_t shape(std::int64_t axis, Where where = Where::current()) const;
+  /// How many axes it has.
   std::size_t ndim(Where where = Where::current()) const { return type(where).rank(); }
+  /// How many elements.
   std::int64_t size(Where where = Where::current()) const { return type(where).size(); }
   /// Is it a value of a graph that is being made, without data?
   bool is_traced() const;
