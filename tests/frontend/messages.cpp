@@ -302,6 +302,11 @@ TEST_CASE("a pullback refuses what is no cotangent for each result") {
   };
   check(vjp(two, x).second);
   (void)trace([&](const Array& a) { return check(vjp(two, a).second), a; }, x);
+  // A whole number has no cotangent, so that none need stand in its place.
+  const auto with_place = [](const Array& a) { return std::vector<Array>{a * a, argmax(a)}; };
+  const Array seed = ones({2});
+  const auto gradient = vjp(with_place, x).second(std::vector<Array>{seed, Array()});
+  CHECK(elements(gradient) == std::vector<double>{2, 4});
 }
 
 TEST_CASE("a padding that has another name is refused at the user's place") {

@@ -1,6 +1,7 @@
 // lanes_mvec.cpp - which vectors code may be generated for here, and where libmvec's functions are, which it
 // calls.
 #include "cpu/groups/lanes.hpp"
+#include "cpu/instruction_set.hpp"
 
 #if defined(TIDU_WITH_LANES)
 #include <immintrin.h>
@@ -44,10 +45,7 @@ const void* address_of(LaneFunction function, bool is_f64, bool is_512) {
 }
 
 bool can_generate(VectorUnits units) {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (units != VectorUnits::avx512) return avx2;
-  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return cpu_has(units == VectorUnits::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 
 }  // namespace tidu::cpu_detail

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "cpu/instruction_set.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -131,20 +133,15 @@ TIDU_AVX2 void find_places_256(const std::int32_t* indices, std::int64_t count, 
   }
   places_of(indices, i, count, last, step, places);
 }
-
-bool has_avx2() {
-  static const bool found = __builtin_cpu_supports("avx2");
-  return found;
-}
 #endif
 
 template <class Word>
 GatherColumns<Word> chosen() {
 #if defined(__x86_64__)
   if constexpr (sizeof(Word) == 8) {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return gather_eights;
+    if (cpu_has(InstructionSet::avx512)) return gather_eights;
   }
-  if (has_avx2()) return gather_squares<Word>;
+  if (cpu_has(InstructionSet::avx2)) return gather_squares<Word>;
 #endif
   return gather_one_by_one<Word>;
 }
@@ -169,7 +166,8 @@ void find_places(const std::int32_t* indices, std::int64_t count, std::int64_t l
                  std::int64_t* places) {
 #if defined(__x86_64__)
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (has_avx2() && step <= most) return find_places_256(indices, count, std::min(last, most), step, places);
+  if (cpu_has(InstructionSet::avx2) && step <= most)
+    return find_places_256(indices, count, std::min(last, most), step, places);
 #endif
   places_of(indices, 0, count, last, step, places);
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/instruction_set.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -88,9 +90,9 @@ __attribute__((target("avx512f"))) void copy_lines_512(const std::byte* from, st
 }
 using CopyLines = void (*)(const std::byte* from, std::byte* to, std::size_t bytes);
 CopyLines past_caches_copy() {
-  static const CopyLines copy = __builtin_cpu_supports("avx512f") ? copy_lines_512
-                                : __builtin_cpu_supports("avx2")  ? copy_lines_256
-                                                                  : CopyLines();
+  static const CopyLines copy = cpu_has(InstructionSet::avx512) ? copy_lines_512
+                                : cpu_has(InstructionSet::avx2) ? copy_lines_256
+                                                                : CopyLines();
   return copy;
 }
 #endif
@@ -98,7 +100,7 @@ CopyLines past_caches_copy() {
 template <class Word>
 Interleave<Word> choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return avx2;
+  if (cpu_has(InstructionSet::avx2)) return avx2;
 #endif
   return baseline<Word>;
 }
