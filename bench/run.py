@@ -112,6 +112,17 @@ class Run:
             detail["disagrees"]["tidu"] = "other results in another run"
         return [name for name in ready if name not in detail["disagrees"]]
 
+    def alone(self, team, name, request, timeout):
+        """What one answers while the others stand still."""
+        others = [worker for other, worker in team.items() if other != name]
+        for worker in others:
+            worker.pause()
+        try:
+            return team[name].ask(request, timeout)
+        finally:
+            for worker in others:
+                worker.resume()
+
     def measure(self, team, workload, threads):
         detail = {"workload": workload, "threads": threads, "device": self.options.device,
                   "prepared": {}, "failed": {}, "disagrees": {}, "rounds": {}}
@@ -125,7 +136,7 @@ class Run:
                 turns.append((name, name, "time"))
         for name in [n for n in ready if n != "tidu"]:
             try:
-                detail["prepared"][name].update(team[name].ask(f"choose {min(0.2, self.seconds)}", self.patience))
+                detail["prepared"][name].update(self.alone(team, name, f"choose {min(0.2, self.seconds)}", self.patience))
             except workers.Failure as failure:
                 detail["failed"][name] = str(failure)
         for _ in range(self.rounds):
@@ -133,7 +144,7 @@ class Run:
                 if name in detail["failed"]:
                     continue
                 try:
-                    detail["rounds"].setdefault(what, []).append(team[name].ask(f"{request} {self.seconds}", 300))
+                    detail["rounds"].setdefault(what, []).append(self.alone(team, name, f"{request} {self.seconds}", 300))
                 except workers.Failure as failure:
                     detail["failed"][name] = str(failure)
         return detail

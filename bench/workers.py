@@ -78,12 +78,23 @@ class Worker:
         self.send(request)
         return self.receive(timeout)
 
-    def stop(self):
+    def signal(self, number):
         if self.process is not None:
             try:
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.killpg(self.process.pid, number)
             except ProcessLookupError:
                 pass
+
+    def pause(self):
+        """Until `resume` none of its threads runs: those that wait awake for more to do take others' processors."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def stop(self):
+        if self.process is not None:
+            self.signal(signal.SIGKILL)
             self.process.wait()
             self.process.stdin.close()
             self.process.stdout.close()
