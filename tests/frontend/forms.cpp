@@ -1,9 +1,13 @@
 // forms.cpp - derivatives by structures have the form of what they belong to; tree_leaves and tree_map.
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -218,6 +222,52 @@ TEST_CASE("tree_map maps the Arrays of structures, and refuses those that do not
   }
   check_same(tree_leaves(b), tree_leaves(a));
   CHECK(energy(a, x).item() < energy(net, x).item());
+}
+
+// What tidu cannot look into does not compile among arguments and results, unless it says that it may.
+struct HasConstructor {
+  HasConstructor() = default;
+  explicit HasConstructor(int n) : w(zeros({n})) {}
+  Array w;
+};
+struct HasBase : FormedLayer {
+  Array c;
+};
+struct HasList {
+  Array w[2];
+};
+struct Told {
+  explicit Told(int n) : w(ones({n})) {}
+  auto tidu_fields() { return std::tie(w); }
+  Array w;
+};
+struct Opaque {
+  explicit Opaque(int n) : numbers(static_cast<std::size_t>(n)) {}
+  std::set<int> few;
+  std::vector<int> numbers;
+};
+}  // namespace
+}  // namespace tidu::test
+
+template <>
+inline constexpr bool tidu::is_opaque<tidu::test::Opaque> = true;
+
+namespace tidu::test {
+namespace {
+
+using frontend_detail::is_tree;
+static_assert(!is_tree<HasConstructor> && !is_tree<HasBase> && !is_tree<HasList>);
+static_assert(!is_tree<std::shared_ptr<Array>> && !is_tree<std::unordered_map<int, Array>>);
+static_assert(is_tree<Told> && is_tree<FormedNet> && is_tree<Opaque> && is_tree<std::string> &&
+              is_tree<double>);
+static_assert(is_tree<std::function<Array(Array)>> && is_tree<Tensor> && is_tree<std::map<int, Array>>);
+
+TEST_CASE("classes that hold no Array are passed on as they are") {
+  const auto f = [](const Told& told, const Opaque& opaque, const std::string& name) {
+    return sum(told.w * static_cast<double>(opaque.numbers.size() + name.size()));
+  };
+  const Told gradient = grad(f)(Told(2), Opaque(3), std::string("four"));
+  CHECK(distance(gradient.w, array({7.0, 7.0})) == 0.0);
 }
 
 }  // namespace

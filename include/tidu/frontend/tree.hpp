@@ -6,7 +6,9 @@
 //    public:
 //     auto tidu_fields() { return std::tie(weights_, bias_); }
 //
-// Whatever else is among them is passed on as it is.
+// Numbers, text and what else cannot hold an Array are passed on as they are. Of another class nobody can
+// tell whether it does, and to pass it on would lose its gradient: it does not compile, unless is_opaque says
+// so.
 #pragma once
 
 #include <array>
@@ -15,6 +17,8 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -22,6 +26,27 @@
 
 #include "tidu/frontend/array.hpp"
 #include "tidu/frontend/fields.hpp"
+
+namespace tidu {
+
+/// Does T, a class that may be among the arguments and results of functions that are transformed, hold no
+/// Array? It is then passed on as it is. Specialise it for a class whose members tidu cannot see:
+///
+///   template <> inline constexpr bool tidu::is_opaque<Logger> = true;
+template <class T>
+inline constexpr bool is_opaque = std::is_trivially_copyable_v<T> || std::is_empty_v<T>;
+template <class Char, class Traits, class Allocator>
+inline constexpr bool is_opaque<std::basic_string<Char, Traits, Allocator>> = true;
+template <class Char, class Traits>
+inline constexpr bool is_opaque<std::basic_string_view<Char, Traits>> = true;
+template <class Signature>
+inline constexpr bool is_opaque<std::function<Signature>> = true;
+template <>
+inline constexpr bool is_opaque<Tensor> = true;
+template <>
+inline constexpr bool is_opaque<Graph> = true;
+
+}  // namespace tidu
 
 namespace tidu::frontend_detail {
 
@@ -52,6 +77,11 @@ inline constexpr bool is_map<std::map<Key, T, Less>> = true;
 template <class T>
 inline constexpr bool is_tree_of_fields = !std::is_trivially_copyable_v<T> && has_fields<T>;
 
+/// Is it known which Arrays are in a T, or that none is? Of what T holds it is asked in turn.
+template <class T>
+inline constexpr bool is_tree = std::is_same_v<T, Array> || is_list<T> || is_product<T> || is_optional<T> ||
+                                is_map<T> || has_fields<T> || is_opaque<T>;
+
 /// Calls visit(array) for every Array in the tree, in order.
 template <class Tree, class Visit>
 void visit_arrays(Tree& tree, const Visit& visit) {
@@ -69,6 +99,14 @@ void visit_arrays(Tree& tree, const Visit& visit) {
     for (auto& item : tree) visit_arrays(item.second, visit);
   } else if constexpr (is_tree_of_fields<T>) {
     with_fields(tree, [&](auto&... items) { (visit_arrays(items, visit), ...); });
+  } else {
+    static_assert(
+        is_tree<T>,
+        "nothing tells which Arrays are in an object of this class, so they would get no gradient. "
+        "Expected are Arrays, numbers, text, and vectors, arrays, pairs, tuples, optionals, std::maps "
+        "and structures of such, of at most 16 public members, without base, constructor or array; "
+        "give a class `auto tidu_fields() { return std::tie(its, members); }`, or, if it holds no "
+        "Array, specialise tidu::is_opaque for it");
   }
 }
 
