@@ -176,6 +176,23 @@ LazyRunner Context::runner_on(std::uint32_t device) const {
   return {&executor, on_cpu, on_cpu != nullptr ? eager::Placement() : executor.current_placement()};
 }
 
+const eager::RecordedGraph* GraphTable::find(const std::string& key) {
+  if (const auto found = recent_.find(key); found != recent_.end()) return &found->second;
+  const auto found = before_.find(key);
+  if (found == before_.end()) return nullptr;
+  eager::RecordedGraph graph = std::move(found->second);
+  before_.erase(found);
+  return &keep(key, std::move(graph));
+}
+
+const eager::RecordedGraph& GraphTable::keep(std::string key, eager::RecordedGraph graph) {
+  if (recent_.size() >= most) {
+    before_ = std::move(recent_);
+    recent_.clear();
+  }
+  return recent_.insert_or_assign(std::move(key), std::move(graph)).first->second;
+}
+
 void Context::set_executor(const HostExecutor* executor) {
   know_device(*executor);
   if (executor == host.executor()) return;

@@ -154,6 +154,18 @@ struct CacheEntry {
   const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
 };
 
+/// The graphs of calls, by what tells these apart; the longest unused go.
+class GraphTable {
+ public:
+  /// Null where there is none. The pointer holds until the next call of keep().
+  const eager::RecordedGraph* find(const std::string& key);
+  const eager::RecordedGraph& keep(std::string key, eager::RecordedGraph graph);
+
+ private:
+  static constexpr std::size_t most = 4096;  // of each of the two
+  std::unordered_map<std::string, eager::RecordedGraph> recent_, before_;
+};
+
 class HotDetector;
 class LazyTrace;
 struct LazyRunner;
@@ -183,9 +195,7 @@ struct Context {
   std::vector<Tracer*> tracers;  ///< those that run, outermost first
   std::unique_ptr<CacheEntry[]> cache;
   KnownNumbers numbers;
-  /// The graphs of calls for which an entry has no room, or that have several results, by what tells them
-  /// apart.
-  std::unordered_map<std::string, eager::RecordedGraph> graphs;
+  GraphTable graphs;  ///< those of all calls, of which the cache has the nearest
 
   void set_executor(const HostExecutor* executor);
   LazyRunner runner_on(std::uint32_t device) const;

@@ -71,7 +71,6 @@ eager::RecordedGraph make_graph(const Call& call, std::span<const Input> operand
 // The graph of a call, made once while there are not too many of them.
 const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<const Input> operands,
                                        const BuildMany& build) {
-  constexpr std::size_t most_graphs = 512;
   std::string key;
   const auto append = [&](const auto& part) {
     key.append(reinterpret_cast<const char*>(&part), sizeof part);
@@ -80,11 +79,8 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   append(operands.size());
   for (const Input& operand : operands) append(operand.tensor->type().identity());
   for (const std::int64_t word : call.words) append(word);
-  const auto found = c.graphs.find(key);
-  if (found != c.graphs.end()) return found->second;
-  eager::RecordedGraph graph = make_graph(call, operands, build);
-  if (c.graphs.size() >= most_graphs) c.graphs.clear();
-  return c.graphs.emplace(std::move(key), std::move(graph)).first->second;
+  if (const eager::RecordedGraph* const found = c.graphs.find(key)) return *found;
+  return c.graphs.keep(std::move(key), make_graph(call, operands, build));
 }
 
 const Executable& compiled(const CpuExecutor& executor, const eager::RecordedGraph& graph) {
@@ -99,9 +95,9 @@ void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph,
   entry.executable = executable;
 }
 
-void fill(CacheEntry& entry, const Context& c, const Call& call, std::span<const Input> operands,
+void fill(CacheEntry& entry, Context& c, const Call& call, std::span<const Input> operands,
           const BuildMany& build, bool here) {
-  fill_graph(entry, c, make_graph(call, operands, build), here);
+  fill_graph(entry, c, kept_graph(c, call, operands, build), here);
   entry.name = call.name;
   entry.num_types = operands.size();
   entry.num_words = call.words.size();
