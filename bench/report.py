@@ -3,6 +3,7 @@ import json
 import math
 
 NAMES = {"jax": "JAX jit", "torch": "PyTorch", "torch_compile": "torch.compile"}
+FAR = 150  # nanoseconds from one thread to another and back
 COLOURS = {"jax": "#7b4fb5", "torch": "#e4572e", "torch_compile": "#f2a541", "bound": "#3a7d44", "goal": "#555"}
 
 
@@ -64,10 +65,17 @@ def number(value):
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
+def far(detail):
+    """Were two threads further apart than within a group of cores that share a cache? What they share costs several times as much
+    then; a virtual machine's processors may move from here to there at any time."""
+    return max(detail["apart_ns"], default=0) > FAR
+
+
 def progress(row, detail):
     parts = [f"{row['workload']} ({row['threads']}):", f"tidu {number(row['tidu'])}"]
     parts += [f"{name} {number(time)}" for name, time in row["peers"].items()]
     parts += [f"bound {number(row['bound'])}"]
+    parts += [f"processors {min(detail['apart_ns']):.0f} to {max(detail['apart_ns']):.0f} ns apart"] if far(detail) else []
     parts += [f"{name}: {why}" for name, why in {**detail["failed"], **detail["disagrees"]}.items()]
     return "  ".join(parts)
 

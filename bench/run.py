@@ -125,7 +125,7 @@ class Run:
 
     def measure(self, team, workload, threads):
         detail = {"workload": workload, "threads": threads, "device": self.options.device,
-                  "prepared": {}, "failed": {}, "disagrees": {}, "rounds": {}}
+                  "prepared": {}, "failed": {}, "disagrees": {}, "rounds": {}, "apart_ns": []}
         ready = self.prepared(team, workload, detail)
         turns = []
         for name in ready:
@@ -140,6 +140,8 @@ class Run:
             except workers.Failure as failure:
                 detail["failed"][name] = str(failure)
         for _ in range(self.rounds):
+            if threads > 1 and ready and not self.options.device:
+                detail["apart_ns"].append(self.alone(team, "tidu", "apart", 60)["apart_ns"])
             for what, name, request in turns:
                 if name in detail["failed"]:
                     continue

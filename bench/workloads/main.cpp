@@ -1,6 +1,9 @@
 // main.cpp - the program tidu_workloads: runs a workload and prints how long it takes, or, for bench/run.py,
 // serves requests to prepare and measure workloads, one a line.
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +15,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "common/arguments.hpp"
 #include "common/program.hpp"
@@ -30,7 +35,7 @@ constexpr const char* usage =
     R"(usage: tidu_workloads WORKLOAD [options]     times of tidu and of the bound by hand
        tidu_workloads --list                 the workloads
        tidu_workloads --serve [options]      requests from standard input, one a line; an answer in JSON to each:
-                                             prepare WORKLOAD, tidu SECONDS, bound SECONDS
+                                             prepare WORKLOAD, tidu SECONDS, bound SECONDS, apart
   --inputs DIR    where the files of inputs are, which bench/inputs.py writes; default: build/bench/inputs
   --threads N     threads that tidu and the bound may use; default 1
   --device cuda   runs on a device instead of the CPU
@@ -77,6 +82,44 @@ json measure(const std::function<void()>& run, double seconds, const Workload& o
   return {{"median", samples[samples.size() / 2]},
           {"min", samples.front()},
           {"runs", static_cast<long>(samples.size()) * at_once}};
+}
+
+// How far two processors are apart: the nanoseconds in which a word goes from one thread to another and back,
+// in most cases.
+json apart() {
+  constexpr long trips = 20'000;
+  alignas(128) std::atomic<long> word{0};
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  const int here = sched_getcpu();
+  cpu_set_t one = allowed, others = allowed;
+  if (here >= 0 && CPU_COUNT(&allowed) > 1) {
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(here), &one);
+    CPU_CLR(static_cast<std::size_t>(here), &others);
+  }
+  std::thread other([&] {
+    sched_setaffinity(0, sizeof others, &others);
+    for (long i = 0; i < trips; ++i) {
+      while (word.load() != 2 * i + 1) {
+      }
+      word.store(2 * i + 2);
+    }
+  });
+  sched_setaffinity(0, sizeof one, &one);
+  std::vector<double> times;
+  for (long i = 0; i < trips; ++i) {
+    const auto start = Clock::now();
+    word.store(2 * i + 1);
+    while (word.load() != 2 * i + 2) {
+    }
+    times.push_back(seconds_since(start) * 1e9);
+  }
+  other.join();
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  std::ranges::sort(times);
+  return {{"apart_ns", times[times.size() / 2]}};
 }
 
 // The fastest of the bounds.
@@ -152,10 +195,11 @@ json answer(const Registry& registry, const Setting& setting, Workload& workload
     if (setting.gpu != nullptr) reply["repeats"] = repeats(results, workload.results());
     return reply;
   }
+  if (request == "apart") return apart();
   if (!workload.run) throw std::runtime_error("expected a request to prepare a workload first, got " + line);
   if (request == "tidu") return measure(workload.run, std::stod(argument), workload);
   if (request == "bound") return measure_bound(workload, std::stod(argument));
-  throw std::runtime_error("expected prepare, tidu or bound, got " + line);
+  throw std::runtime_error("expected prepare, tidu, bound or apart, got " + line);
 }
 
 int serve(const Registry& registry, const Setting& setting) {
