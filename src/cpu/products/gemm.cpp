@@ -160,8 +160,10 @@ constexpr Index kRowUnit = 14;
 /// That of a tile where rows have ends.
 constexpr Index kRowUnitOfEnds = 8;
 
-/// Multiply-adds of real numbers that repay another thread (about 1.5 microseconds of AVX-512).
-constexpr double kLeastWork = 128 * 1024;
+/// Multiply-adds of real numbers that repay another thread: in f32 as many as about 1.5 microseconds of
+/// AVX-512; in f64, in which products of so few stand alone among steps that are not shared, those of 15.
+/// What such a step has to fetch from the other thread's cache costs as much as a short product gains.
+constexpr double kLeastWork = 128 * 1024, kLeastWorkOfDoubles = 384 * 1024;
 
 /// Multiply-adds of real numbers from which on subnormal numbers count as zeros.
 constexpr double kLeastFlushed = 32 * 1024;
@@ -268,7 +270,9 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
   flushes_ = work >= kLeastFlushed && call_.type <= GemmType::c128;
-  int wanted = static_cast<int>(std::min({work / kLeastWork, static_cast<double>(threads), 4096.0}));
+  const bool is_double = call_.type == GemmType::f64 || call_.type == GemmType::c128;
+  int wanted = static_cast<int>(std::min(
+      {work / (is_double ? kLeastWorkOfDoubles : kLeastWork), static_cast<double>(threads), 4096.0}));
   threads_ = std::max(wanted, 1);
   if (call_.batch >= wanted) {
     batch_pieces_ = std::max(wanted, 1);
