@@ -148,7 +148,7 @@ const Tensor& Array::one_element(Where where) const {
   return body.tensor;
 }
 
-Array& Array::assign(const Array& value, Where where) {
+Array& Array::assign(const Array& value, Where where) & {
   frontend_detail::require_value(*this, "Array::assign", where);
   Body& body = *body_;
   const Body& from = body_of(value, "Array::assign", where);

@@ -166,16 +166,16 @@ Array operator!(const Array& x) { return unary<ops::logical_not>("not", x, Where
 Array operator&(const ArrayLike& x, const ArrayLike& y) { return binary<ops::logical_and>("and", x, y); }
 Array operator|(const ArrayLike& x, const ArrayLike& y) { return binary<ops::logical_or>("or", x, y); }
 
-Array& Array::operator+=(const ArrayLike& y) {
+Array& Array::operator+=(const ArrayLike& y) & {
   return update(*this, binary<ops::add>("add", ArrayLike(*this, y.where()), y), y.where());
 }
-Array& Array::operator-=(const ArrayLike& y) {
+Array& Array::operator-=(const ArrayLike& y) & {
   return update(*this, binary<ops::sub>("subtract", ArrayLike(*this, y.where()), y), y.where());
 }
-Array& Array::operator*=(const ArrayLike& y) {
+Array& Array::operator*=(const ArrayLike& y) & {
   return update(*this, binary<ops::mul>("multiply", ArrayLike(*this, y.where()), y), y.where());
 }
-Array& Array::operator/=(const ArrayLike& y) {
+Array& Array::operator/=(const ArrayLike& y) & {
   return update(*this, binary<ops::div>("divide", ArrayLike(*this, y.where()), y, Takes::inexact), y.where());
 }
 

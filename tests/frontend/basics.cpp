@@ -1,4 +1,11 @@
 // basics.cpp - what Arrays are, how they compute, and what they refuse.
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "support.hpp"
 
 namespace tidu::test {
@@ -44,12 +51,49 @@ TEST_CASE("numbers take the Array's dtype, and Arrays promote each other") {
 TEST_CASE("chain rule through backward") {
   Array x(0.7);
   x.set_requires_grad();
+  const int line = __LINE__ + 1;
   const Array y = sin(x * x) + exp(x) / 2.0;
   y.backward();
   CHECK(x.grad()->item() == doctest::Approx(std::cos(0.49) * 1.4 + std::exp(0.7) / 2));
   const std::string error = error_of([&] { y.backward(); });  // nothing left: the tape was freed
   CHECK(contains(error, "keep_graph"));
-  CHECK(contains(error, "basics.cpp:47"));
+  CHECK(contains(error, "basics.cpp:" + std::to_string(line)));
+}
+
+// y[0] = z would give a temporary another Array, and change nothing.
+template <class To>
+constexpr bool is_updated = requires(const Array& z) {
+  std::declval<To>() += z;
+}
+|| requires(const Array& z) { std::declval<To>() -= z; }
+|| requires(const Array& z) { std::declval<To>() *= z; }
+|| requires(const Array& z) { std::declval<To>() /= z; }
+|| requires(const Array& z) { std::declval<To>().assign(z); };
+
+TEST_CASE("what a function returns is not assigned to") {
+  const Array y = arange(3.0);
+  static_assert(std::is_same_v<decltype(y[0]), Array>);
+  static_assert(!std::is_assignable_v<decltype(y[0]), Array>);
+  static_assert(!std::is_assignable_v<decltype(y.slice({{0, 2}})), const Array&>);
+  static_assert(!std::is_assignable_v<Array, double>);
+  static_assert(!is_updated<Array> && !is_updated<const Array&> && is_updated<Array&>);
+  // Handles that have a name are.
+  static_assert(std::is_nothrow_move_assignable_v<Array> && std::is_copy_assignable_v<Array>);
+  static_assert(std::is_assignable_v<Array&, double> && std::is_nothrow_swappable_v<Array>);
+  std::vector<Array> parts{y[0], y[1]};
+  std::swap(parts[0], parts[1]);
+  parts.insert(parts.begin(), y[2]);
+  parts[1] = parts[0] + 1.0;
+  parts[2] += 7.0;
+  std::optional<Array> maybe;
+  maybe = parts[1];
+  *maybe *= 2.0;
+  auto [first, second] = std::pair(parts[0], parts[2]);
+  std::tie(first, second) = std::pair(second, first);
+  CHECK(first.item() == 7);
+  CHECK(second.item() == 2);
+  CHECK(parts[1].item() == 3);
+  CHECK(maybe->item() == 6);
 }
 
 }  // namespace

@@ -113,7 +113,9 @@ class Array {
     if (body_ != nullptr) detail::count_up(body_->references);
   }
   Array(Array&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
-  Array& operator=(Array other) noexcept {
+  /// Gives this handle another Array, and that of no temporary: y[0] = z would change nothing. Parts of an
+  /// Array are replaced by where(), dynamic_update_slice() and scatter_add().
+  Array& operator=(Array other) & noexcept {
     std::swap(body_, other.body_);
     return *this;
   }
@@ -167,8 +169,8 @@ class Array {
     }
   }
   /// Copies `value`'s elements into this Array's storage, in place; no tape knows of it. Throws Error (type)
-  /// for another type.
-  Array& assign(const Array& value, Where where = Where::current());
+  /// for another type. Not of a temporary, which may have memory of its own.
+  Array& assign(const Array& value, Where where = Where::current()) &;
   /// A new Array with memory of its own; gradients flow through.
   Array copy(Where where = Where::current()) const;
 
@@ -232,12 +234,12 @@ class Array {
   /// Of bools, or of integers bit by bit.
   friend Array operator&(const ArrayLike& x, const ArrayLike& y);
   friend Array operator|(const ArrayLike& x, const ArrayLike& y);
-  /// x = x + y: other handles to x keep what they have. But for a leaf that requires a gradient, where
-  /// gradients are off (no_grad), this is assign(): how parameters are updated.
-  Array& operator+=(const ArrayLike& y);
-  Array& operator-=(const ArrayLike& y);
-  Array& operator*=(const ArrayLike& y);
-  Array& operator/=(const ArrayLike& y);
+  /// x = x + y, not of a temporary: other handles to x keep what they have. But for a leaf that requires a
+  /// gradient, where gradients are off (no_grad), this is assign(): how parameters are updated.
+  Array& operator+=(const ArrayLike& y) &;
+  Array& operator-=(const ArrayLike& y) &;
+  Array& operator*=(const ArrayLike& y) &;
+  Array& operator/=(const ArrayLike& y) &;
 
   /// Element (or sub-array) i along the first axis.
   Array operator[](const Index& i) const;
