@@ -312,12 +312,20 @@ Array integer_pow(const Array& x, std::int64_t y, Where where) {
 }
 
 Array pow(const ArrayLike& x, const ArrayLike& y) {
-  // A small integer exponent: right for a negative base too, and cheaper.
-  const double exponent = y.array() == nullptr ? y.number().value() : 100.0;
   if (x.array() != nullptr) require_value(*x.array(), "pow", x.where());
-  if (x.array() != nullptr && exponent >= -64 && exponent <= 64 && exponent == std::trunc(exponent) &&
-      (is_integer(y.dtype()) || is_inexact(x.array()->dtype())))
-    return integer_pow(*x.array(), static_cast<std::int64_t>(exponent), x.where());
+  if (x.array() != nullptr && y.array() == nullptr) {
+    const DType dtype = x.array()->dtype();
+    const double exponent = y.number().value();
+    // A small integer exponent: right for a negative base too, and cheaper.
+    const bool small = exponent >= -64 && exponent <= 64 && exponent == std::trunc(exponent);
+    if (small && (is_inexact(dtype) || (is_integer(y.dtype()) && exponent < 0)))
+      return integer_pow(*x.array(), static_cast<std::int64_t>(exponent), x.where());
+    // Of whole numbers a whole one, however great the exponent.
+    if (is_integer(y.dtype()) && exponent >= 0 && !is_inexact(dtype)) {
+      const Array base = is_bool(dtype) ? astype(*x.array(), y.dtype(), x.where()) : *x.array();
+      return integer_pow(base, y.number().whole(), x.where());
+    }
+  }
   return binary<ops::pow>("pow", x, y, Takes::inexact);
 }
 Array maximum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::max>("maximum", x, y); }

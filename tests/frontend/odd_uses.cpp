@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cmath>
 #include <complex>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -248,6 +250,39 @@ TEST_CASE("truth values of numbers, and whole numbers that are rounded") {
   }
   CHECK(pow(large, large).dtype() == f64);
   CHECK(pow(large, 1).dtype() == i64);
+}
+
+TEST_CASE("a whole power of whole numbers is one, whatever the exponent") {
+  const Array n = array({0, 1, -1, 2, 3});
+  const auto power = [](std::int64_t base, std::uint64_t exponent) {
+    std::uint64_t result = 1;
+    for (auto x = static_cast<std::uint64_t>(base); exponent != 0; exponent /= 2, x *= x)
+      if (exponent % 2 != 0) result *= x;
+    return static_cast<std::int64_t>(result);
+  };
+  const std::int64_t greatest = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t y : {std::int64_t{0}, std::int64_t{3}, std::int64_t{64}, std::int64_t{65},
+                               std::int64_t{3000000001}, greatest - 1, greatest}) {
+    CAPTURE(y);
+    const auto f = [y](const Array& x) { return pow(x, y); };
+    for (const Array& z : {f(n), compile(f)(n), vmap(f, {0})(n)}) {
+      CHECK(z.dtype() == i64);
+      for (const std::int64_t i : {0, 1, 2, 3, 4})
+        CHECK(z[i].item<std::int64_t>() == power(n[i].item<std::int64_t>(), static_cast<std::uint64_t>(y)));
+    }
+    CHECK(pow(n.to(i32), y).dtype() == i32);
+    CHECK(pow(n.to(i32), y)[4].item<int>() ==
+          static_cast<std::int32_t>(power(3, static_cast<std::uint64_t>(y))));
+  }
+  CHECK(pow(n, -65).dtype() == f64);
+  CHECK(pow(n, -2).dtype() == f64);
+  CHECK(pow(n, 65.0).dtype() == f64);
+  CHECK(pow(n, 2.0).dtype() == f64);
+  CHECK(pow(array({1.5, 2.0}), 65)[1].item() == 0x1p65);
+  for (const int y : {2, 65}) {
+    CHECK(pow(n == 1, y).type() == Type(i32, {5}));
+    CHECK(elements(pow(n == 1, y)) == std::vector<double>{0, 1, 0, 0, 0});
+  }
 }
 
 TEST_CASE("means and variances of 16 bits are what f32 makes of them") {

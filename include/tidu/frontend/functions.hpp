@@ -81,7 +81,7 @@ Array polygamma(std::int64_t n, const Array& x, Where where = Where::current());
 Array stop_gradient(const Array& x, Where where = Where::current());
 
 /// x^y. Of integers f64, since y may be negative; but by a whole number of the program (pow(n, 2)) that is
-/// not, integer_pow.
+/// not, integer_pow: integers, which wrap.
 Array pow(const ArrayLike& x, const ArrayLike& y);
 /// x to an integer power, which may be negative.
 Array integer_pow(const Array& x, std::int64_t y, Where where = Where::current());
