@@ -115,6 +115,21 @@ Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes tak
   return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
 }
 
+// Of complex numbers both parts.
+Value finite(Value x, Where where) {
+  if (!is_complex(x.dtype())) return ops::is_finite(x, where);
+  const Value re = ops::is_finite(ops::real(x, where), where);
+  return ops::logical_and(re, ops::is_finite(ops::imag(x, where), where), where);
+}
+
+// Of complex numbers a part: where both are great the absolute value is infinite too.
+Value infinite(Value x, Where where) {
+  if (is_complex(x.dtype()))
+    return ops::logical_or(infinite(ops::real(x, where), where), infinite(ops::imag(x, where), where), where);
+  const Value size = ops::abs(x, where);
+  return ops::eq(size, ops::full_like(size, std::numeric_limits<double>::infinity(), where), where);
+}
+
 // Are its elements whole numbers whatever they are?
 bool is_whole(const Array& x, const char* name, Where where) {
   require_value(x, name, where);
@@ -212,7 +227,7 @@ Array floor(const Array& x, Where where) {
 Array ceil(const Array& x, Where where) {
   return is_whole(x, "ceil", where) ? x : unary<ops::ceil>("ceil", x, where);
 }
-Array isfinite(const Array& x, Where where) { return unary<ops::is_finite>("isfinite", x, where); }
+Array isfinite(const Array& x, Where where) { return unary<finite>("isfinite", x, where); }
 Array polygamma(std::int64_t n, const Array& x, Where where) {
   if (n < 0) {
     frontend_detail::refuse(ErrorKind::invalid_argument, "polygamma", detail::str("expected n >= 0, got ", n),
@@ -233,17 +248,7 @@ Array isnan(const Array& x, Where where) {
   return invoke(
       {"isnan"}, operands, [](Emitter&, std::span<const Value> v) { return ops::ne(v[0], v[0]); }, where);
 }
-Array isinf(const Array& x, Where where) {
-  const Input operands[] = {x};
-  return invoke(
-      {"isinf"}, operands,
-      [](Emitter&, std::span<const Value> v) {
-        const Value size = ops::abs(convert(v[0], inexact(v[0].dtype())));
-        const Value infinite = ops::full_like(size, std::numeric_limits<double>::infinity());
-        return ops::eq(size, infinite);
-      },
-      where);
-}
+Array isinf(const Array& x, Where where) { return unary<infinite>("isinf", x, where); }
 Array square(const Array& x, Where where) { return unary<ops::square>("square", x, where, false); }
 Array abs(const Array& x, Where where) { return unary<ops::abs>("abs", x, where, false); }
 Array sign(const Array& x, Where where) { return unary<ops::sign>("sign", x, where, false); }

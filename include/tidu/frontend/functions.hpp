@@ -63,11 +63,11 @@ Array ceil(const Array& x, Where where = Where::current());
 Array round(const Array& x, Where where = Where::current());
 /// max(x, 0), with derivative 0 at 0.
 Array relu(const Array& x, Where where = Where::current());
-/// The function of that name, element by element.
+/// Where it is neither infinite nor NaN, of complex numbers in both parts.
 Array isfinite(const Array& x, Where where = Where::current());
-/// Where it is not a number.
+/// Where it, or a part of it, is not a number.
 Array isnan(const Array& x, Where where = Where::current());
-/// Where it is infinite, of either sign.
+/// Where it is infinite, of either sign, or a part of it is.
 Array isinf(const Array& x, Where where = Where::current());
 /// Of complex numbers; of other x these are x, zeros and x.
 Array real(const Array& x, Where where = Where::current());
