@@ -168,8 +168,9 @@ Array linspace(double start, double stop, std::int64_t count, DType dtype, Where
   }
   const auto gaps = static_cast<double>(std::max<std::int64_t>(count - 1, 1));
   return from_numbers("linspace", {count}, dtype, where, [&](std::size_t i) -> Number {
-    if (count > 1 && i + 1 == static_cast<std::size_t>(count)) return stop;
-    return start + (stop - start) * static_cast<double>(i) / gaps;
+    const bool last = count > 1 && i + 1 == static_cast<std::size_t>(count);
+    const double number = last ? stop : start + (stop - start) * static_cast<double>(i) / gaps;
+    return is_integer(dtype) ? std::floor(number) : number;
   });
 }
 

@@ -27,6 +27,11 @@ TEST_CASE("an Array is made of numbers, lists and tensors") {
   CHECK(elements(arange(4)) == std::vector<double>{0, 1, 2, 3});
   CHECK(elements(arange(1.0, 2.0, 0.25)) == std::vector<double>{1, 1.25, 1.5, 1.75});
   CHECK(elements(linspace(0, 1, 5)) == std::vector<double>{0, 0.25, 0.5, 0.75, 1});
+  for (const DType dtype : {i32, i64}) {  // downward, as NumPy
+    CHECK(linspace(-1, 1, 4, dtype).type() == Type(dtype, {4}));
+    CHECK(elements(linspace(-1, 1, 4, dtype)) == std::vector<double>{-1, -1, 0, 1});
+    CHECK(elements(linspace(0, -2.5, 3, dtype)) == std::vector<double>{0, -2, -3});
+  }
   CHECK(elements(eye(2)) == std::vector<double>{1, 0, 0, 1});
   CHECK(elements(one_hot(array({2, 0}), 3)) == std::vector<double>{0, 0, 1, 1, 0, 0});
 }
