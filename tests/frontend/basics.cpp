@@ -32,6 +32,12 @@ TEST_CASE("an Array is made of numbers, lists and tensors") {
     CHECK(elements(linspace(-1, 1, 4, dtype)) == std::vector<double>{-1, -1, 0, 1});
     CHECK(elements(linspace(0, -2.5, 3, dtype)) == std::vector<double>{0, -2, -3});
   }
+  CHECK(elements(arange(2.5)) == std::vector<double>{0, 1, 2});
+  CHECK(arange(2.5).dtype() == f64);
+  CHECK(arange(3.0F, f32).type() == Type(f32, {3}));
+  CHECK(arange(2.5, i64).type() == Type(i64, {3}));
+  CHECK(arange(-2.5).size() == 0);
+  CHECK(arange(3U).dtype() == i64);
   CHECK(elements(eye(2)) == std::vector<double>{1, 0, 0, 1});
   CHECK(elements(one_hot(array({2, 0}), 3)) == std::vector<double>{0, 0, 1, 1, 0, 0});
 }

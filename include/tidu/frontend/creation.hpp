@@ -63,6 +63,11 @@ Array arange(std::int64_t n, DType dtype = i64, Where where = Where::current());
 /// dtype. Throws Error (invalid_argument) for a step of 0 and for what has no end, Error (type) for a number
 /// that an integer dtype does not hold.
 Array arange(Number start, Number stop, Number step = 1, DType dtype = f64, Where where = Where::current());
+/// 0, 1, … below n.
+template <class T>
+requires std::is_floating_point_v<T> Array arange(T n, DType dtype = f64, Where where = Where::current()) {
+  return arange(0.0, n, 1.0, dtype, where);
+}
 /// `count` numbers from start to stop, both included; of an integer dtype the greatest whole numbers that are
 /// not above them. Throws Error (invalid_argument) for a count below 0.
 Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
