@@ -20,6 +20,8 @@ inline Value convert(Value x, DType dtype) {
 }
 /// Is it not 0?
 Value as_bool(Value x);
+/// Of bools too: is there a pair of which both are true?
+Value dot_general(Value x, Value y, const ops::DotDimensionNumbers& dims);
 /// The values in the dtype that `common` and theirs promote to.
 std::vector<Value> promoted(std::span<const Value> values, DType common);
 /// f64 for integers and bools, else what it is.

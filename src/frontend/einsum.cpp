@@ -13,6 +13,7 @@ namespace tidu {
 namespace {
 
 using frontend_detail::convert;
+using frontend_detail::dot_general;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axis;
@@ -203,7 +204,8 @@ Named summed(Named x, const Needed& needed) {
       axes.push_back(static_cast<std::int64_t>(k));
     }
   }
-  return axes.empty() ? x : Named{ops::reduce_sum(x.value, axes), rest};
+  if (axes.empty()) return x;
+  return {is_bool(x.value.dtype()) ? ops::reduce_or(x.value, axes) : ops::reduce_sum(x.value, axes), rest};
 }
 
 template <class Needed>
@@ -215,9 +217,9 @@ Named product(const Named& x, const Named& y, const Needed& needed) {
   for (const Named* operand : {&x, &y})
     for (const Label label : operand->labels)
       if (!has(batch, label) && !has(contracted, label)) labels.push_back(label);
-  return {ops::dot_general(x.value, y.value,
-                           {positions(x.labels, contracted), positions(y.labels, contracted),
-                            positions(x.labels, batch), positions(y.labels, batch)}),
+  return {dot_general(x.value, y.value,
+                      {positions(x.labels, contracted), positions(y.labels, contracted),
+                       positions(x.labels, batch), positions(y.labels, batch)}),
           labels};
 }
 
@@ -275,7 +277,7 @@ Array contract(const Array& x, const Array& y, const Ints& of_x, const Ints& of_
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
         const Value left = convert(v[0], common);
-        return ops::dot_general(left, convert(v[1], common), {of_x, of_y, {}, {}});
+        return dot_general(left, convert(v[1], common), {of_x, of_y, {}, {}});
       },
       where);
 }

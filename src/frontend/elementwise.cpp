@@ -130,6 +130,13 @@ Value infinite(Value x, Where where) {
   return ops::eq(size, ops::full_like(size, std::numeric_limits<double>::infinity(), where), where);
 }
 
+// The operation of numbers, or that of bools: both, or one of them.
+template <Binary F, Binary OfBools>
+Value either(Value x, Value y, Where where) {
+  return is_bool(x.dtype()) ? OfBools(x, y, where) : F(x, y, where);
+}
+constexpr Binary plus = either<ops::add, ops::logical_or>, times = either<ops::mul, ops::logical_and>;
+
 // Are its elements whole numbers whatever they are?
 bool is_whole(const Array& x, const char* name, Where where) {
   require_value(x, name, where);
@@ -164,9 +171,9 @@ Array& update(Array& x, Array&& result, Where where) {
 
 }  // namespace
 
-Array operator+(const ArrayLike& x, const ArrayLike& y) { return binary<ops::add>("add", x, y); }
+Array operator+(const ArrayLike& x, const ArrayLike& y) { return binary<plus>("add", x, y); }
 Array operator-(const ArrayLike& x, const ArrayLike& y) { return binary<ops::sub>("subtract", x, y); }
-Array operator*(const ArrayLike& x, const ArrayLike& y) { return binary<ops::mul>("multiply", x, y); }
+Array operator*(const ArrayLike& x, const ArrayLike& y) { return binary<times>("multiply", x, y); }
 Array operator/(const ArrayLike& x, const ArrayLike& y) {
   return binary<ops::div>("divide", x, y, Takes::inexact);
 }
@@ -182,13 +189,13 @@ Array operator&(const ArrayLike& x, const ArrayLike& y) { return binary<ops::log
 Array operator|(const ArrayLike& x, const ArrayLike& y) { return binary<ops::logical_or>("or", x, y); }
 
 Array& Array::operator+=(const ArrayLike& y) & {
-  return update(*this, binary<ops::add>("add", ArrayLike(*this, y.where()), y), y.where());
+  return update(*this, binary<plus>("add", ArrayLike(*this, y.where()), y), y.where());
 }
 Array& Array::operator-=(const ArrayLike& y) & {
   return update(*this, binary<ops::sub>("subtract", ArrayLike(*this, y.where()), y), y.where());
 }
 Array& Array::operator*=(const ArrayLike& y) & {
-  return update(*this, binary<ops::mul>("multiply", ArrayLike(*this, y.where()), y), y.where());
+  return update(*this, binary<times>("multiply", ArrayLike(*this, y.where()), y), y.where());
 }
 Array& Array::operator/=(const ArrayLike& y) & {
   return update(*this, binary<ops::div>("divide", ArrayLike(*this, y.where()), y, Takes::inexact), y.where());

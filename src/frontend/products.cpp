@@ -5,11 +5,19 @@
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
+
+// Counts of pairs, of which those that f32 rounds stay above 0.
+Value frontend_detail::dot_general(Value x, Value y, const ops::DotDimensionNumbers& dims) {
+  if (!is_bool(x.dtype())) return ops::dot_general(x, y, dims);
+  return as_bool(ops::dot_general(convert(x, f32), convert(y, f32), dims));
+}
+
 namespace {
 
 using frontend_detail::broadcast;
 using frontend_detail::broadcast_shapes;
 using frontend_detail::convert;
+using frontend_detail::dot_general;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 
@@ -27,7 +35,7 @@ Value matmul_of(Value x, Value y) {
   if (x.shape().back() != y.shape()[y.rank() - static_cast<std::size_t>(inner)])
     refuse_types("matmul", x, y, "the last extent of the first to be the inner extent of the second");
   // Without leading axes on the second operand those of the first are free ones.
-  if (y.rank() <= 2) return ops::dot_general(x, y, {last(x, 1), last(y, inner), {}, {}});
+  if (y.rank() <= 2) return dot_general(x, y, {last(x, 1), last(y, inner), {}, {}});
   const auto leading = [](const Shape& shape, std::size_t matrix) {
     return Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(std::min(shape.size(), matrix)));
   };
@@ -41,7 +49,7 @@ Value matmul_of(Value x, Value y) {
   const Value a = with_batch(x, matrix), b = with_batch(y, 2);
   Ints axes;
   for (std::size_t i = 0; i < batch.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  return ops::dot_general(a, b, {last(a, 1), last(b, 2), axes, axes});
+  return dot_general(a, b, {last(a, 1), last(b, 2), axes, axes});
 }
 
 template <class F>
@@ -68,19 +76,20 @@ Array dot(const Array& x, const Array& y, Where where) {
     if (a.rank() == 0 || b.rank() == 0) {
       const Shape& shape = a.rank() == 0 ? b.shape() : a.shape();
       const Value left = broadcast(a, shape);
-      return left * broadcast(b, shape);
+      const Value right = broadcast(b, shape);
+      return is_bool(left.dtype()) ? ops::logical_and(left, right) : left * right;
     }
     const std::int64_t inner = b.rank() == 1 ? 1 : 2;
     if (a.shape().back() != b.shape()[b.rank() - static_cast<std::size_t>(inner)])
       refuse_types("dot", a, b, "the last extent of the first to be the inner extent of the second");
-    return ops::dot_general(a, b, {last(a, 1), last(b, inner), {}, {}});
+    return dot_general(a, b, {last(a, 1), last(b, inner), {}, {}});
   });
 }
 
 Array outer(const Array& x, const Array& y, Where where) {
   return product("outer", x, y, where, [](Value a, Value b) {
     const Value column = ops::reshape(a, {a.type().size()});
-    return ops::dot_general(column, ops::reshape(b, {b.type().size()}), {});
+    return dot_general(column, ops::reshape(b, {b.type().size()}), {});
   });
 }
 

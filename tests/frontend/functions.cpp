@@ -130,6 +130,58 @@ TEST_CASE("the greatest and the least of bools, and where they stand") {
   CHECK(argmax(x).item<int>() == 1);
 }
 
+TEST_CASE("sums and products of bools are whether there is one, and whether both are") {
+  const Array x = array({false, false, true, true}), y = array({false, true, false, true});
+  const auto both = [](const Array& a, const Array& b) { return a * b; };
+  const auto one = [](const Array& a, const Array& b) { return a + b; };
+  for (const Array& z : {both(x, y), compile(both)(x, y), vmap(both, {0, 0})(x, y), minimum(x, y)}) {
+    CHECK(z.dtype() == bool_);
+    CHECK(elements(z) == std::vector<double>{0, 0, 0, 1});
+  }
+  for (const Array& z : {one(x, y), compile(one)(x, y), vmap(one, {0, 0})(x, y), maximum(x, y)}) {
+    CHECK(z.dtype() == bool_);
+    CHECK(elements(z) == std::vector<double>{0, 1, 1, 1});
+  }
+  Array z = x;
+  z *= y;
+  z += true;
+  CHECK(bool(all(z == true)));
+  CHECK((x * 2).dtype() == i32);
+  CHECK((x + 0.5).dtype() == f64);
+  CHECK((x * arange(4)).dtype() == i64);
+}
+
+TEST_CASE("matrix products of bools are whether there is a pair of which both are true") {
+  const auto truths = [](const Shape& shape, unsigned seed) { return random_array(shape, seed) > 0.8; };
+  const Array a = truths({3, 5}, 31), b = truths({5, 4}, 32), c = truths({2, 4, 5}, 33);
+  const auto same = [](const Array& bools, const Array& counts) {
+    return bools.dtype() == bool_ && bool(all(bools == (counts > 0)));
+  };
+  const Array n = a.to(i64), m = b.to(i64), k = c.to(i64);
+  const auto f = [](const Array& x, const Array& y) { return matmul(x, y); };
+  CHECK(same(matmul(a, b), matmul(n, m)));
+  CHECK(same(compile(f)(a, b), matmul(n, m)));
+  CHECK(same(vmap(f, {0, std::nullopt})(a, b), matmul(n, m)));
+  CHECK(same(matmul(c, b), matmul(k, m)));
+  CHECK(same(matmul(b, c), matmul(m, k)));
+  CHECK(same(dot(a[0], a[1]), dot(n[0], n[1])));
+  CHECK(same(dot(a[0][1], b), dot(n[0][1], m)));
+  CHECK(same(outer(a[0], b), outer(n[0], m)));
+  CHECK(same(tensordot(a, b, 1), tensordot(n, m, 1)));
+  for (const char* spec : {"ij,jk->ik", "ij,jk->", "ij,kl->ijkl", "ij,jk->i"})
+    CHECK(same(einsum(spec, {a, b}), einsum(spec, {n, m})));
+  CHECK(same(einsum("ij,jk,lkj->il", {a, b, c}), einsum("ij,jk,lkj->il", {n, m, k})));
+  CHECK(same(einsum("ij->j", {a}), einsum("ij->j", {n})));
+  const Array square = matmul(a, a.T());
+  CHECK(same(einsum("ii->i", {square}), einsum("ii->i", {square.to(i64)})));
+  CHECK(matmul(a, m).dtype() == i64);
+  // More pairs than f32 counts one by one.
+  const Array many = ones({(std::int64_t{1} << 24) + 3}, bool_);
+  CHECK(bool(dot(many, many)));
+  CHECK(matmul(zeros({2, 0}, bool_), zeros({0, 2}, bool_)).type() == Type(bool_, {2, 2}));
+  CHECK_FALSE(bool(any(matmul(zeros({2, 0}, bool_), zeros({0, 2}, bool_)))));
+}
+
 TEST_CASE("reductions: values and gradients") {
   const Array x = random_array({3, 4}, 21);
   const std::vector<double> v = elements(x);

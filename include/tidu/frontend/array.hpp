@@ -213,7 +213,8 @@ class Array {
   Array& set_name(std::string name, Where where = Where::current());
 
   // --- operators: NumPy's broadcasting, JAX's promotion of dtypes; numbers take the Array's dtype. `/` of
-  // integers is f64. Throw Error (type) that names operator, types and the place.
+  // integers is f64, `+` of bools is or, `*` and. Throw Error (type) that names operator, types and the
+  // place.
 
   /// Element by element.
   friend Array operator+(const ArrayLike& x, const ArrayLike& y);

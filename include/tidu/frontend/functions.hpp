@@ -164,7 +164,7 @@ inline std::vector<Array> sort_all(std::initializer_list<Array> operands, std::i
 std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis = -1,
                               Where where = Where::current());
 
-// --- products
+// --- products. Of bools: is there a pair of which both are true?
 
 /// As NumPy's: [k] x [k], [m,k] x [k], [..., m,k] x [..., k,n] with leading axes broadcast.
 Array matmul(const Array& x, const Array& y, Where where = Where::current());
