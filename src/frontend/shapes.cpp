@@ -50,6 +50,13 @@ Shape resolved(const Array& x, const Shape& shape, Where where) {
   return result;
 }
 
+void require_count(std::int64_t count, std::string_view function, Where where) {
+  if (count < 0) {
+    refuse(ErrorKind::invalid_argument, function, detail::str("expected a count of 0 or more, got ", count),
+           where);
+  }
+}
+
 struct Range {
   std::int64_t start, limit, step;
   bool reversed;
@@ -114,6 +121,16 @@ Array swapaxes(const Array& x, std::int64_t a, std::int64_t b, Where where) {
   return shaped("swapaxes", x, order, where, [&](Value v) { return ops::transpose(v, order); });
 }
 
+Array moveaxis(const Array& x, std::int64_t from, std::int64_t to, Where where) {
+  const std::int64_t axis = normal_axis(from, x, "moveaxis", where);
+  const std::int64_t place = normal_axis(to, x, "moveaxis", where);
+  Ints order;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(x.ndim()); ++i)
+    if (i != axis) order.push_back(i);
+  order.insert(order.begin() + place, axis);
+  return shaped("moveaxis", x, order, where, [&](Value v) { return ops::transpose(v, order); });
+}
+
 Array expand_dims(const Array& x, const Axes& axes, Where where) {
   const Ints list = axes.all() ? Ints{}
                                : normal_axes(axes, rank_of(x, "expand_dims", where) + axes.list().size(),
@@ -139,6 +156,46 @@ Array broadcast_to(const Array& x, const Shape& shape, Where where) {
                                                detail::list(shape), ", got ", v.type()));
     }
     return broadcast(v, shape);
+  });
+}
+
+Array repeat(const Array& x, std::int64_t count, std::int64_t axis, Where where) {
+  const std::int64_t at = normal_axis(axis, x, "repeat", where);
+  require_count(count, "repeat", where);
+  const std::int64_t words[] = {count, at};
+  return shaped("repeat", x, words, where, [&](Value v) {
+    Shape shape = v.shape(), wide = shape;
+    Ints places;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.size()); ++i)
+      places.push_back(i <= at ? i : i + 1);
+    wide.insert(wide.begin() + at + 1, count);
+    const Value repeated = ops::broadcast_in_dim(v, wide, places);  // refuses what no memory holds
+    shape[static_cast<std::size_t>(at)] *= count;
+    return ops::reshape(repeated, shape);
+  });
+}
+Array repeat(const Array& x, std::int64_t count, Where where) {
+  require_value(x, "repeat", where);
+  return repeat(flatten(x, where), count, 0, where);
+}
+
+Array tile(const Array& x, const Shape& counts, Where where) {
+  require_value(x, "tile", where);
+  for (const std::int64_t count : counts) require_count(count, "tile", where);
+  return shaped("tile", x, counts, where, [&](Value v) {
+    const std::size_t rank = std::max(v.rank(), counts.size());
+    Shape one, wide, shape;
+    Ints places;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::size_t before = rank - v.rank(), uncounted = rank - counts.size();
+      one.push_back(i < before ? 1 : v.shape()[i - before]);
+      wide.push_back(i < uncounted ? 1 : counts[i - uncounted]);
+      wide.push_back(one.back());
+      places.push_back(static_cast<std::int64_t>(2 * i + 1));
+    }
+    const Value tiled = ops::broadcast_in_dim(ops::reshape(v, one), wide, places);
+    for (std::size_t i = 0; i < rank; ++i) shape.push_back(wide[2 * i] * one[i]);
+    return ops::reshape(tiled, shape);
   });
 }
 

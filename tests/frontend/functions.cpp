@@ -182,6 +182,34 @@ TEST_CASE("matrix products of bools are whether there is a pair of which both ar
   CHECK_FALSE(bool(any(matmul(zeros({2, 0}, bool_), zeros({0, 2}, bool_)))));
 }
 
+TEST_CASE("repeated and tiled, and axes moved") {
+  const Array x = array({{1, 2}, {3, 4}});
+  const auto is = [](const Array& got, const Array& wanted) {
+    return got.type() == wanted.type() && elements(got) == elements(wanted);
+  };
+  CHECK(is(repeat(x, 2, 0), array({{1, 2}, {1, 2}, {3, 4}, {3, 4}})));
+  CHECK(is(repeat(x, 2, -1), array({{1, 1, 2, 2}, {3, 3, 4, 4}})));
+  CHECK(is(repeat(x, 2), array({1, 1, 2, 2, 3, 3, 4, 4})));
+  CHECK(repeat(x, 0, 1).shape() == Shape{2, 0});
+  CHECK(is(tile(x, {2}), array({{1, 2, 1, 2}, {3, 4, 3, 4}})));
+  CHECK(is(tile(x, {2, 1}), array({{1, 2}, {3, 4}, {1, 2}, {3, 4}})));
+  CHECK(is(tile(x[0], {2, 2}), array({{1, 2, 1, 2}, {1, 2, 1, 2}})));
+  CHECK(is(tile(x, {}), x));
+  CHECK(tile(x, {2, 1, 0}).shape() == Shape{2, 2, 0});
+  CHECK(is(tile(x[0][0], {3}), array({1, 1, 1})));
+  const Array z = arange(24).reshape({2, 3, 4});
+  CHECK(is(moveaxis(z, 0, -1), transpose(z, {1, 2, 0})));
+  CHECK(is(moveaxis(z, -1, 0), transpose(z, {2, 0, 1})));
+  CHECK(is(moveaxis(z, 1, 1), z));
+  CHECK(
+      contains(error_of([&] { (void)repeat(x, -1, 0); }), "[repeat] expected a count of 0 or more, got -1"));
+  CHECK(contains(error_of([&] { (void)tile(x, {-2}); }), "[tile] expected a count of 0 or more, got -2"));
+  CHECK(contains(error_of([&] { (void)moveaxis(x, 2, 0); }), "[moveaxis]"));
+  const std::int64_t large = std::int64_t{1} << 62;
+  CHECK_FALSE(error_of([&] { (void)repeat(x, large, 0); }).empty());
+  CHECK_FALSE(error_of([&] { (void)tile(x, {large}); }).empty());
+}
+
 TEST_CASE("reductions: values and gradients") {
   const Array x = random_array({3, 4}, 21);
   const std::vector<double> v = elements(x);
@@ -295,6 +323,12 @@ TEST_CASE("gradients of reductions, products and shapes") {
          return broadcast_to(a, {2, 3, 4});
        }},
       {"flip", [](const Array& a) { return flip(a, 1); }},
+      {"moveaxis", [](const Array& a) { return moveaxis(a, 0, -1) * a.T(); }},
+      {"repeat", [](const Array& a) { return repeat(a, 3, 1) * 2; }},
+      {"tile",
+       [](const Array& a) {
+         return tile(a, {2, 1, 3}) * a.sum();
+       }},
       {"roll", [](const Array& a) { return roll(a, 3, 1) * a; }},
       {"roll back", [](const Array& a) { return roll(a, -5) * a; }},
       {"concatenate",

@@ -197,12 +197,20 @@ Array flatten(const Array& x, Where where = Where::current());
 Array transpose(const Array& x, const Axes& permutation = {}, Where where = Where::current());
 /// With two axes exchanged.
 Array swapaxes(const Array& x, std::int64_t a, std::int64_t b, Where where = Where::current());
+/// With one axis at another place, the others in their order.
+Array moveaxis(const Array& x, std::int64_t from, std::int64_t to, Where where = Where::current());
 /// With new axes of extent 1 at these places of the result.
 Array expand_dims(const Array& x, const Axes& axes, Where where = Where::current());
 /// Without axes, all of extent 1.
 Array squeeze(const Array& x, const Axes& axes = {}, Where where = Where::current());
 /// Repeated along axes, as NumPy broadcasts.
 Array broadcast_to(const Array& x, const Shape& shape, Where where = Where::current());
+/// Each element along `axis`, `count` times.
+Array repeat(const Array& x, std::int64_t count, std::int64_t axis, Where where = Where::current());
+/// The same of all elements in their order.
+Array repeat(const Array& x, std::int64_t count, Where where = Where::current());
+/// The whole of it, `counts` times along the last axes, or along new ones before the first.
+Array tile(const Array& x, const Shape& counts, Where where = Where::current());
 /// In reverse order along `axes`, or along all.
 Array flip(const Array& x, const Axes& axes = {}, Where where = Where::current());
 /// Elements `shift` places further along `axis`; those that leave it at its end come in at its beginning.
