@@ -204,6 +204,29 @@ TEST_CASE("compile() tells structures of the same Arrays apart") {
   CHECK(elements(last_of_first(std::vector<std::vector<Array>>{{x}, {y, z}})) == std::vector<double>{1, 2});
 }
 
+TEST_CASE("a compiled function that uses an Array of an outer trace keeps nothing of that call") {
+  const Array c = array({1.0, 2.0, 3.0}), x = array({0.5, 0.25, 2.0});
+  Array w = c;
+  const auto step = compile([&](const Array& y) { return y * w; });
+  const auto with = [&](const Array& t) {
+    w = t;
+    Array result = step(x);
+    w = c;
+    return result;
+  };
+  for (int time = 0; time < 2; ++time) {
+    CHECK(elements(jvp(with, c, ones({3})).second) == elements(x));
+    CHECK(elements(compile(with)(c * 2.0)) == elements(c * x * 2.0));
+    CHECK(elements(vmap(with)(stack({c, x}))[1]) == elements(x * x));
+    CHECK(elements(hessian([&](const Array& t) { return sum(with(t) * t); })(c)[0]) ==
+          std::vector<double>{1, 0, 0});
+    CHECK(step.num_traced() == 0);
+  }
+  CHECK(elements(step(x)) == elements(c * x));
+  CHECK(elements(step(x + 1.0)) == elements(c * (x + 1.0)));
+  CHECK(step.num_traced() == 1);
+}
+
 TEST_CASE("an Array in an optional is differentiated like any other") {
   const auto f = [](const Array& x, const std::optional<Array>& scale) {
     return sum(scale ? x * x * *scale : x);

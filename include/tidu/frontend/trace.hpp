@@ -187,11 +187,11 @@ void enter(CallKey& key, const T& x) {
 }  // namespace frontend_detail
 
 /// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
-/// whatever the elements are; what else it uses is fixed when it is traced. Numbers, enumerators and text
-/// among the arguments, and in lists, maps and structures, tell calls apart as types do; pointers do by where
-/// they point to, whatever is there. An argument of another class is refused when this is compiled. Copies
-/// share what was traced: for 1,024 lists of types at most, of which the longest unused half goes when there
-/// are more.
+/// whatever the elements are; what else it uses is fixed when it is traced, and where that is an Array of an
+/// outer trace nothing is kept of the call. Numbers, enumerators and text among the arguments, and in lists,
+/// maps and structures, tell calls apart as types do; pointers do by where they point to, whatever is there.
+/// An argument of another class is refused when this is compiled. Copies share what was traced: for 1,024
+/// lists of types at most, of which the longest unused half goes when there are more.
 template <class F>
 class Compiled {
  public:
@@ -258,6 +258,7 @@ class Compiled {
       }
     }
     Entry made = make();
+    if (frontend_detail::any_traced(made.call->captured)) return made;
     const std::lock_guard<std::mutex> lock(cache_->mutex);
     if (cache_->entries.size() >= most_entries) cache_->drop_unused();
     made.used = ++cache_->calls;
