@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "frontend/context.hpp"
+#include "tidu/frontend/modes.hpp"
 
 namespace tidu::frontend_detail {
 
@@ -22,6 +23,20 @@ std::vector<Array> call_operation(std::string_view name, const std::vector<Array
     raise_located(error, name, types_of(arguments), where);
   }
   return call_graph(*graph, arguments, where);
+}
+
+Graph close_rule(const Traced& traced, std::string_view custom, Where where) {
+  for (const Array& array : traced.captured) {
+    const bool differentiated = array.requires_grad() && grad_enabled();
+    if (!differentiated && !array.is_traced()) continue;
+    refuse(ErrorKind::invalid_argument, custom,
+           detail::str("expected functions of their arguments and of data, got one (\"", traced.graph.name(),
+                       "\") that captures an Array (", array.type(), ") ",
+                       differentiated ? "that requires a gradient" : "of another trace",
+                       ": pass it as an argument, or what it holds where it is a constant, detach()"),
+           where);
+  }
+  return closed(traced, where);
 }
 
 std::vector<Array> call_custom_jvp(const Graph& graph, const Graph& jvp, const std::vector<Array>& arguments,

@@ -5,8 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/lazy.hpp"
+#include "tidu/frontend/modes.hpp"
 #include "tidu/frontend/transforms.hpp"
 
 namespace {
@@ -99,6 +103,107 @@ TEST_CASE("checkpoint: the same gradients, of any order") {
     CHECK(grad(grad(f))(x).item<double>() == doctest::Approx(grad(grad(layer))(x).item<double>()));
     CHECK(hessian(f)(x).item<double>() == doctest::Approx(hessian(layer)(x).item<double>()));
   }
+}
+
+// Weights and inputs, and what tanh(x w) has to do with them.
+const auto scaled = [](const Array& w, const Array& x) { return sum(tanh(x * w)); };
+const auto scaled_checkpoint = [](const Array& w, const Array& x) {
+  return sum(checkpoint([&](const Array& t) { return tanh(t * w); })(x));
+};
+
+TEST_CASE("checkpoint: what is captured has its derivatives, in every mode") {
+  const Array c = array({1.0, 2.0, 3.0}), x = array({0.5, 0.25, 2.0}), v = array({1.0, -2.0, 0.5});
+  const auto same = [](const Array& got, const Array& expected) {
+    REQUIRE(got.type() == expected.type());
+    CHECK(max(abs(got - expected)).item() <= 1e-14);
+  };
+  const auto plain = [&](const Array& w) { return scaled(w, x); };
+  const auto captured = [&](const Array& w) { return scaled_checkpoint(w, x); };
+  const Array gradient = grad(plain)(c);
+  CHECK(gradient[0].item() == doctest::Approx(0.39322387));
+  for (const bool lazily : {false, true}) {
+    std::optional<Lazy> lazy;
+    if (lazily) lazy.emplace();
+    same(grad(captured)(c), gradient);
+    same(grad<1>(scaled_checkpoint)(c, x), grad<1>(scaled)(c, x));
+    Array w = c.copy();
+    w.set_requires_grad();
+    captured(w).backward();
+    REQUIRE(w.grad().has_value());
+    same(*w.grad(), gradient);
+    same(vjp(captured, c).second(Array(2.0)), gradient * 2.0);
+    same(jvp(captured, c, v).second, jvp(plain, c, v).second);
+    same(hvp(captured, c, v), hvp(plain, c, v));
+    same(hessian(captured)(c), hessian(plain)(c));
+    const auto curve = [&](const auto& f) {
+      return grad([&f, v](const Array& at) { return sum(grad(f)(at) * v); });
+    };
+    same(curve(captured)(c), curve(plain)(c));
+    same(vmap(captured)(stack({c, v})), vmap(plain)(stack({c, v})));
+    same(vmap(grad(captured))(stack({c, v})), vmap(grad(plain))(stack({c, v})));
+    same(compile(scaled_checkpoint)(c, x), plain(c));
+    same(compile(grad(captured))(c), gradient);
+    same(grad(compile(captured))(c), gradient);
+    same(no_grad([&] { return captured(w); }), plain(c));
+  }
+}
+
+TEST_CASE("checkpoint: captures of captures, of data and of integers, in checkpoints and policies") {
+  const Array c = array({1.0, 2.0, 3.0}), x = array({0.5, 0.25, 2.0}), order = array({2, 0, 1});
+  const auto plain = [&](const Array& w) { return sum(take(sin(x * w), order) * exp(w)); };
+  for (const auto& policy : {CheckpointPolicy::nothing(), CheckpointPolicy::everything()}) {
+    const auto nested = [&](const Array& w) {
+      const auto inner = checkpoint([&](const Array& t) { return take(sin(t * w), order); }, policy);
+      return sum(checkpoint([&](const Array& t) { return inner(t) * exp(w); }, policy)(x));
+    };
+    CHECK(max(abs(grad(nested)(c) - grad(plain)(c))).item() <= 1e-14);
+    CHECK(max(abs(hessian(nested)(c) - hessian(plain)(c))).item() <= 1e-14);
+    CHECK(max(abs(compile(grad(nested))(c) - grad(plain)(c))).item() <= 1e-14);
+  }
+}
+
+TEST_CASE("custom rules: data that is captured is constant, what has a derivative is refused by name") {
+  const Array c = array({1.0, 2.0, 3.0}), x = array({0.5, 0.25, 2.0});
+  const auto by_jvp = [&](const Array& w, const Array& other) {
+    return custom_jvp([&](const Array& t) { return t * w; },
+                      [&](const Array& t, const Array& dt) { return std::pair(t * w, dt * other); });
+  };
+  const int vjp_line = __LINE__ + 2;
+  const auto by_vjp = [&](const Array& w, const Array& other) {
+    return custom_vjp([&](const Array& t) { return t * w; },
+                      [&](const Array& t) { return std::pair(t * w, t); },
+                      [&](const Array&, const Array& ct) { return ct * other; });
+  };
+  const auto refused = [](const std::string& error, const std::string& begin, const std::string& how) {
+    return error.rfind("[" + begin + "] expected functions of their arguments and of data", 0) == 0 &&
+           error.find(how) != std::string::npos && error.find("custom.cpp:") != std::string::npos;
+  };
+  const auto error_of = [](const auto& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::invalid_argument);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  Array w = c.copy();
+  w.set_requires_grad();
+  const std::string of_leaf = "captures an Array (f64[3]) that requires a gradient: pass it as an argument";
+  const std::string of_trace = "captures an Array (f64[3]) of another trace: pass it as an argument";
+  CHECK(refused(error_of([&] { by_jvp(w, c)(x); }), "custom_jvp", "\"function\") that " + of_leaf));
+  CHECK(refused(error_of([&] { by_jvp(c, w)(x); }), "custom_jvp", "\"jvp\") that " + of_leaf));
+  CHECK(refused(error_of([&] { by_vjp(w, c)(x); }), "custom_vjp", "\"function\") that " + of_leaf));
+  CHECK(refused(error_of([&] { by_vjp(c, w)(x); }), "custom_vjp", "\"backward\") that " + of_leaf));
+  CHECK(error_of([&] { by_vjp(c, w)(x); }).find(":" + std::to_string(vjp_line)) != std::string::npos);
+  const auto mean_of = [&](const Array& t) { return sum(by_vjp(t, t)(x)); };
+  CHECK(refused(error_of([&] { grad(mean_of)(c); }), "custom_vjp", of_leaf));
+  CHECK(refused(error_of([&] { compile(mean_of)(c); }), "custom_vjp", of_trace));
+  CHECK(refused(error_of([&] { vmap(mean_of)(stack({c, x})); }), "custom_vjp", of_trace));
+  for (const Array& each : {grad([&](const Array& t) { return sum(by_jvp(c, c)(t)); })(x),
+                            grad([&](const Array& t) { return sum(by_vjp(c, w.detach())(t)); })(x)})
+    CHECK(max(abs(each - c)).item() == 0.0);
+  CHECK(max(abs(no_grad([&] { return by_vjp(w, w)(x); }) - x * c)).item() == 0.0);
 }
 
 TEST_CASE("custom rules: one that does not fit is refused with the place of the call") {

@@ -1,12 +1,14 @@
 // custom.hpp - functions of Arrays with derivatives of the user's own, and functions whose derivative
 // computes anew what it reads: custom_jvp, custom_vjp, checkpoint. Called like the function, which they trace
 // at each call (put compile() around them to trace once). Arguments and results are Arrays, of floating or
-// complex dtype for the first two, or vectors and tuples of such; other Arrays that the functions use are
-// constants.
+// complex dtype for the first two, or vectors and tuples of such. Other Arrays that the functions use count
+// as they are for checkpoint, as if they were arguments; for the first two they are constants, and refused
+// where they require a gradient or are traced.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -29,11 +31,19 @@ std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& p
 
 /// f of the tuple's items, traced; what it returned is kept in `result`.
 template <class F, class Arguments, class Result>
-Graph trace_closed(const F& f, const Arguments& arguments, std::optional<Result>& result,
+Traced trace_items(const F& f, const Arguments& arguments, std::optional<Result>& result,
                    const std::string& name, Where where) {
   const std::vector<Array> flat = arrays_of(arguments);
   require_arrays(flat, name, where);
-  return closed(trace_flat(flat_function(f, arguments, result), flat, name, where), where);
+  return trace_flat(flat_function(f, arguments, result), flat, name, where);
+}
+
+/// The graph of a function given to `custom`, with the data that it uses as constants. Refuses other Arrays.
+Graph close_rule(const Traced& traced, std::string_view custom, Where where);
+template <class F, class Arguments, class Result>
+Graph trace_rule(std::string_view custom, const F& f, const Arguments& arguments,
+                 std::optional<Result>& result, const std::string& name, Where where) {
+  return close_rule(trace_items(f, arguments, result, name, where), custom, where);
 }
 
 }  // namespace frontend_detail
@@ -52,11 +62,11 @@ class CustomJvp {
     const std::tuple<Argument<Args>...> arguments(args...);
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     std::optional<Out> result;
-    const Graph graph = trace_closed(f_, arguments, result, "function", where_);
+    const Graph graph = trace_rule("custom_jvp", f_, arguments, result, "function", where_);
     const auto both = std::tuple_cat(arguments, arguments);
     using Rule = std::decay_t<decltype(std::apply(jvp_, both))>;
     std::optional<Rule> rule_result;
-    const Graph rule = trace_closed(jvp_, both, rule_result, "jvp", where_);
+    const Graph rule = trace_rule("custom_jvp", jvp_, both, rule_result, "jvp", where_);
     replace_arrays(*result, call_custom_jvp(graph, rule, arrays_of(arguments), where_));
     return std::move(*result);
   }
@@ -69,7 +79,8 @@ class CustomJvp {
 
 /// f with the JVP `rule`: rule(primals..., tangents...) returns a pair of f's result and its tangent, and is
 /// linear in the tangents. See ops::custom_jvp_call. Throws what tracing throws; Error (type) where rule does
-/// not fit f.
+/// not fit f; Error (invalid_argument) where f or rule uses an Array that requires a gradient (but under
+/// no_grad) or is traced, and is no argument.
 template <class F, class Jvp>
 CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Where where = Where::current()) {
   return {std::forward<F>(f), std::forward<Jvp>(rule), where};
@@ -90,14 +101,14 @@ class CustomVjp {
     const std::tuple<Argument<Args>...> arguments(args...);
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     std::optional<Out> result;
-    const Graph graph = trace_closed(f_, arguments, result, "function", where_);
+    const Graph graph = trace_rule("custom_vjp", f_, arguments, result, "function", where_);
     using Pair = std::decay_t<decltype(std::apply(forward_, arguments))>;
     std::optional<Pair> kept;
-    const Graph forward = trace_closed(forward_, arguments, kept, "forward", where_);
+    const Graph forward = trace_rule("custom_vjp", forward_, arguments, kept, "forward", where_);
     const std::tuple<std::decay_t<decltype(kept->second)>, Out> given(kept->second, *result);
     using Cotangents = std::decay_t<decltype(std::apply(backward_, given))>;
     std::optional<Cotangents> cotangents;
-    const Graph backward = trace_closed(backward_, given, cotangents, "backward", where_);
+    const Graph backward = trace_rule("custom_vjp", backward_, given, cotangents, "backward", where_);
     replace_arrays(*result, call_custom_vjp(graph, forward, backward, arrays_of(arguments), where_));
     return std::move(*result);
   }
@@ -136,8 +147,10 @@ class Checkpointed {
     const std::tuple<Argument<Args>...> arguments(args...);
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     std::optional<Out> result;
-    const Graph graph = trace_closed(f_, arguments, result, "function", where_);
-    replace_arrays(*result, call_checkpoint(graph, policy_, arrays_of(arguments), where_));
+    const Traced traced = trace_items(f_, arguments, result, "function", where_);
+    std::vector<Array> operands = arrays_of(arguments);
+    operands.insert(operands.end(), traced.captured.begin(), traced.captured.end());
+    replace_arrays(*result, call_checkpoint(traced.graph, policy_, operands, where_));
     return std::move(*result);
   }
 
@@ -147,8 +160,8 @@ class Checkpointed {
   Where where_;
 };
 
-/// f, of whose intermediate values its derivative keeps what `policy` says and computes the others anew. See
-/// ops::checkpoint.
+/// f, of whose intermediate values its derivative keeps what `policy` says and computes the others anew. What
+/// f uses beside its arguments is kept, and has its derivative. See ops::checkpoint.
 template <class F>
 Checkpointed<std::decay_t<F>> checkpoint(F&& f, CheckpointPolicy policy = CheckpointPolicy::nothing(),
                                          Where where = Where::current()) {
