@@ -2,6 +2,7 @@
 #include "tidu/frontend/trace.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "frontend/context.hpp"
 #include "tidu/frontend/modes.hpp"
@@ -48,9 +49,35 @@ class Running {
   std::shared_ptr<Tracer> tracer_;
 };
 
+// Refuses Arrays of the trace that live anywhere but among its arguments and results: no later call of the
+// graph would change them. Each one holds the tracer. Results are counted here and in what f returned.
+void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array>& arguments,
+                  const std::vector<Array>& results, const std::string& name, Where where) {
+  std::unordered_map<const Body*, std::uint32_t> known;
+  const auto count = [&](const std::vector<Array>& arrays, std::uint32_t times) {
+    for (const Array& array : arrays) {
+      const Body& body = array.required();
+      if (is_traced(body) && body.extra->tracer == tracer) known[&body] += times;
+    }
+  };
+  count(arguments, 1);
+  count(results, 2);
+  auto kept = static_cast<std::size_t>(tracer.use_count()) - 1 - known.size();
+  for (const auto& [body, references] : known)
+    if (body->references.load(std::memory_order_acquire) > references) ++kept;
+  if (kept == 0) return;
+  refuse(ErrorKind::invalid_argument, name,
+         detail::str("expected a function that returns what it computes and keeps nothing, got one that "
+                     "assigned to ",
+                     kept, kept == 1 ? " Array" : " Arrays",
+                     " outside of it, which no later call would do: return what it is to keep instead"),
+         where);
+}
+
 }  // namespace
 
-Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where) {
+Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
+                  bool pure) {
   const Running running(name);
   const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
   const std::shared_ptr<Tracer>& tracer = running.tracer();
@@ -66,6 +93,7 @@ Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std:
   } catch (const Error& error) {
     raise_located(error, name, types_of(like), where);
   }
+  if (pure) require_pure(tracer, arguments, results, name, where);
   Graph graph = tracer->builder.build(outputs);
   return {std::move(graph), std::move(tracer->captured)};
 }

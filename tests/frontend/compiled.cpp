@@ -227,6 +227,85 @@ TEST_CASE("a compiled function that uses an Array of an outer trace keeps nothin
   CHECK(step.num_traced() == 1);
 }
 
+TEST_CASE("a compiled function that leaves what it computes outside of it is refused") {
+  const Array x = array({1.0, 2.0, 3.0});
+  const int line = __LINE__ + 1;
+  const auto refused = [&](const auto& f) {
+    const auto step = compile(f);
+    const std::string error = error_of([&] { (void)step(x); });
+    return contains(error,
+                    "[compiled] expected a function that returns what it computes and keeps nothing") &&
+           contains(error, "assigned to 1 Array outside") &&
+           contains(error, "compiled.cpp:" + std::to_string(line + 1)) && step.num_traced() == 0;
+  };
+  Array total(0.0);
+  CHECK(refused([&](const Array& a) {
+    total += sum(a);
+    return a * 2.0;
+  }));
+  CHECK(contains(error_of([&] { (void)(total + 1.0); }), "a trace that has ended"));
+  std::vector<Array> list;
+  CHECK(refused([&](const Array& a) {
+    list.clear();
+    list.push_back(sin(a));
+    return a * list[0];
+  }));
+  CHECK(refused([&](const Array& a) { return total = a * 2.0; }));
+  CHECK(refused([&](const Array& a) { return std::vector<Array>{a, total = a * 2.0, total}; }));
+  CHECK(refused([&](const Array& a) { return std::pair(total = a, a); }));
+  CHECK(refused([&](const Array& a) {
+    total = a;
+    return Array(1.0);
+  }));
+  CHECK(refused([&](const Array& a) {
+    return compile([&](const Array& b) {
+      total = b + 1.0;
+      return b * a;
+    })(a);
+  }));
+  CHECK(refused([&](const Array& a) {
+    return grad([&](const Array& b) {
+      total = a + 1.0;
+      return sum(a * b);
+    })(x);
+  }));
+}
+
+TEST_CASE("a compiled function may keep data, and traced Arrays until it returns") {
+  const Array x = array({1.0, 2.0, 3.0});
+  Array w = x, made;
+  std::vector<Array> list;
+  const auto f = [&](const Array& a, const std::vector<Array>& more) {
+    made = ones({3}) * 2.0;
+    w = a * made;
+    list = {w, w, a};
+    const auto [y, pullback] = vjp([&](const Array& b) { return b * w; }, a);
+    const Array result = y + pullback(w) + checkpoint([&](const Array& b) { return b * w; })(a);
+    const auto inner = compile([&](const Array& b) { return b * w; });
+    const Array mapped = vmap([&](const Array& b) { return inner(b) + inner(x)[0]; })(stack({a, w}));
+    try {
+      (void)matmul(list[0], Array(w)[0]);
+    } catch (const Error&) {
+    }
+    w = x;
+    list.clear();
+    return std::tuple(result, more, result, a, w, mapped);
+  };
+  for (const bool lazily : {false, true}) {
+    std::optional<Lazy> lazy;
+    if (lazily) lazy.emplace();
+    const HotPaths hot;
+    const auto compiled = compile(f);
+    for (int time = 0; time < 2; ++time) {
+      const auto got = compiled(x, std::vector<Array>{x, x * 2.0}), expected = f(x, {x, x * 2.0});
+      CHECK(elements(std::get<0>(got)) == elements(std::get<0>(expected)));
+      CHECK(elements(std::get<1>(got)[1]) == elements(std::get<1>(expected)[1]));
+      CHECK(elements(std::get<5>(got)[1]) == elements(std::get<5>(expected)[1]));
+    }
+    CHECK(compiled.num_traced() == 1);
+  }
+}
+
 TEST_CASE("an Array in an optional is differentiated like any other") {
   const auto f = [](const Array& x, const std::optional<Array>& scale) {
     return sum(scale ? x * x * *scale : x);

@@ -36,8 +36,10 @@ struct Traced {
   std::vector<Array> captured;
 };
 /// `like`: of the types of the arguments, and where they are. Throws what f throws; Error (invalid_argument)
-/// where f asks for data, or returns an Array without a value or one of a trace that has ended.
-Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where);
+/// where f asks for data, or returns an Array without a value or one of a trace that has ended; and, where it
+/// is to be `pure` (f is one of flat_function() then), where traced Arrays stay anywhere but in its result.
+Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
+                  bool pure = false);
 /// Where it is; of a traced Array as far as that is known.
 std::uint32_t device_of(const Array& array);
 /// The same graph with what was captured as constants.
@@ -188,10 +190,12 @@ void enter(CallKey& key, const T& x) {
 
 /// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
 /// whatever the elements are; what else it uses is fixed when it is traced, and where that is an Array of an
-/// outer trace nothing is kept of the call. Numbers, enumerators and text among the arguments, and in lists,
-/// maps and structures, tell calls apart as types do; pointers do by where they point to, whatever is there.
-/// An argument of another class is refused when this is compiled. Copies share what was traced: for 1,024
-/// lists of types at most, of which the longest unused half goes when there are more.
+/// outer trace nothing is kept of the call. It must return what it computes: where it leaves an Array that it
+/// computed, or an argument, in a variable outside of it, the call throws Error (invalid_argument). Numbers,
+/// enumerators and text among the arguments, and in lists, maps and structures, tell calls apart as types do;
+/// pointers do by where they point to, whatever is there. An argument of another class is refused when this
+/// is compiled. Copies share what was traced: for 1,024 lists of types at most, of which the longest unused
+/// half goes when there are more.
 template <class F>
 class Compiled {
  public:
@@ -211,7 +215,7 @@ class Compiled {
     const Entry entry = find(std::move(key), [&] {
       std::optional<Out> result;
       frontend_detail::Traced traced = frontend_detail::trace_flat(
-          frontend_detail::flat_function(f_, arguments, result), flat, "compiled", where_);
+          frontend_detail::flat_function(f_, arguments, result), flat, "compiled", where_, true);
       return Entry{std::make_shared<const frontend_detail::CompiledCall>(frontend_detail::CompiledCall{
                        eager::RecordedGraph::of(traced.graph), std::move(traced.captured)}),
                    std::make_shared<const Out>(std::move(*result))};
