@@ -349,8 +349,13 @@ class LazyTrace {
   struct Seen {
     Key128 address;
     int times = 0;
+    std::uint64_t last = 0;  // when it was looked for
   };
-  std::array<Seen, 256> seen_;  // what was evaluated greedily lately
+  // What was evaluated greedily lately. Each may be in a few places: were there one, two programs of a loop
+  // would in some processes drive each other out, and never be compiled.
+  static constexpr std::size_t seen_ways = 8;
+  std::array<std::array<Seen, seen_ways>, 64> seen_;
+  std::uint64_t looked_for_ = 0;
   struct Known {
     std::optional<Graph> graph;
     bool takes = false;

@@ -163,8 +163,14 @@ void LazyTrace::write_words(Run& run) {
 // Was it seen less than a few times lately?
 bool LazyTrace::is_new(const Key128& address) {
   constexpr int enough = 2;
-  Seen& seen = seen_[address.low % seen_.size()];
-  if (seen.address != address) seen = {address, 0};
+  std::array<Seen, seen_ways>& places = seen_[address.low % seen_.size()];
+  auto at = std::ranges::find(places, address, &Seen::address);
+  if (at == places.end()) {
+    at = std::ranges::min_element(places, {}, &Seen::last);
+    *at = {address, 0, 0};
+  }
+  Seen& seen = *at;
+  seen.last = ++looked_for_;
   return seen.times < enough && ++seen.times <= enough;
 }
 

@@ -155,6 +155,22 @@ TEST_CASE("[G1] several reads in a repetition are several programs, which follow
   CHECK(lazy_statistics().evaluations - evaluations == 3 * 40);
 }
 
+// Programs must not drive each other out before they have come often enough, wherever in memory they are.
+TEST_CASE("[G1] each of many programs in a repetition is compiled") {
+  const Array x = random_array({6}, 1);
+  check_hot(
+      [&](std::vector<double>& seen) {
+        for (int i = 0; i < 40; ++i) {
+          for (int part = 0; part < 20; ++part) {
+            Array y = x;
+            for (int k = 0; k <= part; ++k) y = sin(y) * x;
+            seen.push_back(sum(y).item());
+          }
+        }
+      },
+      30 * 20 * 20);
+}
+
 TEST_CASE("[G4] a sequence that is left in the middle loses nothing of what it was") {
   const Array x = random_array({6}, 1), y = random_array({2, 3}, 2);
   for (int place = 0; place < 6; ++place) {
