@@ -140,8 +140,11 @@ class Run:
             except workers.Failure as failure:
                 detail["failed"][name] = str(failure)
         for _ in range(self.rounds):
-            if threads > 1 and ready and not self.options.device:
-                detail["apart_ns"].append(self.alone(team, "tidu", "apart", 60)["apart_ns"])
+            if threads > 1 and ready and "tidu" not in detail["failed"] and not self.options.device:
+                try:
+                    detail["apart_ns"].append(self.alone(team, "tidu", "apart", 60)["apart_ns"])
+                except workers.Failure as failure:
+                    detail["failed"]["tidu"] = str(failure)
             for what, name, request in turns:
                 if name in detail["failed"]:
                     continue

@@ -252,6 +252,20 @@ TEST_CASE("truth values of numbers, and whole numbers that are rounded") {
   CHECK(pow(large, 1).dtype() == i64);
 }
 
+TEST_CASE("complex numbers are finite, infinite or none by their parts") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const DType dtype : {c64, c128}) {
+    const Array z = complex(array({1.0, inf, 2.0, nan, 0.0}), array({2.0, 1.0, -inf, 0.0, nan})).to(dtype);
+    const auto f = [](const Array& w) { return isfinite(w); };
+    for (const Array& y : {f(z), compile(f)(z), vmap(f, {0})(z)})
+      CHECK(elements(y) == std::vector<double>{1, 0, 0, 0, 0});
+    CHECK(elements(isinf(z)) == std::vector<double>{0, 1, 1, 0, 0});
+    CHECK(elements(isnan(z)) == std::vector<double>{0, 0, 0, 1, 1});
+  }
+  const double great = 1.5e308;  // two of which have an infinite absolute value
+  CHECK_FALSE(bool(isinf(complex(great, Array(great)))));
+}
+
 TEST_CASE("a whole power of whole numbers is one, whatever the exponent") {
   const Array n = array({0, 1, -1, 2, 3});
   const auto power = [](std::int64_t base, std::uint64_t exponent) {
