@@ -35,7 +35,7 @@ struct CpuOptions {
   bool check_indices = false;
   /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
   std::size_t cached_bytes = std::size_t{1} << 30;
-  /// Elementary functions are those of glibc's libmvec where code is generated, at most 4 ulp from the exact
+  /// Elementary functions are libmvec's or our own where code is generated, at most 4 ulp from the exact
   /// value, and the C++ library's elsewhere, so results differ in their last bits between `none` and others.
   VectorUnits vector_units = VectorUnits::automatic;
   ProgramOptions program{};  ///< how graphs become programs

@@ -4,8 +4,8 @@
 // A LaneCode computes on elements of one size, floating or whole numbers, and on masks (bool, one byte in
 // memory). Every step but a store makes a value that later steps name by the step's number; which numbers its
 // elements are, the steps that take them say. Whole numbers wrap. Floating arithmetic is IEEE arithmetic,
-// nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, but exp, and
-// tanh of f32, at most 4 ulp from the exact value; erf_inv, made of several, at most 6. So a
+// nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, but exp,
+// tanh, sin and cos, at most 4 ulp from the exact value; erf_inv, made of several, at most 6. So a
 // value has the same bits whatever it is computed together with, at any position and on any number of
 // threads.
 #pragma once

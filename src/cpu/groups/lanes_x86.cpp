@@ -4,6 +4,7 @@
 #if defined(TIDU_WITH_LANES)
 #include <sys/mman.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "cpu/groups/lanes_x86.hpp"
@@ -115,6 +116,27 @@ class ElementsGenerator : private LaneAssembler {
 };
 
 }  // namespace
+
+// The smaller one of sine and cosine tells r without loss. Those functions of the C++ library know pi to as
+// many digits as it takes.
+template <class T, class Bits, int lanes>
+void reduce_far(const T* x, T* r, Bits* n) noexcept {
+  constexpr double bound = circular_bounds[sizeof(T) == sizeof(double) ? 1 : 0];
+  for (int i = 0; i < lanes; ++i) {
+    const double size = std::fabs(static_cast<double>(x[i]));
+    if (size <= bound) continue;
+    const double sine = std::sin(size), cosine = std::cos(size);
+    double rest = 0;
+    if (std::fabs(sine) <= std::fabs(cosine)) {
+      n[i] = cosine > 0 ? 0 : 2;
+      rest = cosine > 0 ? std::asin(sine) : -std::asin(sine);
+    } else {
+      n[i] = sine > 0 ? 1 : 3;
+      rest = sine > 0 ? -std::asin(cosine) : std::asin(cosine);
+    }
+    r[i] = static_cast<T>(rest);
+  }
+}
 
 std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code) {
   void* const at = mmap(nullptr, code.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

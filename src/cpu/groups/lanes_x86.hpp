@@ -10,13 +10,13 @@
 #include <array>
 #include <cstring>
 
-#include "cpu/groups/lanes_x86_functions.hpp"
+#include "cpu/groups/lanes_x86_circular.hpp"
 
 namespace tidu::cpu_detail {
 
-class LaneAssembler : protected FunctionAssembler {
+class LaneAssembler : protected CircularAssembler {
  protected:
-  LaneAssembler(DType dtype, bool is_512) : FunctionAssembler(dtype, is_512), limit_(is_512 ? 32 : 16) {}
+  LaneAssembler(DType dtype, bool is_512) : CircularAssembler(dtype, is_512), limit_(is_512 ? 32 : 16) {}
   ~LaneAssembler() override = default;
 
   static constexpr int nowhere = -1;
@@ -66,7 +66,7 @@ class LaneAssembler : protected FunctionAssembler {
     } else if (calls_out(step)) {
       call_function(i, step);
     } else if (step.op == LaneOp::call) {
-      is(step, LaneFunction::exp) ? exponential(i, step) : hyperbolic_tangent(i, step);
+      call_written_out(i, step);
       used(step);
     } else {
       compute(i, step);
@@ -262,10 +262,13 @@ class LaneAssembler : protected FunctionAssembler {
   // Does it call a function, which keeps no register?
   bool calls_out(const LaneStep& step) const {
     if (step.op != LaneOp::call) return false;
-    return !is(step, LaneFunction::exp) && !is(step, LaneFunction::tanh);
+    return !is(step, LaneFunction::exp) && !is(step, LaneFunction::tanh) && !is_circular(step);
   }
   static bool is(const LaneStep& step, LaneFunction function) {
     return step.index == static_cast<std::uint32_t>(function);
+  }
+  static bool is_circular(const LaneStep& step) {
+    return is(step, LaneFunction::sin) || is(step, LaneFunction::cos);
   }
   bool calls_out(const std::vector<LaneStep>& steps) const {
     bool calls = false;
@@ -294,6 +297,29 @@ class LaneAssembler : protected FunctionAssembler {
       tanh_f32(x, t, u, vector(temporary()), n, p);
     }
     put(i, p.getIdx());
+  }
+
+  void call_written_out(std::size_t i, const LaneStep& s) {
+    if (is_circular(s)) return circular_function(i, s);
+    is(s, LaneFunction::exp) ? exponential(i, s) : hyperbolic_tangent(i, s);
+  }
+  // With the other function of the same value, where a later step wants that.
+  void circular_function(std::size_t i, const LaneStep& s) {
+    if (values_[i].reg != nowhere || values_[i].slot != nowhere) return;  // made with the other
+    std::size_t other = i + 1;
+    const auto is_other = [&](const LaneStep& step) {
+      return step.op == LaneOp::call && step.a == s.a && step.bits == s.bits && is_circular(step) &&
+             step.index != s.index;
+    };
+    while (other < steps_->size() && !(is_other((*steps_)[other]) && !values_[other].uses.empty())) ++other;
+    const bool pair = other < steps_->size();
+    const bool sine = is(s, LaneFunction::sin);
+    const Ymm x = in_register(s.a);
+    const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
+    const Ymm q = vector(temporary()), t = vector(temporary());
+    circular({x, r, n, p, q, t}, sine || pair, !sine || pair);
+    if (pair) put(other, (sine ? q : p).getIdx());
+    put(i, (sine || !pair ? p : q).getIdx());
   }
 
   // From elements 0 and 1 to no bits and all.

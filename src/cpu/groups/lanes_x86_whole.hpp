@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "cpu/groups/lanes.hpp"
 
@@ -32,8 +33,10 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
   static constexpr int spare_register = 15;
   Ymm spare() const { return vector(spare_register); }
 
-  Address constant(std::uint64_t bits) {
-    const auto [it, fresh] = constant_labels_.try_emplace(bits);
+  Address constant(std::uint64_t bits) { return in_turn(bits, bits); }
+  // The one in lanes 0, 2, ..., the other in lanes 1, 3, ...
+  Address in_turn(std::uint64_t even, std::uint64_t odd) {
+    const auto [it, fresh] = constant_labels_.try_emplace({even, odd});
     return ptr[rip + it->second];
   }
   void constants() {
@@ -41,10 +44,11 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
       align(64);
       L(label);
       for (int i = 0; i < vector_ / element_; ++i) {
+        const std::uint64_t lane = i % 2 == 0 ? bits.first : bits.second;
         if (is_f64_) {
-          dq(bits);
+          dq(lane);
         } else {
-          dd(static_cast<std::uint32_t>(bits));
+          dd(static_cast<std::uint32_t>(lane));
         }
       }
     }
@@ -126,7 +130,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
     vaddpd(r, r, spare());
   }
 
-  std::map<std::uint64_t, Xbyak::Label> constant_labels_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Xbyak::Label> constant_labels_;
 };
 
 }  // namespace tidu::cpu_detail
