@@ -1,5 +1,5 @@
-// Slices, pads, broadcasts and iotas that groups make as they read them: random graphs of these, element-wise
-// operations and folds. Fused in every way they have the bits of their operations one by one.
+// Slices, pads, broadcasts, iotas and rolls that groups make as they read them: random graphs of these,
+// element-wise operations and folds. Fused in every way they have the bits of their operations one by one.
 // TIDU_TEST_SCALE=20 makes them 20 times as many.
 #include <algorithm>
 
@@ -30,6 +30,8 @@ class LinesGraph {
     for (std::size_t k = 2 + below(5); k-- > 0;) {
       if (one_in(3)) {
         repeat();
+      } else if (one_in(3)) {
+        roll();
       } else {
         move();
       }
@@ -71,6 +73,27 @@ class LinesGraph {
     } else {
       values_.push_back(ops::broadcast_in_dim(input(Shape(dims)), shape_, to));
     }
+  }
+
+  // What is rolled along an axis, or nearly so.
+  void roll() {
+    const std::size_t axis = below(shape_.size());
+    const std::int64_t extent = shape_[axis];
+    if (extent < 2) return;
+    const Value from = pick();
+    const std::int64_t cut =
+        one_in(2) ? 1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(extent - 1)))
+                  : (one_in(2) ? 1 : extent - 1);
+    const auto part = [&](const Value& of, std::int64_t start, std::int64_t limit) {
+      Ints starts(shape_.size(), 0), limits(shape_.begin(), shape_.end());
+      starts[axis] = start;
+      limits[axis] = limit;
+      return ops::slice(of, starts, limits);
+    };
+    const Value last = part(from, cut, extent), first = part(one_in(8) ? pick() : from, 0, cut);
+    const std::vector<Value> parts = one_in(8) ? std::vector{first, last} : std::vector{last, first};
+    values_.push_back(ops::concatenate(parts, static_cast<std::int64_t>(axis)));
+    if (one_in(8)) outputs_.push_back(one_in(2) ? first : values_.back());
   }
 
   // Another value of the shape: cut of a larger one, or a smaller one with something around it, or both.
@@ -146,7 +169,8 @@ std::int64_t peak_of(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("[lines] random graphs of slices, pads, broadcasts and iotas give the bits of their operations") {
+TEST_CASE(
+    "[lines] random graphs of slices, pads, broadcasts, iotas and rolls give the bits of their operations") {
   constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
   std::size_t wrong = 0;
   for (std::uint64_t seed = 0; seed < scaled(300) && wrong < 3; ++seed) {
@@ -188,6 +212,21 @@ TEST_CASE(
       ops::sub(ops::slice(x, {0, 1}, {rows, columns}), ops::slice(x, {0, 0}, {rows, columns - 1}));
   const std::int64_t bytes = 8 * ((rows - 1) * columns + rows * (columns - 1));
   CHECK(peak_of(builder.build({down, across})) < bytes + 300000);  // a block for each slice of columns
+
+  GraphBuilder periodic("periodic");
+  const Value u = periodic.input("u", {f64, {rows, columns}});
+  const auto rolled = [&](std::int64_t axis, std::int64_t by) {
+    const auto part = [&](std::int64_t start, std::int64_t limit) {
+      return axis == 0 ? ops::slice(u, {start, 0}, {limit, columns})
+                       : ops::slice(u, {0, start}, {rows, limit});
+    };
+    const std::int64_t extent = axis == 0 ? rows : columns;
+    return ops::concatenate(std::vector{part(extent - by, extent), part(0, extent - by)}, axis);
+  };
+  const Value up = rolled(0, rows - 1), right_of = rolled(1, columns - 1);
+  const Value under = rolled(0, 1), left_of = rolled(1, 1);
+  const Value around = ops::add(ops::add(up, under), ops::add(left_of, right_of));
+  CHECK(peak_of(periodic.build({ops::sub(u, around)})) < 8 * rows * columns + 300000);
 
   GraphBuilder backward("backward");
   const Value a = backward.input("a", {f64, {rows - 1, columns}}),

@@ -2,8 +2,10 @@
 // plan.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tidu/graph/graph.hpp"
@@ -84,6 +86,16 @@ struct RowStep {
 /// Of an operation with one operand that has trait folds or repeats, or that picks entries of an axis (see
 /// Factors::pick); none for others.
 RowStep row_step(const Graph& graph, std::uint32_t operation);
+
+/// An array rolled along an axis: two slices of it, one behind the other.
+struct Roll {
+  ValueId from = 0;                          ///< the array
+  std::size_t axis = 0;                      ///< along which it is rolled
+  std::int64_t shift = 0;                    ///< where its first element is then; not 0
+  std::array<std::uint32_t, 2> slices = {};  ///< operations
+};
+/// Of a concatenate that does it; nothing of others.
+std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation);
 
 /// Element-wise operations on as many elements each, 64 or more, are gathered in fused groups, with the folds
 /// of their results to one element: an operation joins the last group of its size when all that it needs is

@@ -11,9 +11,11 @@
 // each, may be the group's last step. Both are kept for a block of few elements, so that they are still in
 // the first cache when they are read or brought to their rows.
 //
-// Note [Lines]: a slice, pad, broadcast or iota that only the group reads is not made: where its elements lie
-// side by side in the array that it comes from they are read there, and else brought to a thread's memory for
-// a block. That array may be read while results are written, so none of these takes its place.
+// Note [Lines]: a slice, pad, broadcast, iota or roll (two slices of an array, one behind the other) that
+// only the group reads is not made: where its elements lie side by side in the array that it comes from they
+// are read there, and else brought to a thread's memory for a block. A group that is one segment goes on line
+// by line, the shortest of those that are read so; of such a line it reads where it comes from whatever lies
+// side by side there. That array may be read while results are written, so none of these takes its place.
 //
 // Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
 // run operation by operation. The bits are the same, since every value's are the same in any company.
@@ -84,7 +86,7 @@ class GroupPlanner {
     if (!finish_segments()) return Plan();
     constexpr int most_threads = 64;
     state_.threads = std::min(options_.threads, most_threads);
-    state_.grain = std::max(element_grain, state_.block);
+    state_.grain = std::max(element_grain / state_.block, std::int64_t{1}) * state_.block;
     const std::int64_t pieces = (state_.count + state_.grain - 1) / state_.grain;
     const std::int64_t at_once = std::clamp<std::int64_t>(pieces, 1, state_.threads);
     const std::size_t scratch = state_.parts + static_cast<std::size_t>(at_once) * state_.memory;
@@ -223,6 +225,7 @@ class GroupPlanner {
            static_cast<std::size_t>(2 * state_.block) * per_element <= block_memory)
       state_.block *= 2;
     if (simple) state_.block = element_grain;
+    find_line();
     if (columns_ != nullptr) {
       state_.block = most_rows;
       while (state_.block > fewest_rows &&
@@ -231,17 +234,50 @@ class GroupPlanner {
     }
     state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
     place_gathered();
+    const auto is_lines = [&](ValueId id) {
+      return std::any_of(lines_.begin(), lines_.end(),
+                         [&](const auto& operand) { return operand.value == id; });
+    };
     for (auto& [id, place] : kept_) {
       if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
+      if (state_.line > 0 && is_lines(id)) state_.memory += room_of_line;
     }
     for (const LinesOperand& operand : lines_) {
-      if (const auto kept = kept_.find(operand.value); kept != kept_.end())
-        state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
-                                  kept->second, operand.lines});
+      const auto kept = kept_.find(operand.value);
+      if (kept == kept_.end()) continue;
+      if (state_.line > 0)
+        lined_[operand.value] = {Place::Kind::lines, static_cast<std::uint32_t>(state_.linings.size()),
+                                 step_of(operand.value)};
+      state_.linings.push_back(
+          {operand.from == no_index ? no_index : operand_at_.at(operand.from), kept->second, operand.lines});
     }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
     }
+  }
+  // See Note [Lines]. A block is of whole lines, but where it is one of a fold's.
+  void find_line() {
+    constexpr std::int64_t shortest = 64, most = 4 * fold_block;  // elements
+    if (columns_ != nullptr || drafts_.size() != 1 || drafts_[0].operation != no_index || !aside_.empty())
+      return;
+    std::int64_t line = 0;
+    for (const LinesOperand& operand : lines_) {
+      if (kept_.find(operand.value) == kept_.end()) continue;
+      const std::int64_t extent = operand.lines.axes.back().extent;
+      line = line == 0 ? extent : std::min(line, extent);
+    }
+    const auto folds_lines = [&](std::uint32_t fold) {
+      const ValueId from = roots_[graph_.operation(fold).inputs()[0]];
+      return std::any_of(lines_.begin(), lines_.end(),
+                         [&](const LinesOperand& operand) { return operand.value == from; });
+    };
+    if (line < shortest || std::any_of(folds_.begin(), folds_.end(), folds_lines)) return;
+    state_.line = line;
+    for (const ValueId id : values_.results) {
+      state_.in_place = state_.in_place || std::find(operand_slots_.begin(), operand_slots_.end(),
+                                                     program_.slot_of(id)) != operand_slots_.end();
+    }
+    state_.block = !folds_.empty() ? 2 * fold_block : line < most ? most / line * line : most;
   }
   template <class Body>
   void for_reads(const Draft& draft, const Body& body) {
@@ -270,6 +306,7 @@ class GroupPlanner {
     return type.size() == 1 ? 0 : static_cast<std::uint32_t>(size_of(type.dtype()));
   }
   Place place_of(ValueId id) {
+    if (const auto lined = lined_.find(id); lined != lined_.end()) return lined->second;
     if (const auto kept = kept_.find(id); kept != kept_.end())
       return {Place::Kind::kept, kept->second, step_of(id)};
     if (const auto direct = direct_.find(id); direct != direct_.end()) return direct->second;
@@ -455,6 +492,7 @@ class GroupPlanner {
   std::unordered_map<ValueId, std::size_t> segment_of_;
   std::unordered_map<ValueId, std::uint32_t> kept_;  // by value: bytes into a thread's memory
   std::unordered_map<ValueId, Place> direct_;        // slices that are read where they come from
+  std::unordered_map<ValueId, Place> lined_;         // what is read line by line
   std::unordered_set<ValueId> gathered_;
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;

@@ -26,7 +26,8 @@ void merge_axes(std::vector<LineAxis>& axes) {
     if (!merged.empty() && merged.back().is_whole() &&
         axis.stride == merged.back().extent * merged.back().stride) {
       const std::int64_t inner = merged.back().extent;
-      merged.back() = {axis.extent * inner, axis.begin * inner, axis.count * inner, merged.back().stride};
+      merged.back() = {axis.extent * inner, axis.begin * inner, axis.count * inner, merged.back().stride,
+                       axis.turn * inner};
     } else {
       merged.push_back(axis);
     }
@@ -127,12 +128,19 @@ bool set_pad(const Graph& graph, const Operation& pad, Lines& lines) {
   return true;
 }
 
+// Where there an element of an axis comes from, the first one there being 0.
+std::int64_t turned(const LineAxis& axis, std::int64_t place) {
+  if (axis.turn == 0) return place - axis.begin;
+  return place < axis.turn ? place - axis.turn + axis.extent : place - axis.turn;
+}
+
 }  // namespace
 
 std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
   const Operation operation = graph.operation(index);
   const std::string_view name = operation.op().name();
-  const bool is_cut = name == "slice" || name == "pad";
+  const std::optional<passes::Roll> roll = passes::roll_of(graph, index);
+  const bool is_cut = name == "slice" || name == "pad" || roll;
   if (!is_cut && name != "broadcast_in_dim" && name != "iota") return std::nullopt;
   const Type type = graph.type(operation.output());
   if (type.rank() == 0 || type.rank() > most_line_axes || type.size() < 2) return std::nullopt;
@@ -141,10 +149,13 @@ std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
   for (const std::int64_t extent : type.shape()) lines.axes.push_back({extent, 0, 0, 0});
   bool fits = true;
   if (is_cut) {
-    const std::vector<std::int64_t> strides = strides_of(graph.type(operation.inputs()[0]));
+    const std::vector<std::int64_t> strides = strides_of(roll ? type : graph.type(operation.inputs()[0]));
     for (std::size_t k = 0; k < strides.size(); ++k) lines.axes[k].stride = strides[k];
     if (name == "slice") {
       set_slice(operation, lines);
+    } else if (roll) {
+      for (LineAxis& axis : lines.axes) axis.count = axis.extent;
+      lines.axes[roll->axis].turn = roll->shift;
     } else {
       fits = set_pad(graph, operation, lines);
     }
@@ -162,6 +173,22 @@ std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
   return lines;
 }
 
+Lines::Found Lines::find(std::int64_t at, std::int64_t count) const {
+  const LineAxis& line = axes.back();
+  const std::int64_t in_line = at % line.extent, end = in_line + count;
+  Found found;
+  found.place = offset + turned(line, in_line) * line.stride;
+  found.side_by_side = line.stride == 1 && !counts() && in_line >= line.begin &&
+                       end <= line.begin + line.count && (in_line >= line.turn || end <= line.turn);
+  std::int64_t rest = at / line.extent;
+  for (std::size_t k = axes.size() - 1; k-- > 0; rest /= axes[k].extent) {
+    const std::int64_t there = turned(axes[k], rest % axes[k].extent);
+    found.side_by_side = found.side_by_side && there >= 0 && there < axes[k].count;
+    found.place += there * axes[k].stride;
+  }
+  return found;
+}
+
 void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
   const LineAxis& line = axes.back();
   const std::size_t outer = axes.size() - 1;
@@ -174,11 +201,12 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
     to += bytes(elements);
   };
   while (count > 0) {
-    const std::int64_t end = std::min(line.extent, in_line + count);
-    std::int64_t first = offset - line.begin * line.stride;
+    std::int64_t end = std::min(line.extent, in_line + count);
+    if (in_line < line.turn) end = std::min(end, line.turn);
+    std::int64_t first = offset + (turned(line, in_line) - in_line) * line.stride;
     bool is_there = true;
     for (std::size_t k = 0; k < outer; ++k) {
-      const std::int64_t place = places[k] - axes[k].begin;
+      const std::int64_t place = turned(axes[k], places[k]);
       is_there = is_there && place >= 0 && place < axes[k].count;
       first += place * axes[k].stride;
     }
@@ -198,6 +226,8 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
     }
     pad(end - end_there);
     count -= end - in_line;
+    in_line = end;
+    if (in_line < line.extent) continue;
     in_line = 0;
     for (std::size_t k = outer; k-- > 0;) {
       if (++places[k] < axes[k].extent) break;
@@ -221,8 +251,9 @@ std::vector<LinesOperand> find_lines(const Program& program, std::size_t node, c
     std::optional<Lines> lines = lines_of(graph, maker);
     if (!lines || (!lines->is_one_line() && graph.type(id).bytes() < least_gathered)) continue;
     ValueId from = no_index;
+    const std::optional<passes::Roll> roll = passes::roll_of(graph, maker);
     if (!lines->counts()) {  // it may live on until the group has run
-      from = program.roots()[graph.operation(maker).inputs()[0]];
+      from = program.roots()[roll ? roll->from : graph.operation(maker).inputs()[0]];
       const SlotId slot = program.slot_of(from);
       if (slot == no_index) continue;
       const Storage storage = program.slot(slot).storage;
@@ -231,6 +262,11 @@ std::vector<LinesOperand> find_lines(const Program& program, std::size_t node, c
     }
     found.push_back({id, from, std::move(*lines)});
     done[maker] = true;
+    if (!roll) continue;
+    for (const std::uint32_t slice : roll->slices) {
+      const ValueId made = graph.operation(slice).output();
+      if (alone[slice] && readers[made] == 1) done[slice] = true;
+    }
   }
   for (const LinesOperand& operand : found) {
     std::erase(group.operands, operand.value);

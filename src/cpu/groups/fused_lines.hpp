@@ -1,5 +1,5 @@
-// fused_lines.hpp - slices, pads, broadcasts and iotas that a fused group makes of where their elements come
-// from, as it reads them: see Note [Lines] in fused.cpp.
+// fused_lines.hpp - slices, pads, broadcasts, iotas and what is rolled along an axis, which a fused group
+// makes of where their elements come from, as it reads them: see Note [Lines] in fused.cpp.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ struct LineAxis {
   std::int64_t extent = 1;
   std::int64_t begin = 0, count = 1;  ///< those that come from the other one
   std::int64_t stride = 0;            ///< there, in elements
-  bool is_whole() const { return begin == 0 && count == extent; }
+  std::int64_t turn = 0;  ///< of a whole one: where the first one there is, which comes behind the last
+  bool is_whole() const { return begin == 0 && count == extent && turn == 0; }
 };
 
 /// The elements of such a value, in their order: lines of elements that lie side by side where they come
@@ -32,6 +33,13 @@ struct Lines {
     return axes.size() == 1 && axes[0].is_whole() && axes[0].stride == 1 && !counts();
   }
   bool counts() const { return counted != bool_; }
+  /// Where an element is there, if it is, and whether those behind it follow there as they do here.
+  struct Found {
+    std::int64_t place = 0;
+    bool side_by_side = false;
+  };
+  /// Of elements [at, at + count).
+  Found find(std::int64_t at, std::int64_t count) const;
   /// Elements [at, at + count), from an array that begins at `from`.
   void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
 };

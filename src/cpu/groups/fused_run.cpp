@@ -41,10 +41,58 @@ class BlockRun {
       default: return memory_ + place.index;
     }
   }
+  // Elements of a line: where they come from, or brought to the thread's memory. They are brought half a page
+  // away from there, modulo pages: the processor takes a load for one of what was just stored where the last
+  // 12 bits of their addresses are near.
+  const std::byte* line(const Lining& lining, std::int64_t at, std::int64_t count) {
+    std::byte* to = memory_ + lining.to;
+    const std::byte* from = nullptr;
+    if (lining.from != no_index) {
+      from = call_.in[lining.from];
+      const Lines::Found found = lining.lines.find(at, count);
+      const auto bytes = static_cast<std::size_t>(found.place) * lining.lines.size;
+      if (found.side_by_side) return from + bytes;
+      const std::uintptr_t there = reinterpret_cast<std::uintptr_t>(from) + bytes;
+      const std::uintptr_t away = reinterpret_cast<std::uintptr_t>(to) - there - room_of_line / 2;
+      to += (room_of_line - away % room_of_line) / 64 * 64;
+    }
+    lining.lines.copy(from, at, count, to);
+    return to;
+  }
+  // The segment's elements [at, at + count), line by line. What is kept of them lies where the block's does.
+  void lines(const Segment& segment, std::int64_t at, std::int64_t count) {
+    Pointers<const std::byte*> in(segment.in.size());
+    Pointers<std::byte*> out(segment.out.size());
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t first = at + done;
+      const std::int64_t some = std::min(count - done, s_.line - first % s_.line);
+      for (std::size_t i = 0; i < segment.in.size(); ++i) {
+        const Place& place = segment.in[i];
+        if (place.kind != Place::Kind::lines) {
+          in[i] = address(place, first);
+          continue;
+        }
+        in[i] = line(s_.linings[place.index], first, some);
+      }
+      for (std::size_t i = 0; i < segment.out.size(); ++i) {
+        const Place& place = segment.out[i];
+        out[i] = address(place, first);
+        if (place.kind == Place::Kind::kept) out[i] += static_cast<std::size_t>(done) * place.step;
+      }
+      if (s_.in_place) {
+        segment.kernel->run(in.data(), out.data(), some);
+      } else {
+        segment.kernel->run_apart(in.data(), out.data(), some);
+      }
+      done += some;
+    }
+  }
   void block(std::int64_t at, std::int64_t count) {
-    for (const Lining& lining : s_.linings)
+    for (const Lining& lining : s_.linings) {
+      if (s_.line > 0) break;
       lining.lines.copy(lining.from == no_index ? nullptr : call_.in[lining.from], at, count,
                         memory_ + lining.to);
+    }
     for (const Gathering& gathering : s_.gatherings) {
       if (gathering.word == 8) {
         gather<std::uint64_t>(gathering, at, count);
@@ -53,6 +101,10 @@ class BlockRun {
       }
     }
     for (const Segment& segment : s_.segments) {
+      if (s_.line > 0) {
+        lines(segment, at, count);
+        continue;
+      }
       Pointers<const std::byte*> in(segment.in.size());
       Pointers<std::byte*> out(segment.out.size());
       for (std::size_t i = 0; i < segment.in.size(); ++i) in[i] = address(segment.in[i], at);

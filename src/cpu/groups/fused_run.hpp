@@ -17,9 +17,9 @@ namespace tidu::cpu_detail {
 
 // Where a value is while a block runs.
 struct Place {
-  enum class Kind : std::uint8_t { operand, result, kept };
+  enum class Kind : std::uint8_t { operand, result, kept, lines };
   Kind kind = Kind::operand;
-  std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory
+  std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory; of `lines`: of GroupState::linings
   std::uint32_t step = 0;   // bytes from element to element; 0: one element
   std::size_t offset = 0;   // of an operand: bytes in front of the first element
 };
@@ -49,7 +49,8 @@ struct Copying {
   std::uint32_t step = 0;
 };
 
-// See Note [Lines].
+// See Note [Lines]. Where the group goes line by line, so many bytes lie behind each line's place.
+inline constexpr std::size_t room_of_line = 4096;
 struct Lining {
   std::uint32_t from = no_index;  // an operand, or none
   std::uint32_t to = 0;           // bytes into a thread's memory
@@ -83,6 +84,8 @@ struct GroupState {
   std::int64_t count = 0;
   std::int64_t block = 0;
   std::int64_t grain = 0;
+  std::int64_t line = 0;  // elements that the only segment does at a time, see Note [Lines]; 0: a block
+  bool in_place = false;  // is a result where an operand is?
   int threads = 1;
   std::vector<Segment> segments;
   std::vector<FoldStep> folds;

@@ -54,6 +54,19 @@ void LaneKernel::run(const std::byte* const* operands, std::byte* const* results
   }
 }
 
+void LaneKernel::run_apart(const std::byte* const* operands, std::byte* const* results,
+                           std::int64_t count) const {
+  const std::int64_t whole = count / width_ * width_;
+  if (whole == 0 || whole == count) return run(operands, results, count);
+  function_(operands, results, whole);
+  const auto last = static_cast<std::size_t>(count - width_);
+  Pointers<const std::byte*> in(operand_steps_.size());
+  Pointers<std::byte*> out(result_steps_.size());
+  for (std::size_t i = 0; i < operand_steps_.size(); ++i) in[i] = operands[i] + last * operand_steps_[i];
+  for (std::size_t i = 0; i < result_steps_.size(); ++i) out[i] = results[i] + last * result_steps_[i];
+  function_(in.data(), out.data(), width_);
+}
+
 namespace {
 
 class Hasher {

@@ -183,6 +183,8 @@ class LaneKernel {
   /// `count` elements from where the pointers point. A result may lie where an operand does, element on
   /// element.
   void run(const std::byte* const* operands, std::byte* const* results, std::int64_t count) const;
+  /// The same where no result lies where an operand does: what no vector is left for is done once more.
+  void run_apart(const std::byte* const* operands, std::byte* const* results, std::int64_t count) const;
   /// Bytes from one element of an operand to the next: 0 for a splat.
   std::size_t operand_step(std::size_t i) const { return operand_steps_[i]; }
   std::size_t result_step(std::size_t i) const { return result_steps_[i]; }
