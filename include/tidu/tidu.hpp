@@ -23,6 +23,7 @@
 #include <tidu/eager/trace.hpp>
 #include <tidu/frontend/array.hpp>
 #include <tidu/frontend/collectives.hpp>
+#include <tidu/frontend/control_flow.hpp>
 #include <tidu/frontend/creation.hpp>
 #include <tidu/frontend/custom.hpp>
 #include <tidu/frontend/explain.hpp>
@@ -67,6 +68,7 @@
 #include <tidu/linearize/transforms.hpp>
 #include <tidu/linearize/transpose.hpp>
 #include <tidu/primitives/collectives.hpp>
+#include <tidu/primitives/control_flow.hpp>
 #include <tidu/primitives/convolution.hpp>
 #include <tidu/primitives/custom.hpp>
 #include <tidu/primitives/elementwise.hpp>

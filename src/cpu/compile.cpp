@@ -35,7 +35,7 @@ class Compiler {
         options_(options),
         kernels_(kernels),
         around_(around),
-        plans_(given_, options, kernels, around) {}
+        plans_(given_, options, kernels, target.arena_, around) {}
 
   void compile() {
     for (const ValueId id : graph_.inputs()) to_.input_types_.push_back(graph_.type(id));
@@ -324,7 +324,8 @@ Compiled::Compiled(Program program, const CompileOptions& options, const KernelT
                    std::shared_ptr<Arena> arena, const Surroundings& around)
     : program_(std::move(program)), arena_(std::move(arena)) {
   try {
-    Compiler(*this, options, kernels, around).compile();
+    // Not on the stack, which programs inside programs share.
+    std::make_unique<Compiler>(*this, options, kernels, around)->compile();
   } catch (...) {
     arena_->release(constants_);
     throw;

@@ -2,14 +2,22 @@
 #include "cpu/operation_plans.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "cpu/scan.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
 
 OperationPlans::OperationPlans(const Program& program, const CompileOptions& options,
-                               const KernelTable& kernels, const Surroundings& around)
-    : program_(program), graph_(program.graph()), options_(options), kernels_(kernels), around_(around) {}
+                               const KernelTable& kernels, std::shared_ptr<Arena> arena,
+                               const Surroundings& around)
+    : program_(program),
+      graph_(program.graph()),
+      options_(options),
+      kernels_(kernels),
+      arena_(std::move(arena)),
+      around_(around) {}
 
 void OperationPlans::find_reads(std::span<const std::byte* const> constant_at) {
   // Kernels of other projects might look at all that there is.
@@ -52,7 +60,10 @@ Plan OperationPlans::make(std::uint32_t operation, bool adding) {
         op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes};
     request.reads = reads_of(operation);
     request.fixed = fixed_of(operation);
-    return adding ? kernels_.plan_adding(request) : kernels_.plan(request);
+    if (adding) return kernels_.plan_adding(request);
+    Plan plan = kernels_.plan(request);
+    if (!plan && is_scan(of)) return plan_scan(of, program_.options(), options_, kernels_, arena_);
+    return plan;
   } catch (const Error& error) {
     error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, operation)))->raise();
     throw;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace tidu::cpu_detail {
 class OperationPlans {
  public:
   OperationPlans(const Program& program, const CompileOptions& options, const KernelTable& kernels,
-                 const Surroundings& around);
+                 std::shared_ptr<Arena> arena, const Surroundings& around);
 
   /// From now on plans are for what is read of results: see find_reads.
   void find_reads(std::span<const std::byte* const> constant_at);
@@ -42,6 +43,7 @@ class OperationPlans {
   const Graph& graph_;
   const CompileOptions& options_;
   const KernelTable& kernels_;
+  const std::shared_ptr<Arena> arena_;
   const Surroundings& around_;
   std::vector<ReadElements> reads_;
   std::vector<Type> in_, out_;

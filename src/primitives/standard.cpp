@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "tidu/primitives/collectives.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/linalg.hpp"
@@ -71,6 +72,8 @@ PrimitiveSet make_standard() {
   all.insert(all.end(), structural.begin(), structural.end());
   const std::vector<const Primitive*> custom = prim::custom_primitives();
   all.insert(all.end(), custom.begin(), custom.end());
+  const std::vector<const Primitive*> control_flow = prim::control_flow_primitives();
+  all.insert(all.end(), control_flow.begin(), control_flow.end());
   const std::vector<const Primitive*> linalg = prim::linalg_primitives();
   all.insert(all.end(), linalg.begin(), linalg.end());
   const std::vector<const Primitive*> collectives = prim::collective_primitives();

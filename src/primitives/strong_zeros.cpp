@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "primitives/inner_graphs.hpp"
+#include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -107,6 +107,12 @@ class Guard {
   Values inner(const Operation& operation, const std::vector<Value>& operands,
                const std::vector<bool>& linear) {
     const Op op = operation.op();
+    if (op.name() == prim::scan.name) {
+      const prim::ScanParts parts(op);
+      std::vector<bool> in_some_step = linear;
+      parts.spread(in_some_step, false);
+      return ops::scan(builder_, guarded(parts.body, in_some_step), operands, parts.shape);
+    }
     bool found = false;
     for (const AttributeSpec& spec : operation.primitive().attributes)
       found = found || (spec.kind == AttributeKind::graph && spec.name == "graph");

@@ -178,8 +178,8 @@ const ReferenceExecutor& reference() {
     for (auto* family :
          {ref::constant_kernels, ref::unary_kernels, ref::binary_kernels, ref::shape_kernels,
           ref::dynamic_kernels, ref::indexing_kernels, ref::reduction_kernels, ref::cumulative_kernels,
-          ref::sorting_kernels, ref::product_kernels, ref::random_kernels, ref::window_kernels,
-          ref::linalg_kernels, ref::collective_kernels}) {
+          ref::sorting_kernels, ref::product_kernels, ref::control_flow_kernels, ref::random_kernels,
+          ref::window_kernels, ref::linalg_kernels, ref::collective_kernels}) {
       for (ref::NamedKernel& row : family()) {
         table->push_back({std::string(row.primitive), std::move(row.kernel), row.supported});
       }

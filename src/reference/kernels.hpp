@@ -23,7 +23,8 @@ std::vector<NamedKernel> indexing_kernels();
 std::vector<NamedKernel> reduction_kernels();
 std::vector<NamedKernel> cumulative_kernels();
 std::vector<NamedKernel> sorting_kernels();
-std::vector<NamedKernel> product_kernels();  // and those that hold graphs
+std::vector<NamedKernel> product_kernels();  // and calls
+std::vector<NamedKernel> control_flow_kernels();
 std::vector<NamedKernel> random_kernels();
 std::vector<NamedKernel> window_kernels();  // and convolution
 std::vector<NamedKernel> linalg_kernels();

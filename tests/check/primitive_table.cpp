@@ -3,6 +3,7 @@
 
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -100,6 +101,40 @@ void add_custom(std::vector<Row>& t) {
                       policy.get_if<Ints>() != nullptr             ? "two values"
                       : *policy.get_if<std::string>() == "nothing" ? "nothing"
                                                                    : "everything"));
+  }
+}
+
+// A step of a scan: const w, carries c and n, slice x; n counts, and d becomes active in the second step
+// alone.
+Graph step_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("step", set);
+  const Type type{dtype, {3}};
+  const Value w = g.input("w", type), c = g.input("c", type), d = g.input("d", type),
+              n = g.input("n", Type(i32)), x = g.input("x", type);
+  const Value next = ops::sin(w * c) + x * d, turn = ops::convert_element_type(n, dtype);
+  return g.build({next, ops::cos(x) * w * ops::broadcast_scalar(turn, {3}), n + ops::full_like(n, 1),
+                  next * x, ops::reduce_sum(d, {0}), n});
+}
+
+void add_control_flow(std::vector<Row>& t) {
+  for (const bool reverse : {false, true}) {
+    for (const int length : {3, 1, 0}) {
+      const Shape xs{length, 3};
+      t.push_back(noted({"scan",
+                         length == 3 ? inexact : real,
+                         {{{3}}, {{3}}, {{3}}, {{}, whole(0, 3), i32}, {xs}},
+                         [reverse, length](DType d, const PrimitiveSet& set) {
+                           return Attributes{{"body", step_graph(d, set)},
+                                             {"length", length},
+                                             {"reverse", reverse},
+                                             {"num_consts", 1},
+                                             {"num_carry", 3}};
+                         }},
+                        length == 0   ? "no step"
+                        : length == 1 ? "one step"
+                        : reverse     ? "reverse"
+                                      : "forward"));
+    }
   }
 }
 
@@ -385,6 +420,7 @@ std::vector<Row> make_table() {
   add_sorting(t);
   add_products(t);
   add_custom(t);
+  add_control_flow(t);
   add_convolutions(t);
   add_windows(t);
   add_random(t);

@@ -1,0 +1,230 @@
+// scan.cpp - scan: its record, type rule and batch rule, and what its rules share. Derivatives are in
+// scan_derivatives.cpp.
+#include "primitives/scan.hpp"
+
+#include <numeric>
+
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr AttributeSpec scan_attributes[] = {{"body", AttributeKind::graph},
+                                             {"length", AttributeKind::integer},
+                                             {"reverse", AttributeKind::boolean},
+                                             {"num_consts", AttributeKind::integer},
+                                             {"num_carry", AttributeKind::integer}};
+
+// What runs in a loop has no effects, which rules could not keep in order, and stays on one device. Graphs in
+// attributes count; these nest at most max_graph_depth deep.
+void refuse_effects(const InferContext& c, const Graph& body) {
+  std::vector<Graph> graphs{body};
+  while (!graphs.empty()) {
+    const Graph at = std::move(graphs.back());
+    graphs.pop_back();
+    for (std::size_t i = 0; i < at.num_operations(); ++i) {
+      const Operation operation = at.operation(i);
+      const Primitive& primitive = operation.primitive();
+      c.require(!primitive.has_trait(Trait::impure), "expected a body without effects, got ", primitive.name,
+                " in \"", at.name(), '"');
+      c.require(&primitive != &device_put, "expected a body that stays on one device, got device_put in \"",
+                at.name(), '"');
+      if (!primitive.has_trait(Trait::holds_graph)) continue;
+      for (const auto& [name, value] : operation.record().op->attributes) {
+        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);
+      }
+    }
+  }
+}
+
+void infer_scan(InferContext& c) {
+  const Graph body = c.op().graph("body");
+  const std::int64_t length = c.op().integer("length");
+  c.require(length >= 0, "expected length >= 0, got ", length);
+  const auto inputs = static_cast<std::int64_t>(body.inputs().size());
+  const auto outputs = static_cast<std::int64_t>(body.outputs().size());
+  const std::int64_t num_consts = c.op().integer("num_consts"), num_carry = c.op().integer("num_carry");
+  c.require(num_consts >= 0 && num_carry >= 0 && num_consts <= inputs && num_carry <= inputs - num_consts,
+            "expected num_consts and num_carry to be at least 0 and at most ", inputs,
+            " together, the inputs of body \"", body.name(), "\", got ", num_consts, " and ", num_carry);
+  c.require(outputs > 0 && outputs >= num_carry, "expected a body with ",
+            std::max<std::int64_t>(num_carry, 1), " outputs or more, got \"", body.name(), "\" with ",
+            outputs);
+  c.require(c.num_operands() == body.inputs().size(), "expected ", inputs, " operands for body \"",
+            body.name(), "\", got ", c.num_operands());
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    const Type input = body.type(body.inputs()[i]);
+    const auto at = static_cast<std::int64_t>(i);
+    const bool is_x = at >= num_consts + num_carry;
+    const Type expected = is_x ? with_leading_axis(input, length) : input;
+    const std::string_view kind = is_x ? "a slice of x" : at < num_consts ? "const" : "carry";
+    const std::int64_t index = is_x ? at - num_consts - num_carry : at < num_consts ? at : at - num_consts;
+    c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", ", kind, ' ', index,
+              " (input \"", body.input_name(i), "\" of body \"", body.name(), "\"), got ", c.operand(i));
+  }
+  for (std::size_t k = 0; k < body.outputs().size(); ++k) {
+    const Type output = body.type(body.outputs()[k]);
+    if (static_cast<std::int64_t>(k) >= num_carry) {
+      c.result(with_leading_axis(output, length));
+      continue;
+    }
+    const Type carry = c.operand(static_cast<std::size_t>(num_consts) + k);
+    c.require(output == carry, "expected body \"", body.name(), "\" to give carry ", k, " as it came in, ",
+              carry, ", got ", output);
+    c.result(output);
+  }
+  refuse_effects(c, body);
+}
+
+// The axes 0 and 1, of a batch and of steps, change places.
+Value with_axes_changed(Value x) {
+  Ints permutation(x.rank());
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[0], permutation[1]);
+  return ops::transpose(x, permutation);
+}
+
+}  // namespace
+
+Type with_leading_axis(Type type, std::int64_t extent) {
+  Shape shape{extent};
+  shape.insert(shape.end(), type.shape().begin(), type.shape().end());
+  return type.with_shape(shape);
+}
+Type without_leading_axis(Type type) {
+  return type.with_shape(Shape(type.shape().begin() + 1, type.shape().end()));
+}
+
+ScanParts::ScanParts(const Op& op)
+    : body(op.graph("body")),
+      shape{op.integer("length"), op.boolean("reverse"), static_cast<std::size_t>(op.integer("num_consts")),
+            static_cast<std::size_t>(op.integer("num_carry"))},
+      num_inputs(body.inputs().size()),
+      num_outputs(body.outputs().size()) {}
+
+std::vector<bool> ScanParts::spread(std::vector<bool>& inputs, bool inexact) const {
+  while (true) {
+    std::vector<bool> depends = depending_on(body, inputs);
+    bool grew = false;
+    for (std::size_t k = 0; k < shape.num_carry; ++k) {
+      if (!depends[output(k)] || inputs[carry(k)]) continue;
+      if (inexact && !is_inexact(body.type(output(k)).dtype())) continue;
+      inputs[carry(k)] = grew = true;
+    }
+    if (!grew) return depends;
+  }
+}
+
+Value ScanMaker::add_const(std::string_view name, Value operand) {
+  ++shape_.num_consts;
+  operands_.push_back(operand);
+  return builder_.input(name, operand.type());
+}
+Value ScanMaker::add_carry(std::string_view name, Value first) {
+  ++shape_.num_carry;
+  operands_.push_back(first);
+  return builder_.input(name, first.type());
+}
+Value ScanMaker::add_x(std::string_view name, Value operand) {
+  operands_.push_back(operand);
+  return builder_.input(name, without_leading_axis(operand.type()));
+}
+Values ScanMaker::emit(Emitter& emitter, std::int64_t length, bool reverse) {
+  shape_.length = length;
+  shape_.reverse = reverse;
+  return ops::scan(emitter, prune(builder_.build(outputs_)), operands_, shape_);
+}
+
+// A carry is batched when it comes in so or, in some step, depends on what is. What is not stays one: the
+// counter of a loop is the same for all.
+Values batch_scan(BatchContext& c) {
+  const ScanParts parts(c.op());
+  std::vector<bool> batched = batched_operands(c);
+  const std::vector<bool> depends = parts.spread(batched, false);
+  const Graph mapped = c.host().batch(parts.body, batched, c.size());
+  const auto is_batched = [&](std::size_t k) {
+    return parts.is_y(k) ? bool(depends[parts.output(k)]) : bool(batched[parts.carry(k)]);
+  };
+
+  ScanMaker maker(parts.body.name(), parts.body.primitives());
+  const auto broadcast = c.emitter().primitives().vocabulary().broadcast;
+  std::vector<Value> inputs, plain(parts.num_inputs);
+  for (std::size_t i = 0; i < parts.num_inputs; ++i) {
+    const std::string name = detail::str('x', i);
+    Value operand = c.operand(i);
+    if (parts.is_x(i)) {
+      inputs.push_back(maker.add_x(name, c.batched(i) ? with_axes_changed(operand) : operand));
+    } else if (parts.is_const(i)) {
+      inputs.push_back(maker.add_const(name, operand));
+    } else {
+      inputs.push_back(
+          maker.add_carry(name, batched[i] && !c.batched(i) ? broadcast(operand, c.size()) : operand));
+    }
+    if (!batched[i]) plain[i] = inputs[i];
+  }
+  // The batched body, and for what is not batched the body.
+  std::vector<ValueId> of_mapped, of_body;
+  for (std::size_t k = 0; k < parts.num_outputs; ++k) {
+    if (is_batched(k)) {
+      of_mapped.push_back(mapped.outputs()[k]);
+    } else {
+      of_body.push_back(parts.output(k));
+    }
+  }
+  const std::vector<bool> need_mapped = reachable(mapped, of_mapped),
+                          need_body = reachable(parts.body, of_body);
+  const std::vector<Value> values = inline_graph(maker.builder(), mapped, inputs, {}, &need_mapped);
+  const std::vector<Value> alone = inline_graph(maker.builder(), parts.body, plain, {}, &need_body);
+  for (std::size_t k = 0; k < parts.num_outputs; ++k)
+    maker.add_output(is_batched(k) ? values[mapped.outputs()[k]] : alone[parts.output(k)]);
+
+  Values results = maker.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
+  for (std::size_t k = 0; k < parts.num_outputs; ++k) {
+    if (!is_batched(k)) {
+      results[k] = broadcast(results[k], c.size());
+    } else if (parts.is_y(k)) {
+      results[k] = with_axes_changed(results[k]);
+    }
+  }
+  return results;
+}
+
+// (c, y) = body(consts, c, x), step by step: see scan_derivatives.cpp.
+constinit const Primitive scan{.name = "scan",
+                               .arity = variadic,
+                               .num_outputs = variadic,
+                               .attributes = scan_attributes,
+                               .traits = Trait::holds_graph,
+                               .linearity = linearity::linear,
+                               .infer = infer_scan,
+                               .jvp = jvp_scan,
+                               .transpose = transpose_scan,
+                               .batch = batch_scan};
+
+std::vector<const Primitive*> control_flow_primitives() { return {&scan}; }
+
+}  // namespace tidu::prim
+
+namespace tidu::ops {
+namespace {
+
+Op scan_op(const Graph& body, const ScanShape& shape) {
+  return Op::make(prim::scan, {{"body", body},
+                               {"length", shape.length},
+                               {"reverse", shape.reverse},
+                               {"num_consts", static_cast<std::int64_t>(shape.num_consts)},
+                               {"num_carry", static_cast<std::int64_t>(shape.num_carry)}});
+}
+
+}  // namespace
+
+Values scan(Emitter& emitter, const Graph& body, std::span<const Value> operands, const ScanShape& shape,
+            Where where) {
+  return emitter.emit(scan_op(body, shape), operands, where);
+}
+
+Values scan(const Graph& body, std::span<const Value> operands, const ScanShape& shape, Where where) {
+  return emit(scan_op(body, shape), operands, where);
+}
+
+}  // namespace tidu::ops
