@@ -10,6 +10,7 @@
 #include "cuda/rules.hpp"
 #include "cuda/watched.hpp"
 #include "tidu/cuda.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/program/cache.hpp"
 
@@ -212,7 +213,8 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
     return *compile_cache().get<CudaExecutable>(request, [&] {
       ProgramOptions options = options_.program;
       options.block = false;  // `fuse` is read when it is compiled
-      auto made = std::make_shared<const CudaExecutable>(compile(Program::make(graph, options)));
+      auto made = std::make_shared<const CudaExecutable>(
+          compile(Program::make(with_scans_written_out(graph), options)));
       const Graph& small = made->program().graph();
       const std::size_t bytes = 4096 + 1024 * small.num_operations() + 96 * small.num_values();
       return CacheMade<CudaExecutable>{made, bytes};

@@ -5,6 +5,7 @@
 
 #include "frontend/context.hpp"
 #include "tidu/primitives/control_flow.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -32,6 +33,26 @@ Graph consts_first(const Traced& step) {
   std::vector<Value> outputs;
   for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
   return builder.build(outputs);
+}
+
+// A graph runs on one device: what a step moves would stay where it is.
+void refuse_moves(const Graph& step, Where where) {
+  std::vector<Graph> graphs{step};
+  while (!graphs.empty()) {
+    const Graph at = std::move(graphs.back());
+    graphs.pop_back();
+    for (std::size_t i = 0; i < at.num_operations(); ++i) {
+      const Operation operation = at.operation(i);
+      if (&operation.primitive() == &prim::device_put) {
+        refuse(ErrorKind::invalid_argument, "scan",
+               "expected a function that stays on one device, got one that moves an Array to another", where);
+      }
+      if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
+      for (const auto& [name, value] : operation.record().op->attributes) {
+        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -66,6 +87,7 @@ std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_
                        " Arrays, as it gets, got ", num_carries),
            where);
   }
+  refuse_moves(step.graph, where);
   std::vector<Array> operands = step.captured;
   operands.insert(operands.end(), call.carries.begin(), call.carries.end());
   operands.insert(operands.end(), call.xs.begin(), call.xs.end());

@@ -15,8 +15,7 @@ constexpr AttributeSpec scan_attributes[] = {{"body", AttributeKind::graph},
                                              {"num_consts", AttributeKind::integer},
                                              {"num_carry", AttributeKind::integer}};
 
-// What runs in a loop has no effects, which rules could not keep in order, and stays on one device. Graphs in
-// attributes count; these nest at most max_graph_depth deep.
+// What runs in a loop has no effects, which rules could not keep in order. Graphs in attributes count.
 void refuse_effects(const InferContext& c, const Graph& body) {
   std::vector<Graph> graphs{body};
   while (!graphs.empty()) {
@@ -27,8 +26,6 @@ void refuse_effects(const InferContext& c, const Graph& body) {
       const Primitive& primitive = operation.primitive();
       c.require(!primitive.has_trait(Trait::impure), "expected a body without effects, got ", primitive.name,
                 " in \"", at.name(), '"');
-      c.require(&primitive != &device_put, "expected a body that stays on one device, got device_put in \"",
-                at.name(), '"');
       if (!primitive.has_trait(Trait::holds_graph)) continue;
       for (const auto& [name, value] : operation.record().op->attributes) {
         if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);

@@ -174,8 +174,10 @@ std::set<std::string_view> primitives_in(const Graph& graph) {
     for (std::size_t i = 0; i < one.num_operations(); ++i) {
       const Operation operation = one.operation(i);
       names.insert(operation.name());
-      if (operation.op().primitive().has_trait(Trait::holds_graph))
-        left.push_back(operation.op().graph("graph"));
+      for (const auto& [name, attribute] : operation.record().op->attributes) {
+        const auto* inner = attribute.get_if<std::shared_ptr<const GraphData>>();
+        if (inner != nullptr && (name == "graph" || name == "body")) left.emplace_back(*inner);
+      }
     }
   }
   return names;

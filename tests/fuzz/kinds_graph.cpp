@@ -3,6 +3,7 @@
 #include <array>
 
 #include "fuzz/generator.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -69,12 +70,33 @@ Values linear(G& g) {
   return ops::linear_call(alone(jvp_parts(h.graph)), alone(vjp_parts(h.graph)), residuals, h.operands);
 }
 
+// A step calls a random graph of a const, the carry and a slice; the carry stays small.
+Values scanned(G& g) {
+  const Value a = g.any_value(), c = g.any_value(), x = g.array();
+  GraphBuilder builder("step", standard_primitives());
+  const Shape slice(x.shape().begin() + 1, x.shape().end());
+  const std::vector<Value> inputs{builder.input("a", a.type()), builder.input("c", c.type()),
+                                  builder.input("x", x.type().with_shape(slice))};
+  const Graph inner = g.inner(inputs);
+  const Values results = ops::call(inner, inputs);
+  const Value first = results[0];
+  Ints axes(first.rank());
+  for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+  const Value sum = axes.empty() ? first : ops::reduce_sum(first, axes);
+  const Value more = ops::broadcast_scalar(sum, c.shape());
+  std::vector<Value> outputs{ops::mul(ops::add(inputs[1], more), ops::full_like(more, 0.25))};
+  outputs.insert(outputs.end(), results.begin(), results.end());
+  const ScanShape shape{x.shape()[0], g.choices().below(2) == 0, 1, 1};
+  return ops::scan(builder.build(outputs), std::vector{a, c, x}, shape);
+}
+
 constexpr unsigned outermost = G::any | G::outermost;
 constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"checkpoint", outermost, checkpointed},
                                    {"custom_jvp_call", outermost, with_jvp},
                                    {"custom_vjp_call", outermost, with_vjp},
-                                   {"linear_call", outermost, linear}};
+                                   {"linear_call", outermost, linear},
+                                   {"scan", outermost & ~unsigned{G::exact}, scanned}};
 
 }  // namespace
 

@@ -30,6 +30,11 @@ struct ScanShape {
   std::size_t num_carry = 0;   ///< operands that go from step to step: those after them
 };
 
+/// The same function with every scan written out, step by step, and the graphs that hold scans too: for
+/// executors that know no loops. `graph` itself where there are none. Throws Error (invalid_argument) where
+/// that takes more than `max_operations` operations.
+Graph with_scans_written_out(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20);
+
 namespace ops {
 
 /// `body` run `length` times, as jax.lax.scan. Operands: consts, which every step reads; the first carries;

@@ -1,0 +1,119 @@
+// scan_written_out.cpp - scans as the operations of all their steps.
+#include "primitives/scan.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu {
+namespace {
+
+// What an operation that is no scan stands for, or null.
+const std::shared_ptr<const GraphData>* called_graph(const Operation& operation) {
+  if (!operation.primitive().has_trait(Trait::holds_graph)) return nullptr;
+  for (const auto& [name, attribute] : operation.record().op->attributes) {
+    if (name == "graph") return attribute.get_if<std::shared_ptr<const GraphData>>();
+  }
+  return nullptr;
+}
+
+// Graphs nest at most max_graph_depth deep, and so do these.
+bool holds_scan(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    if (operation.name() == prim::scan.name) return true;
+    if (const auto* inner = called_graph(operation); inner != nullptr && holds_scan(Graph(*inner)))
+      return true;
+  }
+  return false;
+}
+
+class ScanWriter {
+ public:
+  ScanWriter(GraphBuilder& builder, std::size_t max_operations)
+      : builder_(builder), max_operations_(max_operations) {}
+
+  std::vector<Value> write(const Graph& graph, std::span<const Value> inputs) {
+    std::vector<Value> values(graph.num_values());
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+      const Operation operation = graph.operation(i);
+      operands.clear();
+      for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
+      const std::vector<Value> results = apply(operation, operands);
+      for (std::size_t slot = 0; slot < results.size(); ++slot)
+        values[operation.output(slot)] = results[slot];
+      if (builder_.num_operations() > max_operations_) {
+        throw Error(ErrorKind::invalid_argument,
+                    detail::str("[scan] expected at most ", max_operations_,
+                                " operations once the steps of loops are written out, got more in \"",
+                                graph.name(), '"'));
+      }
+    }
+    std::vector<Value> outputs;
+    for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+    return outputs;
+  }
+
+ private:
+  std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
+    if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
+    if (const auto* inner = called_graph(operation); inner != nullptr && holds_scan(Graph(*inner)))
+      return write(Graph(*inner), operands);
+    const Values results = builder_.emit(operation.op(), operands);
+    return {results.begin(), results.end()};
+  }
+
+  std::vector<Value> steps(const prim::ScanParts& parts, const std::vector<Value>& operands) {
+    const std::int64_t length = parts.shape.length;
+    std::vector<Value> inputs = operands, results(parts.num_outputs);
+    std::vector<std::vector<Value>> ys(parts.num_outputs);
+    for (std::vector<Value>& list : ys) list.resize(static_cast<std::size_t>(length));
+    for (std::int64_t step = 0; step < length; ++step) {
+      const std::int64_t at = parts.shape.reverse ? length - 1 - step : step;
+      for (std::size_t i = 0; i < parts.num_inputs; ++i) {
+        if (!parts.is_x(i)) continue;
+        Ints start(operands[i].rank(), 0), limit = operands[i].shape();
+        start[0] = at;
+        limit[0] = at + 1;
+        inputs[i] =
+            ops::reshape(ops::slice(operands[i], start, limit), parts.body.type(parts.input(i)).shape());
+      }
+      const std::vector<Value> outputs = write(parts.body, inputs);
+      for (std::size_t k = 0; k < parts.num_outputs; ++k) {
+        if (parts.is_y(k)) {
+          ys[k][static_cast<std::size_t>(at)] = ops::expand_dims(outputs[k], {0});
+        } else {
+          inputs[parts.carry(k)] = outputs[k];
+        }
+      }
+    }
+    for (std::size_t k = 0; k < parts.num_outputs; ++k) {
+      if (!parts.is_y(k)) {
+        results[k] = inputs[parts.carry(k)];
+      } else if (length == 0) {
+        results[k] = ops::full(builder_, prim::with_leading_axis(parts.body.type(parts.output(k)), 0), 0.0);
+      } else {
+        results[k] = ops::concatenate(ys[k], 0);
+      }
+    }
+    return results;
+  }
+
+  GraphBuilder& builder_;
+  std::size_t max_operations_;
+};
+
+}  // namespace
+
+Graph with_scans_written_out(const Graph& graph, std::size_t max_operations) {
+  if (!graph.externals().empty() || !holds_scan(graph)) return graph;
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
+  }
+  return builder.build(ScanWriter(builder, max_operations).write(graph, inputs));
+}
+
+}  // namespace tidu
