@@ -42,7 +42,7 @@ namespace ops {
 /// carries, slices. Outputs of body: carries, of the types of those that come in, then ys. Results: the last
 /// carries, then ys, each with a leading axis of extent `length` in which the slice of the step that read
 /// slice i of xs has place i. Throws Error (type) naming operand, input or output where signatures do not
-/// fit, for a negative length, and for a body with operations that have effects or move data between devices.
+/// fit, for a negative length, and for a body with operations that have effects.
 Values scan(const Graph& body, std::span<const Value> operands, const ScanShape& shape,
             Where where = Where::current());
 Values scan(Emitter& emitter, const Graph& body, std::span<const Value> operands, const ScanShape& shape,

@@ -1,0 +1,149 @@
+// scan on the CPU: against the reference and against the steps written out, with every dtype, with products
+// of consts, of every number of steps; what is allocated and how long it takes do not grow but with the
+// steps.
+#include "tidu/primitives/control_flow.hpp"
+
+#include "cpu/compare.hpp"
+#include "graph/counting_allocator.hpp"
+#include "support/support.hpp"
+#include "tidu/linearize/transforms.hpp"
+
+namespace tidu {
+namespace {
+
+namespace control_flow_cases {
+
+using test::random_tensor;
+
+std::vector<Tensor> random_inputs(const Graph& graph, std::mt19937_64& random) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {-1, 1}, random));
+  return inputs;
+}
+
+// The CPU, the reference and the steps written out agree. Another result for every input, and twice the same.
+void agree(const Graph& graph, std::mt19937_64& random, double factor = 4) {
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const std::vector<Tensor> inputs = random_inputs(graph, random);
+    const auto expected = reference().run(graph, inputs);
+    const auto got = cpu().run(graph, inputs), written = cpu().run(with_scans_written_out(graph), inputs);
+    const auto again = cpu().run(graph, inputs);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(test::difference(got[i], expected[i], factor) == "");
+      CHECK(test::difference(written[i], expected[i], factor) == "");
+      CHECK(test::same_bits_or_nan(got[i], again[i]));
+    }
+  }
+}
+
+// Carries that change places, one that stays, one of one element; an output given twice, an input given out,
+// a constant given out.
+Graph moving(DType dtype, const Shape& shape, std::int64_t length, bool reverse) {
+  GraphBuilder b("step");
+  const Type type{dtype, shape};
+  const Value w = b.input("w", type), p = b.input("p", type), q = b.input("q", type),
+              stays = b.input("stays", type), one = b.input("one", Type(dtype)), x = b.input("x", type),
+              y = b.input("y", Type(dtype));
+  const Value sum = dtype == bool_ ? ops::logical_xor(p, x) : ops::add(p, x);
+  const Value next = dtype == bool_ ? ops::logical_or(one, y) : ops::add(one, y);
+  const Graph body = b.build({q, sum, stays, next, sum, x, w, ops::full_like(x, 1), sum, y, one});
+  GraphBuilder g("moving");
+  Shape many{length};
+  many.insert(many.end(), shape.begin(), shape.end());
+  std::vector<Value> operands;
+  for (const char* name : {"w", "p", "q", "stays"}) operands.push_back(g.input(name, type));
+  operands.push_back(g.input("one", Type(dtype)));
+  operands.push_back(g.input("x", Type(dtype, many)));
+  operands.push_back(g.input("y", Type(dtype, {length})));
+  const Values results = ops::scan(body, operands, {length, reverse, 1, 4});
+  return g.build(std::span<const Value>(results.data(), results.size()));
+}
+
+TEST_CASE("scan: every dtype, shape, number of steps and direction") {
+  std::mt19937_64 random(1);
+  for (const DType dtype : test::every_dtype) {
+    for (const Shape& shape : {Shape{}, Shape{5}, Shape{0}, Shape{2, 3}}) {
+      for (const std::int64_t length : {0, 1, 2, 3, 6}) {
+        CAPTURE(dtype);
+        CAPTURE(length);
+        agree(moving(dtype, shape, length, length % 2 == 0), random);
+      }
+    }
+  }
+}
+
+// A recurrent net over steps of a batch.
+Graph recurrent(std::int64_t steps, std::int64_t batch, std::int64_t hidden, DType dtype) {
+  GraphBuilder b("cell");
+  const Type matrix{dtype, {hidden, hidden}}, rows{dtype, {batch, hidden}};
+  const auto product = [](Value x, Value y) { return ops::dot_general(x, y, {{1}, {0}, {}, {}}); };
+  const Value w = b.input("w", matrix), u = b.input("u", matrix), h = b.input("h", rows),
+              x = b.input("x", rows);
+  const Value next = ops::tanh(ops::add(product(h, w), product(x, u)));
+  const Graph body = b.build({next, ops::reduce_sum(ops::mul(next, x), {1})});
+  GraphBuilder g("net");
+  const std::vector<Value> operands{g.input("w", matrix), g.input("u", matrix), g.input("h", rows),
+                                    g.input("x", Type(dtype, {steps, batch, hidden}))};
+  const Values results = ops::scan(body, operands, {steps, false, 2, 1});
+  return g.build({ops::add(ops::reduce_sum(ops::square(results[0]), {0, 1}),
+                           ops::reduce_sum(ops::square(results[1]), {0, 1}))});
+}
+
+TEST_CASE("scan: a recurrent net and its gradient, whose weights are packed once") {
+  std::mt19937_64 random(2);
+  for (const DType dtype : {f64, f32}) {
+    for (const auto& [batch, hidden] : {std::pair<std::int64_t, std::int64_t>{2, 3}, {5, 33}, {1, 40}}) {
+      const Graph f = recurrent(7, batch, hidden, dtype);
+      agree(f, random, 50);
+      agree(vjp(f), random, 200);
+      agree(hvp(f, {"w"}), random, 2000);
+    }
+  }
+}
+
+TEST_CASE("scan: a run allocates no more for more steps") {
+  const auto allocated = [](std::int64_t steps) {
+    const Graph graph = vjp(recurrent(steps, 2, 6, f64));
+    std::mt19937_64 random(3);
+    const std::vector<Tensor> inputs = random_inputs(graph, random);
+    CpuOptions options;
+    options.threads = 1;
+    const Executable executable = CpuExecutor(options).compile(graph);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& input : inputs) pointers.push_back(&input);
+    std::vector<Tensor> outputs(graph.outputs().size());
+    for (int i = 0; i < 3; ++i) executable.run_into(pointers, outputs);
+    const std::size_t before = test::allocated_bytes();
+    executable.run_into(pointers, outputs);
+    return test::allocated_bytes() - before;
+  };
+  // Beside the gradient of xs, which has their size.
+  const auto xs = [](std::int64_t steps) { return static_cast<std::size_t>(steps) * 2 * 6 * 8 + 256; };
+  CHECK(allocated(5) <= xs(5));
+  CHECK(allocated(50) <= xs(50));
+}
+
+TEST_CASE("scan: errors of a step name the operation of the body") {
+  GraphBuilder g("f");
+  GraphBuilder inner("g");
+  const Value consts = inner.input("table", Type(f64, {2})), carry = inner.input("c", f64),
+              x = inner.input("i", i32);
+  const Graph step = inner.build({ops::add(carry, ops::take(consts, x, 0))});
+  const std::vector<Value> operands{g.input("table", Type(f64, {2})), g.input("c", f64),
+                                    g.input("i", Type(i32, {3}))};
+  const Graph graph = g.build({ops::scan(step, operands, {3, false, 1, 1})[0]});
+  CpuOptions options;
+  options.check_indices = true;
+  const auto result =
+      CpuExecutor(options).try_run(graph, std::vector{Tensor::from<double>({2}, {1, 2}), Tensor::scalar(0.0),
+                                                      Tensor::from<std::int32_t>({3}, {0, 1, 7})});
+  REQUIRE(!result);
+  const std::string text = result.error().what();
+  CHECK_MESSAGE(text.find("[take]") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("of \"g\"") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("of \"f\"") != std::string::npos, text);
+}
+
+}  // namespace control_flow_cases
+}  // namespace
+}  // namespace tidu
