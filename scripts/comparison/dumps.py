@@ -12,7 +12,7 @@ COMPLEX = ("c64", "c128")
 INTEGERS = ("i32", "i64")
 PART = {"c64": "f32", "c128": "f64"}  # the real and the imaginary part
 WHOLE = {"f32": "c64", "f64": "c128"}
-GRAPH_ATTRIBUTES = ("graph", "jvp", "forward", "backward", "transpose")
+GRAPH_ATTRIBUTES = ("graph", "body", "jvp", "forward", "backward", "transpose")
 
 
 def inexact(dtype):
@@ -173,6 +173,9 @@ def result_types(name, attrs, operands):
         return [(operands[0][0], shape), ("i32", shape)]
     if "graph" in attrs:
         return outputs_of(attrs["graph"])
+    if name == "scan":
+        outputs, carries = outputs_of(attrs["body"]), attrs["num_carry"]
+        return outputs[:carries] + [(dtype, (attrs["length"], *shape)) for dtype, shape in outputs[carries:]]
     return [RESULT[name](attrs, *operands) if name in RESULT else operands[0]]
 
 

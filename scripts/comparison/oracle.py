@@ -196,6 +196,16 @@ def running(best, better):
 
 
 # Of attributes and operands; those of the same name and with operands alone are taken from jax.lax.
+def scan(a, *xs):
+    body, consts, carries = function(a["body"]), a["num_consts"], a["num_carry"]
+
+    def step(carry, x):
+        results = body(*xs[:consts], *carry, *x)
+        return tuple(results[:carries]), tuple(results[carries:])
+    last, ys = lax.scan(step, tuple(xs[consts:consts + carries]), tuple(xs[consts + carries:]), a["length"], a["reverse"])
+    return (*last, *ys)
+
+
 PRIMITIVES = {
     "constant": constant,
     "full": full,
@@ -257,6 +267,7 @@ PRIMITIVES = {
     "custom_jvp_call": custom_jvp,
     "custom_vjp_call": custom_vjp,
     "linear_call": lambda a, *xs: function(a["graph"])(*xs),
+    "scan": scan,
 }
 
 

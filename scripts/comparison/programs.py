@@ -49,6 +49,20 @@ def hold(d, name):
     d.keep(*d.b.all(name, operands, **attrs))
 
 
+def loop(d, name):
+    """scan of a random graph; what it carries on it halves."""
+    draw_types = lambda most: [(d.floating(), d.shape(0, 2, 3, 0)) for _ in range(d.integer(0 if most == 2 else 1, most))]
+    consts, carries, slices = draw_types(2), draw_types(3), draw_types(2)
+    length = d.pick(0, 1, 2, 3, 5)
+    part = inner(d, consts + carries + slices, d.integer(1, 4))
+    new = [v for v in part.pool[len(consts + carries + slices):] if dumps.inexact(part.b.dtype(v))]
+    half = lambda v: part.b("mul", v, part.b.full(part.b.dtype(v), part.b.shape(v), 0.5))
+    outputs = [half(part.operand(*t)) for t in carries] + d.random.sample(new, min(len(new), 2))
+    operands = [d.operand(*t) for t in consts + carries] + [d.operand(dtype, (length, *shape)) for dtype, shape in slices]
+    d.keep(*d.b.all(name, operands, body=part.b.graph(outputs), length=length, reverse=d.pick(False, True), num_consts=len(consts),
+                    num_carry=len(carries)))
+
+
 def coefficient(b, x, y, kind):
     return {0: lambda: b("cos", x), 1: lambda: b("mul", x, b("sin", y)), 2: lambda: y, 3: lambda: b("logistic", b("add", x, y))}[kind]()
 
@@ -84,14 +98,14 @@ def custom(d, name):
     d.keep(*d.b.all(name, [d.operand(*type_), d.operand(*type_)], **attrs))
 
 
-for held, emit in (("call", hold), ("checkpoint", hold), ("custom_jvp_call", custom), ("custom_vjp_call", custom)):
+for held, emit in (("call", hold), ("checkpoint", hold), ("scan", loop), ("custom_jvp_call", custom), ("custom_vjp_call", custom)):
     steps.STEPS[held] = (emit, 1.0)
 
 
 # Programs -------------------------------------------------------------------------------------------------------------------------
 
 ROWS = ("dot_general take scatter_add reduce_sum reduce_max logsumexp cumsum select_n add sub mul div max min sin tanh exp log sqrt rsqrt "
-        "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint "
+        "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint scan "
         "convert_element_type custom_jvp_call custom_vjp_call dynamic_slice dynamic_update_slice cumlogsumexp reduce_window_sum "
         "take_along_axis stop_gradient integer_pow pow clamp reduce_min reduce_prod").split()
 ODD = ("neg abs sign square sqrt rsqrt log log1p exp expm1 exp2 tanh logistic sin cos erf floor ceil round is_finite reciprocal "
@@ -101,7 +115,7 @@ WHOLE = ("neg abs sign square integer_pow add sub mul div max min rem eq ne lt l
          "broadcast_in_dim slice pad concatenate convert_element_type dynamic_slice dynamic_update_slice take scatter_add "
          "take_along_axis scatter_add_along_axis reduce_sum reduce_prod reduce_max reduce_min argmax argmin cumsum cumprod cummax cummin "
          "sort top_k dot_general reduce_window_sum reduce_window_max iota squeeze expand_dims").split()
-TWO_DEEP = ("call", "checkpoint")
+TWO_DEEP = ("call", "checkpoint", "scan")
 
 
 def random_step(d):

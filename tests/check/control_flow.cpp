@@ -42,12 +42,9 @@ Graph counted(std::int64_t length, bool reverse) {
   const Graph body = s.build({next, b * a + row, n + ops::full_like(n, 1), ops::exp(w) * b, n,
                               ops::reduce_sum(ops::cos(next), {0})});
   GraphBuilder g("counted");
-  const std::vector<Value> operands{g.input("table", Type(f64, {4, 3})),
-                                    g.input("w", v3),
-                                    g.input("a", v3),
-                                    ops::full(g, v3, 0.5),
-                                    g.input("n", i32),
-                                    g.input("x", Type(f64, {length, 3}))};
+  std::vector<Value> operands{g.input("table", Type(f64, {4, 3})), g.input("w", v3), g.input("a", v3),
+                              g.input("n", i32), g.input("x", Type(f64, {length, 3}))};
+  operands.insert(operands.begin() + 3, ops::full(g, v3, 0.5));
   const Values results = ops::scan(body, operands, {length, reverse, 2, 3});
   return g.build(std::span<const Value>(results.data(), results.size()));
 }
@@ -146,10 +143,10 @@ TEST_CASE("scan: a linear scan with a carry that is not linear is transposed") {
   const std::vector<Value> operands{g.input("n", f64), g.input("t", v3), g.input("x", Type(f64, {4, 3}))};
   const Values results = ops::scan(body, operands, {4, false, 0, 2});
   const Graph linear = g.build({results[1], results[2]});
-  const Graph transposed = linear_transpose(linear, {.linear_inputs = std::vector<std::size_t>{1, 2}}).graph;
-  const Graph written =
-      linear_transpose(with_scans_written_out(linear), {.linear_inputs = std::vector<std::size_t>{1, 2}})
-          .graph;
+  TransposeOptions options;
+  options.linear_inputs = std::vector<std::size_t>{1, 2};
+  const Graph transposed = linear_transpose(linear, options).graph;
+  const Graph written = linear_transpose(with_scans_written_out(linear), options).graph;
   same_function(transposed, written);
   CHECK(scans_of(transposed).size() == 2);
 }
