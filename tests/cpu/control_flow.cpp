@@ -101,6 +101,43 @@ TEST_CASE("scan: a recurrent net and its gradient, whose weights are packed once
   }
 }
 
+// Carries that are only added to, and some that are read for something else.
+Graph summing(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t length) {
+  GraphBuilder b("step");
+  const Type matrix{dtype, {rows, columns}}, tall{dtype, {rows}}, wide{dtype, {columns}};
+  const Type types[] = {matrix, tall, wide, matrix, tall, tall, wide, matrix, tall};
+  std::vector<Value> c;
+  for (const Type type : types) c.push_back(b.input(detail::str('c', c.size()), type));
+  const Value x = b.input("x", tall), y = b.input("y", wide);
+  const Value outer =
+      ops::dot_general(ops::reshape(x, {rows, 1}), ops::reshape(y, {1, columns}), {{1}, {0}, {}, {}});
+  const Value sum = ops::add(c[1], ops::sin(x));
+  const Graph body =
+      b.build({ops::add(c[0], outer), sum, ops::add(c[2], ops::mul(y, y)),
+               ops::add(c[3], ops::broadcast_in_dim(x, {rows, columns}, {0})), ops::add(c[4], sum),
+               ops::add(x, c[5]), ops::add(c[6], ops::rev(ops::neg(y), {0})),
+               ops::add(c[7], ops::mul(outer, c[3])), ops::add(c[8], ops::reduce_sum(outer, {1})), c[6]});
+  GraphBuilder g("summing");
+  std::vector<Value> operands;
+  for (const Type type : types) operands.push_back(g.input(detail::str('c', operands.size()), type));
+  operands.push_back(g.input("x", Type(dtype, {length, rows})));
+  operands.push_back(g.input("y", Type(dtype, {length, columns})));
+  const Values results = ops::scan(body, operands, {length, false, 0, 9});
+  return g.build(std::span<const Value>(results.data(), results.size()));
+}
+
+TEST_CASE("scan: carries that are only added to") {
+  std::mt19937_64 random(4);
+  for (const DType dtype : {f64, f32, c128, bf16}) {
+    for (const std::int64_t length : {1, 2, 5}) {
+      agree(summing(dtype, 3, 4, length), random);
+      agree(summing(dtype, 17, 40, length), random);
+      agree(summing(dtype, 1, 1, length), random);
+    }
+    if (is_inexact(dtype) && dtype != bf16) agree(vjp(summing(dtype, 17, 40, 5)), random, 20);
+  }
+}
+
 TEST_CASE("scan: a run allocates no more for more steps") {
   const auto allocated = [](std::int64_t steps) {
     const Graph graph = vjp(recurrent(steps, 2, 6, f64));

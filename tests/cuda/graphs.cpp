@@ -18,6 +18,7 @@
 #include "support/support.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/program/program.hpp"
@@ -45,7 +46,10 @@ class Batch {
     if (!shard_.next()) return;
     ProgramOptions options;
     options.fuse = options.block = false;
-    Case one{Program::make(graph, options).graph(), {}, std::move(inputs), std::move(name)};
+    Case one{Program::make(with_scans_written_out(graph), options).graph(),
+             {},
+             std::move(inputs),
+             std::move(name)};
     try {
       one.nodes = cuda_detail::plan_nodes(one.graph);
     } catch (const Error&) {

@@ -278,8 +278,8 @@ Plan plan_copy(const PlanRequest& request) {
   return make_plan<CopyState, copy_all>(std::move(state));
 }
 
-// What is in a graph was written out when the Program was made; a graph that could not be has no kernel. A loop
-// is planned by those who compile programs (cpu/scan.hpp).
+// What is in a graph was written out when the Program was made; a graph that could not be has no kernel. A
+// loop is planned by those who compile programs (cpu/scan.hpp).
 Plan plan_call(const PlanRequest&) { return Plan(); }
 
 constexpr KernelEntry shape_entries[] = {
