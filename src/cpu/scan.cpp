@@ -13,7 +13,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tidu/graph/builder.hpp"
+#include "cpu/scan_body.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::cpu_detail {
@@ -22,30 +22,31 @@ namespace {
 // Of fewer steps packing does not pay.
 constexpr std::int64_t fewest_fixed_steps = 4;
 
-struct Prepared {
+struct PreparedConst {
   Preparation what;
   std::size_t offset;  // into the scratch memory
 };
 
-struct Carry {
+struct ScanCarry {
   std::size_t bytes;
   std::size_t other;  // offset of its second place
   bool is_sum;
 };
 
 struct ScanState {
-  std::unique_ptr<const Compiled> body;
+  std::unique_ptr<const Compiled> before, body;  // before: of consts, what the body has as further inputs
   std::int64_t length = 0;
   bool reverse = false;
   std::size_t num_consts = 0, num_inputs = 0, num_outputs = 0;
-  std::vector<std::size_t> place;             // by input of the body: which input of the program it is
+  std::vector<std::size_t> place;             // see ScanBody
+  std::vector<std::size_t> made;              // before the steps: offsets
   std::vector<std::size_t> x_bytes, y_bytes;  // of slices
-  std::vector<Carry> carries;
-  std::vector<Prepared> prepared;
+  std::vector<ScanCarry> carries;
+  std::vector<PreparedConst> prepared;
   std::size_t inputs = 0, outputs = 0, memory = 0;  // offsets: rows of pointers, the body's memory
 };
 
-void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+void copy_carry(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
@@ -53,27 +54,36 @@ void run_scan(const ScanState& s, const Call& call) {
   const std::size_t num_carry = s.carries.size(), first_x = s.num_consts + num_carry;
   for (std::size_t k = 0; k < num_carry; ++k) {
     if (s.length == 0 || s.carries[k].is_sum)
-      copy(call.out[k], call.in[s.num_consts + k], s.carries[k].bytes);
+      copy_carry(call.out[k], call.in[s.num_consts + k], s.carries[k].bytes);
   }
   if (s.length == 0) return;
   std::byte* const scratch = call.scratch;
   const auto** const in = reinterpret_cast<const std::byte**>(scratch + s.inputs);
   auto** const out = reinterpret_cast<std::byte**>(scratch + s.outputs);
-  for (std::size_t i = 0; i < first_x; ++i) in[s.place[i]] = call.in[i];
+  const std::size_t num_made = s.made.size();
+  for (std::size_t i = 0; i < first_x; ++i) in[s.place[i < s.num_consts ? i : i + num_made]] = call.in[i];
+  const std::size_t* const carry_at = s.place.data() + s.num_consts + num_made;
+  const std::size_t* const x_at = carry_at + num_carry;
+  if (num_made != 0) {
+    for (std::size_t i = 0; i < num_made; ++i) out[i] = scratch + s.made[i];
+    s.before->prepare_inner(scratch + s.memory);
+    s.before->run_inner(scratch + s.memory, call.in, out);
+    for (std::size_t i = 0; i < num_made; ++i) in[s.place[s.num_consts + i]] = out[i];
+  }
   for (std::size_t k = 0; k < num_carry; ++k) {
-    if (s.carries[k].is_sum) in[s.place[s.num_consts + k]] = out[k] = call.out[k];
+    if (s.carries[k].is_sum) in[carry_at[k]] = out[k] = call.out[k];
   }
   for (std::size_t i = 0; i < s.prepared.size(); ++i) {
-    const Prepared& prepared = s.prepared[i];
+    const PreparedConst& prepared = s.prepared[i];
     std::byte* const to = scratch + prepared.offset;
     prepared.what.run(prepared.what.state.get(), Call{&in[prepared.what.input], &to, nullptr});
-    in[s.num_inputs + i] = to;
+    in[s.num_inputs + num_made + i] = to;
   }
   s.body->prepare_inner(scratch + s.memory);
   for (std::int64_t step = 0; step < s.length; ++step) {
     const auto at = static_cast<std::size_t>(s.reverse ? s.length - 1 - step : step);
     for (std::size_t i = first_x; i < s.num_inputs; ++i)
-      in[s.place[i]] = call.in[i] + at * s.x_bytes[i - first_x];
+      in[x_at[i - first_x]] = call.in[i] + at * s.x_bytes[i - first_x];
     const bool in_result = (s.length - 1 - step) % 2 == 0;
     for (std::size_t k = 0; k < num_carry; ++k) {
       if (!s.carries[k].is_sum) out[k] = in_result ? call.out[k] : scratch + s.carries[k].other;
@@ -81,40 +91,8 @@ void run_scan(const ScanState& s, const Call& call) {
     for (std::size_t k = num_carry; k < s.num_outputs; ++k)
       out[k] = call.out[k] + at * s.y_bytes[k - num_carry];
     s.body->run_inner(scratch + s.memory, in, out);
-    for (std::size_t k = 0; k < num_carry; ++k) in[s.place[s.num_consts + k]] = out[k];
+    for (std::size_t k = 0; k < num_carry; ++k) in[carry_at[k]] = out[k];
   }
-}
-
-// Is output k of the body carry k and something that does not depend on it, and neither read for anything
-// else?
-bool is_sum(const Graph& body, std::size_t num_consts, std::size_t k) {
-  const ValueId carry = body.inputs()[num_consts + k], sum = body.outputs()[k];
-  const auto producer = body.producer(sum);
-  if (!producer || body.type(sum).size() <= 1) return false;
-  const Operation addition = body.operation(*producer);
-  if (&addition.primitive() != body.primitives().add() || addition.input(0) != carry) return false;
-  const auto& operands = body.data().operands;
-  const auto outputs = body.outputs();
-  return std::count(operands.begin(), operands.end(), carry) == 1 &&
-         std::count(operands.begin(), operands.end(), sum) == 0 &&
-         std::count(outputs.begin(), outputs.end(), carry) == 0 &&
-         std::count(outputs.begin(), outputs.end(), sum) == 1;
-}
-
-// The body with its inputs in that order: input i of the body is input place[i].
-Graph with_inputs_at(const Graph& body, const std::vector<std::size_t>& place) {
-  std::vector<std::size_t> order(place.size());
-  for (std::size_t i = 0; i < place.size(); ++i) order[place[i]] = i;
-  GraphBuilder builder(body.name(), body.primitives());
-  std::vector<Value> inputs(place.size());
-  for (const std::size_t i : order) {
-    const ValueId id = body.inputs()[i];
-    inputs[i] = builder.input(body.input_key(i), body.type(id), body.label(id));
-  }
-  const std::vector<Value> values = inline_graph(builder, body, inputs);
-  std::vector<Value> outputs;
-  for (const ValueId id : body.outputs()) outputs.push_back(values[id]);
-  return builder.build(outputs);
 }
 
 }  // namespace
@@ -133,17 +111,12 @@ Plan plan_scan(const Operation& operation, const ProgramOptions& program_options
   s.num_inputs = body.inputs().size();
   s.num_outputs = body.outputs().size();
   const auto num_carry = static_cast<std::size_t>(op.integer("num_carry"));
-  std::vector<std::uint32_t> sums;
+  ScanBody parts =
+      split_scan_body(body, s.num_consts, num_carry, !kernels.has_foreign(), program_options.max_operations);
+  s.place = std::move(parts.place);
   for (std::size_t k = 0; k < num_carry; ++k) {
-    const bool adds = !kernels.has_foreign() && is_sum(body, s.num_consts, k);
+    const bool adds = std::count(parts.sums.begin(), parts.sums.end(), k) != 0;
     s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, adds});
-    if (adds) sums.push_back(static_cast<std::uint32_t>(k));
-  }
-  s.place.resize(s.num_inputs);
-  std::size_t next = 0, next_sum = s.num_inputs - sums.size();
-  for (std::size_t i = 0; i < s.num_inputs; ++i) {
-    const bool carried = i >= s.num_consts && i < s.num_consts + num_carry;
-    s.place[i] = carried && s.carries[i - s.num_consts].is_sum ? next_sum++ : next++;
   }
 
   CompileOptions inner = options;
@@ -154,14 +127,17 @@ Plan plan_scan(const Operation& operation, const ProgramOptions& program_options
     for (const Tensor& tensor : compiled.run({})) tensors.push_back(tensor.to_literal());
     return tensors;
   };
-  std::vector<std::uint8_t> fixed(s.num_inputs, 0);
-  for (std::size_t i = 0; i < s.num_consts && s.length >= fewest_fixed_steps; ++i) fixed[s.place[i]] = 1;
+  std::vector<std::uint8_t> fixed(s.place.size(), 0);
+  const std::size_t num_fixed = s.length >= fewest_fixed_steps ? s.num_consts + parts.num_made : 0;
+  std::fill_n(fixed.begin(), num_fixed, std::uint8_t{1});
   Surroundings around;
   around.fixed = fixed;
-  around.sums = sums;
-  s.body = std::make_unique<const Compiled>(
-      Program::make(sums.empty() ? body : with_inputs_at(body, s.place), program_options, evaluate), inner,
-      kernels, arena, around);
+  around.sums = parts.sums;
+  s.body = std::make_unique<const Compiled>(Program::make(parts.step, program_options, evaluate), inner,
+                                            kernels, arena, around);
+  if (parts.num_made != 0)
+    s.before = std::make_unique<const Compiled>(Program::make(parts.before, program_options, evaluate),
+                                                options, kernels, arena);
 
   std::size_t scratch = 0;
   const auto place = [&scratch](std::size_t bytes) {
@@ -173,13 +149,15 @@ Plan plan_scan(const Operation& operation, const ProgramOptions& program_options
     s.x_bytes.push_back(body.type(body.inputs()[i]).bytes());
   for (std::size_t k = num_carry; k < s.num_outputs; ++k)
     s.y_bytes.push_back(body.type(body.outputs()[k]).bytes());
-  for (Carry& carry : s.carries) {
+  for (ScanCarry& carry : s.carries) {
     if (s.length > 1 && !carry.is_sum) carry.other = place(carry.bytes);
   }
   for (const Preparation& what : s.body->preparations()) s.prepared.push_back({what, place(what.bytes)});
-  s.inputs = place((s.num_inputs + s.prepared.size()) * sizeof(std::byte*));
-  s.outputs = place(s.num_outputs * sizeof(std::byte*));
-  s.memory = place(s.body->inner_bytes());
+  for (const ValueId id : parts.before.outputs()) s.made.push_back(place(parts.before.type(id).bytes()));
+  s.inputs = place((s.place.size() + s.prepared.size()) * sizeof(std::byte*));
+  s.outputs = place(std::max(s.num_outputs, parts.num_made) * sizeof(std::byte*));
+  const std::size_t before = s.before != nullptr ? s.before->inner_bytes() : 0;
+  s.memory = place(std::max(before, s.body->inner_bytes()));
   return make_plan<ScanState, run_scan>(std::move(s), scratch);
 }
 

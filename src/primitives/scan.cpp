@@ -81,6 +81,13 @@ Value with_axes_changed(Value x) {
   return ops::transpose(x, permutation);
 }
 
+// The same for every example.
+Value broadcast_to_batch(Value x, std::int64_t size) {
+  Ints dimensions(x.rank());
+  std::iota(dimensions.begin(), dimensions.end(), 1);
+  return ops::broadcast_in_dim(x, with_leading_axis(x.type(), size).shape(), dimensions);
+}
+
 }  // namespace
 
 Type with_leading_axis(Type type, std::int64_t extent) {
@@ -144,7 +151,6 @@ Values batch_scan(BatchContext& c) {
   };
 
   ScanMaker maker(parts.body.name(), parts.body.primitives());
-  const auto broadcast = c.emitter().primitives().vocabulary().broadcast;
   std::vector<Value> inputs, plain(parts.num_inputs);
   for (std::size_t i = 0; i < parts.num_inputs; ++i) {
     const std::string name = detail::str('x', i);
@@ -154,8 +160,8 @@ Values batch_scan(BatchContext& c) {
     } else if (parts.is_const(i)) {
       inputs.push_back(maker.add_const(name, operand));
     } else {
-      inputs.push_back(
-          maker.add_carry(name, batched[i] && !c.batched(i) ? broadcast(operand, c.size()) : operand));
+      inputs.push_back(maker.add_carry(
+          name, batched[i] && !c.batched(i) ? broadcast_to_batch(operand, c.size()) : operand));
     }
     if (!batched[i]) plain[i] = inputs[i];
   }
@@ -178,7 +184,7 @@ Values batch_scan(BatchContext& c) {
   Values results = maker.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
   for (std::size_t k = 0; k < parts.num_outputs; ++k) {
     if (!is_batched(k)) {
-      results[k] = broadcast(results[k], c.size());
+      results[k] = broadcast_to_batch(results[k], c.size());
     } else if (parts.is_y(k)) {
       results[k] = with_axes_changed(results[k]);
     }

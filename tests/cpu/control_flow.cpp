@@ -3,6 +3,8 @@
 // steps.
 #include "tidu/primitives/control_flow.hpp"
 
+#include <atomic>
+
 #include "cpu/compare.hpp"
 #include "graph/counting_allocator.hpp"
 #include "support/support.hpp"
@@ -135,6 +137,63 @@ TEST_CASE("scan: carries that are only added to") {
       agree(summing(dtype, 1, 1, length), random);
     }
     if (is_inexact(dtype) && dtype != bf16) agree(vjp(summing(dtype, 17, 40, 5)), random, 20);
+  }
+}
+
+// Much that depends on consts alone: of several results, read by one another, given out, of no element.
+Graph with_consts(std::int64_t length) {
+  const Type v5{f64, {5}}, m5{f64, {5, 5}};
+  GraphBuilder b("step");
+  const Value w = b.input("w", v5), m = b.input("m", m5), one = b.input("one", f64), c = b.input("c", v5),
+              x = b.input("x", v5);
+  const Value scale = ops::exp(one), heavy = ops::mul(ops::sin(w), ops::broadcast_scalar(scale, {5}));
+  const Values sorted = ops::sort(std::vector{w, heavy}, 0);
+  const Value gram = ops::dot_general(m, m, {{1}, {1}, {}, {}});
+  const auto times = [](Value a, Value v) { return ops::dot_general(a, v, {{1}, {0}, {}, {}}); };
+  const Value next = ops::add(ops::tanh(ops::add(times(gram, c), sorted[1])), ops::mul(x, heavy));
+  const Value spread = ops::broadcast_in_dim(ops::cos(w), {5, 5}, {0});
+  const Value nothing = ops::slice(heavy, {0}, {0});
+  const Graph body =
+      b.build({next, heavy, scale, ops::mul(spread, ops::broadcast_in_dim(c, {5, 5}, {1})), nothing,
+               sorted[0], ops::add(ops::reshape(ops::neg(w), {1, 5}), ops::reshape(next, {1, 5}))});
+  GraphBuilder g("with_consts");
+  const std::vector<Value> operands{g.input("w", v5), g.input("m", m5), g.input("one", f64), g.input("c", v5),
+                                    g.input("x", Type(f64, {length, 5}))};
+  const Values results = ops::scan(body, operands, {length, true, 3, 1});
+  return g.build(std::span<const Value>(results.data(), results.size()));
+}
+
+TEST_CASE("scan: what depends on consts alone is computed once, before the steps") {
+  std::mt19937_64 random(6);
+  for (const std::int64_t length : {0, 1, 3, 8}) {
+    const Graph f = with_consts(length);
+    agree(f, random);
+    agree(vjp(f), random, 20);
+    agree(jvp(f), random, 20);
+  }
+  // f(w) in the body is made once for each run, f(c) once for each step.
+  static std::atomic<int> calls;
+  static const Primitive counted{.name = "test.counted",
+                                 .infer = [](InferContext& c) { c.result(c.operand(0)); }};
+  static const PrimitiveSet set = standard_primitives().with({&counted});
+  const CpuExecutor executor = cpu().with_kernel(
+      "test.counted",
+      [](const KernelCall& call) {
+        ++calls;
+        call.output() = call.input(0).clone();
+      },
+      dtypes::all);
+  for (const bool of_const : {true, false}) {
+    GraphBuilder b("step", set), g("f", set);
+    const Value w = b.input("w", Type(f64, {3})), c = b.input("c", Type(f64, {3}));
+    const Graph body = b.build({ops::add(c, emit1(Op::make(counted), {of_const ? w : c}))});
+    const std::vector<Value> operands{g.input("w", Type(f64, {3})), g.input("c", Type(f64, {3}))};
+    const Graph f = g.build({ops::scan(body, operands, {6, false, 1, 1})[0]});
+    calls = 0;
+    const Tensor at = Tensor::from<double>({3}, {1, 2, 3});
+    const double got = executor.run(f, std::vector{at, at})[0].at(1).real();
+    CHECK(got == (of_const ? 14.0 : 128.0));
+    CHECK(calls == (of_const ? 1 : 6));
   }
 }
 

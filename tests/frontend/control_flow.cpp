@@ -10,6 +10,8 @@
 namespace tidu {
 namespace {
 
+namespace control_flow_cases {
+
 using test::distance;
 using test::elements;
 using test::error_of;
@@ -223,5 +225,6 @@ TEST_CASE("scan: what does not fit is refused with what was expected") {
       "traced");
 }
 
+}  // namespace control_flow_cases
 }  // namespace
 }  // namespace tidu
