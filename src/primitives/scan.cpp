@@ -54,7 +54,7 @@ void infer_scan(InferContext& c) {
     const auto at = static_cast<std::int64_t>(i);
     const bool is_x = at >= num_consts + num_carry;
     const Type expected = is_x ? with_leading_axis(input, length) : input;
-    const std::string_view kind = is_x ? "a slice of x" : at < num_consts ? "const" : "carry";
+    const std::string_view kind = is_x ? "x" : at < num_consts ? "const" : "carry";
     const std::int64_t index = is_x ? at - num_consts - num_carry : at < num_consts ? at : at - num_consts;
     c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", ", kind, ' ', index,
               " (input \"", body.input_name(i), "\" of body \"", body.name(), "\"), got ", c.operand(i));

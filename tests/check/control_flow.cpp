@@ -255,7 +255,7 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
   says(refused({vector, vector}, {4, false, 1, 1}, body),
        "[scan] expected 3 operands for body \"step\", got 2");
   says(refused(right, {5, false, 1, 1}, body),
-       "[scan] expected f64[5] for operand 2, a slice of x 0 (input \"x\" of body \"step\"), got f64[4]");
+       "[scan] expected f64[5] for operand 2, x 0 (input \"x\" of body \"step\"), got f64[4]");
   says(refused({numbers, vector, numbers}, {4, false, 1, 1}, body),
        "[scan] expected f64[3] for operand 0, const 0");
   says(refused({vector, numbers, numbers}, {4, false, 1, 1}, body),
