@@ -67,6 +67,45 @@ std::vector<Array> detached(const std::vector<Array>& arrays) {
   return results;
 }
 
+// The arguments as they are now, whatever is assigned to them.
+std::vector<Array> snapshots(const std::vector<Array>& arguments, bool records) {
+  std::vector<Array> results;
+  for (const Array& argument : arguments) {
+    const Body& body = argument.required();
+    results.push_back(records ? make_array(Tensor(body.tensor), {body.key, body.trace, body.requires_grad, 0})
+                              : argument.detach());
+  }
+  return results;
+}
+
+// How often their elements have been written to.
+std::vector<std::uint64_t> versions_of(const std::vector<Array>& arrays) {
+  std::vector<std::uint64_t> versions;
+  for (const Array& array : arrays) versions.push_back(array.required().tensor.version());
+  return versions;
+}
+
+// The pullback on cotangents of which some are traced: f is traced too, on the arguments as they were.
+std::vector<Array> pull_traced(const FlatFunction& f, const std::vector<Array>& arguments,
+                               const std::vector<std::uint64_t>& versions,
+                               const std::vector<Array>& cotangents, Where where) {
+  if (f == nullptr) {
+    refuse(ErrorKind::invalid_argument, "vjp",
+           "expected cotangents with data, since the function cannot be copied to be traced, got traced ones",
+           where);
+  }
+  const std::vector<std::uint64_t> now = versions_of(arguments);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (now[i] == versions[i]) continue;
+    refuse(ErrorKind::tape, "vjp",
+           detail::str("expected Array ", i, " of the arguments (", arguments[i].type(),
+                       ") as it was when vjp was called, at version ", versions[i], ", got version ", now[i],
+                       ": it was changed in place (clone it before the change)"),
+           where);
+  }
+  return traced_pullback(f, arguments, where)(cotangents);
+}
+
 Array or_zeros(std::optional<Array>&& gradient, const Array& like) {
   return gradient ? std::move(*gradient) : zeros_like(like);
 }
@@ -133,7 +172,7 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<A
   return result;
 }
 
-std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
+std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f, FlatFunction kept,
                                                      const std::vector<Array>& arguments, Where where) {
   require_arrays(arguments, "vjp", where);
   if (any_traced(arguments)) return traced_vjp(f, arguments, where);
@@ -150,8 +189,11 @@ std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
   require_arrays(outputs, "vjp", where, "results");
   if (any_traced(outputs)) return traced_vjp(f, arguments, where);
   const bool outside = records && watch.outside();
-  FlatPullback pullback = [outputs, inner, outside, where](const std::vector<Array>& cotangents) {
+  FlatPullback pullback = [outputs, inner, outside, where, kept = std::move(kept),
+                           given = snapshots(arguments, records),
+                           versions = versions_of(arguments)](const std::vector<Array>& cotangents) {
     require_cotangents(types_of(outputs), cotangents, where);
+    if (any_traced(cotangents)) return pull_traced(kept, given, versions, cotangents, where);
     BackwardOptions options;
     options.keep_graph = true;
     options.create_graph = grad_enabled() && outside;

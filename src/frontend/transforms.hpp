@@ -13,6 +13,8 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
                                              Where where);
 std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
                                                        const std::vector<Array>& arguments, Where where);
+/// The second of these alone, without running f's graph.
+FlatPullback traced_pullback(const FlatFunction& f, const std::vector<Array>& arguments, Where where);
 std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& arguments,
                               const std::vector<Array>& tangents, Where where);
 /// One tangent of each argument's type, all of them floating or complex. Throws Error (invalid_argument,

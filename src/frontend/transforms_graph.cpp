@@ -109,14 +109,13 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
   return {call_graph(graph, applied.inputs, where), call_graph(gradients, applied.inputs, where)};
 }
 
-std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
-                                                       const std::vector<Array>& arguments, Where where) {
-  const Applied applied = apply_traced(f, arguments, "vjp", where);
+namespace {
+
+FlatPullback pullback_of(const Applied& applied, const std::vector<Array>& arguments, Where where) {
   const Graph& graph = applied.traced.graph;
   const std::vector<std::size_t> wrt = inexact_positions(arguments);
-  const Derivative derivative = vjp_parts(graph, names_of(graph, wrt));
-  FlatPullback pullback = [graph, derivative, arguments, wrt, inputs = applied.inputs,
-                           where](const std::vector<Array>& cotangents) {
+  return [graph, derivative = vjp_parts(graph, names_of(graph, wrt)), arguments, inputs = applied.inputs,
+          where](const std::vector<Array>& cotangents) {
     require_cotangents(output_types(graph), cotangents, where);
     std::vector<Array> seeds;
     for (const std::size_t output : derivative.outputs) seeds.push_back(cotangents[output]);
@@ -127,7 +126,19 @@ std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
       results.push_back(is_inexact(argument.dtype()) ? all[next++] : zeros(argument.shape(), f64));
     return results;
   };
-  return {call_graph(graph, applied.inputs, where), std::move(pullback)};
+}
+
+}  // namespace
+
+std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
+                                                       const std::vector<Array>& arguments, Where where) {
+  const Applied applied = apply_traced(f, arguments, "vjp", where);
+  FlatPullback pullback = pullback_of(applied, arguments, where);
+  return {call_graph(applied.traced.graph, applied.inputs, where), std::move(pullback)};
+}
+
+FlatPullback traced_pullback(const FlatFunction& f, const std::vector<Array>& arguments, Where where) {
+  return pullback_of(apply_traced(f, arguments, "vjp", where), arguments, where);
 }
 
 std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& arguments,

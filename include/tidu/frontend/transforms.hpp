@@ -41,7 +41,8 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<A
 
 /// From cotangents of all outputs (those of integers are not read) to those of all arguments.
 using FlatPullback = std::function<std::vector<Array>(const std::vector<Array>&)>;
-std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f,
+/// `kept`: f, to be called later, where cotangents are traced; empty for one that cannot be copied.
+std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f, FlatFunction kept,
                                                      const std::vector<Array>& arguments, Where where);
 /// Outputs and their tangents.
 std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f,
@@ -233,7 +234,10 @@ Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, const std::vector<i
 
 /// From the cotangent of f's result (of the same structure) to those of its arguments; may be called any
 /// number of times. Of one argument it returns the argument's form, of several Arrays a vector, of others a
-/// tuple of the arguments' forms; what is no Array in them is as it was given.
+/// tuple of the arguments' forms; what is no Array in them is as it was given. It may be mapped and compiled:
+/// vmap(pullback)(eye(n)). On traced cotangents it traces a copy of f, so that what f refers to must still be
+/// there, and f must not ask for data; it throws Error (invalid_argument) where f cannot be copied, and Error
+/// (tape) where an argument was changed in place meanwhile.
 template <class Out, class... Args>
 class VjpPullback {
  public:
@@ -264,16 +268,19 @@ requires(
     std::is_invocable_v<const F&, const frontend_detail::Argument<Args>&...>) auto vjp(const F& f,
                                                                                        const Args&... args) {
   using frontend_detail::Argument;
-  std::tuple<Argument<Args>...> arguments(args...);
+  const std::tuple<Argument<Args>...> arguments(args...);
   using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
   using FormedPullback = VjpPullback<Out, Argument<Args>...>;
   std::optional<Out> result;
-  auto [outputs, pullback] = frontend_detail::vjp_flat(frontend_detail::flat_function(f, arguments, result),
-                                                       frontend_detail::arrays_of(arguments), {});
+  const std::vector<Array> arrays = frontend_detail::arrays_of(arguments);
+  const frontend_detail::FlatFunction flat = frontend_detail::flat_function(f, arguments, result);
+  std::tuple<Argument<Args>...> forms = arguments;
+  frontend_detail::visit_arrays(forms, [](Array& array) { array = Array(); });
+  auto [outputs, pullback] =
+      frontend_detail::vjp_flat(flat, frontend_detail::kept_function(f, forms), arrays, {});
   frontend_detail::replace_arrays(*result, outputs);
-  frontend_detail::visit_arrays(arguments, [](Array& array) { array = Array(); });
   return std::pair<Out, FormedPullback>(std::move(*result),
-                                        FormedPullback(std::move(pullback), std::move(arguments)));
+                                        FormedPullback(std::move(pullback), std::move(forms)));
 }
 
 namespace frontend_detail {

@@ -167,6 +167,19 @@ FlatFunction flat_function(const F& f, const Arguments& arguments, std::optional
   };
 }
 
+/// The same of copies of f and of the arguments' forms, to be called at any time; empty where f cannot be
+/// copied.
+template <class F, class Arguments>
+FlatFunction kept_function(const F& f, const Arguments& forms) {
+  if constexpr (std::is_copy_constructible_v<std::decay_t<const F&>>) {
+    return [f = std::decay_t<const F&>(f), forms](const std::vector<Array>& arrays) {
+      return arrays_of(std::apply(f, in_form_of(forms, arrays)));
+    };
+  } else {
+    return {};
+  }
+}
+
 }  // namespace tidu::frontend_detail
 
 namespace tidu {
