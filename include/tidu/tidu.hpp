@@ -22,6 +22,7 @@
 #include <tidu/eager/recorder.hpp>
 #include <tidu/eager/trace.hpp>
 #include <tidu/frontend/array.hpp>
+#include <tidu/frontend/at.hpp>
 #include <tidu/frontend/collectives.hpp>
 #include <tidu/frontend/control_flow.hpp>
 #include <tidu/frontend/creation.hpp>

@@ -2,9 +2,62 @@
 #include <algorithm>
 
 #include "frontend/broadcast.hpp"
+#include "frontend/ranges.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
+namespace frontend_detail {
+
+Range range_of(const Slice& part, std::int64_t extent, std::string_view function, Where where) {
+  if (part.step == 0)
+    refuse(ErrorKind::invalid_argument, function, "expected a step that is not 0, got 0", where);
+  const auto bounded = [&](std::int64_t position, std::int64_t least, std::int64_t most) {
+    return std::clamp(position < 0 ? position + extent : position, least, most);
+  };
+  if (part.step > 0) {
+    const std::int64_t start = bounded(part.start.value_or(0), 0, extent);
+    return {start, std::max(start, part.stop ? bounded(*part.stop, 0, extent) : extent), part.step, false};
+  }
+  // Backward from `from` to just above `to`: the same elements forward, then turned round.
+  const std::int64_t from = part.start ? bounded(*part.start, -1, extent - 1) : extent - 1;
+  const std::int64_t to = part.stop ? bounded(*part.stop, -1, extent - 1) : -1;
+  const std::int64_t step = -part.step;
+  const std::int64_t count = from > to ? (from - to + step - 1) / step : 0;
+  if (count == 0) return {0, 0, step, true};
+  return {from - (count - 1) * step, from + 1, step, true};
+}
+
+Ranges::Ranges(std::string_view function, const Array& x, std::span<const Slice> parts, Where where) {
+  if (parts.size() > rank_of(x, function, where)) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected at most ", x.ndim(), " parts for ", x.type(), ", got ", parts.size()),
+           where);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    ranges_.push_back(range_of(parts[i], x.shape()[i], function, where));
+}
+
+Ints Ranges::words() const {
+  Ints words;
+  for (const Range& range : ranges_)
+    words.insert(words.end(), {range.start, range.limit, range.reversed ? -range.step : range.step});
+  return words;
+}
+
+Value part_of(Value x, std::span<const Range> ranges) {
+  Ints start(x.rank(), 0), limit = x.shape(), step(x.rank(), 1), reversed;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    start[i] = ranges[i].start;
+    limit[i] = ranges[i].limit;
+    step[i] = ranges[i].step;
+    if (ranges[i].reversed) reversed.push_back(static_cast<std::int64_t>(i));
+  }
+  const Value part = ops::slice(x, start, limit, step);
+  return reversed.empty() ? part : ops::rev(part, reversed);
+}
+
+}  // namespace frontend_detail
+
 namespace {
 
 using frontend_detail::broadcast;
@@ -14,6 +67,7 @@ using frontend_detail::invoke;
 using frontend_detail::normal_axes;
 using frontend_detail::normal_axis;
 using frontend_detail::promoted;
+using frontend_detail::Ranges;
 using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
@@ -55,31 +109,6 @@ void require_count(std::int64_t count, std::string_view function, Where where) {
     refuse(ErrorKind::invalid_argument, function, detail::str("expected a count of 0 or more, got ", count),
            where);
   }
-}
-
-struct Range {
-  std::int64_t start, limit, step;
-  bool reversed;
-};
-
-// Python's rules for start:stop:step on an axis of `extent`.
-Range range_of(const Slice& part, std::int64_t extent, Where where) {
-  if (part.step == 0)
-    refuse(ErrorKind::invalid_argument, "slice", "expected a step that is not 0, got 0", where);
-  const auto bounded = [&](std::int64_t position, std::int64_t least, std::int64_t most) {
-    return std::clamp(position < 0 ? position + extent : position, least, most);
-  };
-  if (part.step > 0) {
-    const std::int64_t start = bounded(part.start.value_or(0), 0, extent);
-    return {start, std::max(start, part.stop ? bounded(*part.stop, 0, extent) : extent), part.step, false};
-  }
-  // Backward from `from` to just above `to`: the same elements forward, then turned round.
-  const std::int64_t from = part.start ? bounded(*part.start, -1, extent - 1) : extent - 1;
-  const std::int64_t to = part.stop ? bounded(*part.stop, -1, extent - 1) : -1;
-  const std::int64_t step = -part.step;
-  const std::int64_t count = from > to ? (from - to + step - 1) / step : 0;
-  if (count == 0) return {0, 0, step, true};
-  return {from - (count - 1) * step, from + 1, step, true};
 }
 
 }  // namespace
@@ -278,49 +307,13 @@ std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis, 
 }
 
 Array slice(const Array& x, std::span<const Slice> parts, Where where) {
-  if (parts.size() > rank_of(x, "slice", where)) {
-    refuse(ErrorKind::invalid_argument, "slice",
-           detail::str("expected at most ", x.ndim(), " parts for ", x.type(), ", got ", parts.size()),
-           where);
-  }
-  Ints words;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Range range = range_of(parts[i], x.shape()[i], where);
-    words.insert(words.end(), {range.start, range.limit, range.reversed ? -range.step : range.step});
-  }
-  return shaped("slice", x, words, where, [&](Value v) {
-    Ints start(v.rank(), 0), limit = v.shape(), step(v.rank(), 1), reversed;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      start[i] = words[3 * i];
-      limit[i] = words[3 * i + 1];
-      step[i] = std::abs(words[3 * i + 2]);
-      if (words[3 * i + 2] < 0) reversed.push_back(static_cast<std::int64_t>(i));
-    }
-    const Value part = ops::slice(v, start, limit, step);
-    return reversed.empty() ? part : ops::rev(part, reversed);
-  });
+  const Ranges ranges("slice", x, parts, where);
+  return shaped("slice", x, ranges.words(), where,
+                [&](Value v) { return frontend_detail::part_of(v, ranges.list()); });
 }
 
 Array Array::slice(std::initializer_list<Slice> parts, Where where) const {
   return tidu::slice(*this, std::span(parts.begin(), parts.size()), where);
-}
-
-Array Array::operator[](const Index& i) const {
-  if (rank_of(*this, "index", i.where) == 0)
-    refuse(ErrorKind::invalid_argument, "index", detail::str("expected an Array with axes, got ", type()),
-           i.where);
-  const std::int64_t extent = shape()[0];
-  if (i.value < -extent || i.value >= extent) {
-    refuse(ErrorKind::invalid_argument, "index",
-           detail::str("expected a position along the first axis of ", type(), ", got ", i.value), i.where);
-  }
-  const std::int64_t words[] = {i.value < 0 ? i.value + extent : i.value};
-  return shaped("index", *this, words, i.where, [&](Value v) {
-    Ints start(v.rank(), 0), limit = v.shape();
-    start[0] = words[0];
-    limit[0] = words[0] + 1;
-    return ops::squeeze(ops::slice(v, start, limit), {0});
-  });
 }
 
 Array take(const Array& x, const Array& indices, std::int64_t axis, Where where) {

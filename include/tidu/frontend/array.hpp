@@ -30,6 +30,7 @@ namespace tidu {
 
 class Array;
 class ArrayLike;
+class At;
 
 namespace frontend_detail {
 
@@ -92,6 +93,21 @@ struct Index {
       : value(static_cast<std::int64_t>(position)), where(place) {}
 };
 
+/// Positions along an axis that are data, and the place where they stand. It borrows the Array.
+class Indices {
+ public:
+  /// Integers, of any shape; or, where at() takes them, bools.
+  template <class T>
+  requires std::is_same_v<T, Array> Indices(const T& array, Where place = Where::current())
+      : array_(&array), where_(place) {}
+  const Array& array() const { return *array_; }
+  Where where() const { return where_; }
+
+ private:
+  const Array* array_;
+  Where where_;
+};
+
 /// What backward() takes: the options of eager::backward, of which `accumulate` is always on.
 using eager::BackwardOptions;
 using eager::HookHandle;
@@ -113,8 +129,8 @@ class Array {
     if (body_ != nullptr) detail::count_up(body_->references);
   }
   Array(Array&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
-  /// Gives this handle another Array, and that of no temporary: y[0] = z would change nothing. Parts of an
-  /// Array are replaced by where(), dynamic_update_slice() and scatter_add().
+  /// Gives this handle another Array, and that of no temporary: y[0] = z would change nothing. An Array with
+  /// other elements somewhere is y.at(0).set(z).
   Array& operator=(Array other) & noexcept {
     std::swap(body_, other.body_);
     return *this;
@@ -242,8 +258,24 @@ class Array {
   Array& operator*=(const ArrayLike& y) &;
   Array& operator/=(const ArrayLike& y) &;
 
-  /// Element (or sub-array) i along the first axis.
+  /// Element (or sub-array) i along the first axis. Throws Error (invalid_argument) for one that is not
+  /// there.
   Array operator[](const Index& i) const;
+  /// The elements (or sub-arrays) at these integers along the first axis, indices.shape + shape[1:]. As in
+  /// JAX negative ones count from the end, and what is out of range then counts as the end that is nearest.
+  /// The gradient adds up where an index stands twice. take() has other axes, and moves negative ones to 0.
+  /// Throws Error (type) for other dtypes: how many elements a mask of bools takes nobody knows before it
+  /// runs, so choose by where(), or set what it selects by at(mask).
+  Array operator[](const Indices& indices) const;
+  /// x.at(i).set(v): this Array with other elements at a place. See At (tidu/frontend/at.hpp), for errors
+  /// too.
+  At at(const Index& i) const;
+  /// Places that are data: integers, or bools of the extents of the first axes.
+  At at(const Indices& indices) const;
+  /// A part of each of the first axes, as slice() takes it.
+  At at(std::initializer_list<Slice> parts, Where where = Where::current()) const;
+  /// The same.
+  At at(std::span<const Slice> parts, Where where = Where::current()) const;
   /// A part of each of the first axes.
   Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;
   /// Converted to another dtype.

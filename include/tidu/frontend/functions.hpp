@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tidu/frontend/array.hpp"
+#include "tidu/frontend/at.hpp"
 #include "tidu/frontend/creation.hpp"
 
 namespace tidu {
@@ -268,7 +269,8 @@ Array triu(const Array& x, std::int64_t k = 0, Where where = Where::current());
 /// The diagonal of the last two axes: [..., m, n] -> [..., min(m, n)].
 Array diagonal(const Array& x, Where where = Where::current());
 /// x.shape[:axis] + indices.shape + x.shape[axis+1:]: the sub-arrays at `indices` (integers, moved into
-/// range). The gradient adds up where an index stands twice.
+/// range, negative ones to 0; x[indices] counts these from the end). The gradient adds up where an index
+/// stands twice.
 Array take(const Array& x, const Array& indices, std::int64_t axis = 0, Where where = Where::current());
 /// Along `axis` the elements at `indices`, which has x's rank.
 Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis,

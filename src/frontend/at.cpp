@@ -1,0 +1,351 @@
+// at.cpp - see at.hpp. A place that is known becomes slices; what is computed there is put among the others
+// by dynamic_update_slice, or, with steps, by padding. A place that is data becomes take and scatter_add.
+#include "tidu/frontend/at.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "frontend/broadcast.hpp"
+#include "frontend/ranges.hpp"
+#include "tidu/frontend/functions.hpp"
+
+namespace tidu {
+namespace {
+
+using frontend_detail::broadcast;
+using frontend_detail::broadcast_shapes;
+using frontend_detail::convert;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+using frontend_detail::Operand;
+using frontend_detail::part_of;
+using frontend_detail::Range;
+using frontend_detail::rank_of;
+using frontend_detail::refuse;
+using frontend_detail::require_value;
+
+// Negative positions count from the end of an axis of this extent.
+Value from_the_end(Value indices, std::int64_t extent) {
+  if (indices.dtype() == i32 && extent > std::int64_t{0x7fffffff}) indices = convert(indices, i64);
+  const Value zero = ops::full_like(indices, 0.0);
+  const Value negative = ops::lt(indices, zero);
+  return ops::select_n(negative, indices, indices + ops::full_like(indices, static_cast<double>(extent)));
+}
+
+Shape indexed_shape(Value x, Value indices) {
+  Shape shape = indices.shape();
+  shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
+  return shape;
+}
+
+void require_fit(Value v, Value x, const Shape& place, const char* name) {
+  if (promote(x.dtype(), v.dtype()) != x.dtype()) {
+    throw Error(ErrorKind::type, detail::str('[', name, "] expected values that the dtype of ", x.type(),
+                                             " holds, got ", v.type(), ": convert one of the two by to()"));
+  }
+  if (broadcast_shapes(v.shape(), place, name) != place) {
+    throw Error(ErrorKind::type, detail::str('[', name, "] expected values that broadcast to the place, ",
+                                             detail::list(place), " of ", x.type(), ", got ", v.type()));
+  }
+}
+
+// v in the dtype of x, filling the place.
+Value fitting(Value v, Value x, const Shape& place, const char* name) {
+  require_fit(v, x, place, name);
+  return broadcast(convert(v, x.dtype()), place);
+}
+
+// [n] seen as the first axis of x.
+Value along_first(Value of_rows, Value x) { return ops::broadcast_in_dim(of_rows, x.shape(), {0}); }
+
+// Which of n rows are named, where an index out of range names none.
+Value named_rows(Value indices, std::int64_t n) {
+  Emitter& emitter = *indices.emitter();
+  const Value none = ops::full(emitter, Type(i32, {n}), 0.0);
+  const Value ones = ops::full(emitter, Type(i32, indices.shape()), 1.0);
+  return ops::gt(ops::scatter_add(none, indices, ones, 0, "drop"), none);
+}
+
+// Of each of n rows the last of the indices that name it, and -1 where none does. Sorted, with their order
+// kept, equal ones stand side by side, and the last of them alone is written.
+Value last_naming(Value indices, std::int64_t n) {
+  Emitter& emitter = *indices.emitter();
+  const std::int64_t k = indices.shape()[0];
+  const Type places(i32, {k});
+  const Values sorted = ops::sort(std::array{indices, ops::iota(emitter, places, 0)}, 0);
+  const Value next = ops::slice(sorted[0], {1}, {k});
+  const Value differs = ops::ne(next, ops::slice(sorted[0], {0}, {k - 1}));
+  const Value end = ops::full(emitter, Type(bool_, {1}), 1.0);
+  const Value is_last = ops::concatenate(std::array{differs, end}, 0);
+  const Value none = ops::full(emitter, places, 0.0);
+  const Value counted = sorted[1] + ops::full_like(sorted[1], 1.0);
+  const Value written = ops::select_n(is_last, none, counted);
+  const Value rows = ops::full(emitter, Type(i32, {n}), 0.0);
+  return ops::scatter_add(rows, sorted[0], written, 0, "drop") - ops::full_like(rows, 1.0);
+}
+
+// x with v, which is to fill the place, in the rows that are named.
+Value with_rows(Value x, Value indices, Value v, const char* name) {
+  const std::int64_t n = x.shape()[0];
+  const Shape place = indexed_shape(x, indices);
+  const std::int64_t k = num_elements(indices.shape());
+  const Value flat = ops::reshape(indices, {k});
+  if (v.rank() < x.rank()) {  // the same in all of them
+    require_fit(v, x, place, name);
+    const Value everywhere = broadcast(convert(v, x.dtype()), x.shape());
+    return ops::select_n(along_first(named_rows(flat, n), x), x, everywhere);
+  }
+  Shape rows{k};
+  rows.insert(rows.end(), x.shape().begin() + 1, x.shape().end());
+  const Value updates = ops::reshape(fitting(v, x, place, name), rows);
+  if (k == 0) return x;
+  const Value from = last_naming(flat, n);
+  const Value changed = ops::ge(from, ops::full_like(from, 0.0));
+  return ops::select_n(along_first(changed, x), x, ops::take(updates, from, 0, "drop"));
+}
+
+// x with v added in the rows that are named, as often as they are.
+Value with_sums(Value x, Value indices, Value v, const char* name) {
+  const Value updates = fitting(v, x, indexed_shape(x, indices), name);
+  if (!is_bool(x.dtype())) return ops::scatter_add(x, indices, updates, 0, "drop");
+  const Value counts = ops::scatter_add(convert(x, i32), indices, convert(updates, i32), 0, "drop");
+  return ops::ne(counts, ops::full_like(counts, 0.0));
+}
+
+// x with `part` at these ranges of its first axes.
+Value with_part(Value x, std::span<const Range> ranges, Value part) {
+  Emitter& emitter = *x.emitter();
+  IntLists config(x.rank(), Ints{0, 0, 0});
+  Ints reversed;
+  bool steps = false, narrow = true;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const Range& range = ranges[i];
+    if (range.count() == 0) return x;
+    const std::int64_t end = range.start + (range.count() - 1) * range.step + 1, extent = x.shape()[i];
+    config[i] = {range.start, extent - end, range.count() == 1 ? 0 : range.step - 1};
+    steps = steps || config[i][2] > 0;
+    narrow = narrow && extent <= std::int64_t{0x7fffffff};
+    if (range.reversed) reversed.push_back(static_cast<std::int64_t>(i));
+  }
+  if (!reversed.empty()) part = ops::rev(part, reversed);
+  if (!steps) {
+    std::vector<Value> starts;
+    for (const Ints& axis : config)
+      starts.push_back(ops::full(emitter, Type(narrow ? i32 : i64), static_cast<double>(axis[0])));
+    return ops::dynamic_update_slice(x, part, starts);
+  }
+  const Value there = ops::full(emitter, Type(bool_, part.shape()), 1.0);
+  const Value inside = ops::pad(there, ops::full(emitter, Type(bool_), 0.0), config);
+  const Value zero = ops::full(emitter, Type(x.dtype()), 0.0);
+  return ops::select_n(inside, x, ops::pad(part, zero, config));
+}
+
+std::vector<Range> ranges_of(const Ints& words) {
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < words.size(); i += 3)
+    ranges.push_back({words[i], words[i + 1], std::abs(words[i + 2]), words[i + 2] < 0});
+  return ranges;
+}
+
+Value chosen(Value, Value v) { return v; }
+Value plus(Value there, Value v) {
+  return is_bool(there.dtype()) ? ops::logical_or(there, v) : ops::add(there, v);
+}
+Value times(Value there, Value v) {
+  return is_bool(there.dtype()) ? ops::logical_and(there, v) : ops::mul(there, v);
+}
+Value quotient(Value there, Value v) { return ops::div(there, v); }
+Value less(Value there, Value v) { return ops::min(there, v); }
+Value greater(Value there, Value v) { return ops::max(there, v); }
+
+// Refuses what is no integer.
+void require_indices(const char* name, const Array& x, const Indices& indices) {
+  const DType dtype = indices.array().dtype(indices.where());
+  if (!is_integer(dtype)) {
+    refuse(
+        ErrorKind::type, name,
+        detail::str("expected integers, got ", indices.array().type(),
+                    is_bool(dtype) ? ": how many elements a mask takes nobody knows before it runs; choose "
+                                     "between values by where(), or set what it selects by at(mask)"
+                                   : ""),
+        indices.where());
+  }
+  if (rank_of(x, name, indices.where()) == 0) {
+    refuse(ErrorKind::invalid_argument, name, detail::str("expected an Array with axes, got ", x.type()),
+           indices.where());
+  }
+}
+
+std::int64_t position_in(const Array& x, const char* name, const Index& i) {
+  if (rank_of(x, name, i.where) == 0) {
+    refuse(ErrorKind::invalid_argument, name, detail::str("expected an Array with axes, got ", x.type()),
+           i.where);
+  }
+  const std::int64_t extent = x.shape()[0];
+  if (i.value < -extent || i.value >= extent) {
+    refuse(ErrorKind::invalid_argument, name,
+           detail::str("expected a position along the first axis of ", x.type(), ", got ", i.value), i.where);
+  }
+  return i.value < 0 ? i.value + extent : i.value;
+}
+
+}  // namespace
+
+Array Array::operator[](const Index& i) const {
+  const std::int64_t words[] = {position_in(*this, "index", i)};
+  const Input operands[] = {*this};
+  return invoke(
+      {"index", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const Range range[] = {{words[0], words[0] + 1, 1, false}};
+        return ops::squeeze(part_of(v[0], range), {0});
+      },
+      i.where);
+}
+
+Array Array::operator[](const Indices& indices) const {
+  require_value(*this, "index", indices.where());
+  require_indices("index", *this, indices);
+  const Input operands[] = {*this, indices.array()};
+  return invoke(
+      {"index"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        return ops::take(v[0], from_the_end(v[1], v[0].shape()[0]), 0);
+      },
+      indices.where());
+}
+
+At Array::at(const Index& i) const {
+  const std::int64_t position = position_in(*this, "at", i);
+  return {*this, At::Kind::position, {}, {position, position + 1, 1}};
+}
+
+At Array::at(const Indices& indices) const {
+  require_value(*this, "at", indices.where());
+  const Array& places = indices.array();
+  if (!is_bool(places.dtype(indices.where()))) {
+    require_indices("at", *this, indices);
+    return {*this, At::Kind::indices, places, {}};
+  }
+  const Shape &extents = shape(), &selected = places.shape();
+  if (selected.size() > extents.size() || !std::equal(selected.begin(), selected.end(), extents.begin())) {
+    refuse(
+        ErrorKind::type, "at",
+        detail::str("expected a mask of the extents of the first axes of ", type(), ", got ", places.type()),
+        indices.where());
+  }
+  return {*this, At::Kind::mask, places, {}};
+}
+
+At Array::at(std::span<const Slice> parts, Where where) const {
+  return {*this, At::Kind::parts, {}, frontend_detail::Ranges("at", *this, parts, where).words()};
+}
+
+At Array::at(std::initializer_list<Slice> parts, Where where) const {
+  return at(std::span(parts.begin(), parts.size()), where);
+}
+
+Array At::get(Where where) const {
+  if (kind_ == Kind::mask) {
+    refuse(
+        ErrorKind::invalid_argument, "at.get",
+        "expected a position, slices or indices, got a mask: how many elements it takes nobody knows before "
+        "it runs; choose between values by where()",
+        where);
+  }
+  if (kind_ == Kind::position) return x_[Index(words_[0], where)];
+  if (kind_ == Kind::indices) return x_[Indices(places_, where)];
+  std::vector<Slice> parts;
+  for (const Range& range : ranges_of(words_)) {
+    if (!range.reversed) {
+      parts.push_back({range.start, range.limit, range.step});
+    } else if (range.count() == 0) {
+      parts.push_back({0, 0, 1});
+    } else {
+      parts.push_back({range.limit - 1, {}, -range.step});
+      if (range.start > 0) parts.back().stop = range.start - 1;
+    }
+  }
+  return slice(x_, parts, where);
+}
+
+// The elements at the place, combined with v, and the others as they are.
+template <class Combine>
+Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) const {
+  if (v.array() != nullptr) require_value(*v.array(), name, v.where());
+  const Operand value(name, v, x_.dtype(v.where()));
+  Ints words{static_cast<std::int64_t>(kind_)};
+  words.insert(words.end(), words_.begin(), words_.end());
+  std::vector<Input> operands{x_, value.input()};
+  if (kind_ == Kind::mask || kind_ == Kind::indices) operands.emplace_back(places_);
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> operand) {
+        const Value x = operand[0], given = operand[1];
+        if (kind_ == Kind::indices)
+          return combine.at_rows(x, from_the_end(operand[2], x.shape()[0]), given, name);
+        if (kind_ == Kind::mask) {
+          const Value mask = operand[2];
+          const Shape place(x.shape().begin() + static_cast<std::ptrdiff_t>(mask.rank()), x.shape().end());
+          const Value all = broadcast(fitting(given, x, place, name), x.shape());
+          Ints axes;
+          for (std::size_t i = 0; i < mask.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+          return ops::select_n(ops::broadcast_in_dim(mask, x.shape(), axes), x, combine(x, all));
+        }
+        const std::vector<Range> ranges = ranges_of(words_);
+        const Value part = part_of(x, ranges);
+        Shape place = part.shape();
+        if (kind_ == Kind::position) place.erase(place.begin());
+        const Value changed = ops::reshape(fitting(given, x, place, name), part.shape());
+        return with_part(x, ranges, combine(part, changed));
+      },
+      v.where());
+}
+
+namespace {
+
+using OfTwo = Value (*)(Value, Value);
+using OfRows = Value (*)(Value, Value, Value, const char*);
+
+// What is done to two values, and to rows that are named by data.
+template <OfTwo F, OfRows Rows>
+struct Combining {
+  Value operator()(Value there, Value v) const { return F(there, v); }
+  Value at_rows(Value x, Value indices, Value v, const char* name) const { return Rows(x, indices, v, name); }
+};
+
+}  // namespace
+
+void At::refuse_indices(const char* name, const ArrayLike& v) const {
+  if (kind_ != Kind::indices) return;
+  refuse(ErrorKind::invalid_argument, name,
+         detail::str("expected a position, slices or a mask, got indices (", places_.type(),
+                     "), of which several may name one element: set() and add() take them"),
+         v.where());
+}
+
+Array At::set(const ArrayLike& v) const { return updated("at.set", v, Combining<chosen, with_rows>()); }
+Array At::add(const ArrayLike& v) const { return updated("at.add", v, Combining<plus, with_sums>()); }
+Array At::multiply(const ArrayLike& v) const {
+  refuse_indices("at.multiply", v);
+  return updated("at.multiply", v, Combining<times, with_rows>());
+}
+Array At::divide(const ArrayLike& v) const {
+  refuse_indices("at.divide", v);
+  if (!is_inexact(x_.dtype(v.where()))) {
+    refuse(ErrorKind::type, "at.divide",
+           detail::str("expected a floating or complex Array, whose dtype holds quotients, got ", x_.type()),
+           v.where());
+  }
+  return updated("at.divide", v, Combining<quotient, with_rows>());
+}
+Array At::min(const ArrayLike& v) const {
+  refuse_indices("at.min", v);
+  return updated("at.min", v, Combining<less, with_rows>());
+}
+Array At::max(const ArrayLike& v) const {
+  refuse_indices("at.max", v);
+  return updated("at.max", v, Combining<greater, with_rows>());
+}
+
+}  // namespace tidu
