@@ -148,10 +148,10 @@ std::vector<Range> ranges_of(const Ints& words) {
 }
 
 Value chosen(Value, Value v) { return v; }
-Value plus(Value there, Value v) {
+Value sum_with(Value there, Value v) {
   return is_bool(there.dtype()) ? ops::logical_or(there, v) : ops::add(there, v);
 }
-Value times(Value there, Value v) {
+Value product_with(Value there, Value v) {
   return is_bool(there.dtype()) ? ops::logical_and(there, v) : ops::mul(there, v);
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
@@ -325,10 +325,10 @@ void At::refuse_indices(const char* name, const ArrayLike& v) const {
 }
 
 Array At::set(const ArrayLike& v) const { return updated("at.set", v, Combining<chosen, with_rows>()); }
-Array At::add(const ArrayLike& v) const { return updated("at.add", v, Combining<plus, with_sums>()); }
+Array At::add(const ArrayLike& v) const { return updated("at.add", v, Combining<sum_with, with_sums>()); }
 Array At::multiply(const ArrayLike& v) const {
   refuse_indices("at.multiply", v);
-  return updated("at.multiply", v, Combining<times, with_rows>());
+  return updated("at.multiply", v, Combining<product_with, with_rows>());
 }
 Array At::divide(const ArrayLike& v) const {
   refuse_indices("at.divide", v);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "frontend/broadcast.hpp"
+#include "frontend/elementwise.hpp"
 #include "frontend/lazy.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/modes.hpp"
@@ -56,6 +57,8 @@ DType promote(DType a, DType b) {
 namespace {
 
 using frontend_detail::as_bool;
+using frontend_detail::Binary;
+using frontend_detail::binary;
 using frontend_detail::broadcast;
 using frontend_detail::broadcast_shapes;
 using frontend_detail::convert;
@@ -65,21 +68,8 @@ using frontend_detail::invoke;
 using frontend_detail::Operand;
 using frontend_detail::partner;
 using frontend_detail::require_value;
-
-using Unary = Value (*)(Value, Where);
-using Binary = Value (*)(Value, Value, Where);
-enum class Takes { numbers, inexact, parts };
-
-template <Unary F>
-Array unary(const char* name, const Array& x, Where where, bool needs_inexact = true) {
-  const Input operands[] = {x};
-  return invoke(
-      {name}, operands,
-      [needs_inexact](Emitter&, std::span<const Value> v) {
-        return F(needs_inexact ? convert(v[0], inexact(v[0].dtype())) : v[0], Where{});
-      },
-      where);
-}
+using frontend_detail::Takes;
+using frontend_detail::unary;
 
 // Of truth values: any number but 0 is true.
 template <Binary F>
@@ -94,25 +84,6 @@ Array logical(const char* name, const ArrayLike& x, const ArrayLike& y) {
         return F(first, broadcast(as_bool(v[1]), shape), Where{});
       },
       x.array() != nullptr ? x.where() : y.where());
-}
-
-template <Binary F>
-Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes takes = Takes::numbers) {
-  const auto build = [name, takes](Emitter&, std::span<const Value> v) {
-    DType common = promote(v[0].dtype(), v[1].dtype());
-    if (takes != Takes::numbers) common = inexact(common);
-    if (takes == Takes::parts && (common == f16 || common == bf16)) common = f32;
-    const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), name);
-    const Value left = broadcast(convert(v[0], common), shape);
-    return F(left, broadcast(convert(v[1], common), shape), Where{});
-  };
-  if (x.array() != nullptr && y.array() != nullptr) [[likely]] {
-    const Input operands[] = {*x.array(), *y.array()};
-    return invoke({name}, operands, build, x.where());
-  }
-  const Operand left(name, x, partner(name, x, y)), right(name, y, partner(name, y, x));
-  const Input operands[] = {left.input(), right.input()};
-  return invoke({name}, operands, build, x.array() != nullptr ? x.where() : y.where());
 }
 
 // Of complex numbers both parts.

@@ -1,5 +1,6 @@
 // products.cpp - products of Arrays: all of them dot_general, in NumPy's clothes.
 #include <algorithm>
+#include <array>
 
 #include "frontend/broadcast.hpp"
 #include "tidu/frontend/functions.hpp"
@@ -52,6 +53,15 @@ Value matmul_of(Value x, Value y) {
   return dot_general(a, b, {last(a, 1), last(b, 2), axes, axes});
 }
 
+Value product_of(Value x, Value y) { return is_bool(x.dtype()) ? ops::logical_and(x, y) : x * y; }
+
+// One of the two is a scalar.
+Value with_scalar(Value x, Value y) {
+  const Shape& shape = x.rank() == 0 ? y.shape() : x.shape();
+  const Value left = broadcast(x, shape);
+  return product_of(left, broadcast(y, shape));
+}
+
 template <class F>
 Array product(const char* name, const Array& x, const Array& y, Where where, const F& body) {
   const Input operands[] = {x, y};
@@ -73,12 +83,7 @@ Array matmul(const Array& x, const Array& y, Where where) {
 
 Array dot(const Array& x, const Array& y, Where where) {
   return product("dot", x, y, where, [](Value a, Value b) {
-    if (a.rank() == 0 || b.rank() == 0) {
-      const Shape& shape = a.rank() == 0 ? b.shape() : a.shape();
-      const Value left = broadcast(a, shape);
-      const Value right = broadcast(b, shape);
-      return is_bool(left.dtype()) ? ops::logical_and(left, right) : left * right;
-    }
+    if (a.rank() == 0 || b.rank() == 0) return with_scalar(a, b);
     const std::int64_t inner = b.rank() == 1 ? 1 : 2;
     if (a.shape().back() != b.shape()[b.rank() - static_cast<std::size_t>(inner)])
       refuse_types("dot", a, b, "the last extent of the first to be the inner extent of the second");
@@ -91,6 +96,66 @@ Array outer(const Array& x, const Array& y, Where where) {
     const Value column = ops::reshape(a, {a.type().size()});
     return dot_general(column, ops::reshape(b, {b.type().size()}), {});
   });
+}
+
+Array inner(const Array& x, const Array& y, Where where) {
+  return product("inner", x, y, where, [](Value a, Value b) {
+    if (a.rank() == 0 || b.rank() == 0) return with_scalar(a, b);
+    if (a.shape().back() != b.shape().back())
+      refuse_types("inner", a, b, "the last extents of the two to be equal");
+    return dot_general(a, b, {last(a, 1), last(b, 1), {}, {}});
+  });
+}
+
+Array kron(const Array& x, const Array& y, Where where) {
+  return product("kron", x, y, where, [](Value a, Value b) {
+    const std::size_t rank = std::max(a.rank(), b.rank());
+    Shape wide_a, wide_b, wide, shape;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::int64_t m = i + a.rank() < rank ? 1 : a.shape()[i + a.rank() - rank];
+      const std::int64_t n = i + b.rank() < rank ? 1 : b.shape()[i + b.rank() - rank];
+      wide_a.insert(wide_a.end(), {m, 1});
+      wide_b.insert(wide_b.end(), {1, n});
+      wide.insert(wide.end(), {m, n});
+      shape.push_back(m * n);
+    }
+    const Value left = broadcast(ops::reshape(a, wide_a), wide);
+    const Value right = broadcast(ops::reshape(b, wide_b), wide);
+    return ops::reshape(product_of(left, right), shape);
+  });
+}
+
+Array cross(const Array& x, const Array& y, std::int64_t axis, Where where) {
+  const std::int64_t words[] = {axis};
+  const Input operands[] = {x, y};
+  return invoke(
+      {"cross", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[1].dtype());
+        const auto along = [&](Value a) {
+          const auto rank = static_cast<std::int64_t>(a.rank());
+          const std::int64_t at = axis < 0 ? axis + rank : axis;
+          if (at < 0 || at >= rank || a.shape()[static_cast<std::size_t>(at)] != 3)
+            refuse_types("cross", v[0], v[1], detail::str("an extent of 3 along axis ", axis, " of both"));
+          return at;
+        };
+        const std::int64_t from_end = static_cast<std::int64_t>(v[0].rank()) - along(v[0]);
+        if (static_cast<std::int64_t>(v[1].rank()) - along(v[1]) != from_end)
+          refuse_types("cross", v[0], v[1], detail::str("axis ", axis, " to be the same of both"));
+        const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), "cross");
+        const Value a = broadcast(convert(v[0], common), shape), b = broadcast(convert(v[1], common), shape);
+        const std::int64_t at = static_cast<std::int64_t>(shape.size()) - from_end;
+        // Components k, k + 1, ... in a circle.
+        const auto from = [&](Value c, std::int64_t k) {
+          Ints start(shape.size(), 0), end = shape, middle = start, until = end;
+          middle[static_cast<std::size_t>(at)] = until[static_cast<std::size_t>(at)] = k;
+          const Value first = ops::slice(c, middle, end);
+          return ops::concatenate(std::array{first, ops::slice(c, start, until)}, at);
+        };
+        const Value forward = from(a, 1) * from(b, 2);
+        return forward - from(a, 2) * from(b, 1);
+      },
+      where);
 }
 
 }  // namespace tidu

@@ -155,6 +155,10 @@ Array any(const Array& x, const Axes& axes, bool keepdims, Where where) {
   return reduce("any", x, axes, keepdims, where,
                 [](Value v, const Ints& list) { return ops::reduce_or(as_bool(v), list); });
 }
+Array count_nonzero(const Array& x, const Axes& axes, bool keepdims, Where where) {
+  return reduce("count_nonzero", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_sum(convert(as_bool(v), i64), list); });
+}
 Array mean(const Array& x, const Axes& axes, bool keepdims, Where where) {
   return reduce("mean", x, axes, keepdims, where, mean_of);
 }

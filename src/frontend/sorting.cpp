@@ -1,4 +1,4 @@
-// sorting.cpp - functions of Arrays that put elements in order.
+// sorting.cpp - functions of Arrays that put elements in order, and that find places in an order.
 #include <limits>
 
 #include "frontend/broadcast.hpp"
@@ -7,11 +7,16 @@
 namespace tidu {
 namespace {
 
+using frontend_detail::convert;
+using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::invoke_many;
 using frontend_detail::normal_axis;
+using frontend_detail::Operand;
+using frontend_detail::rank_of;
 using frontend_detail::refuse;
+using frontend_detail::require_value;
 
 // What the list holds, which was made of two.
 std::pair<Array, Array> pair_of(std::vector<Array> both) { return {std::move(both[0]), std::move(both[1])}; }
@@ -77,6 +82,80 @@ std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis,
         return both;
       },
       where));
+}
+
+Array median(const Array& x, std::optional<std::int64_t> axis, bool keepdims, Where where) {
+  require_value(x, "median", where);
+  const std::int64_t words[] = {axis ? normal_axis(*axis, x, "median", where) : -1, keepdims ? 1 : 0};
+  const std::int64_t count = axis ? x.shape()[static_cast<std::size_t>(words[0])] : x.size();
+  if (count == 0) {
+    refuse(ErrorKind::type, "median",
+           detail::str("expected an element to take the median of, got ", x.type()), where);
+  }
+  const Input operands[] = {x};
+  return invoke(
+      {"median", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const Value number = convert(v[0], inexact(v[0].dtype()));
+        const std::int64_t at = axis ? words[0] : 0;
+        const Value sorted = ops::sort(axis ? number : ops::reshape(number, {count}), at);
+        const auto element = [&](std::int64_t place) {
+          Ints start(sorted.rank(), 0), limit = sorted.shape();
+          start[static_cast<std::size_t>(at)] = place;
+          limit[static_cast<std::size_t>(at)] = place + 1;
+          return ops::squeeze(ops::slice(sorted, start, limit), {at});
+        };
+        const Value low = element((count - 1) / 2), last = element(count - 1);
+        const Value half = ops::full_like(low, 0.5);
+        const Value middle = count % 2 == 1 ? low : low * half + element(count / 2) * half;
+        const Value result = ops::select_n(ops::ne(last, last), middle, last);  // NaN is last
+        if (!keepdims) return result;
+        Shape shape = number.shape();
+        for (std::size_t i = 0; i < shape.size(); ++i)
+          if (!axis || static_cast<std::int64_t>(i) == at) shape[i] = 1;
+        return ops::reshape(result, shape);
+      },
+      where);
+}
+
+// Halving: of steps that are powers of two, the greatest first, each is taken when what stands there is still
+// before the value.
+Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_view side, Where where) {
+  if (rank_of(sorted, "searchsorted", where) != 1 || is_complex(sorted.dtype())) {
+    refuse(ErrorKind::type, "searchsorted",
+           detail::str("expected an Array of one axis, and no complex one, got ", sorted.type()), where);
+  }
+  if (side != "left" && side != "right") {
+    refuse(ErrorKind::invalid_argument, "searchsorted",
+           detail::str("expected side \"left\" or \"right\", got \"", side, '"'), where);
+  }
+  const Operand wanted("searchsorted", values, sorted.dtype());
+  const std::int64_t words[] = {side == "right" ? 1 : 0};
+  const Input operands[] = {sorted, wanted.input()};
+  return invoke(
+      {"searchsorted", words}, operands,
+      [&](Emitter& emitter, std::span<const Value> v) {
+        const DType common = promote(v[0].dtype(), v[1].dtype());
+        const Value axis = convert(v[0], common), value = convert(v[1], common);
+        const std::int64_t n = axis.shape()[0];
+        const Type places(n > std::numeric_limits<std::int32_t>::max() ? i64 : i32, value.shape());
+        const auto before = [](Value a, Value b) {  // NaN is last
+          const Value last = ops::logical_and(ops::ne(b, b), ops::eq(a, a));
+          return ops::logical_or(ops::lt(a, b), last);
+        };
+        Value found = ops::full(emitter, places, 0.0);
+        std::int64_t step = 1;
+        while (step <= n / 2) step *= 2;
+        for (; step > 0 && n > 0; step /= 2) {
+          const Value next = found + ops::full(emitter, places, static_cast<double>(step));
+          const Value there = ops::take(axis, next - ops::full(emitter, places, 1.0), 0);
+          const Value fits = words[0] == 1 ? ops::logical_not(before(value, there)) : before(there, value);
+          const Value inside = ops::le(next, ops::full(emitter, places, static_cast<double>(n)));
+          found = ops::select_n(ops::logical_and(inside, fits), found, next);
+        }
+        return found;
+      },
+      where);
 }
 
 }  // namespace tidu

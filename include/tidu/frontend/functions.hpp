@@ -47,6 +47,9 @@ Array logistic(const Array& x, Where where = Where::current());
 inline Array sigmoid(const Array& x, Where where = Where::current()) { return logistic(x, where); }
 /// log(1 + exp(x)), without overflow.
 Array softplus(const Array& x, Where where = Where::current());
+/// Logarithms to base 2 and 10.
+Array log2(const Array& x, Where where = Where::current());
+Array log10(const Array& x, Where where = Where::current());
 /// The mathematical function of that name, like those that follow.
 Array erf(const Array& x, Where where = Where::current());
 Array erfc(const Array& x, Where where = Where::current());
@@ -62,6 +65,8 @@ Array floor(const Array& x, Where where = Where::current());
 Array ceil(const Array& x, Where where = Where::current());
 /// To the nearest integer, ties to even. Integers and bools stay what they are.
 Array round(const Array& x, Where where = Where::current());
+/// Without the fraction: toward 0. Integers and bools stay what they are.
+Array trunc(const Array& x, Where where = Where::current());
 /// max(x, 0), with derivative 0 at 0.
 Array relu(const Array& x, Where where = Where::current());
 /// Where it is neither infinite nor NaN, of complex numbers in both parts.
@@ -93,6 +98,17 @@ Array minimum(const ArrayLike& x, const ArrayLike& y);
 Array atan2(const ArrayLike& y, const ArrayLike& x);
 /// The remainder with the sign of x.
 Array rem(const ArrayLike& x, const ArrayLike& y);
+/// rem by its other name.
+inline Array fmod(const ArrayLike& x, const ArrayLike& y) { return rem(x, y); }
+/// The remainder with the sign of y, as % of Python: x - y floor(x / y). Its derivative is 1 by x, and by y
+/// the whole number -floor(x / y).
+Array mod(const ArrayLike& x, const ArrayLike& y);
+/// floor(x / y), of integers too. It has no derivative.
+Array floor_divide(const ArrayLike& x, const ArrayLike& y);
+/// sqrt(x² + y²), without overflow; its gradient at the origin is 0.
+Array hypot(const ArrayLike& x, const ArrayLike& y);
+/// log(exp(x) + exp(y)), without overflow.
+Array logaddexp(const ArrayLike& x, const ArrayLike& y);
 /// The number next to x in the direction of y.
 Array nextafter(const ArrayLike& x, const ArrayLike& y);
 /// Of truth values, as bool: any number but 0 is true. The operators &, | and ! take integers bit by bit.
@@ -105,6 +121,19 @@ Array logical_not(const Array& x, Where where = Where::current());
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y);
 /// x between lo and hi; no gradient passes at or beyond a bound.
 Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi);
+/// x with numbers in the places of NaN and of the infinities: the greatest and the least of its dtype, where
+/// none is given. No gradient passes there.
+Array nan_to_num(const Array& x, double nan = 0.0, std::optional<double> posinf = std::nullopt,
+                 std::optional<double> neginf = std::nullopt, Where where = Where::current());
+/// |x - y| <= atol + rtol |y|, element by element, or the same infinity; NaN equals NaN when that is asked
+/// for.
+Array isclose(const Array& x, const Array& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+              Where where = Where::current());
+/// Is isclose true everywhere? A bool scalar.
+Array allclose(const Array& x, const Array& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+               Where where = Where::current());
+/// Have they one shape and equal elements? A bool scalar, whatever the dtypes are.
+Array array_equal(const Array& x, const Array& y, Where where = Where::current());
 
 // --- reductions over some axes, or all of them. keepdims leaves axes of extent 1.
 
@@ -116,6 +145,9 @@ Array min(const Array& x, const Axes& axes = {}, bool keepdims = false, Where wh
 Array all(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 Array any(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 Array mean(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
+/// How many are not 0, as i64.
+Array count_nonzero(const Array& x, const Axes& axes = {}, bool keepdims = false,
+                    Where where = Where::current());
 /// The mean squared distance from the mean; divided by count - ddof, and NaN where that is not positive.
 Array var(const Array& x, const Axes& axes = {}, std::int64_t ddof = 0, bool keepdims = false,
           Where where = Where::current());
@@ -165,6 +197,16 @@ inline std::vector<Array> sort_all(std::initializer_list<Array> operands, std::i
 std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis = -1,
                               Where where = Where::current());
 
+/// What stands in the middle of the sorted elements, or the mean of the two that do; without an axis, of all.
+/// NaN where there is one. Throws Error (type) where there is no element.
+Array median(const Array& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false,
+             Where where = Where::current());
+/// Where values would be put into a `sorted` Array [n] so that it stays so: how many elements (i32; i64 for
+/// an n that i32 does not hold) are less, or, with side "right", not greater. The result has the shape of
+/// `values`. Throws Error (type, invalid_argument) for a `sorted` of other axes and another side.
+Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_view side = "left",
+                   Where where = Where::current());
+
 // --- products. Of bools: is there a pair of which both are true?
 
 /// As NumPy's: [k] x [k], [m,k] x [k], [..., m,k] x [..., k,n] with leading axes broadcast.
@@ -173,6 +215,13 @@ Array matmul(const Array& x, const Array& y, Where where = Where::current());
 Array dot(const Array& x, const Array& y, Where where = Where::current());
 /// [m] x [n] -> [m,n]; other shapes are flattened.
 Array outer(const Array& x, const Array& y, Where where = Where::current());
+/// The sum over the last axes of both, [..., k] and [..., k]: x's other axes, then y's; products with a
+/// scalar.
+Array inner(const Array& x, const Array& y, Where where = Where::current());
+/// Kronecker's product: y times each element of x, in its place, as one Array of shape x.shape * y.shape.
+Array kron(const Array& x, const Array& y, Where where = Where::current());
+/// The vector product along an axis of extent 3; other axes are broadcast.
+Array cross(const Array& x, const Array& y, std::int64_t axis = -1, Where where = Where::current());
 /// The sum over the last `axes` axes of x and the first ones of y; the result has x's other axes, then y's.
 Array tensordot(const Array& x, const Array& y, std::int64_t axes = 2, Where where = Where::current());
 /// The sum over pairs of axes, as {{axes of x}, {axes of y}}.
@@ -230,6 +279,24 @@ inline Array stack(std::initializer_list<Array> parts, std::int64_t axis = 0,
                    Where where = Where::current()) {
   return stack(std::span(parts.begin(), parts.size()), axis, where);
 }
+/// Side by side: along axis 1, of vectors and scalars along the only one.
+Array hstack(std::span<const Array> parts, Where where = Where::current());
+inline Array hstack(std::initializer_list<Array> parts, Where where = Where::current()) {
+  return hstack(std::span(parts.begin(), parts.size()), where);
+}
+/// One above the other: along axis 0, where vectors and scalars are rows.
+Array vstack(std::span<const Array> parts, Where where = Where::current());
+inline Array vstack(std::initializer_list<Array> parts, Where where = Where::current()) {
+  return vstack(std::span(parts.begin(), parts.size()), where);
+}
+/// Coordinates of a grid whose axes are these vectors: for each an Array of the grid's shape. With indexing
+/// "ij" that is the vectors' extents in order, with "xy" the first two are exchanged.
+std::vector<Array> meshgrid(std::span<const Array> axes, std::string_view indexing = "xy",
+                            Where where = Where::current());
+inline std::vector<Array> meshgrid(std::initializer_list<Array> axes, std::string_view indexing = "xy",
+                                   Where where = Where::current()) {
+  return meshgrid(std::span(axes.begin(), axes.size()), indexing, where);
+}
 /// Equal parts along an axis.
 std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis = 0,
                          Where where = Where::current());
@@ -268,6 +335,11 @@ Array tril(const Array& x, std::int64_t k = 0, Where where = Where::current());
 Array triu(const Array& x, std::int64_t k = 0, Where where = Where::current());
 /// The diagonal of the last two axes: [..., m, n] -> [..., min(m, n)].
 Array diagonal(const Array& x, Where where = Where::current());
+/// The square matrix that has the vector x on its k-th diagonal above the main one, and zeros elsewhere; of a
+/// matrix that diagonal.
+Array diag(const Array& x, std::int64_t k = 0, Where where = Where::current());
+/// What neighbours along an axis differ by, n times over: x[1:] - x[:-1].
+Array diff(const Array& x, std::int64_t n = 1, std::int64_t axis = -1, Where where = Where::current());
 /// x.shape[:axis] + indices.shape + x.shape[axis+1:]: the sub-arrays at `indices` (integers, moved into
 /// range, negative ones to 0; x[indices] counts these from the end). The gradient adds up where an index
 /// stands twice.
