@@ -34,6 +34,7 @@
 #include <tidu/frontend/lazy.hpp>
 #include <tidu/frontend/linalg.hpp>
 #include <tidu/frontend/modes.hpp>
+#include <tidu/frontend/nn.hpp>
 #include <tidu/frontend/number.hpp>
 #include <tidu/frontend/random.hpp>
 #include <tidu/frontend/trace.hpp>

@@ -1,0 +1,144 @@
+// nn.cpp - see nn.hpp. Where a function has two sides, what the other one would overflow with is masked
+// before it is computed, so that no 0 times infinity comes into a gradient.
+#include "tidu/frontend/nn.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include "frontend/elementwise.hpp"
+
+namespace tidu {
+namespace {
+
+using frontend_detail::broadcast;
+using frontend_detail::convert;
+using frontend_detail::inexact;
+using frontend_detail::Input;
+using frontend_detail::invoke;
+using frontend_detail::normal_axes;
+using frontend_detail::unary;
+
+Value number_like(Value x, double number) { return ops::full_like(x, number); }
+
+// body(x), told apart by a number among others of its name.
+template <class F>
+Array with_number(const char* name, const Array& x, double number, Where where, const F& body) {
+  const std::int64_t words[] = {std::bit_cast<std::int64_t>(number)};
+  const Input operands[] = {x};
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> v) { return body(convert(v[0], inexact(v[0].dtype()))); }, where);
+}
+
+Value silu_of(Value x, Where) { return x * ops::logistic(x); }
+
+Value gelu_by_tanh(Value x) {
+  const Value cube = x * ops::square(x);
+  const Value inside =
+      number_like(x, std::sqrt(2.0 / 3.14159265358979323846)) * (x + number_like(x, 0.044715) * cube);
+  return x * (number_like(x, 0.5) * (number_like(x, 1.0) + ops::tanh(inside)));
+}
+Value gelu_by_erfc(Value x) {
+  const Value tail = ops::erfc(-x * number_like(x, std::sqrt(0.5)));
+  return number_like(x, 0.5) * x * tail;
+}
+
+Value elu_of(Value x, double alpha) {
+  const Value zero = number_like(x, 0.0);
+  const Value above = ops::gt(x, zero);
+  const Value below = ops::expm1(ops::select_n(above, x, zero));
+  return ops::select_n(above, number_like(x, alpha) * below, x);
+}
+
+Value selu_of(Value x, Where) {
+  const Value y = elu_of(x, 1.6732632423543772848170429916717);
+  return number_like(x, 1.0507009873554804934193349852946) * y;
+}
+
+// min(x, 0) - log(1 + exp(-|x|)), where the sign of x is a constant: see softplus.
+Value log_sigmoid_of(Value x, Where) {
+  const Value zero = number_like(x, 0.0);
+  const Value positive = ops::ge(x, zero);
+  const Value below = ops::select_n(positive, x, -x);
+  return ops::select_n(positive, x, zero) - ops::log1p(ops::exp(below));
+}
+
+Value relu6_of(Value x, Where) {
+  const Value zero = number_like(x, 0.0), six = number_like(x, 6.0);
+  return ops::select_n(ops::ge(x, six), ops::select_n(ops::le(x, zero), x, zero), six);
+}
+
+Value mean_over(Value x, const Ints& axes) {
+  double n = 1.0;
+  for (const std::int64_t axis : axes) n *= static_cast<double>(x.shape()[static_cast<std::size_t>(axis)]);
+  const Value total = ops::reduce_sum(x, axes);
+  return total / number_like(total, n);
+}
+
+}  // namespace
+
+Array silu(const Array& x, Where where) { return unary<silu_of>("silu", x, where); }
+
+Array gelu(const Array& x, bool approximate, Where where) {
+  return with_number("gelu", x, approximate ? 1.0 : 0.0, where,
+                     [=](Value v) { return approximate ? gelu_by_tanh(v) : gelu_by_erfc(v); });
+}
+
+Array leaky_relu(const Array& x, double negative_slope, Where where) {
+  return with_number("leaky_relu", x, negative_slope, where, [=](Value v) {
+    return ops::select_n(ops::ge(v, number_like(v, 0.0)), v * number_like(v, negative_slope), v);
+  });
+}
+
+Array elu(const Array& x, double alpha, Where where) {
+  return with_number("elu", x, alpha, where, [=](Value v) { return elu_of(v, alpha); });
+}
+
+Array selu(const Array& x, Where where) { return unary<selu_of>("selu", x, where); }
+Array log_sigmoid(const Array& x, Where where) { return unary<log_sigmoid_of>("log_sigmoid", x, where); }
+Array relu6(const Array& x, Where where) { return unary<relu6_of>("relu6", x, where); }
+
+Array standardize(const Array& x, const Axes& axes, double epsilon, Where where) {
+  const Ints list = normal_axes(axes, x, "standardize", where);
+  Ints words{std::bit_cast<std::int64_t>(epsilon)};
+  words.insert(words.end(), list.begin(), list.end());
+  const Input operands[] = {x};
+  return invoke(
+      {"standardize", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const DType result = inexact(v[0].dtype());
+        // Numbers of 16 bits as f32, which holds their sums.
+        const Value y = convert(v[0], result == f16 || result == bf16 ? f32 : result);
+        const auto spread_out = [&](Value reduced) {
+          return broadcast(list.empty() ? reduced : ops::expand_dims(reduced, list), y.shape());
+        };
+        const Value distance = y - spread_out(mean_over(y, list));
+        const Value variance = mean_over(ops::square(distance), list);
+        const Value scale = ops::rsqrt(variance + number_like(variance, epsilon));
+        return convert(distance * spread_out(scale), result);
+      },
+      where);
+}
+
+Array softmax_cross_entropy_with_integer_labels(const Array& logits, const Array& labels, Where where) {
+  const Input operands[] = {logits, labels};
+  return invoke(
+      {"softmax_cross_entropy_with_integer_labels"}, operands,
+      [](Emitter&, std::span<const Value> v) {
+        const Value x = convert(v[0], inexact(v[0].dtype()));
+        const Shape examples(x.shape().begin(), x.rank() == 0 ? x.shape().end() : x.shape().end() - 1);
+        if (x.rank() == 0 || v[1].shape() != examples || !is_integer(v[1].dtype())) {
+          throw Error(
+              ErrorKind::type,
+              detail::str("[softmax_cross_entropy_with_integer_labels] expected logits [..., classes] "
+                          "and integer labels [...], got ",
+                          v[0].type(), " and ", v[1].type()));
+        }
+        const auto last = static_cast<std::int64_t>(x.rank()) - 1;
+        const Value chosen_logit = ops::take_along_axis(x, ops::expand_dims(v[1], {last}), last);
+        return ops::logsumexp(x, {last}) - ops::squeeze(chosen_logit, {last});
+      },
+      where);
+}
+
+}  // namespace tidu
