@@ -1,8 +1,11 @@
 // random.cpp - see random.hpp. Bits become numbers by integer and floating arithmetic that is exact.
 #include "tidu/frontend/random.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "frontend/broadcast.hpp"
 #include "tidu/frontend/creation.hpp"
@@ -11,9 +14,15 @@
 namespace tidu::random {
 namespace {
 
+using frontend_detail::broadcast;
+using frontend_detail::broadcast_shapes;
 using frontend_detail::Input;
 using frontend_detail::invoke;
+using frontend_detail::normal_axis;
+using frontend_detail::Operand;
+using frontend_detail::rank_of;
 using frontend_detail::refuse;
+using frontend_detail::require_value;
 
 // The bits of the integers in [-2^31, 2^31) that the lower halves of an i64 are.
 Value lower_half(Value x) {
@@ -52,6 +61,94 @@ Value between(Value key, const Shape& shape, DType dtype, double low, double hig
   return ops::max(least, scaled + least);
 }
 
+// [..., count, 2]: keys that follow from each key.
+Value split_keys(Value key, std::int64_t count) {
+  const Value words = ops::random_bits(key, {count}, i64);
+  const Ints last{static_cast<std::int64_t>(words.rank())};
+  const Value upper = ops::expand_dims(upper_half(words), last);
+  const Value lower = ops::expand_dims(lower_half(words), last);
+  return ops::concatenate(std::array{upper, lower}, last[0]);
+}
+
+// The i-th of these for each key.
+Value key_at(Value keys, std::int64_t i) {
+  const std::size_t axis = keys.rank() - 2;
+  Ints start(keys.rank(), 0), limit = keys.shape();
+  start[axis] = i;
+  limit[axis] = i + 1;
+  return ops::squeeze(ops::slice(keys, start, limit), {static_cast<std::int64_t>(axis)});
+}
+
+Value whole_like(Value x, std::uint64_t bits) {
+  return ops::full(*x.emitter(), x.type(), Literal::scalar(i64, static_cast<std::int64_t>(bits)));
+}
+
+// The remainder by `span` of what an i64 is when its bits are taken for those of an unsigned number.
+Value unsigned_rem(Value x, std::uint64_t span) {
+  const Value zero = ops::full_like(x, 0.0), by = whole_like(x, span);
+  const Value negative = ops::lt(x, zero);
+  if (span >> 63 != 0) {  // at most one times; the two compare as signed ones where both are negative
+    const Value reaches = ops::logical_and(negative, ops::ge(x, by));
+    return ops::select_n(reaches, x, x - by);
+  }
+  // A negative x lacks 2^64. What is added is less than span, and so that no sum overflows it is
+  // subtracted what is left to span instead where that fits.
+  const std::uint64_t more = (~std::uint64_t{0} % span + 1) % span;
+  const Value remainder = ops::rem(x, by);
+  const Value positive = ops::select_n(ops::lt(remainder, zero), remainder, remainder + by);
+  const Value rest = whole_like(x, span - more);
+  const Value moved = ops::select_n(ops::ge(positive, rest), positive + whole_like(x, more), positive - rest);
+  return ops::select_n(negative, remainder, moved);
+}
+
+// JAX's: twice as many random bits as the dtype has, modulo span.
+Value offset_below(Value key, const Shape& shape, DType dtype, std::uint64_t span) {
+  const Value keys = split_keys(key, 2);
+  const bool wide = dtype == i64;
+  const auto masked = [&](Value x) { return wide ? x : ops::logical_and(x, ops::full_like(x, 0xffffffff)); };
+  const auto draw = [&](std::int64_t i) {
+    return masked(ops::convert_element_type(ops::random_bits(key_at(keys, i), shape, dtype), i64));
+  };
+  const std::uint64_t half = (wide ? std::uint64_t{1} << 32 : std::uint64_t{1} << 16) % span;
+  std::uint64_t multiplier = half * half;
+  if (!wide) multiplier &= 0xffffffff;
+  multiplier %= span;
+  const Value upper = unsigned_rem(draw(0), span), lower = unsigned_rem(draw(1), span);
+  const Value product = masked(upper * whole_like(upper, multiplier));
+  return unsigned_rem(masked(product + lower), span);
+}
+
+// 0, 1, ... n - 1 in a random order: sorted by random numbers, as often as makes equal ones unlikely.
+Value shuffled(Value key, std::int64_t n) {
+  const auto rounds = static_cast<int>(
+      std::ceil(3.0 * std::log(static_cast<double>(std::max<std::int64_t>(n, 1))) / std::log(4294967295.0)));
+  Shape shape(key.shape().begin(), key.shape().end() - 1);
+  shape.push_back(n);
+  const std::int64_t axis = static_cast<std::int64_t>(shape.size()) - 1;
+  Value places = ops::iota(*key.emitter(), Type(i64, shape), axis);
+  for (int i = 0; i < rounds; ++i) {
+    const Value keys = split_keys(key, 2);
+    key = key_at(keys, 0);
+    const Value drawn = ops::random_bits(key_at(keys, 1), {n}, i32);
+    const Value as_unsigned = ops::logical_xor(drawn, ops::full_like(drawn, -0x1p31));  // the order of such
+    places = ops::sort(std::array{as_unsigned, places}, axis, 1)[1];
+  }
+  return places;
+}
+
+// -log(-log(uniform in (0, 1))).
+Value gumbel_of(Value key, const Shape& shape, DType dtype) {
+  const double least = dtype == f64 ? 0x1p-1022 : 0x1p-126;
+  return -ops::log(-ops::log(between(key, shape, dtype, least, 1.0)));
+}
+
+// One key, where several would say nothing of what is meant for each.
+void require_one_key(const char* name, const Array& key, Where where) {
+  if (rank_of(key, name, where) == 1) return;
+  refuse(ErrorKind::type, name, detail::str("expected one key, i32[2], got ", key.type(), ": use vmap()"),
+         where);
+}
+
 void require_floating(const char* name, DType dtype, Where where) {
   if (dtype == f32 || dtype == f64) return;
   refuse(ErrorKind::type, name, detail::str("expected dtype f32 or f64, got ", dtype), where);
@@ -79,13 +176,7 @@ Array split(const Array& key, std::int64_t count, Where where) {
   if (count < 0)
     refuse(ErrorKind::invalid_argument, "random.split", detail::str("expected a count >= 0, got ", count),
            where);
-  return draw("random.split", key, {}, {count}, where, [count](Value k) {
-    const Value words = ops::random_bits(k, {count}, i64);
-    const Ints last{static_cast<std::int64_t>(words.rank())};
-    const Value upper = ops::expand_dims(upper_half(words), last);
-    const Value lower = ops::expand_dims(lower_half(words), last);
-    return ops::concatenate(std::array{upper, lower}, last[0]);
-  });
+  return draw("random.split", key, {}, {count}, where, [count](Value k) { return split_keys(k, count); });
 }
 
 Array bits(const Array& key, const Shape& shape, DType dtype, Where where) {
@@ -110,6 +201,140 @@ Array normal(const Array& key, const Shape& shape, DType dtype, Where where) {
         dtype == f64 ? std::nextafter(-1.0, 0.0) : static_cast<double>(std::nextafterf(-1.0F, 0.0F));
     const Value u = ops::erf_inv(between(k, shape, dtype, above, 1.0));
     return u * ops::full_like(u, std::sqrt(2.0));
+  });
+}
+
+Array randint(const Array& key, const Shape& shape, std::int64_t low, std::int64_t high, DType dtype,
+              Where where) {
+  if (!is_integer(dtype)) {
+    refuse(ErrorKind::type, "random.randint", detail::str("expected dtype i32 or i64, got ", dtype), where);
+  }
+  const auto span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(), limit = std::int64_t{1} << 31;
+  if (high <= low || (dtype == i32 && (low < least || high > limit))) {
+    refuse(ErrorKind::invalid_argument, "random.randint",
+           detail::str("expected low < high, and numbers that ", dtype, " holds between them, got ", low,
+                       " and ", high),
+           where);
+  }
+  const std::int64_t words[] = {static_cast<std::int64_t>(dtype), low, high};
+  return draw("random.randint", key, words, shape, where, [&](Value k) {
+    const Value offset = offset_below(k, shape, dtype, span);
+    const Value number = offset + whole_like(offset, static_cast<std::uint64_t>(low));
+    return ops::convert_element_type(number, dtype);
+  });
+}
+
+Array permutation(const Array& key, std::int64_t n, Where where) {
+  if (n < 0) {
+    refuse(ErrorKind::invalid_argument, "random.permutation", detail::str("expected n >= 0, got ", n), where);
+  }
+  return draw("random.permutation", key, {}, {n}, where, [n](Value k) { return shuffled(k, n); });
+}
+
+Array permutation(const Array& key, const Array& x, std::int64_t axis, Where where) {
+  require_one_key("random.permutation", key, where);
+  const std::int64_t words[] = {normal_axis(axis, x, "random.permutation", where)};
+  const Input operands[] = {key, x};
+  return invoke(
+      {"random.permutation", words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const std::int64_t n = v[1].shape()[static_cast<std::size_t>(words[0])];
+        return n == 0 ? v[1] : ops::take(v[1], shuffled(v[0], n), words[0]);
+      },
+      where);
+}
+
+Array bernoulli(const Array& key, const ArrayLike& p, const std::optional<Shape>& shape) {
+  const Where where = p.where();
+  if (p.array() != nullptr) {
+    require_value(*p.array(), "random.bernoulli", where);
+    require_floating("random.bernoulli", p.array()->dtype(), where);
+  }
+  const Shape of_p = p.array() != nullptr ? p.array()->shape() : Shape{};
+  const Shape drawn = shape.value_or(of_p);
+  const Operand probability("random.bernoulli", p, f64);
+  const Input operands[] = {key, probability.input()};
+  return invoke(
+      {"random.bernoulli", drawn}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        if (broadcast_shapes(drawn, of_p, "random.bernoulli") != drawn) {
+          throw Error(ErrorKind::type,
+                      detail::str("[random.bernoulli] expected a shape that p (", v[1].type(),
+                                  ") broadcasts to, got ", detail::list(drawn)));
+        }
+        const Value u = fraction(v[0], drawn, v[1].dtype());
+        return ops::lt(u, broadcast(v[1], u.shape()));
+      },
+      where);
+}
+
+Array gumbel(const Array& key, const Shape& shape, DType dtype, Where where) {
+  require_floating("random.gumbel", dtype, where);
+  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
+  return draw("random.gumbel", key, words, shape, where, [&](Value k) { return gumbel_of(k, shape, dtype); });
+}
+
+Array categorical(const Array& key, const Array& logits, std::int64_t axis, const std::optional<Shape>& shape,
+                  Where where) {
+  constexpr auto name = "random.categorical";
+  require_one_key(name, key, where);
+  const std::int64_t at = normal_axis(axis, logits, name, where);
+  require_floating(name, logits.dtype(), where);
+  Shape batch = logits.shape();
+  batch.erase(batch.begin() + at);
+  Shape drawn = shape.value_or(batch);
+  if (drawn.size() < batch.size() || !std::equal(batch.rbegin(), batch.rend(), drawn.rbegin())) {
+    refuse(ErrorKind::type, name,
+           detail::str("expected a shape that ends with the other axes of the logits, ", detail::list(batch),
+                       ", got ", detail::list(drawn)),
+           where);
+  }
+  drawn.resize(drawn.size() - batch.size());
+  const std::int64_t along = at + static_cast<std::int64_t>(drawn.size());
+  drawn.insert(drawn.end(), logits.shape().begin(), logits.shape().end());
+  Ints words{along};
+  words.insert(words.end(), drawn.begin(), drawn.end());
+  const Input operands[] = {key, logits};
+  return invoke(
+      {name, words}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        const Value noise = gumbel_of(v[0], drawn, v[1].dtype());
+        return ops::argmax(noise + broadcast(v[1], drawn), along);
+      },
+      where);
+}
+
+Array exponential(const Array& key, const Shape& shape, DType dtype, Where where) {
+  require_floating("random.exponential", dtype, where);
+  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
+  return draw("random.exponential", key, words, shape, where,
+              [&](Value k) { return -ops::log1p(-fraction(k, shape, dtype)); });
+}
+
+Array truncated_normal(const Array& key, double low, double high, const Shape& shape, DType dtype,
+                       Where where) {
+  require_floating("random.truncated_normal", dtype, where);
+  if (!(low < high)) {
+    refuse(ErrorKind::invalid_argument, "random.truncated_normal",
+           detail::str("expected low < high, got ", low, " and ", high), where);
+  }
+  const std::int64_t words[] = {static_cast<std::int64_t>(dtype), std::bit_cast<std::int64_t>(low),
+                                std::bit_cast<std::int64_t>(high)};
+  return draw("random.truncated_normal", key, words, shape, where, [&](Value k) {
+    const double root = std::sqrt(2.0);
+    const auto rounded = [&](double x) {
+      return dtype == f64 ? x : static_cast<double>(static_cast<float>(x));
+    };
+    const Value u = between(k, shape, dtype, rounded(std::erf(low / root)), rounded(std::erf(high / root)));
+    const Value z = ops::full_like(u, root) * ops::erf_inv(u);
+    const auto beside = [&](double x, double toward) {  // the number of `dtype` next to a bound
+      return dtype == f64
+                 ? std::nextafter(x, toward)
+                 : static_cast<double>(std::nextafterf(static_cast<float>(x), static_cast<float>(toward)));
+    };
+    const Value inside = ops::max(z, ops::full_like(z, beside(low, INFINITY)));
+    return ops::min(inside, ops::full_like(z, beside(high, -INFINITY)));
   });
 }
 

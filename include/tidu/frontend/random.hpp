@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "tidu/frontend/array.hpp"
 
@@ -24,5 +25,30 @@ Array uniform(const Array& key, const Shape& shape = {}, DType dtype = f64, doub
               double high = 1.0, Where where = Where::current());
 /// Normal with mean 0 and variance 1, of `dtype`, f32 or f64: sqrt(2) erf_inv(uniform in (-1, 1)).
 Array normal(const Array& key, const Shape& shape = {}, DType dtype = f64, Where where = Where::current());
+/// Integers in [low, high) of `dtype`, i32 or i64, those of JAX to the last bit. Throws Error
+/// (invalid_argument) unless low < high and the dtype holds what is between.
+Array randint(const Array& key, const Shape& shape, std::int64_t low, std::int64_t high, DType dtype = i64,
+              Where where = Where::current());
+/// 0, 1, ... n - 1 in a random order, as i64.
+Array permutation(const Array& key, std::int64_t n, Where where = Where::current());
+/// The sub-arrays of x along an axis in a random order, by one key. Gradients go to where they were.
+Array permutation(const Array& key, const Array& x, std::int64_t axis = 0, Where where = Where::current());
+/// Bools that are true with probability p, a number or an Array of f32 or f64, of p's shape or of one that p
+/// broadcasts to.
+Array bernoulli(const Array& key, const ArrayLike& p = 0.5, const std::optional<Shape>& shape = std::nullopt);
+/// Of Gumbel's distribution, of `dtype`, f32 or f64: -log(-log(uniform)).
+Array gumbel(const Array& key, const Shape& shape = {}, DType dtype = f64, Where where = Where::current());
+/// Positions (i32) along an axis of the logits, f32 or f64, each with a probability that is proportional to
+/// exp(logit): one for each of the other axes' places, or of a `shape` that ends with their extents. By one
+/// key.
+Array categorical(const Array& key, const Array& logits, std::int64_t axis = -1,
+                  const std::optional<Shape>& shape = std::nullopt, Where where = Where::current());
+/// Exponential with mean 1, of `dtype`, f32 or f64: -log(1 - uniform).
+Array exponential(const Array& key, const Shape& shape = {}, DType dtype = f64,
+                  Where where = Where::current());
+/// Normal with mean 0 and variance 1, but between low and high alone, of `dtype`, f32 or f64. Throws Error
+/// (invalid_argument) unless low < high.
+Array truncated_normal(const Array& key, double low, double high, const Shape& shape = {}, DType dtype = f64,
+                       Where where = Where::current());
 
 }  // namespace tidu::random
