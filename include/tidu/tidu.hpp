@@ -40,6 +40,7 @@
 #include <tidu/frontend/trace.hpp>
 #include <tidu/frontend/transforms.hpp>
 #include <tidu/frontend/tree.hpp>
+#include <tidu/frontend/vmap.hpp>
 #include <tidu/frontend/windows.hpp>
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>

@@ -266,4 +266,28 @@ std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& ar
   return call_graph(batched, applied.inputs, where);
 }
 
+void move_examples(std::vector<Array>& outputs, const std::vector<int>& out_axes,
+                   const std::vector<std::size_t>& offsets, Where where) {
+  const std::size_t count = offsets.size() - 1;
+  if (out_axes.size() != 1 && out_axes.size() != count) {
+    refuse(ErrorKind::invalid_argument, "vmap",
+           detail::str("expected an axis for each of ", count, " results, or one for all, got ",
+                       out_axes.size()),
+           where);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t k = offsets[i]; k < offsets[i + 1]; ++k) {
+      const auto rank = static_cast<int>(outputs[k].ndim());
+      const int axis = out_axes[out_axes.size() == 1 ? 0 : i];
+      if (axis < -rank || axis >= rank) {
+        refuse(ErrorKind::invalid_argument, "vmap",
+               detail::str("expected a place for the examples among the axes of ", outputs[k].type(),
+                           ", got ", axis, " (Array ", k, " of the results)"),
+               where);
+      }
+      if (axis != 0 && axis != -rank) outputs[k] = moveaxis(outputs[k], 0, axis, where);
+    }
+  }
+}
+
 }  // namespace tidu::frontend_detail

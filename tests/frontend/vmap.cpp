@@ -67,6 +67,35 @@ TEST_CASE("vmap is differentiated, and keeps the gradient of what it uses from o
   CHECK(distance(*leaf.grad(), grad(norm)(x)) < 1e-13);
 }
 
+TEST_CASE("results have the examples along the axes that are asked for") {
+  const Array a = random_array({5, 2, 3}, 13);
+  const auto f = [](const Array& x) { return std::pair(sin(x), std::vector<Array>{x[0], sum(x)}); };
+  const auto plain = vmap(f)(a);
+  const auto moved = vmap(f, {0}, {2, -1})(a);
+  CHECK(distance(moved.first, moveaxis(plain.first, 0, 2)) == 0);
+  CHECK(distance(moved.second[0], plain.second[0].T()) == 0);
+  CHECK(distance(moved.second[1], plain.second[1]) == 0);
+  const auto twice = [](const Array& x) { return 2.0 * x; };
+  CHECK(distance(vmap(twice, {1}, {1})(a), 2.0 * a) == 0);
+  CHECK(distance(vmap(twice, {-1}, {-1})(a), 2.0 * a) == 0);
+  CHECK(distance(vmap(twice, {}, {0})(a), 2.0 * a) == 0);
+  CHECK(distance(compile(vmap(twice, {1}, {-1}))(a), 2.0 * swapaxes(a, 1, 2)) == 0);
+  const auto energy = [&](const Array& x) { return sum(a * square(vmap(twice, {2}, {2})(x))); };
+  CHECK(distance(grad(energy)(a), 8.0 * square(a)) < 1e-13);
+  const auto inner = [](const Array& u, const Array& v) { return sum(u * v); };
+  const Array x = random_array({4, 3}, 14), y = random_array({6, 3}, 15);
+  const auto pairs = [&](const Array& u) { return vmap(inner, {std::nullopt, 0})(u, y); };
+  CHECK(distance(vmap(pairs, {0}, {1})(x), matmul(y, x.T())) < 1e-14);
+  CHECK(contains(error_of([&] {
+                   (void)vmap(f, {0}, {0, 0, 0})(a);
+                 }),
+                 "[vmap] expected an axis for each of 2 results, or one for all, got 3"));
+  CHECK(contains(
+      error_of([&] { (void)vmap(f, {0}, {2})(a); }),
+      "expected a place for the examples among the axes of f64[5,3], got 2 (Array 1 of the results)"));
+  CHECK(contains(error_of([&] { (void)vmap(f, {0}, {2})(a); }), "vmap.cpp:" + std::to_string(__LINE__)));
+}
+
 TEST_CASE("misuse of vmap") {
   const auto twice = [](const Array& x) { return 2.0 * x; };
   const auto both = [](const Array& x, const Array& y) { return x + y; };

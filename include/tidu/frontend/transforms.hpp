@@ -1,6 +1,6 @@
 // transforms.hpp - derivatives of functions of Arrays: grad, value_and_grad, vjp, jvp, hvp, jacrev, jacfwd,
-// hessian; and vmap, which maps them. What they return are functions of Arrays again, so they nest to any
-// order, and inside each other.
+// hessian; vmap, which maps them, is in vmap.hpp. What they return are functions of Arrays again, so they
+// nest to any order, and inside each other.
 //
 // grad, value_and_grad, vjp and hvp run the function once and use the tape; jvp, jacfwd, jacrev, hessian and
 // vmap trace it and transform the graph, so it must not ask for data (item(), tensor()). Arrays that a
@@ -21,15 +21,12 @@
 
 #include "tidu/frontend/array.hpp"
 #include "tidu/frontend/tree.hpp"
+#include "tidu/frontend/vmap.hpp"
 #include "tidu/linearize/transforms.hpp"
 
 namespace tidu {
 
 namespace frontend_detail {
-
-/// A function that is no graph: what the transforms below take.
-template <class F>
-concept FunctionOfArrays = !std::is_convertible_v<F, Graph>;
 
 struct ValueAndGradients {
   std::vector<Array> outputs;
@@ -54,14 +51,6 @@ enum class Jacobian { forward, reverse, hessian };
 /// For each output, for each argument at `wrt`; of the Hessian for each argument, for each argument.
 std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std::vector<Array>& arguments,
                                  const std::vector<std::size_t>& wrt, Where where);
-/// By Array: the axes of the arguments that hold them. Throws Error (invalid_argument) for another number of
-/// them than there are arguments.
-std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optional<int>>& in_axes,
-                                                  const std::vector<std::size_t>& offsets, Where where);
-/// f mapped over these axes of the Arrays among its arguments; those without one are whole for all.
-std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& arguments,
-                             const std::vector<std::optional<int>>& axes, Where where);
-
 /// Which arguments, and whether one was meant (by an int) or a list.
 struct Argnums {
   std::vector<int> positions;
@@ -434,46 +423,6 @@ template <frontend_detail::FunctionOfArrays F>
 JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::hessian> hessian(
     F&& f, int argnum, Where where = Where::current()) {
   return {std::forward<F>(f), argnum, where};
-}
-
-/// vmap(f): call it as f, on Arrays that have an axis more.
-template <class F>
-class Vmap {
- public:
-  /// See vmap.
-  Vmap(F f, std::vector<std::optional<int>> in_axes, Where where)
-      : f_(std::move(f)), in_axes_(std::move(in_axes)), where_(where) {}
-
-  /// What f returns, of all examples.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
-    using frontend_detail::Argument;
-    const std::tuple<Argument<Args>...> arguments(args...);
-    using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
-    std::optional<Out> result;
-    std::vector<Array> outputs = frontend_detail::vmap_flat(
-        frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
-        frontend_detail::axes_of_arguments(in_axes_, frontend_detail::offsets(arguments), where_), where_);
-    frontend_detail::replace_arrays(*result, outputs);
-    return Out(std::move(*result));
-  }
-
- private:
-  F f_;
-  std::vector<std::optional<int>> in_axes_;
-  Where where_;
-};
-
-/// f for each example at once, written for one: results have the examples along axis 0. in_axes says along
-/// which axis each argument has them (counted from the end where negative), with nothing for one that is the
-/// same for all; left out: axis 0 of all. An argument that is a vector of Arrays has one axis for all of
-/// them. For a gradient of each example, say: vmap(grad(loss), {std::nullopt, 0, 0})(w, xs, ys). Calling it
-/// throws Error (invalid_argument) for axes that are not there, are of different extents, or are none at all,
-/// Error (ad_rule) for a primitive without a batch rule, and what f throws.
-template <frontend_detail::FunctionOfArrays F>
-Vmap<std::decay_t<F>> vmap(F&& f, std::vector<std::optional<int>> in_axes = {},
-                           Where where = Where::current()) {
-  return {std::forward<F>(f), std::move(in_axes), where};
 }
 
 }  // namespace tidu

@@ -26,6 +26,7 @@
 
 #include "tidu/frontend/array.hpp"
 #include "tidu/frontend/fields.hpp"
+#include "tidu/graph/graph.hpp"
 
 namespace tidu {
 
@@ -138,6 +139,10 @@ Tree in_form_of(const Tree& tree, std::span<const Array> arrays) {
   replace_arrays(copy, arrays);
   return copy;
 }
+
+/// A function that is no graph: what the transforms take.
+template <class F>
+concept FunctionOfArrays = !std::is_convertible_v<F, Graph>;
 
 /// What an argument is passed on as: floating numbers as Arrays, "text" as const char*.
 template <class T>

@@ -1,0 +1,90 @@
+// vmap.hpp - functions of Arrays mapped over examples: the function is traced for one, and its graph batched,
+// so it must not ask for data (item(), tensor()). Arguments and results as of the transforms.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tidu/frontend/array.hpp"
+#include "tidu/frontend/tree.hpp"
+
+namespace tidu {
+
+namespace frontend_detail {
+
+/// By Array: the axes of the arguments that hold them. Throws Error (invalid_argument) for another number of
+/// them than there are arguments.
+std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optional<int>>& in_axes,
+                                                  const std::vector<std::size_t>& offsets, Where where);
+/// f mapped over these axes of the Arrays among its arguments; those without one are whole for all.
+std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& arguments,
+                             const std::vector<std::optional<int>>& axes, Where where);
+
+/// The examples from axis 0 to these of the results, of which item i has the Arrays from offsets[i] on.
+/// Throws Error (invalid_argument) for another number of them and for axes that are not there.
+void move_examples(std::vector<Array>& outputs, const std::vector<int>& out_axes,
+                   const std::vector<std::size_t>& offsets, Where where);
+
+/// Where the Arrays of each item begin, of what is no pair and no tuple those of all of it; and how many
+/// there are.
+template <class Out>
+std::vector<std::size_t> offsets_of_results(const Out& result) {
+  if constexpr (is_product<Out>) {
+    return std::apply([](const auto&... items) { return offsets(std::tie(items...)); }, result);
+  } else {
+    return {0, arrays_of(result).size()};
+  }
+}
+
+}  // namespace frontend_detail
+
+/// vmap(f): call it as f, on Arrays that have an axis more.
+template <class F>
+class Vmap {
+ public:
+  /// See vmap.
+  Vmap(F f, std::vector<std::optional<int>> in_axes, std::vector<int> out_axes, Where where)
+      : f_(std::move(f)), in_axes_(std::move(in_axes)), out_axes_(std::move(out_axes)), where_(where) {}
+
+  /// What f returns, of all examples.
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using frontend_detail::Argument;
+    const std::tuple<Argument<Args>...> arguments(args...);
+    using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
+    std::optional<Out> result;
+    std::vector<Array> outputs = frontend_detail::vmap_flat(
+        frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
+        frontend_detail::axes_of_arguments(in_axes_, frontend_detail::offsets(arguments), where_), where_);
+    if (!out_axes_.empty())
+      frontend_detail::move_examples(outputs, out_axes_, frontend_detail::offsets_of_results(*result),
+                                     where_);
+    frontend_detail::replace_arrays(*result, outputs);
+    return Out(std::move(*result));
+  }
+
+ private:
+  F f_;
+  std::vector<std::optional<int>> in_axes_;
+  std::vector<int> out_axes_;
+  Where where_;
+};
+
+/// f for each example at once, written for one. in_axes says along which axis each argument has the examples
+/// (counted from the end where negative), with nothing for one that is the same for all; left out: axis 0 of
+/// all. An argument that is a vector of Arrays has one axis for all of them. out_axes says along which axis
+/// results are to have them: one for each item of a pair or tuple that f returns, or one for all; left out:
+/// axis 0. For a gradient of each example, say: vmap(grad(loss), {std::nullopt, 0, 0})(w, xs, ys). Calling it
+/// throws Error (invalid_argument) for axes that are not there, are of different extents, or are none at all,
+/// Error (ad_rule) for a primitive without a batch rule, and what f throws.
+template <frontend_detail::FunctionOfArrays F>
+Vmap<std::decay_t<F>> vmap(F&& f, std::vector<std::optional<int>> in_axes = {},
+                           std::vector<int> out_axes = {}, Where where = Where::current()) {
+  return {std::forward<F>(f), std::move(in_axes), std::move(out_axes), where};
+}
+
+}  // namespace tidu
