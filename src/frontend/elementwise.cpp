@@ -296,7 +296,7 @@ Array integer_pow(const Array& x, std::int64_t y, Where where) {
 
 Array pow(const ArrayLike& x, const ArrayLike& y) {
   if (x.array() != nullptr) require_value(*x.array(), "pow", x.where());
-  if (x.array() != nullptr && y.array() == nullptr) {
+  if (x.array() != nullptr && y.array() == nullptr && !y.imaginary()) {
     const DType dtype = x.array()->dtype();
     const double exponent = y.number().value();
     // A small integer exponent: right for a negative base too, and cheaper.

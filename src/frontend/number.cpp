@@ -1,4 +1,5 @@
 // number.cpp - numbers of the program as elements of a dtype.
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -61,6 +62,7 @@ Tensor number(DType dtype, const Number& value) {
 Tensor known_number(DType dtype, const Number& value) { return context().numbers.get(dtype, value); }
 
 Tensor Operand::tensor_of(std::string_view function, const ArrayLike& x, DType dtype) try {
+  if (x.imaginary()) return Tensor::scalar(dtype, std::complex(x.number().value(), *x.imaginary()));
   return known_number(dtype, x.number());
 } catch (const Error& error) {
   if (error.kind() != ErrorKind::type) throw;
@@ -68,6 +70,7 @@ Tensor Operand::tensor_of(std::string_view function, const ArrayLike& x, DType d
 }
 
 DType number_dtype(const ArrayLike& number, DType dtype) {
+  if (is_complex(number.dtype())) return is_complex(dtype) ? dtype : promote(inexact(dtype), c64);
   if (is_floating(number.dtype())) return inexact(dtype);
   if (is_integer(number.dtype())) return is_bool(dtype) ? number.dtype() : dtype;
   return dtype;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -122,6 +123,10 @@ class Array {
   /// integer that i64 does not hold.
   template <class T>
   requires std::is_arithmetic_v<T> Array(T value) : Array(Tensor::scalar(element(value))) {}
+  /// A complex scalar: c64 of float, c128 of double.
+  template <class T>
+  requires(std::is_same_v<T, float> || std::is_same_v<T, double>) Array(const std::complex<T>& value)
+      : Array(Tensor::scalar(value)) {}
   /// The tensor itself, whose storage is shared.
   explicit Array(Tensor tensor);
 
@@ -228,9 +233,9 @@ class Array {
   /// A name for messages.
   Array& set_name(std::string name, Where where = Where::current());
 
-  // --- operators: NumPy's broadcasting, JAX's promotion of dtypes; numbers take the Array's dtype. `/` of
-  // integers is f64, `+` of bools is or, `*` and. Throw Error (type) that names operator, types and the
-  // place.
+  // --- operators: NumPy's broadcasting, JAX's promotion of dtypes; numbers take the Array's dtype, complex
+  // ones (std::complex) the complex dtype of its precision. `/` of integers is f64, `+` of bools is or, `*`
+  // and. Throw Error (type) that names operator, types and the place.
 
   /// Element by element.
   friend Array operator+(const ArrayLike& x, const ArrayLike& y);
@@ -337,15 +342,23 @@ class ArrayLike {
   template <class T>
   requires std::is_arithmetic_v<T> ArrayLike(T number, Where where = Where::current())
       : number_(number), where_(where) {}
+  /// A complex number, which takes the complex dtype that has the precision of the Array that it meets.
+  template <class T>
+  requires std::is_floating_point_v<T> ArrayLike(std::complex<T> number, Where where = Where::current())
+      : number_(number.real()), imaginary_(static_cast<double>(number.imag())), where_(where) {}
   const Array* array() const { return array_; }
+  /// Of a complex one the real part.
   const Number& number() const { return number_; }
+  /// Nothing of a number that is not complex, be it 0 or not.
+  std::optional<double> imaginary() const { return imaginary_; }
   /// Of a number that meets no Array.
-  DType dtype() const { return number_.dtype(); }
+  DType dtype() const { return imaginary_ ? c128 : number_.dtype(); }
   Where where() const { return where_; }
 
  private:
   const Array* array_ = nullptr;
   Number number_ = 0.0;
+  std::optional<double> imaginary_{};
   Where where_;
 };
 
