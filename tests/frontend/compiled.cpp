@@ -380,5 +380,27 @@ TEST_CASE("what is static may compute while the program ends") {
   CHECK(sum(computes_at_exit.array * 2.0).item() == 6.0);  // what it does again as the last thing of all
 }
 
+TEST_CASE("floating numbers are Arrays to a compiled function, whole ones are as they are") {
+  const auto scaled = [](const Array& x, const auto& by) { return x * by; };
+  const auto compiled = compile(scaled);
+  const Array x = ones({2}, f32);
+  CHECK(scaled(x, 0.5).dtype() == f32);
+  CHECK(compiled(x, 0.5).dtype() == f64);
+  CHECK(scaled(x, Array(0.5)).dtype() == f64);
+  for (const float by : {0.25F, 0.5F, 0.75F}) {
+    CHECK(compiled(x, by).dtype() == f32);
+    CHECK(elements(compiled(x, by)) == elements(scaled(x, by)));
+  }
+  CHECK(compiled.num_traced() == 2);
+  const auto whole = compile(scaled);
+  for (const int by : {2, 3, 2}) {
+    CHECK(whole(x, by).dtype() == f32);
+    CHECK(elements(whole(x, by)) == elements(scaled(x, by)));
+  }
+  CHECK(whole.num_traced() == 2);
+  for (const int by : {2, 3, 4}) (void)whole(x, Array(by).to(f32));
+  CHECK(whole.num_traced() == 3);
+}
+
 }  // namespace
 }  // namespace tidu::test

@@ -191,11 +191,16 @@ void enter(CallKey& key, const T& x) {
 /// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
 /// whatever the elements are; what else it uses is fixed when it is traced, and where that is an Array of an
 /// outer trace nothing is kept of the call. It must return what it computes: where it leaves an Array that it
-/// computed, or an argument, in a variable outside of it, the call throws Error (invalid_argument). Numbers,
-/// enumerators and text among the arguments, and in lists, maps and structures, tell calls apart as types do;
-/// pointers do by where they point to, whatever is there. An argument of another class is refused when this
-/// is compiled. Copies share what was traced: for 1,024 lists of types at most, of which the longest unused
-/// half goes when there are more.
+/// computed, or an argument, in a variable outside of it, the call throws Error (invalid_argument).
+///
+/// A floating number that is an argument itself is an Array without axes, as for all transforms: calls with
+/// other values are the same to it. But it promotes as an Array does, f64 of a double: f32 elements by it are
+/// f64, where f alone, if it takes a number as it is, keeps them f32. A float, or an Array of the dtype that
+/// is meant, keeps them so in both. Other numbers, enumerators and text among the arguments, and all numbers
+/// in lists, maps and structures, are as they are given, and tell calls apart as types do: each new value is
+/// traced anew. Pointers do by where they point to, whatever is there. An argument of another class is
+/// refused when this is compiled. Copies share what was traced: for 1,024 lists of types at most, of which
+/// the longest unused half goes when there are more.
 template <class F>
 class Compiled {
  public:
