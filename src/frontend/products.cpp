@@ -147,9 +147,9 @@ Array cross(const Array& x, const Array& y, std::int64_t axis, Where where) {
         const std::int64_t at = static_cast<std::int64_t>(shape.size()) - from_end;
         // Components k, k + 1, ... in a circle.
         const auto from = [&](Value c, std::int64_t k) {
-          Ints start(shape.size(), 0), end = shape, middle = start, until = end;
+          Ints start(shape.size(), 0), middle = start, until = shape;
           middle[static_cast<std::size_t>(at)] = until[static_cast<std::size_t>(at)] = k;
-          const Value first = ops::slice(c, middle, end);
+          const Value first = ops::slice(c, middle, shape);
           return ops::concatenate(std::array{first, ops::slice(c, start, until)}, at);
         };
         const Value forward = from(a, 1) * from(b, 2);
