@@ -71,7 +71,7 @@ Value named_rows(Value indices, std::int64_t n) {
 Value last_naming(Value indices, std::int64_t n) {
   Emitter& emitter = *indices.emitter();
   const std::int64_t k = indices.shape()[0];
-  const Type places(i32, {k});
+  const Type places(k > std::int64_t{0x7fffffff} ? i64 : i32, {k});
   const Values sorted = ops::sort(std::array{indices, ops::iota(emitter, places, 0)}, 0);
   const Value next = ops::slice(sorted[0], {1}, {k});
   const Value differs = ops::ne(next, ops::slice(sorted[0], {0}, {k - 1}));
@@ -80,28 +80,65 @@ Value last_naming(Value indices, std::int64_t n) {
   const Value none = ops::full(emitter, places, 0.0);
   const Value counted = sorted[1] + ops::full_like(sorted[1], 1.0);
   const Value written = ops::select_n(is_last, none, counted);
-  const Value rows = ops::full(emitter, Type(i32, {n}), 0.0);
+  const Value rows = ops::full(emitter, Type(places.dtype(), {n}), 0.0);
   return ops::scatter_add(rows, sorted[0], written, 0, "drop") - ops::full_like(rows, 1.0);
 }
 
-// x with v, which is to fill the place, in the rows that are named.
-Value with_rows(Value x, Value indices, Value v, const char* name) {
-  const std::int64_t n = x.shape()[0];
-  const Shape place = indexed_shape(x, indices);
-  const std::int64_t k = num_elements(indices.shape());
-  const Value flat = ops::reshape(indices, {k});
-  if (v.rank() < x.rank()) {  // the same in all of them
-    require_fit(v, x, place, name);
-    const Value everywhere = broadcast(convert(v, x.dtype()), x.shape());
-    return ops::select_n(along_first(named_rows(flat, n), x), x, everywhere);
-  }
-  Shape rows{k};
+using OfTwo = Value (*)(Value, Value);
+
+// `changed` in the rows of x that are named, and x in the others; v fills the place, and there is one of it
+// for each row alone.
+template <OfTwo F>
+Value where_named(Value x, Value flat, Value v, const Shape& place, const char* name) {
+  require_fit(v, x, place, name);
+  const Value everywhere = broadcast(convert(v, x.dtype()), x.shape());
+  return ops::select_n(along_first(named_rows(flat, x.shape()[0]), x), x, F(x, everywhere));
+}
+
+// For each of `flat`, the indices in one axis, a row of what v puts there.
+Value rows_of(Value x, Value flat, Value v, const Shape& place, const char* name) {
+  Shape rows{flat.shape()[0]};
   rows.insert(rows.end(), x.shape().begin() + 1, x.shape().end());
-  const Value updates = ops::reshape(fitting(v, x, place, name), rows);
-  if (k == 0) return x;
-  const Value from = last_naming(flat, n);
+  return ops::reshape(fitting(v, x, place, name), rows);
+}
+
+// F(x, the row that was put there last) where one was, and x elsewhere.
+template <OfTwo F>
+Value with_last(Value x, Value flat, Value rows) {
+  const Value from = last_naming(flat, x.shape()[0]);
   const Value changed = ops::ge(from, ops::full_like(from, 0.0));
-  return ops::select_n(along_first(changed, x), x, ops::take(updates, from, 0, "drop"));
+  return ops::select_n(along_first(changed, x), x, F(x, ops::take(rows, from, 0, "drop")));
+}
+
+Value chosen(Value, Value v) { return v; }
+
+// x with v in the rows that are named.
+Value with_rows(Value x, Value indices, Value v, const char* name) {
+  const Shape place = indexed_shape(x, indices);
+  const Value flat = ops::reshape(indices, {num_elements(indices.shape())});
+  if (v.rank() < x.rank()) return where_named<chosen>(x, flat, v, place, name);
+  const Value rows = rows_of(x, flat, v, place, name);
+  return flat.shape()[0] == 0 ? x : with_last<chosen>(x, flat, rows);
+}
+
+Value as_it_is(Value x) { return x; }
+// In the opposite order, but for NaN.
+Value mirrored(Value x) { return is_inexact(x.dtype()) ? -x : ops::logical_not(x); }
+Value greater_of(Value there, Value v) { return ops::max(there, v); }
+Value less_of(Value there, Value v) { return ops::min(there, v); }
+Value less_of_mirrored(Value there, Value v) { return ops::min(there, mirrored(v)); }
+
+// x, and F of it and the greatest of what is put into each row that is named. Sorted by row and by value,
+// that stands last among those of its row.
+template <OfTwo F, OfTwo OfPrepared, Value (*Prepare)(Value)>
+Value with_extremes(Value x, Value indices, Value v, const char* name) {
+  const Shape place = indexed_shape(x, indices);
+  const Value flat = ops::reshape(indices, {num_elements(indices.shape())});
+  if (v.rank() < x.rank()) return where_named<F>(x, flat, v, place, name);
+  const Value rows = Prepare(rows_of(x, flat, v, place, name));
+  if (flat.shape()[0] == 0) return x;
+  const Value row = ops::broadcast_in_dim(flat, rows.shape(), {0});
+  return with_last<OfPrepared>(x, ops::sort(flat, 0), ops::sort(std::array{row, rows}, 0, 2)[1]);
 }
 
 // x with v added in the rows that are named, as often as they are.
@@ -147,7 +184,6 @@ std::vector<Range> ranges_of(const Ints& words) {
   return ranges;
 }
 
-Value chosen(Value, Value v) { return v; }
 Value sum_with(Value there, Value v) {
   return is_bool(there.dtype()) ? ops::logical_or(there, v) : ops::add(there, v);
 }
@@ -155,8 +191,6 @@ Value product_with(Value there, Value v) {
   return is_bool(there.dtype()) ? ops::logical_and(there, v) : ops::mul(there, v);
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
-Value less(Value there, Value v) { return ops::min(there, v); }
-Value greater(Value there, Value v) { return ops::max(there, v); }
 
 // Refuses what is no integer.
 void require_indices(const char* name, const Array& x, const Indices& indices) {
@@ -304,7 +338,6 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
 
 namespace {
 
-using OfTwo = Value (*)(Value, Value);
 using OfRows = Value (*)(Value, Value, Value, const char*);
 
 // What is done to two values, and to rows that are named by data.
@@ -320,7 +353,7 @@ void At::refuse_indices(const char* name, const ArrayLike& v) const {
   if (kind_ != Kind::indices) return;
   refuse(ErrorKind::invalid_argument, name,
          detail::str("expected a position, slices or a mask, got indices (", places_.type(),
-                     "), of which several may name one element: set() and add() take them"),
+                     "), of which several may name one element: set, add, min and max take them"),
          v.where());
 }
 
@@ -340,12 +373,10 @@ Array At::divide(const ArrayLike& v) const {
   return updated("at.divide", v, Combining<quotient, with_rows>());
 }
 Array At::min(const ArrayLike& v) const {
-  refuse_indices("at.min", v);
-  return updated("at.min", v, Combining<less, with_rows>());
+  return updated("at.min", v, Combining<less_of, with_extremes<less_of, less_of_mirrored, mirrored>>());
 }
 Array At::max(const ArrayLike& v) const {
-  refuse_indices("at.max", v);
-  return updated("at.max", v, Combining<greater, with_rows>());
+  return updated("at.max", v, Combining<greater_of, with_extremes<greater_of, greater_of, as_it_is>>());
 }
 
 }  // namespace tidu

@@ -1,6 +1,9 @@
 // at.cpp - x[indices] and x.at(place).set(v) and its like, against plain loops and against products with
 // matrices of zeros and ones; their gradients against differences, and in all modes.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 
 #include "support.hpp"
 
@@ -147,6 +150,46 @@ TEST_CASE("rows at integers are set and added to") {
   CHECK(same(zeros({0, 2}).at(array({1})).set(1.0), zeros({0, 2})));
   CHECK(std::signbit(elements(x.at(array({0})).set(-0.0 * ones({1, columns})))[0]));
   CHECK(x.to(f32).at(array({0, 1})).set(0.5).dtype() == f32);
+}
+
+double least(double a, double v) { return std::min(a, v); }
+double greatest(double a, double v) { return std::max(a, v); }
+
+TEST_CASE("the least and the greatest of what goes to rows at integers") {
+  const auto lower = [](const Array& a, const Array& i, const Array& v) { return a.at(i).min(v); };
+  const auto raise = [](const Array& a, const Array& i, const Array& v) { return a.at(i).max(v); };
+  const Array x = random_array({rows, columns}, 14);
+  for (const Shape& shape : {Shape{8, columns}, Shape{columns}, Shape{8, 1}, Shape{}}) {
+    const Array v = random_array(shape, 15);
+    for (const DType dtype : {i32, i64}) {
+      const Array indices = all_kinds.to(dtype);
+      check_modes(lower, in_rows(x, all_kinds, v, least), x, indices, v);
+      check_modes(raise, in_rows(x, all_kinds, v, greatest), x, indices, v);
+    }
+    check_gradient(
+        "min by x", [&](const Array& a) { return lower(a, all_kinds, v); }, x);
+    check_gradient(
+        "min by v", [&](const Array& b) { return lower(x, all_kinds, b); }, v);
+    check_gradient(
+        "max by x", [&](const Array& a) { return raise(a, all_kinds, v); }, x);
+    check_gradient(
+        "max by v", [&](const Array& b) { return raise(x, all_kinds, b); }, v);
+  }
+  const Array many = random_array({2, rows, columns}, 16), values = random_array({2, 8, columns}, 17);
+  const Array places = stack({all_kinds, flip(all_kinds)});
+  const Array mapped = vmap(lower)(many, places, values);
+  for (int k = 0; k < 2; ++k) CHECK(same(mapped[k], in_rows(many[k], places[k], values[k], least)));
+  const Array twice = array({1, 1});
+  const std::int64_t low = std::numeric_limits<std::int64_t>::min();
+  CHECK(same(arange(3).at(twice).min(array({std::int64_t{5}, low})), arange(3).at(1).set(low)));
+  CHECK(same(arange(3).at(twice).max(array({5, 7})), array({0, 7, 2})));
+  CHECK(same(array({false, true}).at(twice).min(array({true, false})), array({false, false})));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Array& v : {array({nan, 3.0}), array({-3.0, nan})}) {
+    CHECK(std::isnan(elements(ones({3}).at(twice).max(v))[1]));
+    CHECK(std::isnan(elements(ones({3}).at(twice).min(v))[1]));
+  }
+  CHECK(same(x.at(zeros({0}, i64)).max(zeros({0, columns})), x));
 }
 
 TEST_CASE("the element at a position") {

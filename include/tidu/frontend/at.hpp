@@ -33,15 +33,15 @@ class At {
   Array set(const ArrayLike& v) const;
   /// What is there + v. Where an index stands several times, all are added.
   Array add(const ArrayLike& v) const;
-  /// What is there * v. Throws Error (invalid_argument) for indices, here and below: what several of them do
-  /// to one element no primitive says.
-  Array multiply(const ArrayLike& v) const;
-  /// What is there / v, of floating and complex x.
-  Array divide(const ArrayLike& v) const;
-  /// The less of what is there and v.
+  /// The less of what is there and v. Where an index stands several times, the least counts.
   Array min(const ArrayLike& v) const;
-  /// The greater of what is there and v.
+  /// The greater of what is there and v. Where an index stands several times, the greatest counts.
   Array max(const ArrayLike& v) const;
+  /// What is there * v. Throws Error (invalid_argument) for indices: what several of them do to one element
+  /// no primitive computes.
+  Array multiply(const ArrayLike& v) const;
+  /// What is there / v, of floating and complex x; throws as multiply().
+  Array divide(const ArrayLike& v) const;
 
  private:
   friend class Array;
