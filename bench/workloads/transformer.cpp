@@ -28,7 +28,7 @@ Array layer_norm(const Array& x, const Array& weight, const Array& bias) {
   return centred * rsqrt(mean(square(centred), -1, true) + 1e-5) * weight + bias;
 }
 
-Array gelu_of(const Array& x) {
+Array gelu(const Array& x) {
   return 0.5 * x * (1 + tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
@@ -42,7 +42,7 @@ Array loss(const Arrays& p) {
   const Array scores = matmul(q, swapaxes(k, -1, -2)) * (1 / std::sqrt(static_cast<double>(size)));
   const Array mixed = reshape(transpose(matmul(softmax(scores), v), {0, 2, 1, 3}), {batch, length, width});
   const Array h = x + matmul(mixed, p[5]) + p[6];
-  const Array inner = gelu_of(matmul(layer_norm(h, p[7], p[8]), p[9]) + p[10]);
+  const Array inner = gelu(matmul(layer_norm(h, p[7], p[8]), p[9]) + p[10]);
   return mean(square(h + matmul(inner, p[11]) + p[12]));
 }
 

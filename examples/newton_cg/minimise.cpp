@@ -22,15 +22,15 @@ Array conjugate_gradients(const Expansion& at, const Array& g, int& steps) {
   const double g_norm = norm(g);
   const double enough = std::min(0.5, std::sqrt(g_norm)) * g_norm;
   Array d = zeros_like(g), residual = -g, direction = residual;
-  double rr = scalar_product(residual, residual);
+  double rr = inner(residual, residual);
   for (steps = 0; std::sqrt(rr) > enough && steps < 10 * g.size(); ++steps) {
     const Array curved = at.hessian_times(direction);
-    const double curvature = scalar_product(direction, curved);
+    const double curvature = inner(direction, curved);
     if (curvature <= 0) return steps == 0 ? residual : d;  // no minimum this way: take what there is
     const double alpha = rr / curvature;
     d = d + alpha * direction;
     residual = residual - alpha * curved;
-    const double rr_new = scalar_product(residual, residual);
+    const double rr_new = inner(residual, residual);
     direction = residual + (rr_new / rr) * direction;
     rr = rr_new;
   }
@@ -50,8 +50,8 @@ double line_search(const Function& f, const Array& from, const Array& direction,
 
 }  // namespace
 
-double scalar_product(const Array& a, const Array& b) { return dot(a, b).item(); }
-double norm(const Array& a) { return std::sqrt(scalar_product(a, a)); }
+double inner(const Array& a, const Array& b) { return dot(a, b).item(); }
+double norm(const Array& a) { return std::sqrt(inner(a, a)); }
 
 Expansion::Expansion(const Function& f, const Array& point) : point_(leaf(point)), loss_(f(point_)) {
   gradient_ = tidu::grad_of(loss_, {point_}, {.create_graph = true})[0].value();
@@ -99,7 +99,7 @@ Result newton_cg(const Function& f, const Array& start, double tolerance, int it
 
     const Array d = conjugate_gradients(at, g, progress.cg_steps);
     result.hessian_products += progress.cg_steps;
-    progress.step_length = line_search(f, result.point, d, progress.loss, scalar_product(g, d));
+    progress.step_length = line_search(f, result.point, d, progress.loss, inner(g, d));
     result.point = result.point + progress.step_length * d;
   }
 }

@@ -10,7 +10,7 @@ namespace newton {
 /// A loss: a scalar Array of an Array f64 [n].
 using Function = std::function<tidu::Array(const tidu::Array&)>;
 
-double scalar_product(const tidu::Array& a, const tidu::Array& b);
+double inner(const tidu::Array& a, const tidu::Array& b);
 double norm(const tidu::Array& a);
 
 /// A function at a point, with its gradient. The gradient is recorded like everything else (create_graph), so

@@ -18,6 +18,7 @@ using frontend_detail::convert;
 using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
+using frontend_detail::Operand;
 using frontend_detail::require_value;
 using frontend_detail::Takes;
 using frontend_detail::unary;
@@ -171,14 +172,19 @@ Array nan_to_num(const Array& x, double nan, std::optional<double> posinf, std::
       where);
 }
 
-Array isclose(const Array& x, const Array& y, double rtol, double atol, bool equal_nan, Where where) {
-  return compared("isclose", x, y, rtol, atol, equal_nan, where, false);
+Array isclose(const ArrayLike& x, const ArrayLike& y, double rtol, double atol, bool equal_nan) {
+  return compared("isclose", Operand::beside("isclose", x, y), Operand::beside("isclose", y, x), rtol, atol,
+                  equal_nan, x.where(), false);
 }
-Array allclose(const Array& x, const Array& y, double rtol, double atol, bool equal_nan, Where where) {
-  return compared("allclose", x, y, rtol, atol, equal_nan, where, true);
+Array allclose(const ArrayLike& x, const ArrayLike& y, double rtol, double atol, bool equal_nan) {
+  return compared("allclose", Operand::beside("allclose", x, y), Operand::beside("allclose", y, x), rtol,
+                  atol, equal_nan, x.where(), true);
 }
 
-Array array_equal(const Array& x, const Array& y, Where where) {
+Array array_equal(const ArrayLike& left, const ArrayLike& right) {
+  const Where where = left.where();
+  const Array x = Operand::beside("array_equal", left, right);
+  const Array y = Operand::beside("array_equal", right, left);
   require_value(x, "array_equal", where);
   require_value(y, "array_equal", where);
   if (x.shape() != y.shape()) return Array(false);
@@ -187,10 +193,10 @@ Array array_equal(const Array& x, const Array& y, Where where) {
       {"array_equal"}, operands,
       [](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
-        const Value left = convert(v[0], common);
+        const Value elements = convert(v[0], common);
         Ints axes;
-        for (std::size_t i = 0; i < left.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-        return ops::reduce_and(ops::eq(left, convert(v[1], common)), axes);
+        for (std::size_t i = 0; i < elements.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+        return ops::reduce_and(ops::eq(elements, convert(v[1], common)), axes);
       },
       where);
 }

@@ -10,6 +10,7 @@
 namespace tidu {
 namespace {
 
+using frontend_detail::array_of;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axis;
@@ -87,7 +88,9 @@ std::vector<Array> meshgrid(std::span<const Array> axes, std::string_view indexi
   return grids;
 }
 
-Array diag(const Array& x, std::int64_t k, Where where) {
+Array diag(const ArrayLike& like, std::int64_t k) {
+  const Where where = like.where();
+  const Array x = array_of(like);
   const std::size_t rank = rank_of(x, "diag", where);
   if (rank != 1 && rank != 2) {
     refuse(ErrorKind::type, "diag", detail::str("expected an Array of one or two axes, got ", x.type()),
@@ -119,7 +122,9 @@ Array diag(const Array& x, std::int64_t k, Where where) {
       where);
 }
 
-Array diff(const Array& x, std::int64_t n, std::int64_t axis, Where where) {
+Array diff(const ArrayLike& like, std::int64_t n, std::int64_t axis) {
+  const Where where = like.where();
+  const Array x = array_of(like);
   const std::int64_t words[] = {n, normal_axis(axis, x, "diff", where)};
   if (n < 0)
     refuse(ErrorKind::invalid_argument, "diff", detail::str("expected a count of 0 or more, got ", n), where);

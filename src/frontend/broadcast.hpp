@@ -43,6 +43,9 @@ class Operand {
   Operand& operator=(const Operand&) = delete;
   Input input() const { return input_.tensor != nullptr ? input_ : Input(nullptr, &number_); }
 
+  /// The Array, or one of the number that takes part beside y: to be read and not given away.
+  static Array beside(std::string_view function, const ArrayLike& x, const ArrayLike& y);
+
  private:
   static Tensor tensor_of(std::string_view function, const ArrayLike& x, DType dtype);
 
@@ -56,6 +59,14 @@ inline DType partner(std::string_view function, const ArrayLike& x, const ArrayL
   if (y.array() == nullptr) return promote(x.dtype(), y.dtype());
   require_value(*y.array(), function, y.where());
   return y.array()->dtype();
+}
+inline Array Operand::beside(std::string_view function, const ArrayLike& x, const ArrayLike& y) {
+  if (x.array() != nullptr) return *x.array();
+  return Array(tensor_of(function, x, number_dtype(x, partner(function, x, y))));
+}
+/// The Array, or one of the number alone.
+inline Array array_of(const ArrayLike& x) {
+  return x.array() != nullptr ? *x.array() : Operand::beside("", x, x).copy(x.where());
 }
 
 }  // namespace tidu::frontend_detail

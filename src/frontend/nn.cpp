@@ -10,6 +10,7 @@
 namespace tidu {
 namespace {
 
+using frontend_detail::array_of;
 using frontend_detail::broadcast;
 using frontend_detail::convert;
 using frontend_detail::inexact;
@@ -22,12 +23,14 @@ Value number_like(Value x, double number) { return ops::full_like(x, number); }
 
 // body(x), told apart by a number among others of its name.
 template <class F>
-Array with_number(const char* name, const Array& x, double number, Where where, const F& body) {
+Array with_number(const char* name, const ArrayLike& like, double number, const F& body) {
   const std::int64_t words[] = {std::bit_cast<std::int64_t>(number)};
+  const Array x = array_of(like);
   const Input operands[] = {x};
   return invoke(
       {name, words}, operands,
-      [&](Emitter&, std::span<const Value> v) { return body(convert(v[0], inexact(v[0].dtype()))); }, where);
+      [&](Emitter&, std::span<const Value> v) { return body(convert(v[0], inexact(v[0].dtype()))); },
+      like.where());
 }
 
 Value silu_of(Value x, Where) { return x * ops::logistic(x); }
@@ -77,28 +80,30 @@ Value mean_over(Value x, const Ints& axes) {
 
 }  // namespace
 
-Array silu(const Array& x, Where where) { return unary<silu_of>("silu", x, where); }
+Array silu(const ArrayLike& x) { return unary<silu_of>("silu", array_of(x), x.where()); }
 
-Array gelu(const Array& x, bool approximate, Where where) {
-  return with_number("gelu", x, approximate ? 1.0 : 0.0, where,
+Array gelu(const ArrayLike& x, bool approximate) {
+  return with_number("gelu", x, approximate ? 1.0 : 0.0,
                      [=](Value v) { return approximate ? gelu_by_tanh(v) : gelu_by_erfc(v); });
 }
 
-Array leaky_relu(const Array& x, double negative_slope, Where where) {
-  return with_number("leaky_relu", x, negative_slope, where, [=](Value v) {
+Array leaky_relu(const ArrayLike& x, double negative_slope) {
+  return with_number("leaky_relu", x, negative_slope, [=](Value v) {
     return ops::select_n(ops::ge(v, number_like(v, 0.0)), v * number_like(v, negative_slope), v);
   });
 }
 
-Array elu(const Array& x, double alpha, Where where) {
-  return with_number("elu", x, alpha, where, [=](Value v) { return elu_of(v, alpha); });
+Array elu(const ArrayLike& x, double alpha) {
+  return with_number("elu", x, alpha, [=](Value v) { return elu_of(v, alpha); });
 }
 
-Array selu(const Array& x, Where where) { return unary<selu_of>("selu", x, where); }
-Array log_sigmoid(const Array& x, Where where) { return unary<log_sigmoid_of>("log_sigmoid", x, where); }
-Array relu6(const Array& x, Where where) { return unary<relu6_of>("relu6", x, where); }
+Array selu(const ArrayLike& x) { return unary<selu_of>("selu", array_of(x), x.where()); }
+Array log_sigmoid(const ArrayLike& x) { return unary<log_sigmoid_of>("log_sigmoid", array_of(x), x.where()); }
+Array relu6(const ArrayLike& x) { return unary<relu6_of>("relu6", array_of(x), x.where()); }
 
-Array standardize(const Array& x, const Axes& axes, double epsilon, Where where) {
+Array standardize(const ArrayLike& like, const Axes& axes, double epsilon) {
+  const Where where = like.where();
+  const Array x = array_of(like);
   const Ints list = normal_axes(axes, x, "standardize", where);
   Ints words{std::bit_cast<std::int64_t>(epsilon)};
   words.insert(words.end(), list.begin(), list.end());

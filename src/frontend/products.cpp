@@ -21,6 +21,7 @@ using frontend_detail::convert;
 using frontend_detail::dot_general;
 using frontend_detail::Input;
 using frontend_detail::invoke;
+using frontend_detail::Operand;
 
 [[noreturn]] void refuse_types(const char* name, Value x, Value y, const std::string& expected) {
   throw Error(ErrorKind::type,
@@ -98,35 +99,39 @@ Array outer(const Array& x, const Array& y, Where where) {
   });
 }
 
-Array inner(const Array& x, const Array& y, Where where) {
-  return product("inner", x, y, where, [](Value a, Value b) {
-    if (a.rank() == 0 || b.rank() == 0) return with_scalar(a, b);
-    if (a.shape().back() != b.shape().back())
-      refuse_types("inner", a, b, "the last extents of the two to be equal");
-    return dot_general(a, b, {last(a, 1), last(b, 1), {}, {}});
-  });
+Array inner(const ArrayLike& x, const ArrayLike& y) {
+  return product("inner", Operand::beside("inner", x, y), Operand::beside("inner", y, x), x.where(),
+                 [](Value a, Value b) {
+                   if (a.rank() == 0 || b.rank() == 0) return with_scalar(a, b);
+                   if (a.shape().back() != b.shape().back())
+                     refuse_types("inner", a, b, "the last extents of the two to be equal");
+                   return dot_general(a, b, {last(a, 1), last(b, 1), {}, {}});
+                 });
 }
 
-Array kron(const Array& x, const Array& y, Where where) {
-  return product("kron", x, y, where, [](Value a, Value b) {
-    const std::size_t rank = std::max(a.rank(), b.rank());
-    Shape wide_a, wide_b, wide, shape;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const std::int64_t m = i + a.rank() < rank ? 1 : a.shape()[i + a.rank() - rank];
-      const std::int64_t n = i + b.rank() < rank ? 1 : b.shape()[i + b.rank() - rank];
-      wide_a.insert(wide_a.end(), {m, 1});
-      wide_b.insert(wide_b.end(), {1, n});
-      wide.insert(wide.end(), {m, n});
-      shape.push_back(m * n);
-    }
-    const Value left = broadcast(ops::reshape(a, wide_a), wide);
-    const Value right = broadcast(ops::reshape(b, wide_b), wide);
-    return ops::reshape(product_of(left, right), shape);
-  });
+Array kron(const ArrayLike& x, const ArrayLike& y) {
+  return product("kron", Operand::beside("kron", x, y), Operand::beside("kron", y, x), x.where(),
+                 [](Value a, Value b) {
+                   const std::size_t rank = std::max(a.rank(), b.rank());
+                   Shape wide_a, wide_b, wide, shape;
+                   for (std::size_t i = 0; i < rank; ++i) {
+                     const std::int64_t m = i + a.rank() < rank ? 1 : a.shape()[i + a.rank() - rank];
+                     const std::int64_t n = i + b.rank() < rank ? 1 : b.shape()[i + b.rank() - rank];
+                     wide_a.insert(wide_a.end(), {m, 1});
+                     wide_b.insert(wide_b.end(), {1, n});
+                     wide.insert(wide.end(), {m, n});
+                     shape.push_back(m * n);
+                   }
+                   const Value left = broadcast(ops::reshape(a, wide_a), wide);
+                   const Value right = broadcast(ops::reshape(b, wide_b), wide);
+                   return ops::reshape(product_of(left, right), shape);
+                 });
 }
 
-Array cross(const Array& x, const Array& y, std::int64_t axis, Where where) {
+Array cross(const ArrayLike& left, const ArrayLike& right, std::int64_t axis) {
   const std::int64_t words[] = {axis};
+  const Where where = left.where();
+  const Array x = Operand::beside("cross", left, right), y = Operand::beside("cross", right, left);
   const Input operands[] = {x, y};
   return invoke(
       {"cross", words}, operands,

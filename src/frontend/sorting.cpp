@@ -7,6 +7,7 @@
 namespace tidu {
 namespace {
 
+using frontend_detail::array_of;
 using frontend_detail::convert;
 using frontend_detail::inexact;
 using frontend_detail::Input;
@@ -84,7 +85,9 @@ std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis,
       where));
 }
 
-Array median(const Array& x, std::optional<std::int64_t> axis, bool keepdims, Where where) {
+Array median(const ArrayLike& like, std::optional<std::int64_t> axis, bool keepdims) {
+  const Where where = like.where();
+  const Array x = array_of(like);
   require_value(x, "median", where);
   const std::int64_t words[] = {axis ? normal_axis(*axis, x, "median", where) : -1, keepdims ? 1 : 0};
   const std::int64_t count = axis ? x.shape()[static_cast<std::size_t>(words[0])] : x.size();

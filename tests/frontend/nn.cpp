@@ -8,6 +8,34 @@ namespace tidu::test {
 namespace nn_cases {
 namespace {
 
+namespace own_names {
+namespace {
+// As somebody has them who began before tidu did.
+Array gelu(const Array& x) { return 7 * x; }
+Array standardize(Array x) { return 8 * x; }
+double inner(const Array&, const Array&) { return 9; }
+}  // namespace
+
+TEST_CASE("functions of one's own are called, not tidu's of the same name") {
+  const Array x = tidu::array({1.0, 2.0});
+  CHECK(gelu(x).tensor().at(1).real() == 14);
+  CHECK(standardize(x).tensor().at(1).real() == 16);
+  CHECK(inner(x, x) == 9);
+}
+
+}  // namespace own_names
+
+TEST_CASE("activations and products of numbers are those of scalars, which take the dtype that they meet") {
+  CHECK(tidu::gelu(0.5).item() == tidu::gelu(tidu::array(0.5)).item());
+  CHECK(tidu::relu6(7).item() == 6);
+  const Array x = tidu::array({1.5, -2.0}, f32);
+  CHECK(tidu::inner(x, 2.0).dtype() == f32);
+  CHECK(tidu::kron(2, x).dtype() == f32);
+  CHECK(tidu::allclose(x, x + 1e-9).item<bool>());
+  CHECK(!tidu::isclose(x, 1.5).tensor().at(1).real());
+  CHECK(tidu::median(3.5).item() == 3.5);
+}
+
 TEST_CASE("activations: values, gradients, and far out") {
   struct Row {
     const char* name;

@@ -127,13 +127,13 @@ Array nan_to_num(const Array& x, double nan = 0.0, std::optional<double> posinf 
                  std::optional<double> neginf = std::nullopt, Where where = Where::current());
 /// |x - y| <= atol + rtol |y|, element by element, or the same infinity; NaN equals NaN when that is asked
 /// for.
-Array isclose(const Array& x, const Array& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
-              Where where = Where::current());
+Array isclose(const ArrayLike& x, const ArrayLike& y, double rtol = 1e-5, double atol = 1e-8,
+              bool equal_nan = false);
 /// Is isclose true everywhere? A bool scalar.
-Array allclose(const Array& x, const Array& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
-               Where where = Where::current());
+Array allclose(const ArrayLike& x, const ArrayLike& y, double rtol = 1e-5, double atol = 1e-8,
+               bool equal_nan = false);
 /// Have they one shape and equal elements? A bool scalar, whatever the dtypes are.
-Array array_equal(const Array& x, const Array& y, Where where = Where::current());
+Array array_equal(const ArrayLike& x, const ArrayLike& y);
 
 // --- reductions over some axes, or all of them. keepdims leaves axes of extent 1.
 
@@ -199,8 +199,7 @@ std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis 
 
 /// What stands in the middle of the sorted elements, or the mean of the two that do; without an axis, of all.
 /// NaN where there is one. Throws Error (type) where there is no element.
-Array median(const Array& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false,
-             Where where = Where::current());
+Array median(const ArrayLike& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
 /// Where values would be put into a `sorted` Array [n] so that it stays so: how many elements (i32; i64 for
 /// an n that i32 does not hold) are less, or, with side "right", not greater. The result has the shape of
 /// `values`. Throws Error (type, invalid_argument) for a `sorted` of other axes and another side.
@@ -217,11 +216,11 @@ Array dot(const Array& x, const Array& y, Where where = Where::current());
 Array outer(const Array& x, const Array& y, Where where = Where::current());
 /// The sum over the last axes of both, [..., k] and [..., k]: x's other axes, then y's; products with a
 /// scalar.
-Array inner(const Array& x, const Array& y, Where where = Where::current());
+Array inner(const ArrayLike& x, const ArrayLike& y);
 /// Kronecker's product: y times each element of x, in its place, as one Array of shape x.shape * y.shape.
-Array kron(const Array& x, const Array& y, Where where = Where::current());
+Array kron(const ArrayLike& x, const ArrayLike& y);
 /// The vector product along an axis of extent 3; other axes are broadcast.
-Array cross(const Array& x, const Array& y, std::int64_t axis = -1, Where where = Where::current());
+Array cross(const ArrayLike& x, const ArrayLike& y, std::int64_t axis = -1);
 /// The sum over the last `axes` axes of x and the first ones of y; the result has x's other axes, then y's.
 Array tensordot(const Array& x, const Array& y, std::int64_t axes = 2, Where where = Where::current());
 /// The sum over pairs of axes, as {{axes of x}, {axes of y}}.
@@ -337,9 +336,9 @@ Array triu(const Array& x, std::int64_t k = 0, Where where = Where::current());
 Array diagonal(const Array& x, Where where = Where::current());
 /// The square matrix that has the vector x on its k-th diagonal above the main one, and zeros elsewhere; of a
 /// matrix that diagonal.
-Array diag(const Array& x, std::int64_t k = 0, Where where = Where::current());
+Array diag(const ArrayLike& x, std::int64_t k = 0);
 /// What neighbours along an axis differ by, n times over: x[1:] - x[:-1].
-Array diff(const Array& x, std::int64_t n = 1, std::int64_t axis = -1, Where where = Where::current());
+Array diff(const ArrayLike& x, std::int64_t n = 1, std::int64_t axis = -1);
 /// x.shape[:axis] + indices.shape + x.shape[axis+1:]: the sub-arrays at `indices` (integers, moved into
 /// range, negative ones to 0; x[indices] counts these from the end). The gradient adds up where an index
 /// stands twice.
