@@ -1,5 +1,6 @@
 // creation.cpp - Arrays from numbers.
 #include <cmath>
+#include <limits>
 
 #include "frontend/broadcast.hpp"
 #include "tidu/frontend/functions.hpp"
@@ -192,8 +193,17 @@ Array one_hot(const Array& indices, std::int64_t depth, DType dtype, Where where
         Shape shape = v[0].shape();
         shape.push_back(depth);
         const auto axis = static_cast<std::int64_t>(shape.size()) - 1;
-        const Value positions = ops::iota(emitter, Type(v[0].dtype(), shape), axis);
-        const Value given = frontend_detail::broadcast(ops::expand_dims(v[0], {axis}), shape);
+        // Elements of one size are compared and chosen in one pass; what is out of range stays so.
+        Value index = v[0];
+        if (index.dtype() == i64 && size_of(dtype) <= 4 && depth >= 0 &&
+            depth < std::numeric_limits<std::int32_t>::max()) {
+          const auto number = [&](std::int64_t n) {
+            return ops::full(emitter, Type(i64), Literal::scalar(i64, n));
+          };
+          index = ops::convert_element_type(ops::clamp(number(-1), index, number(depth)), i32);
+        }
+        const Value positions = ops::iota(emitter, Type(index.dtype(), shape), axis);
+        const Value given = frontend_detail::broadcast(ops::expand_dims(index, {axis}), shape);
         return ops::convert_element_type(ops::eq(given, positions), dtype);
       },
       where);

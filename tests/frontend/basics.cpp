@@ -40,6 +40,11 @@ TEST_CASE("an Array is made of numbers, lists and tensors") {
   CHECK(arange(3U).dtype() == i64);
   CHECK(elements(eye(2)) == std::vector<double>{1, 0, 0, 1});
   CHECK(elements(one_hot(array({2, 0}), 3)) == std::vector<double>{0, 0, 1, 1, 0, 0});
+  // Out of range, of i32 too: zeros.
+  const std::int64_t far = (std::int64_t{1} << 32) + 1;
+  for (const DType dtype : {f32, f64})
+    CHECK(elements(one_hot(array({far, std::int64_t{-1}, std::int64_t{3}, std::int64_t{2}}), 3, dtype)) ==
+          std::vector<double>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
 }
 
 TEST_CASE("numbers take the Array's dtype, and Arrays promote each other") {
