@@ -248,8 +248,8 @@ class GroupPlanner {
       if (state_.line > 0)
         lined_[operand.value] = {Place::Kind::lines, static_cast<std::uint32_t>(state_.linings.size()),
                                  step_of(operand.value)};
-      state_.linings.push_back(
-          {operand.from == no_index ? no_index : operand_at_.at(operand.from), kept->second, operand.lines});
+      state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
+                                kept->second, operand.lines, operand.lines.are_equal()});
     }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});

@@ -173,6 +173,11 @@ std::optional<Lines> lines_of(const Graph& graph, std::uint32_t index) {
   return lines;
 }
 
+bool Lines::are_equal() const {
+  return std::all_of(axes.begin(), axes.end() - 1,
+                     [](const LineAxis& axis) { return axis.is_whole() && axis.stride == 0; });
+}
+
 Lines::Found Lines::find(std::int64_t at, std::int64_t count) const {
   const LineAxis& line = axes.back();
   const std::int64_t in_line = at % line.extent, end = in_line + count;

@@ -33,6 +33,8 @@ struct Lines {
     return axes.size() == 1 && axes[0].is_whole() && axes[0].stride == 1 && !counts();
   }
   bool counts() const { return counted != bool_; }
+  /// Are all lines the same?
+  bool are_equal() const;
   /// Where an element is there, if it is, and whether those behind it follow there as they do here.
   struct Found {
     std::int64_t place = 0;

@@ -15,7 +15,8 @@ namespace {
 
 class BlockRun {
  public:
-  BlockRun(const GroupState& s, const Call& call, std::byte* memory) : s_(s), call_(call), memory_(memory) {
+  BlockRun(const GroupState& s, const Call& call, std::byte* memory)
+      : s_(s), call_(call), memory_(memory), brought_(s.line > 0 ? s.linings.size() : 0) {
     for (const Filling& filling : s_.fillings) {
       std::byte* to = memory_ + filling.to;
       const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
@@ -44,6 +45,15 @@ class BlockRun {
   // Elements of a line: where they come from, or brought to the thread's memory. They are brought half a page
   // away from there, modulo pages: the processor takes a load for one of what was just stored where the last
   // 12 bits of their addresses are near.
+  const std::byte* line(std::uint32_t index, std::int64_t at, std::int64_t count) {
+    const Lining& lining = s_.linings[index];
+    if (!lining.stays) return line(lining, at, count);
+    const std::int64_t begin = at % lining.lines.axes.back().extent;
+    Brought& brought = brought_[index];
+    if (brought.at == nullptr || brought.begin != begin || brought.count < count)
+      brought = {begin, count, line(lining, at, count)};
+    return brought.at;
+  }
   const std::byte* line(const Lining& lining, std::int64_t at, std::int64_t count) {
     std::byte* to = memory_ + lining.to;
     const std::byte* from = nullptr;
@@ -72,7 +82,7 @@ class BlockRun {
           in[i] = address(place, first);
           continue;
         }
-        in[i] = line(s_.linings[place.index], first, some);
+        in[i] = line(place.index, first, some);
       }
       for (std::size_t i = 0; i < segment.out.size(); ++i) {
         const Place& place = segment.out[i];
@@ -187,9 +197,16 @@ class BlockRun {
     waiting_ -= count;
   }
 
+  // A part of a line where it is now.
+  struct Brought {
+    std::int64_t begin = 0, count = 0;
+    const std::byte* at = nullptr;
+  };
+
   const GroupState& s_;
   const Call& call_;
   std::byte* memory_;
+  eager::detail::ShortArray<Brought, 8> brought_;
   // Rows that are not yet copied past the caches, which takes long: it goes on beside what is done next.
   const std::byte* from_ = nullptr;
   std::byte* to_ = nullptr;

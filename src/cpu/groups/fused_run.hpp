@@ -55,6 +55,7 @@ struct Lining {
   std::uint32_t from = no_index;  // an operand, or none
   std::uint32_t to = 0;           // bytes into a thread's memory
   Lines lines;
+  bool stays = false;  // once a part of a line is brought, is it that part of others too?
 };
 // See Note [Columns].
 struct Gathering {
