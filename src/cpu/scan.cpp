@@ -120,7 +120,10 @@ Plan plan_scan(const Operation& operation, const ProgramOptions& program_options
   }
 
   CompileOptions inner = options;
-  inner.repeats *= std::max<std::int64_t>(s.length, 1);
+  constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
+  inner.repeats =
+      std::min(most_repeats / std::max<std::int64_t>(inner.repeats, 1), std::max<std::int64_t>(s.length, 1)) *
+      inner.repeats;
   const auto evaluate = [&](const Graph& constants) {
     std::vector<Literal> tensors;
     const Compiled compiled(Program::make(constants, program_options), options, kernels, arena);

@@ -40,12 +40,13 @@ Value mod_of(Value x, Value y, Where) {
   return ops::select_n(on_other_side(remainder, y), remainder, remainder + y);
 }
 
-// Of floating numbers a whole number but for the rounding of the quotient.
+// Of floating numbers a whole number but for the rounding of the quotient. By 0 it is the quotient.
 Value floor_quotient(Value x, Value y, Where) {
-  const Value remainder = ops::rem(x, y);
+  const Value remainder = ops::rem(x, y), by_zero = ops::eq(y, zero_of(y));
   const Value quotient = is_inexact(x.dtype()) ? (x - remainder) / y : x / y;
   const Value floored = ops::select_n(on_other_side(remainder, y), quotient, quotient - one_of(quotient));
-  return is_inexact(x.dtype()) ? ops::round(floored) : floored;
+  return ops::select_n(by_zero, is_inexact(x.dtype()) ? ops::round(floored) : floored,
+                       ops::stop_gradient(x / y));
 }
 
 Value whole_part(Value x, Where) {

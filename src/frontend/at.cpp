@@ -324,7 +324,12 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
           const Value all = broadcast(fitting(given, x, place, name), x.shape());
           Ints axes;
           for (std::size_t i = 0; i < mask.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-          return ops::select_n(ops::broadcast_in_dim(mask, x.shape(), axes), x, combine(x, all));
+          const Value chosen = ops::broadcast_in_dim(mask, x.shape(), axes);
+          if (!Combine::guarded) return ops::select_n(chosen, x, combine(x, all));
+          // Elsewhere of harmless numbers, so that no 0 times infinity comes into a gradient.
+          const Value one = ops::full_like(x, 1.0);
+          return ops::select_n(chosen, x,
+                               combine(ops::select_n(chosen, one, x), ops::select_n(chosen, one, all)));
         }
         const std::vector<Range> ranges = ranges_of(words_);
         const Value part = part_of(x, ranges);
@@ -340,9 +345,11 @@ namespace {
 
 using OfRows = Value (*)(Value, Value, Value, const char*);
 
-// What is done to two values, and to rows that are named by data.
-template <OfTwo F, OfRows Rows>
+// What is done to two values, and to rows that are named by data. `is_guarded`: not where it is not asked
+// for.
+template <OfTwo F, OfRows Rows, bool is_guarded = false>
 struct Combining {
+  static constexpr bool guarded = is_guarded;
   Value operator()(Value there, Value v) const { return F(there, v); }
   Value at_rows(Value x, Value indices, Value v, const char* name) const { return Rows(x, indices, v, name); }
 };
@@ -361,7 +368,7 @@ Array At::set(const ArrayLike& v) const { return updated("at.set", v, Combining<
 Array At::add(const ArrayLike& v) const { return updated("at.add", v, Combining<sum_with, with_sums>()); }
 Array At::multiply(const ArrayLike& v) const {
   refuse_indices("at.multiply", v);
-  return updated("at.multiply", v, Combining<product_with, with_rows>());
+  return updated("at.multiply", v, Combining<product_with, with_rows, true>());
 }
 Array At::divide(const ArrayLike& v) const {
   refuse_indices("at.divide", v);
@@ -370,7 +377,7 @@ Array At::divide(const ArrayLike& v) const {
            detail::str("expected a floating or complex Array, whose dtype holds quotients, got ", x_.type()),
            v.where());
   }
-  return updated("at.divide", v, Combining<quotient, with_rows>());
+  return updated("at.divide", v, Combining<quotient, with_rows, true>());
 }
 Array At::min(const ArrayLike& v) const {
   return updated("at.min", v, Combining<less_of, with_extremes<less_of, less_of_mirrored, mirrored>>());

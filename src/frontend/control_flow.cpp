@@ -2,6 +2,7 @@
 #include "tidu/frontend/control_flow.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "frontend/context.hpp"
 #include "tidu/primitives/control_flow.hpp"
@@ -38,6 +39,7 @@ Graph consts_first(const Traced& step) {
 // A graph runs on one device: what a step moves would stay where it is.
 void refuse_moves(const Graph& step, Where where) {
   std::vector<Graph> graphs{step};
+  std::unordered_set<const GraphData*> seen;
   while (!graphs.empty()) {
     const Graph at = std::move(graphs.back());
     graphs.pop_back();
@@ -49,7 +51,8 @@ void refuse_moves(const Graph& step, Where where) {
       }
       if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
       for (const auto& [name, value] : operation.record().op->attributes) {
-        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);
+        const auto* inner = value.get_if<std::shared_ptr<const GraphData>>();
+        if (inner != nullptr && seen.insert(inner->get()).second) graphs.emplace_back(*inner);
       }
     }
   }
@@ -79,13 +82,25 @@ ScanCall::ScanCall(std::vector<Array> first, std::vector<Array> stacked, std::op
   }
 }
 
+void require_same_carry(bool same, Where where) {
+  if (same) return;
+  refuse(
+      ErrorKind::invalid_argument, "scan",
+      "expected a function that returns a carry of the structure that it gets, with what is no Array in it "
+      "unchanged, got another carry",
+      where);
+}
+
 std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_t num_carries, bool reverse,
                             Where where) {
   if (num_carries != call.carries.size()) {
-    refuse(ErrorKind::invalid_argument, "scan",
-           detail::str("expected a function that returns a carry of ", call.carries.size(),
-                       " Arrays, as it gets, got ", num_carries),
-           where);
+    refuse(
+        ErrorKind::invalid_argument, "scan",
+        detail::str(
+            "expected a function that returns a carry of ", call.carries.size(), " Arrays, as it gets, got ",
+            num_carries,
+            call.carries.empty() ? " (a whole number is passed on as it is: make init an Array of it)" : ""),
+        where);
   }
   refuse_moves(step.graph, where);
   std::vector<Array> operands = step.captured;

@@ -17,6 +17,7 @@ using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axes;
+using frontend_detail::refuse;
 using frontend_detail::unary;
 
 Value number_like(Value x, double number) { return ops::full_like(x, number); }
@@ -35,10 +36,12 @@ Array with_number(const char* name, const ArrayLike& like, double number, const 
 
 Value silu_of(Value x, Where) { return x * ops::logistic(x); }
 
+// Beyond 10 the tangent is 1, and its derivative 0, in all dtypes.
 Value gelu_by_tanh(Value x) {
-  const Value cube = x * ops::square(x);
+  const Value near = ops::clamp(ops::full_like(x, -10.0), x, ops::full_like(x, 10.0));
+  const Value cube = near * ops::square(near);
   const Value inside =
-      number_like(x, std::sqrt(2.0 / 3.14159265358979323846)) * (x + number_like(x, 0.044715) * cube);
+      number_like(x, std::sqrt(2.0 / 3.14159265358979323846)) * (near + number_like(x, 0.044715) * cube);
   return x * (number_like(x, 0.5) * (number_like(x, 1.0) + ops::tanh(inside)));
 }
 Value gelu_by_erfc(Value x) {
@@ -105,6 +108,8 @@ Array standardize(const ArrayLike& like, const Axes& axes, double epsilon) {
   const Where where = like.where();
   const Array x = array_of(like);
   const Ints list = normal_axes(axes, x, "standardize", where);
+  if (is_complex(x.dtype()))
+    refuse(ErrorKind::type, "standardize", detail::str("expected real numbers, got ", x.type()), where);
   Ints words{std::bit_cast<std::int64_t>(epsilon)};
   words.insert(words.end(), list.begin(), list.end());
   const Input operands[] = {x};

@@ -245,14 +245,18 @@ Array permutation(const Array& key, const Array& x, std::int64_t axis, Where whe
       where);
 }
 
-Array bernoulli(const Array& key, const ArrayLike& p, const std::optional<Shape>& shape) {
+Array bernoulli(const Array& key, const ArrayLike& p) {
+  if (p.array() != nullptr) require_value(*p.array(), "random.bernoulli", p.where());
+  return bernoulli(key, p, p.array() != nullptr ? p.array()->shape() : Shape{});
+}
+
+Array bernoulli(const Array& key, const ArrayLike& p, const Shape& drawn) {
   const Where where = p.where();
   if (p.array() != nullptr) {
     require_value(*p.array(), "random.bernoulli", where);
     require_floating("random.bernoulli", p.array()->dtype(), where);
   }
   const Shape of_p = p.array() != nullptr ? p.array()->shape() : Shape{};
-  const Shape drawn = shape.value_or(of_p);
   const Operand probability("random.bernoulli", p, f64);
   const Input operands[] = {key, probability.input()};
   return invoke(
@@ -275,15 +279,17 @@ Array gumbel(const Array& key, const Shape& shape, DType dtype, Where where) {
   return draw("random.gumbel", key, words, shape, where, [&](Value k) { return gumbel_of(k, shape, dtype); });
 }
 
-Array categorical(const Array& key, const Array& logits, std::int64_t axis, const std::optional<Shape>& shape,
-                  Where where) {
+namespace {
+
+Array categorical_of(const Array& key, const Array& logits, std::int64_t axis, const Shape* shape,
+                     Where where) {
   constexpr auto name = "random.categorical";
   require_one_key(name, key, where);
   const std::int64_t at = normal_axis(axis, logits, name, where);
   require_floating(name, logits.dtype(), where);
   Shape batch = logits.shape();
   batch.erase(batch.begin() + at);
-  Shape drawn = shape.value_or(batch);
+  Shape drawn = shape != nullptr ? *shape : batch;
   if (drawn.size() < batch.size() || !std::equal(batch.rbegin(), batch.rend(), drawn.rbegin())) {
     refuse(ErrorKind::type, name,
            detail::str("expected a shape that ends with the other axes of the logits, ", detail::list(batch),
@@ -303,6 +309,15 @@ Array categorical(const Array& key, const Array& logits, std::int64_t axis, cons
         return ops::argmax(noise + broadcast(v[1], drawn), along);
       },
       where);
+}
+
+}  // namespace
+
+Array categorical(const Array& key, const Array& logits, std::int64_t axis, Where where) {
+  return categorical_of(key, logits, axis, nullptr, where);
+}
+Array categorical(const Array& key, const Array& logits, std::int64_t axis, const Shape& shape, Where where) {
+  return categorical_of(key, logits, axis, &shape, where);
 }
 
 Array exponential(const Array& key, const Shape& shape, DType dtype, Where where) {

@@ -85,10 +85,9 @@ std::vector<std::uint64_t> versions_of(const std::vector<Array>& arrays) {
   return versions;
 }
 
-// The pullback on cotangents of which some are traced: f is traced too, on the arguments as they were.
-std::vector<Array> pull_traced(const FlatFunction& f, const std::vector<Array>& arguments,
-                               const std::vector<std::uint64_t>& versions,
-                               const std::vector<Array>& cotangents, Where where) {
+// May f, the pullback's function, be traced on the arguments, as it was run on them?
+void require_traceable(const FlatFunction& f, const std::vector<Array>& arguments,
+                       const std::vector<std::uint64_t>& versions, Where where) {
   if (f == nullptr) {
     refuse(ErrorKind::invalid_argument, "vjp",
            "expected cotangents with data, since the function cannot be copied to be traced, got traced ones",
@@ -103,7 +102,6 @@ std::vector<Array> pull_traced(const FlatFunction& f, const std::vector<Array>& 
                        ": it was changed in place (clone it before the change)"),
            where);
   }
-  return traced_pullback(f, arguments, where)(cotangents);
 }
 
 Array or_zeros(std::optional<Array>&& gradient, const Array& like) {
@@ -175,6 +173,13 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<A
 std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f, FlatFunction kept,
                                                      const std::vector<Array>& arguments, Where where) {
   require_arrays(arguments, "vjp", where);
+  if (arguments.empty()) {
+    refuse(
+        ErrorKind::invalid_argument, "vjp",
+        "expected an argument that holds an Array, got none (whole and complex numbers are passed on as they "
+        "are: make an Array of one)",
+        where);
+  }
   if (any_traced(arguments)) return traced_vjp(f, arguments, where);
   const Watch watch;
   const bool records = grad_enabled();
@@ -193,19 +198,25 @@ std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f, Flat
                            given = snapshots(arguments, records),
                            versions = versions_of(arguments)](const std::vector<Array>& cotangents) {
     require_cotangents(types_of(outputs), cotangents, where);
-    if (any_traced(cotangents)) return pull_traced(kept, given, versions, cotangents, where);
+    const bool traced = any_traced(cotangents);
+    if (traced) require_traceable(kept, given, versions, where);
     BackwardOptions options;
     options.keep_graph = true;
-    options.create_graph = grad_enabled() && outside;
+    options.create_graph = !traced && grad_enabled() && outside;
     std::vector<Array> roots, seeds, wanted;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].requires_grad()) continue;
       roots.push_back(outputs[i]);
-      seeds.push_back(cotangents[i]);
-      options.create_graph = options.create_graph || (grad_enabled() && cotangents[i].requires_grad());
+      seeds.push_back(traced ? zeros_like(outputs[i]) : cotangents[i]);
+      options.create_graph = options.create_graph || (grad_enabled() && seeds.back().requires_grad());
     }
     for (const Array& argument : inner)
       if (is_inexact(argument.dtype())) wanted.push_back(argument);
+    if (traced) {
+      // What f read and what was changed since then is known to the tape alone.
+      if (!roots.empty()) (void)grad_of(roots, wanted, seeds, options, where);
+      return traced_pullback(kept, given, where)(cotangents);
+    }
     std::vector<std::optional<Array>> gradients(wanted.size());
     if (!roots.empty()) gradients = grad_of(roots, wanted, seeds, options, where);
     std::vector<Array> results;

@@ -3,6 +3,7 @@
 #include "primitives/scan.hpp"
 
 #include <numeric>
+#include <unordered_set>
 
 #include "tidu/primitives/structural.hpp"
 
@@ -18,6 +19,7 @@ constexpr AttributeSpec scan_attributes[] = {{"body", AttributeKind::graph},
 // What runs in a loop has no effects, which rules could not keep in order. Graphs in attributes count.
 void refuse_effects(const InferContext& c, const Graph& body) {
   std::vector<Graph> graphs{body};
+  std::unordered_set<const GraphData*> seen;
   while (!graphs.empty()) {
     const Graph at = std::move(graphs.back());
     graphs.pop_back();
@@ -28,7 +30,8 @@ void refuse_effects(const InferContext& c, const Graph& body) {
                 " in \"", at.name(), '"');
       if (!primitive.has_trait(Trait::holds_graph)) continue;
       for (const auto& [name, value] : operation.record().op->attributes) {
-        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);
+        const auto* inner = value.get_if<std::shared_ptr<const GraphData>>();
+        if (inner != nullptr && seen.insert(inner->get()).second) graphs.emplace_back(*inner);
       }
     }
   }

@@ -1,4 +1,6 @@
 // scan_written_out.cpp - scans as the operations of all their steps.
+#include <unordered_map>
+
 #include "primitives/scan.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -15,21 +17,30 @@ const std::shared_ptr<const GraphData>* called_graph(const Operation& operation)
   return nullptr;
 }
 
-// Graphs nest at most max_graph_depth deep, and so do these.
-bool holds_scan(const Graph& graph) {
-  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    if (operation.name() == prim::scan.name) return true;
-    if (const auto* inner = called_graph(operation); inner != nullptr && holds_scan(Graph(*inner)))
-      return true;
+// Which graphs hold scans, each looked through once.
+class ScanFinder {
+ public:
+  bool holds_scan(const Graph& graph) {
+    const auto [found, fresh] = known_.try_emplace(graph.share().get(), false);
+    if (!fresh) return found->second;
+    for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+      const Operation operation = graph.operation(i);
+      const auto* inner = called_graph(operation);
+      // Graphs nest at most max_graph_depth deep, and so do these calls.
+      if (operation.name() == prim::scan.name || (inner != nullptr && holds_scan(Graph(*inner))))
+        return known_[graph.share().get()] = true;
+    }
+    return false;
   }
-  return false;
-}
+
+ private:
+  std::unordered_map<const GraphData*, bool> known_;
+};
 
 class ScanWriter {
  public:
-  ScanWriter(GraphBuilder& builder, std::size_t max_operations)
-      : builder_(builder), max_operations_(max_operations) {}
+  ScanWriter(GraphBuilder& builder, ScanFinder& finder, std::size_t max_operations)
+      : builder_(builder), finder_(finder), max_operations_(max_operations) {}
 
   std::vector<Value> write(const Graph& graph, std::span<const Value> inputs) {
     std::vector<Value> values(graph.num_values());
@@ -42,12 +53,7 @@ class ScanWriter {
       const std::vector<Value> results = apply(operation, operands);
       for (std::size_t slot = 0; slot < results.size(); ++slot)
         values[operation.output(slot)] = results[slot];
-      if (builder_.num_operations() > max_operations_) {
-        throw Error(ErrorKind::invalid_argument,
-                    detail::str("[scan] expected at most ", max_operations_,
-                                " operations once the steps of loops are written out, got more in \"",
-                                graph.name(), '"'));
-      }
+      if (builder_.num_operations() > max_operations_) refuse(graph);
     }
     std::vector<Value> outputs;
     for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
@@ -55,9 +61,15 @@ class ScanWriter {
   }
 
  private:
+  [[noreturn]] void refuse(const Graph& graph) const {
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("[scan] expected at most ", max_operations_,
+                            " operations once the steps of loops are written out, got more in \"",
+                            graph.name(), '"'));
+  }
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
     if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
-    if (const auto* inner = called_graph(operation); inner != nullptr && holds_scan(Graph(*inner)))
+    if (const auto* inner = called_graph(operation); inner != nullptr && finder_.holds_scan(Graph(*inner)))
       return write(Graph(*inner), operands);
     const Values results = builder_.emit(operation.op(), operands);
     return {results.begin(), results.end()};
@@ -66,8 +78,13 @@ class ScanWriter {
   std::vector<Value> steps(const prim::ScanParts& parts, const std::vector<Value>& operands) {
     const std::int64_t length = parts.shape.length;
     std::vector<Value> inputs = operands, results(parts.num_outputs);
+    // A step counts as an operation, though all of its own were made before.
+    if (static_cast<std::size_t>(length) > max_operations_ - steps_) refuse(parts.body);
+    steps_ += static_cast<std::size_t>(length);
     std::vector<std::vector<Value>> ys(parts.num_outputs);
-    for (std::vector<Value>& list : ys) list.resize(static_cast<std::size_t>(length));
+    for (std::size_t k = 0; k < parts.num_outputs; ++k) {
+      if (parts.is_y(k)) ys[k].resize(static_cast<std::size_t>(length));
+    }
     for (std::int64_t step = 0; step < length; ++step) {
       const std::int64_t at = parts.shape.reverse ? length - 1 - step : step;
       for (std::size_t i = 0; i < parts.num_inputs; ++i) {
@@ -100,20 +117,23 @@ class ScanWriter {
   }
 
   GraphBuilder& builder_;
+  ScanFinder& finder_;
   std::size_t max_operations_;
+  std::size_t steps_ = 0;
 };
 
 }  // namespace
 
 Graph with_scans_written_out(const Graph& graph, std::size_t max_operations) {
-  if (!graph.externals().empty() || !holds_scan(graph)) return graph;
+  ScanFinder finder;
+  if (!graph.externals().empty() || !finder.holds_scan(graph)) return graph;
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueId id = graph.inputs()[i];
     inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
   }
-  return builder.build(ScanWriter(builder, max_operations).write(graph, inputs));
+  return builder.build(ScanWriter(builder, finder, max_operations).write(graph, inputs));
 }
 
 }  // namespace tidu

@@ -278,6 +278,15 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
        "[scan] expected a body without effects, got test.draw in \"noisy\"");
   CHECK_THROWS_WITH_AS(with_scans_written_out(counted(4, false), 20),
                        doctest::Contains("at most 20 operations"), Error);
+  // Steps whose operations are all the same count too, and nothing is allocated for what is too much.
+  for (const std::int64_t length : {std::int64_t{20'000'000}, std::int64_t{2'000'000'000'000'000'000}}) {
+    GraphBuilder same("same", standard_primitives()), many("many", standard_primitives());
+    (void)same.input("c", Type(f64));
+    const Graph step = same.build({ops::full(same, Type(f64), 1.0)});
+    const Graph loop = many.build(
+        {ops::scan(many, step, std::vector{many.input("x", Type(f64))}, {length, false, 0, 1})[0]});
+    CHECK_THROWS_WITH_AS(with_scans_written_out(loop), doctest::Contains("[scan] expected at most"), Error);
+  }
 }
 
 }  // namespace control_flow_cases

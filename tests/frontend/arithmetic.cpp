@@ -55,6 +55,14 @@ TEST_CASE("remainders and whole quotients have the sign of the divisor") {
   CHECK(trunc(arange(3)).dtype() == i64);
 }
 
+TEST_CASE("whole quotients by 0 are quotients") {
+  const double infinite = std::numeric_limits<double>::infinity();
+  CHECK(floor_divide(array({1.0, -1.0}), array({0.0, 0.0})).tensor().at(0).real() == infinite);
+  CHECK(floor_divide(array({1.0, -1.0}), array({0.0, 0.0})).tensor().at(1).real() == -infinite);
+  CHECK(floor_divide(array({5, -5}), array({0, 0})).tensor().at(0).real() == -1);
+  CHECK(floor_divide(array({5, -5}), array({0, 0})).tensor().at(1).real() == -1);
+}
+
 TEST_CASE("logarithms, lengths and sums of exponentials: values and gradients") {
   const Array x = random_array({4, 5}, 3), y = random_array({4, 5}, 4), positive = exp(x);
   const auto close = [](const Array& a, const Array& b) { return distance(a, b) < 1e-14; };

@@ -317,6 +317,21 @@ TEST_CASE("misuse of indices and of at") {
   refused(error_of([&] { (void)x[Array()]; }), "expected Arrays with a value", __LINE__);
 }
 
+TEST_CASE("what a mask leaves out brings no infinity into gradients") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Array one = array({false, true}), none = array({false, false});
+  CHECK(grad([&](const Array& v) {
+          return array({inf, 1.0}).at(one).multiply(v)[1];
+        })(Array(2.0))
+            .item() == 1);
+  const Array q = array({1.0, 2.0});
+  CHECK(elements(grad([&](const Array& x) { return sum(x.at(none).divide(0)); })(q)) ==
+        std::vector<double>{1, 1});
+  CHECK(elements(grad([&](const Array& x) { return sum(x.at(one).multiply(inf)); })(q)) ==
+        std::vector<double>{1, inf});
+  CHECK(elements(q.at(one).divide(4)) == std::vector<double>{1, 0.5});
+}
+
 }  // namespace
 }  // namespace at_cases
 }  // namespace tidu::test

@@ -223,6 +223,50 @@ TEST_CASE("scan: what does not fit is refused with what was expected") {
              zeros({2}));
       },
       "traced");
+  says([&] { scan(sums, 0, zeros({2})); }, "make init an Array of it");
+}
+
+namespace {
+struct Counted {
+  Array sum;
+  int steps;
+};
+}  // namespace
+
+TEST_CASE("scan: a carry of another structure is refused, and so is one whose plain members change") {
+  const auto refused = [](const auto& body) {
+    CHECK(error_of(body).find("a carry of the structure that it gets") != std::string::npos);
+  };
+  refused([] {
+    scan(
+        [](const Counted& c, const Array& x) {
+          return std::pair(Counted{c.sum + x, c.steps + 1}, x);
+        },
+        Counted{Array(0.0), 1}, zeros({2}));
+  });
+  refused([] {
+    using Named = std::map<std::string, Array>;
+    scan(
+        [](const Named& c, const Array& x) {
+          return std::pair(Named{{"z", c.at("a")}}, x);
+        },
+        Named{{"a", Array(1.0)}}, zeros({2}));
+  });
+  refused([] {
+    using Rows = std::vector<std::vector<Array>>;
+    scan(
+        [](const Rows& c, const Array& x) {
+          return std::pair(Rows{{c[0][0]}, {c[0][1], c[1][0]}}, x);
+        },
+        Rows{{Array(1.0), Array(2.0)}, {Array(3.0)}}, zeros({2}));
+  });
+  const auto [last, ys] = scan(
+      [](const Counted& c, const Array& x) {
+        return std::pair(Counted{c.sum + c.steps * x, c.steps}, x);
+      },
+      Counted{Array(0.0), 3}, ones({2}));
+  CHECK(last.sum.item() == 6);
+  CHECK(last.steps == 3);
 }
 
 }  // namespace control_flow_cases

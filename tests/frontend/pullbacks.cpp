@@ -151,6 +151,21 @@ TEST_CASE("pullbacks refuse to trace what cannot be traced") {
   x.assign(zeros({4}));
   CHECK(contains(error_of([&] { (void)vmap(pullback)(eye(4)); }),
                  "[vjp] expected Array 0 of the arguments (f64[4]) as it was when vjp was called"));
+
+  // What it captured was changed: no call counts it as it is now.
+  Array factor = full({4}, 5.0);
+  const Array point = ones({4});
+  const auto captured = vjp([factor](const Array& z) { return factor * z; }, point).second;
+  factor.assign(ones({4}));
+  CHECK(contains(error_of([&] { (void)captured(ones({4})); }), "changed in place"));
+  CHECK(contains(error_of([&] { (void)vmap(captured)(eye(4)); }), "changed in place"));
+}
+
+TEST_CASE("vjp by no Array is refused") {
+  const auto squared = [](const Array& q) { return q * q; };
+  CHECK(contains(error_of([&] { (void)vjp(squared, std::complex<double>(1, 2)); }),
+                 "[vjp] expected an argument that holds an Array"));
+  CHECK(contains(error_of([&] { (void)vjp(squared, 3); }), "[vjp] expected an argument that holds an Array"));
 }
 
 TEST_CASE("a pullback reads its arguments as they were, where others were put in their place") {

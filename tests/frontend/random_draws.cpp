@@ -106,7 +106,7 @@ TEST_CASE("orders are those of JAX") {
 }
 
 TEST_CASE("truths and categories are those of JAX") {
-  CHECK(wholes(random::bernoulli(key, 0.3, Shape{8})) == Wholes{0, 0, 0, 0, 0, 1, 0, 0});
+  CHECK(wholes(random::bernoulli(key, 0.3, {8})) == Wholes{0, 0, 0, 0, 0, 1, 0, 0});
   const Array p = array({0.1, 0.5, 0.9});
   CHECK(wholes(random::bernoulli(key, p)) == Wholes{0, 0, 0});
   CHECK(wholes(random::bernoulli(key, p.to(f32), Shape{4, 3})) == Wholes{0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0});

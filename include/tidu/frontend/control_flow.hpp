@@ -25,6 +25,8 @@ struct ScanCall {
   std::vector<Array> like;  ///< carries and slices of xs
   std::int64_t length;
 };
+/// Refuses a carry of another structure.
+void require_same_carry(bool same, Where where);
 /// The last carries, then the stacked ys, of a step that gave `num_carries` Arrays as the carry.
 std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_t num_carries, bool reverse,
                             Where where);
@@ -46,10 +48,10 @@ inline constexpr bool is_pair<std::tuple<A, B>> = true;
 /// `xs` and what f returns are Arrays or structures of such (see tree.hpp); xs are sliced along their leading
 /// axes, which have one extent, `length` where it is given. Without xs (std::nullopt) length says how many
 /// steps there are, and without ys f returns std::nullopt in their place. The carry that f returns has the
-/// types of the one that it gets. `reverse`: from the last slice to the first; ys lie where their xs do.
-/// Memory for a gradient grows with the number of steps by what each of them keeps; checkpoint(f) keeps
-/// carries and slices alone. Throws Error (invalid_argument, type) where these do not fit, and what tracing
-/// throws.
+/// structure and types of the one that it gets; what is no Array in it stays as it is. `reverse`: from the
+/// last slice to the first; ys lie where their xs do. Memory for a gradient grows with the number of steps by
+/// what each of them keeps; checkpoint(f) keeps carries and slices alone. Throws Error (invalid_argument,
+/// type) where these do not fit, and what tracing throws.
 template <class F, class Init, class Xs>
 auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t> length = std::nullopt,
           bool reverse = false, Where where = Where::current()) {
@@ -60,7 +62,10 @@ auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t
   const ScanCall call(arrays_of(std::get<0>(arguments)), arrays_of(std::get<1>(arguments)), length, where);
   std::optional<Out> result;
   const Traced step = trace_flat(flat_function(f, arguments, result), call.like, "step", where);
-  const std::size_t num_carries = arrays_of(std::get<0>(*result)).size();
+  const auto& carry = std::get<0>(*result);
+  if constexpr (std::is_same_v<std::decay_t<decltype(carry)>, Argument<Init>>)
+    require_same_carry(same_form(std::get<0>(arguments), carry), where);
+  const std::size_t num_carries = arrays_of(carry).size();
   replace_arrays(*result, run_scan(call, step, num_carries, reverse, where));
   return Out(std::move(*result));
 }

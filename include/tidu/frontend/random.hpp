@@ -35,14 +35,17 @@ Array permutation(const Array& key, std::int64_t n, Where where = Where::current
 Array permutation(const Array& key, const Array& x, std::int64_t axis = 0, Where where = Where::current());
 /// Bools that are true with probability p, a number or an Array of f32 or f64, of p's shape or of one that p
 /// broadcasts to.
-Array bernoulli(const Array& key, const ArrayLike& p = 0.5, const std::optional<Shape>& shape = std::nullopt);
+Array bernoulli(const Array& key, const ArrayLike& p = 0.5);
+Array bernoulli(const Array& key, const ArrayLike& p, const Shape& shape);
 /// Of Gumbel's distribution, of `dtype`, f32 or f64: -log(-log(uniform)).
 Array gumbel(const Array& key, const Shape& shape = {}, DType dtype = f64, Where where = Where::current());
 /// Positions (i32) along an axis of the logits, f32 or f64, each with a probability that is proportional to
 /// exp(logit): one for each of the other axes' places, or of a `shape` that ends with their extents. By one
 /// key.
 Array categorical(const Array& key, const Array& logits, std::int64_t axis = -1,
-                  const std::optional<Shape>& shape = std::nullopt, Where where = Where::current());
+                  Where where = Where::current());
+Array categorical(const Array& key, const Array& logits, std::int64_t axis, const Shape& shape,
+                  Where where = Where::current());
 /// Exponential with mean 1, of `dtype`, f32 or f64: -log(1 - uniform).
 Array exponential(const Array& key, const Shape& shape = {}, DType dtype = f64,
                   Where where = Where::current());

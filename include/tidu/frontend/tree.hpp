@@ -11,6 +11,7 @@
 // so.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -130,6 +131,44 @@ template <class Tree>
 void replace_arrays(Tree& tree, std::span<const Array> arrays) {
   std::size_t next = 0;
   replace_arrays(tree, arrays, next);
+}
+
+/// Are they alike, as structures, and equal in what is no Array, where that can be compared?
+template <class Tree>
+bool same_form(const Tree& a, const Tree& b) {
+  if constexpr (std::is_same_v<Tree, Array>) {
+    return true;
+  } else if constexpr (is_list<Tree>) {
+    bool same = a.size() == b.size();
+    for (std::size_t i = 0; same && i < a.size(); ++i) {
+      const auto &left = a[i], &right = b[i];
+      same = same_form(left, right);
+    }
+    return same;
+  } else if constexpr (is_product<Tree>) {
+    return std::apply(
+        [&](const auto&... left) {
+          return std::apply([&](const auto&... right) { return (same_form(left, right) && ...); }, b);
+        },
+        a);
+  } else if constexpr (is_optional<Tree>) {
+    return a.has_value() == b.has_value() && (!a || same_form(*a, *b));
+  } else if constexpr (is_map<Tree>) {
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](const auto& left, const auto& right) {
+             return same_form(left.first, right.first) && same_form(left.second, right.second);
+           });
+  } else if constexpr (is_tree_of_fields<Tree>) {
+    bool same = true;
+    with_fields(a, [&](const auto&... left) {
+      with_fields(b, [&](const auto&... right) { same = (same_form(left, right) && ...); });
+    });
+    return same;
+  } else if constexpr (requires { bool(a == b); }) {
+    return bool(a == b);
+  } else {
+    return true;
+  }
 }
 
 /// A copy of the tree with these Arrays in it.
