@@ -225,8 +225,8 @@ Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, const std::vector<i
 /// number of times. Of one argument it returns the argument's form, of several Arrays a vector, of others a
 /// tuple of the arguments' forms; what is no Array in them is as it was given. It may be mapped and compiled:
 /// vmap(pullback)(eye(n)). On traced cotangents it traces a copy of f, so that what f refers to must still be
-/// there, and f must not ask for data; it throws Error (invalid_argument) where f cannot be copied, and Error
-/// (tape) where an argument was changed in place meanwhile.
+/// there, and is what it is then, and f must not ask for data; it throws Error (invalid_argument) where f
+/// cannot be copied, and Error (tape) where an argument or what f read was changed in place meanwhile.
 template <class Out, class... Args>
 class VjpPullback {
  public:
