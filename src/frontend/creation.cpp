@@ -195,8 +195,8 @@ Array one_hot(const Array& indices, std::int64_t depth, DType dtype, Where where
         const auto axis = static_cast<std::int64_t>(shape.size()) - 1;
         // Elements of one size are compared and chosen in one pass; what is out of range stays so.
         Value index = v[0];
-        if (index.dtype() == i64 && size_of(dtype) <= 4 && depth >= 0 &&
-            depth < std::numeric_limits<std::int32_t>::max()) {
+        const bool small = dtype == f32 || dtype == i32 || dtype == f16 || dtype == bf16 || dtype == bool_;
+        if (index.dtype() == i64 && small && depth >= 0 && depth < std::numeric_limits<std::int32_t>::max()) {
           const auto number = [&](std::int64_t n) {
             return ops::full(emitter, Type(i64), Literal::scalar(i64, n));
           };
