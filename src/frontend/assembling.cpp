@@ -128,7 +128,7 @@ Array diff(const ArrayLike& like, std::int64_t n, std::int64_t axis) {
   const std::int64_t words[] = {n, normal_axis(axis, x, "diff", where)};
   if (n < 0)
     refuse(ErrorKind::invalid_argument, "diff", detail::str("expected a count of 0 or more, got ", n), where);
-  if (n == 0) return x;
+  if (n == 0) return array_of(like);
   const Input operands[] = {x};
   return invoke(
       {"diff", words}, operands,
