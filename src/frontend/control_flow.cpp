@@ -2,9 +2,9 @@
 #include "tidu/frontend/control_flow.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "frontend/context.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -38,24 +38,11 @@ Graph consts_first(const Traced& step) {
 
 // A graph runs on one device: what a step moves would stay where it is.
 void refuse_moves(const Graph& step, Where where) {
-  std::vector<Graph> graphs{step};
-  std::unordered_set<const GraphData*> seen;
-  while (!graphs.empty()) {
-    const Graph at = std::move(graphs.back());
-    graphs.pop_back();
-    for (std::size_t i = 0; i < at.num_operations(); ++i) {
-      const Operation operation = at.operation(i);
-      if (&operation.primitive() == &prim::device_put) {
-        refuse(ErrorKind::invalid_argument, "scan",
-               "expected a function that stays on one device, got one that moves an Array to another", where);
-      }
-      if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
-      for (const auto& [name, value] : operation.record().op->attributes) {
-        const auto* inner = value.get_if<std::shared_ptr<const GraphData>>();
-        if (inner != nullptr && seen.insert(inner->get()).second) graphs.emplace_back(*inner);
-      }
-    }
-  }
+  prim::visit_operations(step, [where](const Operation& operation, const Graph&) {
+    if (&operation.primitive() != &prim::device_put) return;
+    refuse(ErrorKind::invalid_argument, "scan",
+           "expected a function that stays on one device, got one that moves an Array to another", where);
+  });
 }
 
 }  // namespace

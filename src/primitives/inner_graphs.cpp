@@ -2,6 +2,7 @@
 #include "primitives/inner_graphs.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "tidu/primitives/structural.hpp"
 
@@ -188,6 +189,24 @@ bool stands_for_graph(const Operation& operation) {
     named = named || spec.name == "graph";
   }
   return named && graphs == 1;
+}
+
+void visit_operations(const Graph& graph, const std::function<void(const Operation&, const Graph&)>& visit) {
+  std::vector<Graph> graphs{graph};
+  std::unordered_set<const GraphData*> seen;
+  while (!graphs.empty()) {
+    const Graph at = std::move(graphs.back());
+    graphs.pop_back();
+    for (std::size_t i = 0; i < at.num_operations(); ++i) {
+      const Operation operation = at.operation(i);
+      visit(operation, at);
+      if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
+      for (const auto& [name, value] : operation.record().op->attributes) {
+        const auto* inner = value.get_if<std::shared_ptr<const GraphData>>();
+        if (inner != nullptr && seen.insert(inner->get()).second) graphs.emplace_back(*inner);
+      }
+    }
+  }
 }
 
 namespace {

@@ -44,6 +44,9 @@ Graph restricted(const Graph& graph, const std::vector<bool>& inputs, std::span<
 Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values);
 /// By value: does it depend on one of these inputs?
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
+/// Calls visit(operation, graph) for each operation of the graph and of those in attributes, at any depth;
+/// of a graph that stands in several places once.
+void visit_operations(const Graph& graph, const std::function<void(const Operation&, const Graph&)>& visit);
 /// By value: is it zero, being made of constants that are, by operations that are linear?
 std::vector<bool> zero_values(const Graph& graph);
 /// The same for the results of one operation, from what is known of its operands.

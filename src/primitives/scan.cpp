@@ -3,7 +3,6 @@
 #include "primitives/scan.hpp"
 
 #include <numeric>
-#include <unordered_set>
 
 #include "tidu/primitives/structural.hpp"
 
@@ -18,23 +17,11 @@ constexpr AttributeSpec scan_attributes[] = {{"body", AttributeKind::graph},
 
 // What runs in a loop has no effects, which rules could not keep in order. Graphs in attributes count.
 void refuse_effects(const InferContext& c, const Graph& body) {
-  std::vector<Graph> graphs{body};
-  std::unordered_set<const GraphData*> seen;
-  while (!graphs.empty()) {
-    const Graph at = std::move(graphs.back());
-    graphs.pop_back();
-    for (std::size_t i = 0; i < at.num_operations(); ++i) {
-      const Operation operation = at.operation(i);
-      const Primitive& primitive = operation.primitive();
-      c.require(!primitive.has_trait(Trait::impure), "expected a body without effects, got ", primitive.name,
-                " in \"", at.name(), '"');
-      if (!primitive.has_trait(Trait::holds_graph)) continue;
-      for (const auto& [name, value] : operation.record().op->attributes) {
-        const auto* inner = value.get_if<std::shared_ptr<const GraphData>>();
-        if (inner != nullptr && seen.insert(inner->get()).second) graphs.emplace_back(*inner);
-      }
-    }
-  }
+  visit_operations(body, [&c](const Operation& operation, const Graph& graph) {
+    const Primitive& primitive = operation.primitive();
+    c.require(!primitive.has_trait(Trait::impure), "expected a body without effects, got ", primitive.name,
+              " in \"", graph.name(), '"');
+  });
 }
 
 void infer_scan(InferContext& c) {

@@ -203,9 +203,7 @@ class GroupPlanner {
         drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty() && kept_.empty();
     for (const ValueId id : values_.results) {
       if (graph_.type(id).size() == 1) continue;  // a fold's
-      const bool shares = std::find(operand_slots_.begin(), operand_slots_.end(), program_.slot_of(id)) !=
-                          operand_slots_.end();
-      if (shares && drafts_.size() > 1) {
+      if (is_in_place(id) && drafts_.size() > 1) {
         aside_.push_back(id);
         kept_.emplace(id, 0);
       } else {
@@ -234,10 +232,6 @@ class GroupPlanner {
     }
     state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
     place_gathered();
-    const auto is_lines = [&](ValueId id) {
-      return std::any_of(lines_.begin(), lines_.end(),
-                         [&](const auto& operand) { return operand.value == id; });
-    };
     for (auto& [id, place] : kept_) {
       if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
       if (state_.line > 0 && is_lines(id)) state_.memory += room_of_line;
@@ -255,6 +249,15 @@ class GroupPlanner {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
     }
   }
+  bool is_lines(ValueId id) const {
+    return std::any_of(lines_.begin(), lines_.end(),
+                       [&](const auto& operand) { return operand.value == id; });
+  }
+  // Is a result's memory that of an operand?
+  bool is_in_place(ValueId id) const {
+    const SlotId slot = program_.slot_of(id);
+    return std::find(operand_slots_.begin(), operand_slots_.end(), slot) != operand_slots_.end();
+  }
   // See Note [Lines]. A block is of whole lines, but where it is one of a fold's.
   void find_line() {
     constexpr std::int64_t shortest = 64, most = 4 * fold_block;  // elements
@@ -267,16 +270,11 @@ class GroupPlanner {
       line = line == 0 ? extent : std::min(line, extent);
     }
     const auto folds_lines = [&](std::uint32_t fold) {
-      const ValueId from = roots_[graph_.operation(fold).inputs()[0]];
-      return std::any_of(lines_.begin(), lines_.end(),
-                         [&](const LinesOperand& operand) { return operand.value == from; });
+      return is_lines(roots_[graph_.operation(fold).inputs()[0]]);
     };
     if (line < shortest || std::any_of(folds_.begin(), folds_.end(), folds_lines)) return;
     state_.line = line;
-    for (const ValueId id : values_.results) {
-      state_.in_place = state_.in_place || std::find(operand_slots_.begin(), operand_slots_.end(),
-                                                     program_.slot_of(id)) != operand_slots_.end();
-    }
+    for (const ValueId id : values_.results) state_.in_place = state_.in_place || is_in_place(id);
     state_.block = !folds_.empty() ? 2 * fold_block : line < most ? most / line * line : most;
   }
   template <class Body>
