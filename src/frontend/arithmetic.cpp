@@ -74,7 +74,11 @@ Value hypot_of(Value x, Value y, Where) {
   // At the origin the square root has no derivative; that of the result is 0.
   const Value squares = ops::select_n(none, a + b, one_of(greater));
   const Value length = scale * ops::sqrt(squares);
-  return ops::select_n(none, length, zero_of(greater));
+  const Value distance = ops::select_n(none, length, zero_of(greater));
+  // An infinity is farther away than any number, as C and IEEE 754 have it, also than what is no number.
+  const Value infinite = ops::logical_or(is_infinite(x), is_infinite(y));
+  const Value beside_nan = ops::logical_and(infinite, ops::ne(greater, greater));
+  return ops::select_n(beside_nan, distance, ops::full_like(distance, infinity));
 }
 
 // max(x, y) + log(1 + exp(-|x - y|)), of which the greater is chosen by select_n: max and abs would give

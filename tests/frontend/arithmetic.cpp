@@ -94,6 +94,9 @@ TEST_CASE("logarithms, lengths and sums of exponentials: values and gradients") 
   CHECK(bool(allclose(hypot(array({3e200, 0.0, inf, 3e-200}), array({4e200, 0.0, 1.0, 4e-200})),
                       array({5e200, 0.0, inf, 5e-200}), 1e-15, 0.0)));
   CHECK(hypot(inf, Array(-inf)).item() == inf);
+  CHECK(bool(allclose(hypot(array({inf, nan, -inf, 3.0}), array({nan, -inf, nan, 4.0})),
+                      array({inf, inf, inf, 5.0}))));
+  CHECK(std::isnan(hypot(Array(nan), 1.0).item()));
   const auto at_origin = grad<0, 1>([](const Array& a, const Array& b) { return hypot(a, b); })(0.0, 0.0);
   CHECK(std::get<0>(at_origin).item() == 0);
   CHECK(std::get<1>(at_origin).item() == 0);
