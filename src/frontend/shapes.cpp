@@ -21,7 +21,7 @@ Range range_of(const Slice& part, std::int64_t extent, std::string_view function
   // Backward from `from` to just above `to`: the same elements forward, then turned round.
   const std::int64_t from = part.start ? bounded(*part.start, -1, extent - 1) : extent - 1;
   const std::int64_t to = part.stop ? bounded(*part.stop, -1, extent - 1) : -1;
-  const std::int64_t step = -part.step;
+  const std::int64_t step = -std::max(part.step, -std::max<std::int64_t>(extent, 1));  // one element is one
   const std::int64_t count = from > to ? (from - to + step - 1) / step : 0;
   if (count == 0) return {0, 0, step, true};
   return {from - (count - 1) * step, from + 1, step, true};

@@ -384,6 +384,10 @@ TEST_CASE("values of products and shapes") {
   CHECK(elements(x.slice({{{}, {}, -2}})) == std::vector<double>{5, 6, 1, 2});
   CHECK(elements(x.slice({{-2, {}}, {1, 2}})) == std::vector<double>{4, 6});
   CHECK(x.slice({{2, 1}}).shape() == Shape{0, 2});
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t step : {-most - 1, -most, most})
+    CHECK(elements(arange(5).slice({{3, {}, step}})) == std::vector<double>{3});
+  CHECK(elements(arange(3).slice({{most, -most - 1, -1}})) == std::vector<double>{2, 1, 0});
   CHECK(elements(matmul(x, array({1.0, 1}))) == std::vector<double>{3, 7, 11});
   CHECK(elements(matmul(array({1.0, 1, 1}), x)) == std::vector<double>{9, 12});
   CHECK(matmul(zeros({5, 1, 2, 3}), zeros({4, 3, 6})).shape() == Shape{5, 4, 2, 6});
