@@ -2,6 +2,7 @@
 #include "tidu/frontend/array.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "eager/node.hpp"
@@ -146,6 +147,23 @@ const Tensor& Array::one_element(Where where) const {
            detail::str("expected an Array of one element, got ", body.tensor.type()), where);
   }
   return body.tensor;
+}
+
+void Array::require_whole(const Tensor& data, bool is_signed, int digits, Where where) {
+  const auto refuse_it = [&](auto value) {
+    refuse(ErrorKind::invalid_argument, "Array::item",
+           detail::str("expected a number that ", is_signed ? "a signed" : "an unsigned", " integer of ",
+                       digits + (is_signed ? 1 : 0), " bits holds, got ", value),
+           where);
+  };
+  if (data.dtype() == i64) {
+    const std::int64_t value = data.data<std::int64_t>()[0];
+    const std::int64_t beyond = value < 0 ? ~value : value;  // -1 - value: of as many digits
+    if ((value < 0 && !is_signed) || (digits < 63 && beyond >> digits != 0)) refuse_it(value);
+    return;
+  }
+  const double value = data.at(0).real(), limit = std::ldexp(1.0, digits), whole = std::trunc(value);
+  if (!(whole >= (is_signed ? -limit : 0.0) && whole < limit)) refuse_it(value);
 }
 
 Array& Array::assign(const Array& value, Where where) & {

@@ -1,4 +1,6 @@
 // basics.cpp - what Arrays are, how they compute, and what they refuse.
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -10,6 +12,34 @@
 
 namespace tidu::test {
 namespace {
+
+TEST_CASE("the only element as a number of another type") {
+  const auto refused = [](const Array& x, const char* what) {
+    const std::string error = error_of([&] { (void)x.item<int>(); });
+    CAPTURE(error);
+    CHECK(contains(error, std::string("[Array::item] expected a number that a signed integer of 32 bits "
+                                      "holds, got ") +
+                              what));
+  };
+  CHECK(Array(2.75).item<int>() == 2);
+  CHECK(Array(-2.75).item<int>() == -2);
+  CHECK(Array(-2147483648.5).item<int>() == std::numeric_limits<int>::min());
+  CHECK(Array(std::int64_t{-2147483648}).item<int>() == std::numeric_limits<int>::min());
+  CHECK(Array(std::numeric_limits<std::int64_t>::min()).item<std::int64_t>() ==
+        std::numeric_limits<std::int64_t>::min());
+  CHECK(Array(-0.5).item<unsigned>() == 0);
+  CHECK(Array(255).item<std::uint8_t>() == 255);
+  CHECK(Array(true).item<int>() == 1);
+  CHECK(Array(1e300).item<float>() == std::numeric_limits<float>::infinity());
+  refused(Array(std::numeric_limits<double>::quiet_NaN()), "nan");
+  refused(Array(2147483648.0), "2");
+  refused(Array(std::int64_t{-2147483649}), "-2147483649");
+  refused(Array(-std::numeric_limits<double>::infinity()), "-inf");
+  CHECK_THROWS_AS((void)Array(-1).item<unsigned>(), Error);
+  CHECK_THROWS_AS((void)Array(256).item<std::uint8_t>(), Error);
+  CHECK_THROWS_AS((void)Array(std::int64_t{-1}).item<std::uint64_t>(), Error);
+  CHECK_THROWS_AS((void)Array(9223372036854775808.0).item<std::int64_t>(), Error);
+}
 
 TEST_CASE("an Array is made of numbers, lists and tensors") {
   const Array x = array({{1, 2, 3}, {4, 5, 6}});

@@ -12,6 +12,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -174,13 +175,15 @@ class Array {
   /// The data. The storage is shared: who writes to it counts its version up, and a tape that needs what was
   /// there before says so.
   const Tensor& tensor(Where where = Where::current()) const;
-  /// The only element, converted to T. Throws Error (invalid_argument) when there is not exactly one.
+  /// The only element, converted to T; to an integer it is truncated. Throws Error (invalid_argument) when
+  /// there is not exactly one, and for one that an integer T does not hold.
   template <class T = double>
   T item(Where where = Where::current()) const {
     const Tensor& data = one_element(where);
     if constexpr (std::is_same_v<T, bool>) {
       return data.at(0) != 0.0;
     } else if constexpr (std::is_integral_v<T>) {
+      require_whole(data, std::is_signed_v<T>, std::numeric_limits<T>::digits, where);
       if (data.dtype() == i64) return static_cast<T>(data.data<std::int64_t>()[0]);
       return static_cast<T>(data.at(0).real());
     } else if constexpr (std::is_arithmetic_v<T>) {
@@ -326,6 +329,8 @@ class Array {
     }
   }
   const Tensor& one_element(Where where) const;
+  /// Refuses an element that no integer of that many binary digits (beside the sign) is when truncated.
+  static void require_whole(const Tensor& data, bool is_signed, int digits, Where where);
   HookHandle add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const;
 
   frontend_detail::Body* body_ = nullptr;
