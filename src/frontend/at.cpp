@@ -38,6 +38,45 @@ Shape indexed_shape(Value x, Value indices) {
   return shape;
 }
 
+// x with its first `count` axes as one.
+Value with_axes_joined(Value x, std::size_t count) {
+  if (count == 1) return x;
+  const auto rest = x.shape().begin() + static_cast<std::ptrdiff_t>(count);
+  Shape shape{num_elements(Shape(x.shape().begin(), rest))};
+  shape.insert(shape.end(), rest, x.shape().end());
+  return ops::reshape(x, shape);
+}
+
+// Positions along the first axes of x, one index for each, as positions along these axes joined. What is out
+// of range is the end that is nearest, or, if it is to be left out, -1.
+Value joined(Value x, std::span<const Value> indices, bool leave_out, const char* name) {
+  if (indices.size() == 1) return from_the_end(indices[0], x.shape()[0]);
+  const Shape first(x.shape().begin(), x.shape().begin() + static_cast<std::ptrdiff_t>(indices.size()));
+  Shape shape;
+  DType dtype = num_elements(first) > std::int64_t{0x7fffffff} ? i64 : i32;
+  for (const Value index : indices) {
+    shape = broadcast_shapes(shape, index.shape(), name);
+    dtype = promote(dtype, index.dtype());
+  }
+  const auto number = [&](Value like, std::int64_t value) {
+    return ops::full_like(like, static_cast<double>(value));
+  };
+  Value place, inside;
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const std::int64_t extent = first[axis];
+    Value index = from_the_end(broadcast(convert(indices[axis], dtype), shape), extent);
+    const Value zero = number(index, 0), end = number(index, extent - 1);
+    if (leave_out) {
+      const Value there = ops::logical_and(ops::ge(index, zero), ops::le(index, end));
+      inside = axis == 0 ? there : ops::logical_and(inside, there);
+    } else {
+      index = ops::max(ops::min(index, end), zero);
+    }
+    place = axis == 0 ? index : place * number(index, extent) + index;
+  }
+  return leave_out ? ops::select_n(inside, number(place, -1), place) : place;
+}
+
 void require_fit(Value v, Value x, const Shape& place, const char* name) {
   if (promote(x.dtype(), v.dtype()) != x.dtype()) {
     throw Error(ErrorKind::type, detail::str('[', name, "] expected values that the dtype of ", x.type(),
@@ -192,8 +231,8 @@ Value product_with(Value there, Value v) {
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
 
-// Refuses what is no integer.
-void require_indices(const char* name, const Array& x, const Indices& indices) {
+// Refuses what is no integer, and more of them than axes.
+void require_indices(const char* name, const Array& x, const Indices& indices, std::size_t count = 1) {
   const DType dtype = indices.array().dtype(indices.where());
   if (!is_integer(dtype)) {
     refuse(
@@ -204,10 +243,23 @@ void require_indices(const char* name, const Array& x, const Indices& indices) {
                                    : ""),
         indices.where());
   }
-  if (rank_of(x, name, indices.where()) == 0) {
-    refuse(ErrorKind::invalid_argument, name, detail::str("expected an Array with axes, got ", x.type()),
-           indices.where());
+  if (rank_of(x, name, indices.where()) >= count) return;
+  refuse(ErrorKind::invalid_argument, name,
+         detail::str("expected an Array with ",
+                     count == 1 ? "axes" : detail::str(count, " axes or more, as many as indices"), ", got ",
+                     x.type()),
+         indices.where());
+}
+// One for each of the first axes; refuses none.
+std::vector<Array> required_indices(const char* name, const Array& x,
+                                    std::initializer_list<Indices> indices) {
+  std::vector<Array> arrays;
+  for (const Indices& axis : indices) {
+    require_value(x, name, axis.where());
+    require_indices(name, x, axis, indices.size());
+    arrays.push_back(axis.array());
   }
+  return arrays;
 }
 
 std::int64_t position_in(const Array& x, const char* name, const Index& i) {
@@ -237,16 +289,35 @@ Array Array::operator[](const Index& i) const {
       i.where);
 }
 
-Array Array::operator[](const Indices& indices) const {
-  require_value(*this, "index", indices.where());
-  require_indices("index", *this, indices);
-  const Input operands[] = {*this, indices.array()};
+namespace {
+
+Array elements_at(const Array& x, std::span<const Array> indices, Where where) {
+  std::vector<Input> operands{x};
+  operands.insert(operands.end(), indices.begin(), indices.end());
   return invoke(
       {"index"}, operands,
       [](Emitter&, std::span<const Value> v) {
-        return ops::take(v[0], from_the_end(v[1], v[0].shape()[0]), 0);
+        const Value place = joined(v[0], v.subspan(1), false, "index");
+        return ops::take(with_axes_joined(v[0], v.size() - 1), place, 0);
       },
-      indices.where());
+      where);
+}
+
+}  // namespace
+
+Array Array::operator[](const Indices& indices) const {
+  require_value(*this, "index", indices.where());
+  require_indices("index", *this, indices);
+  return elements_at(*this, std::span(&indices.array(), 1), indices.where());
+}
+
+Array Array::operator[](std::initializer_list<Indices> indices) const {
+  if (indices.size() == 0) return *this;
+  return elements_at(*this, required_indices("index", *this, indices), indices.begin()->where());
+}
+
+At Array::at(std::initializer_list<Indices> indices) const {
+  return {*this, At::Kind::indices, required_indices("at", *this, indices), {}};
 }
 
 At Array::at(const Index& i) const {
@@ -259,7 +330,7 @@ At Array::at(const Indices& indices) const {
   const Array& places = indices.array();
   if (!is_bool(places.dtype(indices.where()))) {
     require_indices("at", *this, indices);
-    return {*this, At::Kind::indices, places, {}};
+    return {*this, At::Kind::indices, {places}, {}};
   }
   const Shape &extents = shape(), &selected = places.shape();
   if (selected.size() > extents.size() || !std::equal(selected.begin(), selected.end(), extents.begin())) {
@@ -268,7 +339,7 @@ At Array::at(const Indices& indices) const {
         detail::str("expected a mask of the extents of the first axes of ", type(), ", got ", places.type()),
         indices.where());
   }
-  return {*this, At::Kind::mask, places, {}};
+  return {*this, At::Kind::mask, {places}, {}};
 }
 
 At Array::at(std::span<const Slice> parts, Where where) const {
@@ -288,7 +359,7 @@ Array At::get(Where where) const {
         where);
   }
   if (kind_ == Kind::position) return x_[Index(words_[0], where)];
-  if (kind_ == Kind::indices) return x_[Indices(places_, where)];
+  if (kind_ == Kind::indices) return elements_at(x_, places_, where);
   std::vector<Slice> parts;
   for (const Range& range : ranges_of(words_)) {
     if (!range.reversed) {
@@ -311,13 +382,17 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
   Ints words{static_cast<std::int64_t>(kind_)};
   words.insert(words.end(), words_.begin(), words_.end());
   std::vector<Input> operands{x_, value.input()};
-  if (kind_ == Kind::mask || kind_ == Kind::indices) operands.emplace_back(places_);
+  operands.insert(operands.end(), places_.begin(), places_.end());
   return invoke(
       {name, words}, operands,
       [&](Emitter&, std::span<const Value> operand) {
         const Value x = operand[0], given = operand[1];
-        if (kind_ == Kind::indices)
-          return combine.at_rows(x, from_the_end(operand[2], x.shape()[0]), given, name);
+        if (kind_ == Kind::indices) {
+          const Value place = joined(x, operand.subspan(2), true, name);
+          const Value rows = with_axes_joined(x, places_.size());
+          require_fit(given, x, indexed_shape(rows, place), name);
+          return ops::reshape(combine.at_rows(rows, place, given, name), x.shape());
+        }
         if (kind_ == Kind::mask) {
           const Value mask = operand[2];
           const Shape place(x.shape().begin() + static_cast<std::ptrdiff_t>(mask.rank()), x.shape().end());
@@ -359,7 +434,7 @@ struct Combining {
 void At::refuse_indices(const char* name, const ArrayLike& v) const {
   if (kind_ != Kind::indices) return;
   refuse(ErrorKind::invalid_argument, name,
-         detail::str("expected a position, slices or a mask, got indices (", places_.type(),
+         detail::str("expected a position, slices or a mask, got indices (", places_[0].type(),
                      "), of which several may name one element: set, add, min and max take them"),
          v.where());
 }

@@ -275,11 +275,17 @@ class Array {
   /// Throws Error (type) for other dtypes: how many elements a mask of bools takes nobody knows before it
   /// runs, so choose by where(), or set what it selects by at(mask).
   Array operator[](const Indices& indices) const;
+  /// x[{rows, columns}]: the elements (or sub-arrays) at these positions of the first axes, one index of each
+  /// for one axis, as NumPy's x[rows, columns]: the indices broadcast, to a shape in front of what is left of
+  /// x's. Otherwise as x[indices].
+  Array operator[](std::initializer_list<Indices> indices) const;
   /// x.at(i).set(v): this Array with other elements at a place. See At (tidu/frontend/at.hpp), for errors
   /// too.
   At at(const Index& i) const;
   /// Places that are data: integers, or bools of the extents of the first axes.
   At at(const Indices& indices) const;
+  /// Integers for each of the first axes, as x[{rows, columns}] takes them.
+  At at(std::initializer_list<Indices> indices) const;
   /// A part of each of the first axes, as slice() takes it.
   At at(std::initializer_list<Slice> parts, Where where = Where::current()) const;
   /// The same.

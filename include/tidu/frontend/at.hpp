@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "tidu/frontend/array.hpp"
 #include "tidu/graph/attribute.hpp"
@@ -20,6 +21,7 @@ namespace tidu {
 ///   at(indices)           integers along the first axis, indices.shape + shape[1:]: negative ones count from
 ///                         the end, and what is out of range then is left out (x[indices] reads the end that
 ///                         is nearest), as in JAX
+///   at({rows, columns})   integers for each of the first axes, which broadcast: as x[{rows, columns}]
 ///   at(mask)              bools of the extents of the first axes; v has the shape of the others (a number,
 ///                         where there are none), and goes wherever the mask is true
 ///
@@ -46,7 +48,7 @@ class At {
  private:
   friend class Array;
   enum class Kind : std::uint8_t { position, parts, indices, mask };
-  At(Array x, Kind kind, Array places, Ints words)
+  At(Array x, Kind kind, std::vector<Array> places, Ints words)
       : x_(std::move(x)), kind_(kind), places_(std::move(places)), words_(std::move(words)) {}
   template <class Combine>
   Array updated(const char* name, const ArrayLike& v, const Combine& combine) const;
@@ -54,8 +56,8 @@ class At {
 
   Array x_;
   Kind kind_;
-  Array places_;  // indices or mask
-  Ints words_;    // of parts: start, limit and step of each, the step negative where it goes backward
+  std::vector<Array> places_;  // indices, of an axis each, or the mask
+  Ints words_;  // of parts: start, limit and step of each, the step negative where it goes backward
 };
 
 }  // namespace tidu
