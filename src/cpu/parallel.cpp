@@ -9,6 +9,11 @@
 // Note [Ranges]: each thread begins with a range of pieces side by side of its own, and takes others' pieces
 // when those are done. So loops over the same arrays, one after another, find them in the same caches: lines
 // that another core has written or read cost several times as much as one's own.
+//
+// Note [Apart]: processors that share no cache, or not the same one from one second to the next, as virtual
+// ones do, pay thirty nanoseconds for each line that they write after the other has read it, whatever they
+// prefetch, and a twentieth of that where they write it past the caches. Where they share a cache it is the
+// other way round. So now and then a word is sent to a helper and back, and who shares writes of a loop asks.
 #include "cpu/parallel.hpp"
 
 #include <sched.h>
@@ -33,6 +38,9 @@ inline void relax() {
 // pause lasts from 40 to 140 cycles, depending on the processor, so it is time that is counted.
 constexpr auto stay_awake = std::chrono::microseconds(100);
 constexpr int pauses_a_look = 32;
+constexpr std::uint32_t loops_a_look = 64;
+
+thread_local bool is_apart_ = false;
 
 class Helpers {
   using Clock = std::chrono::steady_clock;
@@ -68,6 +76,7 @@ class Helpers {
         std::this_thread::yield();
       }
     }
+    if (joined > 0 && ++shared_ % loops_a_look == 0) look();
     std::exception_ptr error;
     if (failed_.exchange(false, std::memory_order_relaxed)) error.swap(error_);
     busy_.clear(std::memory_order_release);
@@ -91,8 +100,26 @@ class Helpers {
     }
   }
 
+  // See Note [Apart]. Gives up where no helper answers at once.
+  void look() {
+    constexpr int trips = 8;
+    constexpr std::chrono::nanoseconds far(230), near(190), too_long(20000);
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < trips; ++i) {
+      const std::uint32_t word = ping_.load(std::memory_order_relaxed) + 1;
+      ping_.store(word, std::memory_order_relaxed);
+      for (int spins = 1; pong_.load(std::memory_order_relaxed) != word; ++spins) {
+        if (spins % 64 == 0 && Clock::now() - start > too_long) return;
+      }
+    }
+    const auto trip = (Clock::now() - start) / trips;
+    if (trip > far) apart_.store(true, std::memory_order_relaxed);
+    if (trip < near) apart_.store(false, std::memory_order_relaxed);
+  }
+
   // See Note [Ranges].
   void work(std::int64_t own) noexcept {
+    is_apart_ = apart_.load(std::memory_order_relaxed);
     try {
       for (std::int64_t i = 0; i < num_ranges_; ++i) {
         Range& range = ranges_[(own + i) % num_ranges_];
@@ -107,6 +134,7 @@ class Helpers {
         ranges_[i].next.store(ranges_[i].end, std::memory_order_relaxed);
       if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
     }
+    is_apart_ = false;
   }
 
   // The number of the place, from 1 on; 0 where there is none.
@@ -149,6 +177,8 @@ class Helpers {
           left_.fetch_add(1, std::memory_order_release);
           sleep = Clock::now() + stay_awake;
         }
+        const std::uint32_t word = ping_.load(std::memory_order_relaxed);
+        if (word != pong_.load(std::memory_order_relaxed)) pong_.store(word, std::memory_order_relaxed);
         relax();
         if (pauses % pauses_a_look == 0 && Clock::now() >= sleep) break;
       }
@@ -164,14 +194,20 @@ class Helpers {
   std::int64_t num_ranges_ = 0;
   alignas(64) std::atomic<int> places_{0};
   std::atomic<int> caller_cpu_{-1};
+  std::atomic<std::uint32_t> ping_{0};  // a word to the helpers: see Note [Apart]
   std::atomic<int> awake_{0};
   Range ranges_[most_ranges];
   alignas(64) std::atomic<int> left_{0};
+  std::atomic<std::uint32_t> pong_{0};  // and back
+  std::uint32_t shared_ = 0;            // loops
+  std::atomic<bool> apart_{false};
   std::atomic<bool> failed_{false};  // somebody's body threw: the one who set it writes `error_`
   std::exception_ptr error_;
 };
 
 }  // namespace
+
+bool is_apart() { return is_apart_; }
 
 bool helpers_awake() { return Helpers::get().any_awake(); }
 

@@ -16,6 +16,10 @@ void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, st
 /// Is a helper awake? One that sleeps starts later than a short loop ends.
 bool helpers_awake();
 
+/// Runs this thread a piece of a loop that it shares with processors that are far from its own, in another
+/// cache or socket? See Note [Apart].
+bool is_apart();
+
 /// Calls body(begin, end) for ranges of `grain` (the last one shorter) that cover [0, count); one call where
 /// one thread is enough.
 template <class Body>

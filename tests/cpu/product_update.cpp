@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <memory>
 
 #include "cpu/compare.hpp"
 #include "cpu/products/gemm.hpp"
@@ -206,5 +207,43 @@ TEST_CASE(
     CpuOptions plain;
     plain.program.fuse = false;
     CHECK(difference(expected[0], CpuExecutor(plain).run(graph, inputs)[0], 100) == "");
+  }
+}
+
+TEST_CASE("[updates] what goes past the caches has the same bits, in place, aligned or not") {
+  using namespace tidu::cpu_detail;
+  std::mt19937_64 random(14);
+  const auto check = [&](auto element, GemmType type, std::int64_t n, std::int64_t shift) {
+    using T = decltype(element);
+    GemmCall call;
+    call.type = type;
+    call.trans_a = true;
+    call.m = call.lda = 45;
+    call.n = call.ldb = call.ldc = n;
+    call.k = 9;
+    const GemmPlan plan(call, 1, GemmIsa::avx512);
+    REQUIRE(plan.can_update());
+    const auto some = [&](std::int64_t count) {
+      std::vector<T> result(static_cast<std::size_t>(count));
+      for (T& x : result) x = static_cast<T>(std::uniform_real_distribution<double>(-1, 1)(random));
+      return result;
+    };
+    const std::vector<T> a = some(call.m * call.k), b = some(n * call.k), x = some(call.m * n + 16);
+    std::vector<T> expected(x.size()), room(x.size() + 64);
+    // At a line's begin, or `shift` elements behind it.
+    void* begin = room.data();
+    std::size_t space = room.size() * sizeof(T);
+    T* const c = static_cast<T*>(std::align(64, x.size() * sizeof(T), begin, space)) + shift;
+    const T scale = T(0.3);
+    plan.update(1, a.data(), b.data(), {x.data(), &scale, true}, expected.data());
+    std::copy(x.begin(), x.begin() + call.m * n, c);
+    plan.update(2, a.data(), b.data(), {c, &scale, true, true}, c);
+    CHECK(std::memcmp(c, expected.data(), static_cast<std::size_t>(call.m * n) * sizeof(T)) == 0);
+  };
+  for (const std::int64_t n : {64, 128, 176, 200, 1024}) {
+    for (const std::int64_t shift : {0, 1, 8}) {
+      check(0.0f, GemmType::f32, n, shift);
+      check(0.0, GemmType::f64, n, shift);
+    }
   }
 }

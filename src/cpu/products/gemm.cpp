@@ -12,6 +12,7 @@
 #include <numeric>
 #include <string>
 
+#include "cpu/kernels/interleave.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/products/gemm_onednn.hpp"
 #include "cpu/products/subnormal.hpp"
@@ -368,13 +369,22 @@ bool GemmPlan::can_update() const noexcept {
 
 void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
   // Multiply-adds of a piece: no fewer, and where all have enough no more; rows.
-  constexpr Index least = 1 << 17, most = 1 << 19, unit = 8;
+  const Index size = gemm_element_size(call_.type);
+  constexpr Index least = 1 << 17, most = 1 << 19, unit = 8, line = 64;
   const Index work = call_.m * call_.n * call_.k, round = threads * most;
   const Index pieces = std::max<Index>(1, std::min(work / least, threads * ((work + round - 1) / round)));
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
+  // See Note [Apart] in parallel.cpp: all read, for the next product, what is written here.
+  const bool aligned = call_.ldc * size % line == 0 &&
+                       reinterpret_cast<std::uintptr_t>(c) % static_cast<std::size_t>(line) == 0;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
-               [&](Index begin, Index end) { update_(call_, begin, end, a, b, how, c); });
+               [&](Index begin, Index end) {
+                 GemmUpdate here = how;
+                 here.past_caches = (how.past_caches || is_apart()) && aligned;
+                 update_(call_, begin, end, a, b, here, c);
+                 if (here.past_caches) finish_past_caches();
+               });
 }
 
 void gemm(const GemmCall& call, const void* a, const void* b, void* c, int threads) {

@@ -67,6 +67,7 @@ struct GemmUpdate {
   const void* x = nullptr;
   const void* scale = nullptr;
   bool subtract = false;
+  bool past_caches = false;  ///< C goes past the caches where its rows are whole lines; or when it is_apart()
 };
 /// Rows [begin, end) of it.
 using GemmUpdates = void (*)(const GemmCall&, std::int64_t begin, std::int64_t end, const void* a,

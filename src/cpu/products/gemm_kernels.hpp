@@ -458,7 +458,7 @@ struct Product {
       const T* const from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);
       T* const to = static_cast<T*>(c) + i * call.ldc;
       TileUpdate<T> update{static_cast<const T*>(how.x) + i * call.ldc, *static_cast<const T*>(how.scale),
-                           how.subtract};
+                           how.subtract, how.past_caches};
       if (count > 0)
         find_update_tiles<T, Order>(whole, rows)(count, {0, kWidth, kWidth}, call.k, from_a, call.lda, from_b,
                                                  call.ldb, to, call.ldc, kLanes<T>, update);

@@ -20,6 +20,7 @@ struct TileUpdate {
   const T* x;
   T scale;
   bool subtract;
+  bool past_caches;
 };
 
 /// How far, in scalars, A, B and C of a tile are from those of the one before it.
@@ -61,7 +62,7 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
   for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
     if constexpr (Update) {
       bring_near<T, R, V * kVectorBytes>(update->x + (c - first), ldc);
-      bring_near<T, R, V * kVectorBytes>(c, ldc);
+      if (!update->past_caches) bring_near<T, R, V * kVectorBytes>(c, ldc);
     }
     Lanes sum[R][V];
 #pragma GCC unroll 16
@@ -142,6 +143,12 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
         if constexpr (Partial) {
           if (v == V - 1) {
             store_first<T>(to + v * kWidth, sum[r][v], last_lanes);
+            continue;
+          }
+        }
+        if constexpr (Update) {
+          if (update->past_caches) {
+            stream<T>(to + v * kWidth, sum[r][v]);
             continue;
           }
         }

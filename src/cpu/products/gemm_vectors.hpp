@@ -51,6 +51,18 @@ TIDU_GEMM_INLINE void store(T* p, Vector<T, Bytes> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+/// To an aligned place, past the caches where the CPU can.
+template <class T>
+TIDU_GEMM_INLINE void stream(T* p, Vector<T> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(v));
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(v));
+#else
+  store<T>(p, v);
+#endif
+}
+
 /// A product that is rounded before it is added to, as it is without fused operations. They are never joined
 /// where this stands between them.
 template <class T>
