@@ -13,7 +13,8 @@
 // Note [Apart]: processors that share no cache, or not the same one from one second to the next, as virtual
 // ones do, pay thirty nanoseconds for each line that they write after the other has read it, whatever they
 // prefetch, and a twentieth of that where they write it past the caches. Where they share a cache it is the
-// other way round. So now and then a word is sent to a helper and back, and who shares writes of a loop asks.
+// other way round. So now and then a word is sent to a helper and back; who shares writes of a loop asks, and
+// short loops stay with one thread.
 #include "cpu/parallel.hpp"
 
 #include <sched.h>
@@ -38,7 +39,8 @@ inline void relax() {
 // pause lasts from 40 to 140 cycles, depending on the processor, so it is time that is counted.
 constexpr auto stay_awake = std::chrono::microseconds(100);
 constexpr int pauses_a_look = 32;
-constexpr std::uint32_t loops_a_look = 64;
+constexpr std::uint32_t loops_a_look = 64, loops_a_look_apart = 8;
+constexpr std::uint32_t loops_a_try = 64;
 
 thread_local bool is_apart_ = false;
 
@@ -76,12 +78,17 @@ class Helpers {
         std::this_thread::yield();
       }
     }
-    if (joined > 0 && ++shared_ % loops_a_look == 0) look();
+    const bool was_apart = apart_.load(std::memory_order_relaxed);
+    if (joined > 0 && ++shared_ % (was_apart ? loops_a_look_apart : loops_a_look) == 0) look();
     std::exception_ptr error;
     if (failed_.exchange(false, std::memory_order_relaxed)) error.swap(error_);
     busy_.clear(std::memory_order_release);
     if (error != nullptr) std::rethrow_exception(error);
     return true;
+  }
+  bool too_far_apart() {
+    return apart_.load(std::memory_order_relaxed) &&
+           tries_.fetch_add(1, std::memory_order_relaxed) % loops_a_try != 0;
   }
   bool any_awake() const { return awake_.load(std::memory_order_relaxed) > 0; }
 
@@ -201,13 +208,16 @@ class Helpers {
   std::atomic<std::uint32_t> pong_{0};  // and back
   std::uint32_t shared_ = 0;            // loops
   std::atomic<bool> apart_{false};
-  std::atomic<bool> failed_{false};  // somebody's body threw: the one who set it writes `error_`
+  std::atomic<std::uint32_t> tries_{0};  // short loops that asked while processors were apart
+  std::atomic<bool> failed_{false};      // somebody's body threw: the one who set it writes `error_`
   std::exception_ptr error_;
 };
 
 }  // namespace
 
 bool is_apart() { return is_apart_; }
+
+bool too_far_apart() { return Helpers::get().too_far_apart(); }
 
 bool helpers_awake() { return Helpers::get().any_awake(); }
 

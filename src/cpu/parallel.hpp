@@ -16,6 +16,9 @@ void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, st
 /// Is a helper awake? One that sleeps starts later than a short loop ends.
 bool helpers_awake();
 
+/// Are processors too far from one another for short loops, which would take longer for what they send? Now
+/// and then the answer is no all the same, and the loop that is shared finds out whether they still are.
+bool too_far_apart();
 /// Runs this thread a piece of a loop that it shares with processors that are far from its own, in another
 /// cache or socket? See Note [Apart].
 bool is_apart();
@@ -42,10 +45,11 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Bod
       &context);
 }
 
-/// The same for loops that are too short to wake a helper: one call where none is awake.
+/// The same for loops that are too short to wake a helper: one call where none is awake, or where processors
+/// are too far apart.
 template <class Body>
 void parallel_for_awake(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
-  const bool gains = threads > 1 && count >= 2 * grain && helpers_awake();
+  const bool gains = threads > 1 && count >= 2 * grain && helpers_awake() && !too_far_apart();
   parallel_for(gains ? threads : 1, count, grain, body);
 }
 

@@ -131,8 +131,9 @@ class GemmPlan {
   GemmKernel kernel_ = nullptr;
   GemmPack pack_ = nullptr;
   GemmUpdates update_ = nullptr;
-  bool swapped_ = false;  // A and B change places
-  bool flushes_ = false;  // subnormal numbers count as zeros
+  bool swapped_ = false;     // A and B change places
+  bool gains_apart_ = true;  // more than one thread gains, also where they share no cache
+  bool flushes_ = false;     // subnormal numbers count as zeros
   int threads_ = 1;
   std::int64_t row_unit_ = 1, column_unit_ = 1;  // pieces begin at multiples of these
   int row_pieces_ = 1, column_pieces_ = 1, batch_pieces_ = 1;
