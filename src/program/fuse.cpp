@@ -8,29 +8,24 @@
 // Note [Rows]: once a group has a fold of rows, or something repeated along them, it is a group of rows, and
 // takes operations on one element for each row as well, where one of them is made in the group.
 //
-// Note [Periods]: what repeats one row along all rows, and what folds all rows to one, is nothing that rows
-// are needed for: its rows may as well be several of the group's, `period` of them, after which its elements
-// begin anew. So a group's rows become shorter when it takes what needs shorter ones.
-//
 // Note [Waiting]: what is repeated along rows, and rows that are picked of an array, wait for the first
 // operation that reads it, and then joins the group where that one can be. Otherwise it would join one that
 // is too early, and its elements would go by way of memory.
 //
-// Note [Products]: a product joins an equal one before it where all that it reads is made before that one.
-// Products too small for a thread to begin with gain nothing; large ones are shared by threads themselves.
-// What many leave before it is read is no longer in the caches.
+// Note [Moves between]: what moves elements is read where they come from, so it should not come between
+// operations that could be in one group. It is made where it stands in the graph, or before the group of the
+// first operation that reads it, whatever is earlier: that can be anywhere behind what it moves.
 #include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
+#include "program/fuse_node.hpp"
 #include "program/groups.hpp"
 #include "program/loops.hpp"
-#include "program/multiplications.hpp"
+#include "program/moves_between.hpp"
+#include "program/open_products.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -47,40 +42,6 @@ constexpr std::int64_t fewest_in_rows = 1024;
 constexpr std::int64_t fewest_columns = 16;
 constexpr std::int64_t most_columns = 8192;
 
-struct Node {
-  std::vector<std::uint32_t> operations;
-  std::vector<ValueId> operands;  // of a group: roots that it reads from memory
-  bool group = false;
-  bool products = false;  // of equal products
-  std::size_t bytes = 0;  // of their results
-  std::uint32_t loop = no_index;
-  std::int64_t columns = 0;  // of a group of rows
-  std::int64_t period = 1;   // of a group of rows: how many of them
-  bool needs_rows = false;   // does something fold its rows or repeat along them?
-  bool folds_columns = false;
-  DType dtype = bool_;  // of a group: of all its floating elements
-  bool can_have_rows = true;
-};
-
-// Of products side by side: multiplications of each, axes of their operands, bytes that they leave together.
-constexpr double fewest_multiplications = 1 << 13;
-constexpr double most_multiplications = 1 << 18;
-constexpr std::size_t most_axes = 32;
-constexpr std::size_t most_open_products = 8;
-constexpr std::size_t most_left = std::size_t{1} << 19;
-
-// A product of two arrays that may stand beside equal ones.
-bool is_small_product(const Graph& graph, const OperationRecord& record, std::span<const ValueId> operands) {
-  const Primitive& primitive = *record.op->primitive;
-  if (!primitive.has_trait(Trait::product) || primitive.factors == nullptr || record.num_inputs != 2 ||
-      record.num_outputs != 1 || primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier))
-    return false;
-  const std::array types{graph.type(operands[0]), graph.type(operands[1])};
-  if (std::max(types[0].rank(), types[1].rank()) > most_axes) return false;
-  const double count = multiplications(Op::of(record.op), types, graph.type(record.first_output));
-  return count >= fewest_multiplications && count < most_multiplications;
-}
-
 // What a value is within the group that makes it.
 enum class Extent : std::uint8_t { whole, of_row, of_columns };
 
@@ -96,12 +57,12 @@ class Fuser {
         splats_(splats),
         is_constant_(is_constant),
         made_by_(graph.num_values(), 0),
-        extent_(graph.num_values(), Extent::whole) {}
+        extent_(graph.num_values(), Extent::whole),
+        products_(graph),
+        moves_(graph, roots_, splats, plan_,
+               [this](const OperationRecord& record) { return can_fuse(record); }) {}
 
   Schedule run() {
-    if (plan_.items.empty()) {
-      for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) plan_.items.push_back({false, i});
-    }
     find_needed();
     for (const LoopPlan::Item& item : plan_.items) {
       if (item.loop) {
@@ -121,6 +82,10 @@ class Fuser {
       if (result != no_index && is_constant_[result]) continue;
       if (can_wait(i)) {
         waits_[result] = i;
+        continue;
+      }
+      if (moves_.contains(i)) {
+        add_move(i);
         continue;
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
@@ -200,6 +165,21 @@ class Fuser {
     for (const BlockedLoop::Value& result : plan_.loops[loop].results) made_by_[result.id] = node;
   }
 
+  // See Note [Moves between]: it may be read behind all that it reads.
+  void add_move(std::uint32_t operation) {
+    const OperationRecord& record = g_.operations[operation];
+    made_by_[record.first_output] = last_maker(record);
+    moves_.add(operation, static_cast<std::uint32_t>(nodes_.size()));
+  }
+  // Does the group make it itself?
+  bool makes(std::uint32_t node, ValueId id) const { return made_by_[id] == node && !moves_.made(id); }
+
+  // The last node that makes something of what it reads, or makes it readable.
+  std::uint32_t last_maker(const OperationRecord& record) const {
+    std::uint32_t last = 0;
+    for (const ValueId id : operands(record)) last = std::max(last, made_by_[roots_[id]]);
+    return last;
+  }
   // A group where it is of that many elements, not 0.
   std::uint32_t new_node(std::int64_t elements) {
     const auto node = static_cast<std::uint32_t>(nodes_.size());
@@ -223,9 +203,9 @@ class Fuser {
     for (const ValueId operand : operands(record)) {
       const ValueId id = read(operand);
       if (id == no_index) continue;
-      if (made_by_[id] > node) return false;
-      if (made_by_[id] == node && (graph_.type(id).size() == 1 || extent_[id] != extent)) return false;
-      if (made_by_[id] != node) ++fresh;
+      const bool own = makes(node, id);
+      if (own ? graph_.type(id).size() == 1 || extent_[id] != extent : made_by_[id] >= node) return false;
+      if (!own) ++fresh;
     }
     return nodes_[node].operands.size() + fresh <= most_operands;
   }
@@ -233,33 +213,22 @@ class Fuser {
     if (!can_fold(record)) return 0;
     const ValueId id = roots_[operands(record)[0]];
     const std::uint32_t node = made_by_[id];
-    if (!nodes_[node].group || !is_open(node) || nodes_[node].columns > 0 || extent_[id] != Extent::whole)
+    if (!makes(node, id) || !nodes_[node].group || !is_open(node) || nodes_[node].columns > 0 ||
+        extent_[id] != Extent::whole)
       return 0;
     nodes_[node].can_have_rows = false;
     return node;
   }
   // The node where the product stands with others, or will stand; 0 where it is no such product.
   std::uint32_t product_group(const OperationRecord& record) {
-    const std::span<const ValueId> read = operands(record);
-    if (!is_small_product(graph_, record, read)) return 0;
-    const auto key = std::tuple(record.op, graph_.type(read[0]).identity(), graph_.type(read[1]).identity());
-    const std::size_t bytes = graph_.type(record.first_output).bytes();
-    std::vector<std::uint32_t>& open = open_products_[key];
-    const auto closed = [&](std::uint32_t node) {
-      return !is_open(node) || nodes_[node].bytes + bytes > most_left;
-    };
-    open.erase(std::remove_if(open.begin(), open.end(), closed), open.end());
-    const auto ready = std::find_if(open.begin(), open.end(), [&](std::uint32_t node) {
-      return std::all_of(read.begin(), read.end(),
-                         [&](ValueId operand) { return made_by_[roots_[operand]] < node; });
-    });
-    const std::uint32_t node = ready != open.end() ? *ready : new_node(0);
-    if (ready == open.end()) {
-      if (open.size() == most_open_products) open.erase(open.begin());
-      open.push_back(node);
+    if (!OpenProducts::takes(graph_, record)) return 0;
+    const auto is_open = [&](std::uint32_t node) { return this->is_open(node); };
+    std::uint32_t node = products_.find(record, last_maker(record), is_open);
+    if (node == 0) {
+      node = new_node(0);
+      products_.add(record, node);
     }
     nodes_[node].products = true;
-    nodes_[node].bytes += bytes;
     return node;
   }
   // Of operations with two operands that groups take, those that pick rows are not element by element.
@@ -269,7 +238,7 @@ class Fuser {
            is_index(graph_.type(operands(record)[1]).dtype());
   }
   // The dtype of the group's floating elements with the operation's; nothing where there is none for all.
-  std::optional<DType> dtype_with(const Node& node, const OperationRecord& record) const {
+  std::optional<DType> dtype_with(const FuseNode& node, const OperationRecord& record) const {
     DType dtype = node.dtype;
     const auto add = [&](DType other) {
       if (other == bool_) return true;
@@ -282,25 +251,6 @@ class Fuser {
       fits = fits && (names_rows(record, i) || add(graph_.type(operands(record)[i]).dtype()));
     if (!fits) return std::nullopt;
     return dtype;
-  }
-
-  // The columns and the period of the group with the step: see Note [Periods]. Nothing where there are none.
-  static std::optional<std::pair<std::int64_t, std::int64_t>> rows_with(const Node& node,
-                                                                        const RowStep& step) {
-    if (node.columns == 0) return std::pair(step.columns, std::int64_t{1});
-    const bool folds = step.kind == RowStep::Kind::fold_columns;
-    if (!folds && step.columns == node.columns) return std::pair(node.columns, node.period);
-    const auto period = [](std::int64_t longer, std::int64_t shorter) {
-      std::optional<std::pair<std::int64_t, std::int64_t>> rows;
-      if (longer > shorter && longer % shorter == 0 && longer >= fewest_in_period)
-        rows.emplace(shorter, longer / shorter);
-      return rows;
-    };
-    if (!folds && step.kind != RowStep::Kind::rows)
-      return node.period > 1 || node.needs_rows ? std::nullopt : period(node.columns, step.columns);
-    if (step.columns == node.columns * node.period) return std::pair(node.columns, node.period);
-    if (node.period > 1 || !node.needs_rows || node.folds_columns) return std::nullopt;
-    return period(step.columns, node.columns);
   }
 
   // The step of an operation that groups of rows may take, or of kind none.
@@ -325,8 +275,7 @@ class Fuser {
   }
   // Lets what waits for the operation, or for a loop or an output, join a group: `least` or a later one.
   void place_operands(const OperationRecord& record) {
-    std::uint32_t least = 0;
-    for (const ValueId id : operands(record)) least = std::max(least, made_by_[roots_[id]]);
+    const std::uint32_t least = last_maker(record);
     for (const ValueId id : operands(record)) place(roots_[id], least);
   }
   void place(ValueId value, std::uint32_t least) {
@@ -346,8 +295,8 @@ class Fuser {
     const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
     const ValueId id = roots_[operands(record)[0]];
     const auto fits = [&](std::uint32_t node) {
-      const Node& at = nodes_[node];
-      if (node < least || !at.group || !at.can_have_rows || !rows_with(at, step) || !dtype_with(at, record))
+      const FuseNode& at = nodes_[node];
+      if (node < least || !at.group || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
         return false;
       // What is repeated along all rows is no value of the group's, nor is what rows are picked of.
       for (const ValueId operand : operands(record)) {
@@ -361,8 +310,8 @@ class Fuser {
       const auto it = last_group_.find(elements);
       node = it != last_group_.end() && fits(it->second) ? it->second : new_node(elements);
     }
-    Node& joined = nodes_[node];
-    std::tie(joined.columns, joined.period) = *rows_with(joined, step);
+    FuseNode& joined = nodes_[node];
+    std::tie(joined.columns, joined.period) = *joined.rows_with(step);
     joined.needs_rows = joined.needs_rows || !all_rows;
     joined.folds_columns = joined.folds_columns || step.kind == RowStep::Kind::fold_columns;
     join(node, operation);
@@ -402,9 +351,13 @@ class Fuser {
   }
   void join(std::uint32_t node, std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
-    Node& at = nodes_[node];
+    FuseNode& at = nodes_[node];
     at.operations.push_back(operation);
     for (std::uint32_t i = 0; i < record.num_outputs; ++i) made_by_[record.first_output + i] = node;
+    for (const ValueId operand : operands(record)) {
+      const ValueId id = at.group ? read(operand) : roots_[operand];
+      if (id != no_index) moves_.read(id, node);
+    }
     if (!at.group) return;
     const std::optional<DType> dtype = dtype_with(at, record);
     if (dtype) at.dtype = *dtype;
@@ -417,16 +370,14 @@ class Fuser {
     }
   }
 
-  // Are its many elements those of another array, or counted? Executors may make them as they are read.
+  // Is it large, and moved? Executors may make its elements as they are read.
   bool is_moved(ValueId id) const {
     constexpr std::int64_t many = 4096;
     const std::uint32_t maker = g_.producers[id];
-    if (maker >= g_.operations.size() || graph_.type(id).size() < many) return false;
-    const std::string_view name = g_.operations[maker].op->primitive->name;
-    return name == "slice" || name == "pad" || name == "broadcast_in_dim" || name == "iota";
+    return maker < g_.operations.size() && graph_.type(id).size() >= many && moves_.contains(maker);
   }
   // Is a group needed? One operation alone is an operation, unless elements are repeated or moved for it.
-  bool is_alone(const Node& node) const {
+  bool is_alone(const FuseNode& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands(g_.operations[node.operations[0]])) {
       if ((is_repeated(id) && !needed_[roots_[id]]) || (node.columns == 0 && is_moved(roots_[id])))
@@ -435,15 +386,22 @@ class Fuser {
     return true;
   }
   // Rows that are picked and no more: a copy, which needs no group.
-  bool only_picks(const Node& node) const {
+  bool only_picks(const FuseNode& node) const {
     return std::all_of(node.operations.begin(), node.operations.end(),
                        [&](std::uint32_t operation) { return names_rows(g_.operations[operation], 1); });
   }
   Schedule schedule() {
     Schedule schedule;
     schedule.loops = std::move(plan_.loops);
+    const std::vector<MovesBetween::Place> moves = moves_.in_order();
+    auto next = moves.begin();
+    const auto add_moves = [&](std::size_t node) {
+      for (; next != moves.end() && next->before <= node; ++next)
+        schedule.nodes.push_back({NodeKind::operation, next->operation, 1});
+    };
     for (std::size_t n = 1; n < nodes_.size(); ++n) {
-      const Node& node = nodes_[n];
+      const FuseNode& node = nodes_[n];
+      add_moves(n);
       if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
       if (node.group && !is_alone(node) && !only_picks(node)) {
         schedule.nodes.push_back({NodeKind::fused_group, static_cast<std::uint32_t>(node.columns),
@@ -456,6 +414,7 @@ class Fuser {
       for (const std::uint32_t operation : node.operations)
         schedule.nodes.push_back({NodeKind::operation, operation, 1});
     }
+    add_moves(nodes_.size());
     return schedule;
   }
 
@@ -469,18 +428,21 @@ class Fuser {
   std::vector<bool> needed_;
   std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
   std::vector<Extent> extent_;          // by value that a group makes
-  std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::vector<FuseNode> nodes_ = std::vector<FuseNode>(1);
   std::unordered_map<ValueId, std::uint32_t> waits_;            // by result: the operation
   std::size_t first_open_ = 1;                                  // groups before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements
-  // By attributes and types: nodes that others may join, in order.
-  std::map<std::tuple<const OpRecord*, const void*, const void*>, std::vector<std::uint32_t>> open_products_;
+  OpenProducts products_;
+  MovesBetween moves_;
 };
 
 }  // namespace
 
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan, bool group_products) {
+  if (plan.items.empty()) {
+    for (std::uint32_t i = 0; i < graph.num_operations(); ++i) plan.items.push_back({false, i});
+  }
   return Fuser(graph, splats, is_constant, std::move(plan), group_products).run();
 }
 

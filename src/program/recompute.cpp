@@ -144,7 +144,8 @@ class Recomputer {
                        [&](std::uint32_t i) { return g_.operations[i].first_output == id; });
   }
 
-  // Can the group of that node take the operation, which repeats along rows? See Note [Periods] in fuse.cpp.
+  // Can the group of that node take the operation, which repeats along rows? See Note [Periods] in
+  // fuse_node.hpp.
   bool fits(std::uint32_t node, std::uint32_t operation) const {
     const RowStep step = row_step(graph_, operation);
     const std::int64_t columns = schedule_.nodes[node].index;

@@ -1,0 +1,29 @@
+// moves_between.cpp - see moves_between.hpp.
+#include "program/moves_between.hpp"
+
+#include <string_view>
+
+namespace tidu::passes {
+
+bool MovesBetween::moves(const Graph& graph, std::uint32_t operation) {
+  const std::string_view name = graph.data().operations[operation].op->primitive->name;
+  return name == "slice" || name == "pad" || name == "broadcast_in_dim" || name == "iota" ||
+         roll_of(graph, operation).has_value();
+}
+
+std::vector<MovesBetween::Place> MovesBetween::in_order() const {
+  std::vector<Place> places = places_;
+  // What others of these read stands no later than they do.
+  for (std::size_t i = places.size(); i-- > 0;) {
+    const OperationRecord& record = graph_.data().operations[places[i].operation];
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+      const std::uint32_t at = at_[roots_[graph_.data().operands[record.first_input + k]]];
+      if (at != no_index) places[at].before = std::min(places[at].before, places[i].before);
+    }
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.before < b.before; });
+  return places;
+}
+
+}  // namespace tidu::passes

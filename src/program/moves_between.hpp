@@ -1,0 +1,72 @@
+// moves_between.hpp - operations that move elements and stand between those of groups: see Note [Moves
+// between] in fuse.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+
+/// Slices, pads, iotas, broadcasts and rolls that element-wise operations read, or others of these do. Each
+/// is made before a node: that before which it stands in the graph, or an earlier one that reads it.
+class MovesBetween {
+ public:
+  /// Finds them among the items of a plan. `reads_lines(record)`: may it be in a group?
+  template <class ReadsLines>
+  MovesBetween(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
+               const LoopPlan& plan, const ReadsLines& reads_lines)
+      : graph_(graph), roots_(roots), found_(graph.num_operations()), at_(graph.num_values(), no_index) {
+    std::vector<bool> read(graph.num_values());
+    for (std::size_t i = plan.items.size(); i-- > 0;) {
+      if (plan.items[i].loop) continue;
+      const std::uint32_t operation = plan.items[i].index;
+      const OperationRecord& record = graph.data().operations[operation];
+      const bool lines = reads_lines(record);
+      if (!lines) {
+        if (record.num_outputs != 1 || !read[record.first_output] || !moves(graph, operation)) continue;
+        found_[operation] = true;
+      }
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        ValueId id = graph.data().operands[record.first_input + k];
+        if (lines && splats[id] != no_index) id = splats[id];
+        read[roots[id]] = true;
+      }
+    }
+  }
+
+  /// Is it one of them?
+  bool contains(std::uint32_t operation) const { return found_[operation]; }
+  /// One of them, which stands before that node.
+  void add(std::uint32_t operation, std::uint32_t node) {
+    at_[graph_.data().operations[operation].first_output] = static_cast<std::uint32_t>(places_.size());
+    places_.push_back({operation, node});
+  }
+  /// Has such an operation made the value?
+  bool made(ValueId root) const { return at_[root] != no_index; }
+  /// The node reads it.
+  void read(ValueId root, std::uint32_t node) {
+    if (made(root)) places_[at_[root]].before = std::min(places_[at_[root]].before, node);
+  }
+  /// One of them, and the node before which it is made.
+  struct Place {
+    std::uint32_t operation = 0;
+    std::uint32_t before = 0;
+  };
+  /// By node, then in the order of the graph.
+  std::vector<Place> in_order() const;
+
+ private:
+  static bool moves(const Graph& graph, std::uint32_t operation);
+
+  const Graph& graph_;
+  const std::vector<ValueId>& roots_;
+  std::vector<bool> found_;        // by operation
+  std::vector<std::uint32_t> at_;  // by value: in `places_`
+  std::vector<Place> places_;      // in the order of the graph
+};
+
+}  // namespace tidu::passes

@@ -1,0 +1,43 @@
+// open_products.cpp - see open_products.hpp.
+#include "program/open_products.hpp"
+
+#include <array>
+#include <span>
+
+#include "program/multiplications.hpp"
+
+namespace tidu::passes {
+namespace {
+
+// Multiplications of each, axes of their operands, groups that wait for others at once.
+constexpr double fewest_multiplications = 1 << 13;
+constexpr double most_multiplications = 1 << 18;
+constexpr std::size_t most_axes = 32;
+constexpr std::size_t most_open = 8;
+
+}  // namespace
+
+bool OpenProducts::takes(const Graph& graph, const OperationRecord& record) {
+  const Primitive& primitive = *record.op->primitive;
+  if (!primitive.has_trait(Trait::product) || primitive.factors == nullptr || record.num_inputs != 2 ||
+      record.num_outputs != 1 || primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier))
+    return false;
+  const ValueId* operands = graph.data().operands.data() + record.first_input;
+  const std::array types{graph.type(operands[0]), graph.type(operands[1])};
+  if (std::max(types[0].rank(), types[1].rank()) > most_axes) return false;
+  const double count = multiplications(Op::of(record.op), types, graph.type(record.first_output));
+  return count >= fewest_multiplications && count < most_multiplications;
+}
+
+OpenProducts::Key OpenProducts::key_of(const OperationRecord& record) const {
+  const ValueId* operands = graph_.data().operands.data() + record.first_input;
+  return {record.op, graph_.type(operands[0]).identity(), graph_.type(operands[1]).identity()};
+}
+
+void OpenProducts::add(const OperationRecord& record, std::uint32_t node) {
+  std::vector<Group>& groups = groups_[key_of(record)];
+  if (groups.size() == most_open) groups.erase(groups.begin());
+  groups.push_back({node, graph_.type(record.first_output).bytes()});
+}
+
+}  // namespace tidu::passes
