@@ -194,12 +194,15 @@ class LoopMaker {
   bool joins_group(std::uint32_t operation) const {
     return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();
   }
-  // Is it a slice, a pad or a roll that element-wise operations alone read? Groups may read these where they
-  // come from.
+  // Is it a slice, a pad or a roll that element-wise operations, or others of these, alone read? Groups may
+  // read these where they come from.
   bool joins_lines(std::uint32_t operation) const {
-    const std::string_view name = g_.operations[operation].op->primitive->name;
-    return c_.options.fuse && (name == "slice" || name == "pad" || roll_of(c_.graph, operation)) &&
+    return makes_lines(operation) &&
            heavy_.find(c_.roots[g_.operations[operation].first_output]) == heavy_.end();
+  }
+  bool makes_lines(std::uint32_t operation) const {
+    const std::string_view name = g_.operations[operation].op->primitive->name;
+    return c_.options.fuse && (name == "slice" || name == "pad" || roll_of(c_.graph, operation));
   }
   // What others than element-wise operations of the loop read; and may one group do all that is light? Of
   // loops with products, blocks are chosen as if it did not.
@@ -211,10 +214,12 @@ class LoopMaker {
       if (record.op->primitive->has_trait(Trait::view)) continue;
       products = products || record.op->primitive->has_trait(Trait::product);
       if (is_light(index)) ++light;
-      if (roll_of(c_.graph, index)) continue;
+      if (record.op->primitive->has_trait(Trait::elementwise)) continue;
+      const bool lines = makes_lines(index);
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
-        if (!record.op->primitive->has_trait(Trait::elementwise))
-          heavy_.insert(c_.roots[g_.operands[record.first_input + k]]);
+        const ValueId id = c_.roots[g_.operands[record.first_input + k]];
+        const std::uint32_t producer = g_.producers[id];
+        if (!lines || producer >= g_.operations.size() || !makes_lines(producer)) heavy_.insert(id);
       }
     }
     one_group_ = c_.options.fuse && !products && light <= most_in_group;
