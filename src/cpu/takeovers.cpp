@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "cpu/groups/find_lines.hpp"
 #include "cpu/moves.hpp"
 #include "cpu/node_memory.hpp"
 #include "cpu/products/product_update.hpp"
@@ -113,11 +114,13 @@ class TakeoverFinder {
       alone[k] = alone[k] && !reads_sum(k);
     }
     const std::vector<std::uint32_t> readers = count_readers(program_, found_.values);
+    const LinesFinder lines_finder(program_, alone, found_.values, readers, done);
     for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
-      std::vector<LinesOperand> lines = find_lines(program_, i, alone, found_.values, readers, done);
+      std::vector<LinesOperand> lines = lines_finder.find(found_.values[i]);
       if (!lines.empty()) found_.extras[i].lines = std::move(lines);
     }
+    for (std::uint32_t k = 0; k < done.size(); ++k) done[k] = done[k] || lines_finder.is_done(k);
     if (!found_.extras.empty()) found_.done = std::move(done);
   }
 

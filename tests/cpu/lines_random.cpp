@@ -239,3 +239,60 @@ TEST_CASE(
   const Value sum = ops::sub(ops::add(above, left), ops::add(below, right));
   CHECK(peak_of(backward.build({sum})) < 8 * rows * columns + 300000);
 }
+
+TEST_CASE("[lines] moves of moves take no memory, nor does what several groups read") {
+  constexpr std::int64_t rows = 512, columns = 700, bytes = 8 * rows * columns, blocks = 400000;
+  const auto rolled = [](Value x, std::int64_t axis, std::int64_t by) {
+    const std::int64_t extent = axis == 0 ? rows : columns;
+    const auto part = [&](std::int64_t start, std::int64_t limit) {
+      return axis == 0 ? ops::slice(x, {start, 0}, {limit, columns})
+                       : ops::slice(x, {0, start}, {rows, limit});
+    };
+    const Value last = part(extent - by, extent), first = part(0, extent - by);
+    return ops::concatenate(std::vector{last, first}, axis);
+  };
+  SUBCASE("rolls of rolls, around nine points") {
+    GraphBuilder builder("nine");
+    const Value x = builder.input("x", {f64, {rows, columns}});
+    Value sum = x;
+    for (const std::int64_t down : {rows - 1, std::int64_t{0}, std::int64_t{1}}) {
+      const Value line = down == 0 ? x : rolled(x, 0, down);
+      sum = ops::add(sum, ops::sin(line));
+      sum = ops::add(sum, ops::add(rolled(line, 1, 1), rolled(line, 1, columns - 1)));
+    }
+    CHECK(peak_of(builder.build({sum})) < bytes + blocks);
+  }
+  SUBCASE("pads of slices, as the gradient of a roll has them") {
+    GraphBuilder builder("backward");
+    const Value ct = builder.input("ct", {f64, {rows, columns}});
+    const Value zero = ops::full(builder, Type(f64, {}), 0.0);
+    Value sum = ops::sin(ct);
+    sum = ops::add(sum, ops::pad(ops::slice(ct, {0, 0}, {1, columns}), zero, {{rows - 1, 0, 0}, {0, 0, 0}}));
+    sum = ops::add(sum, ops::pad(ops::slice(ct, {1, 0}, {rows, columns}), zero, {{0, 1, 0}, {0, 0, 0}}));
+    sum = ops::add(sum, ops::pad(ops::slice(ct, {0, 0}, {rows, 1}), zero, {{0, 0, 0}, {columns - 1, 0, 0}}));
+    sum = ops::add(sum, ops::pad(ops::slice(ct, {0, 1}, {rows, columns}), zero, {{0, 0, 0}, {0, 1, 0}}));
+    CHECK(peak_of(builder.build({sum})) < bytes + blocks);
+  }
+  SUBCASE("slices of what was padded") {
+    GraphBuilder builder("padded");
+    const Value x = builder.input("x", {f64, {rows, columns}});
+    const Value wide = ops::pad(x, ops::full(builder, Type(f64, {}), 3.0), {{1, 1, 0}, {1, 1, 0}});
+    const Value up = ops::slice(wide, {0, 1}, {rows, columns + 1}),
+                right = ops::slice(wide, {1, 2}, {rows + 1, columns + 2});
+    CHECK(peak_of(builder.build({ops::mul(ops::add(x, up), right)})) < bytes + blocks);
+  }
+  SUBCASE("one that two groups read") {
+    GraphBuilder builder("twice");
+    const Value x = builder.input("x", {f64, {rows, columns}});
+    const Value moved = rolled(x, 1, 1);
+    const Value first = ops::rev(ops::sin(ops::sub(x, moved)), {0});
+    CHECK(peak_of(builder.build({ops::mul(ops::add(first, moved), x)})) < 3 * bytes + blocks);
+  }
+  SUBCASE("one that a group reads, and something else") {
+    GraphBuilder builder("else");
+    const Value x = builder.input("x", {f64, {rows, columns}});
+    const Value moved = rolled(x, 1, 1);  // which is made of two slices that are
+    const Value sum = ops::mul(ops::add(moved, rolled(moved, 0, 1)), x);
+    CHECK(peak_of(builder.build({sum, ops::rev(moved, {0})})) < 4 * bytes + blocks);
+  }
+}

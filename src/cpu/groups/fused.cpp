@@ -12,8 +12,8 @@
 // the first cache when they are read or brought to their rows.
 //
 // Note [Lines]: a slice, pad, broadcast, iota or roll (two slices of an array, one behind the other) that
-// only the group reads is not made: where its elements lie side by side in the array that it comes from they
-// are read there, and else brought to a thread's memory for a block. A group that is one segment goes on line
+// only groups read is not made: where its elements lie side by side in the array that it comes from they are
+// read there, and else brought to a thread's memory for a block. A group that is one segment goes on line
 // by line, the shortest of those that are read so; of such a line it reads where it comes from whatever lies
 // side by side there. That array may be read while results are written, so none of these takes its place.
 //

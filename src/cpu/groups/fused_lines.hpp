@@ -7,10 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
+
+/// Axes of lines, at most.
+inline constexpr std::size_t most_line_axes = 8;
 
 /// An axis of an array of which some elements are those of another.
 struct LineAxis {
@@ -46,21 +48,20 @@ struct Lines {
   void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
 };
 
-/// Of such an operation, what its result is made of; none where lines are short, or what is around them is no
-/// literal.
-std::optional<Lines> lines_of(const Graph& graph, std::uint32_t operation);
-
-/// An operand of a group that nothing else reads.
+/// An operand of a group that is not made.
 struct LinesOperand {
   ValueId value = no_index;
   ValueId from = no_index;  ///< a root; none of an iota
   Lines lines;
 };
 
-/// Those of the group at position `node`, of operations that are `alone`. Then `values`, by node, say that it
-/// reads where they come from, and the operations are `done`.
-std::vector<LinesOperand> find_lines(const Program& program, std::size_t node, const std::vector<bool>& alone,
-                                     std::vector<passes::NodeValues>& values,
-                                     const std::vector<std::uint32_t>& readers, std::vector<bool>& done);
+/// The elements of an array as they lie in memory, each of its axes one of the lines'.
+Lines lines_of_array(Type type);
+/// What the operation makes of an operand that is made so, by axes as the result has them; nothing of other
+/// operations, or where lines cannot say it: what was rolled is cut or padded where it was turned, or what is
+/// around it is no literal, or another one than before. Of an iota the operand does not count.
+std::optional<Lines> lines_moved(const Graph& graph, std::uint32_t operation, const Lines& operand);
+/// The same elements with fewest axes; nothing where they do not come line by line, or lines are short.
+std::optional<Lines> lines_to_read(Lines lines);
 
 }  // namespace tidu::cpu_detail
