@@ -3,6 +3,11 @@
 //
 // Note [Plus zero]: what is padded with 0 is added to 0 elsewhere, which makes 0 of -0. So each part that may
 // have -0 is added to 0 on its own; the others stay as they are.
+//
+// Note [Rolls]: of a roll, which is two slices of an array, the derivative is two padded slices of another
+// one, and they are a roll of that, which executors know. So it is not its parts but the whole that is added
+// to 0. Such two are found as terms of a longer sum, too: (x + y) + z = x + (y + z) for all x where of y and
+// z one is 0 in each place, as long as their sum is no -0.
 #include <algorithm>
 
 #include "primitives/axes.hpp"
@@ -24,6 +29,9 @@ struct Piece {
 struct Pieces {
   std::int64_t axis = -1;
   std::vector<Piece> list;  // in order
+  std::int64_t end_of(const Piece& piece) const {
+    return piece.start + piece.value.shape()[static_cast<std::size_t>(axis)];
+  }
 };
 
 void add_piece(const SimplifyContext& c, Pieces& pieces, std::int64_t start, Value value) {
@@ -72,38 +80,85 @@ bool has_no_negative_zero(const SimplifyContext& c, Value value) {
   return made && (is_number(c, c.input(*made, 0), 0.0) || is_number(c, c.input(*made, 1), 0.0));
 }
 
+// The pieces of both, if they are apart along one axis.
+std::optional<Pieces> pieces_of_both(const SimplifyContext& c, Value a, Value b) {
+  std::optional<Pieces> all = pieces_of(c, a);
+  const std::optional<Pieces> more = all ? pieces_of(c, b) : std::nullopt;
+  if (!more || all->axis != more->axis) return std::nullopt;
+  std::vector<Piece>& list = all->list;
+  list.insert(list.end(), more->list.begin(), more->list.end());
+  std::sort(list.begin(), list.end(), [](const Piece& x, const Piece& y) { return x.start < y.start; });
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    if (all->end_of(list[i - 1]) > list[i].start) return std::nullopt;
+  }
+  return all;
+}
+
+// See Note [Rolls]: the end of an array in front of its beginning?
+bool make_roll(const SimplifyContext& c, const Pieces& pieces) {
+  if (pieces.list.size() != 2) return false;
+  const Type type = c.result_type();
+  const auto axis = static_cast<std::size_t>(pieces.axis);
+  const Piece &last = pieces.list[0], &first = pieces.list[1];
+  if (last.start != 0 || pieces.end_of(last) != first.start || pieces.end_of(first) != type.dim(axis))
+    return false;
+  const auto of_last = c.maker(last.value, slice), of_first = c.maker(first.value, slice);
+  if (!of_last || !of_first || of_last->input(0) != of_first->input(0) || c.input(*of_last).type() != type)
+    return false;
+  const auto steps_by_one = [](const Operation& part) {
+    const Ints& steps = part.op().ints("strides");
+    return std::all_of(steps.begin(), steps.end(), [](std::int64_t step) { return step == 1; });
+  };
+  const auto start_of = [&](const Operation& part) { return part.op().ints("start_indices")[axis]; };
+  return steps_by_one(*of_last) && steps_by_one(*of_first) && start_of(*of_first) == 0 &&
+         start_of(*of_last) == type.dim(axis) - first.start;
+}
+
+Value without_negative_zero(const SimplifyContext& c, Value value) {
+  return c.fast_math() || is_integer(value.dtype()) ? value : ops::add(value, ops::full_like(value, 0.0));
+}
+
+// See Note [Rolls].
+std::optional<Value> sum_of_roll(const SimplifyContext& c, Value a, Value b) {
+  const std::optional<Pieces> pieces = pieces_of_both(c, a, b);
+  if (!pieces || !make_roll(c, *pieces)) return std::nullopt;
+  const std::vector<Value> parts{pieces->list[0].value, pieces->list[1].value};
+  return without_negative_zero(c, ops::concatenate(parts, pieces->axis));
+}
+
 }  // namespace
 
 Values sum_of_stretches(SimplifyContext& c) {
   if (c.shared(0) || c.shared(1)) return unchanged();
-  std::optional<Pieces> all = pieces_of(c, c.operand(0));
-  const std::optional<Pieces> more = all ? pieces_of(c, c.operand(1)) : std::nullopt;
-  if (!more || all->axis != more->axis) return unchanged();
-  std::vector<Piece>& list = all->list;
-  list.insert(list.end(), more->list.begin(), more->list.end());
-  std::sort(list.begin(), list.end(), [](const Piece& a, const Piece& b) { return a.start < b.start; });
-  const auto axis = static_cast<std::size_t>(all->axis);
-  const auto end_of = [&](const Piece& piece) { return piece.start + piece.value.shape()[axis]; };
-  for (std::size_t i = 1; i < list.size(); ++i) {
-    if (end_of(list[i - 1]) > list[i].start) return unchanged();
+  if (const auto rolled = sum_of_roll(c, c.operand(0), c.operand(1))) return *rolled;
+  for (const std::size_t i : {0U, 1U}) {
+    const auto sum = c.maker(c.operand(i), add);
+    if (!sum) continue;
+    const Value terms[] = {c.input(*sum, 0), c.input(*sum, 1)};
+    for (const std::size_t k : {1U, 0U}) {
+      if (const auto rolled = sum_of_roll(c, terms[k], c.operand(1 - i)))
+        return ops::add(terms[1 - k], *rolled);
+    }
   }
-  if (list.size() < 2 || list.size() > most_parts) return unchanged();
+  const std::optional<Pieces> all = pieces_of_both(c, c.operand(0), c.operand(1));
+  if (!all || all->list.size() < 2 || all->list.size() > most_parts) return unchanged();
+  const std::vector<Piece>& list = all->list;
+  const auto axis = static_cast<std::size_t>(all->axis);
 
   const Type type = c.result_type();
   std::vector<Value> parts;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (i > 0 && end_of(list[i - 1]) < list[i].start) {
+    if (i > 0 && all->end_of(list[i - 1]) < list[i].start) {
       Shape between = type.shape();
-      between[axis] = list[i].start - end_of(list[i - 1]);
+      between[axis] = list[i].start - all->end_of(list[i - 1]);
       parts.push_back(ops::full(c.emitter(), type.with_shape(between), 0.0));
     }
     const Value part = list[i].value;
-    const bool as_it_is = c.fast_math() || has_no_negative_zero(c, part);
-    parts.push_back(as_it_is ? part : ops::add(part, ops::full_like(part, 0.0)));
+    parts.push_back(has_no_negative_zero(c, part) ? part : without_negative_zero(c, part));
   }
   const Value joined = ops::concatenate(parts, all->axis);
   IntLists config(type.rank(), Ints{0, 0, 0});
-  config[axis] = {list.front().start, type.dim(axis) - end_of(list.back()), 0};
+  config[axis] = {list.front().start, type.dim(axis) - all->end_of(list.back()), 0};
   return ops::pad(joined, ops::full(c.emitter(), Type(type.dtype()), 0.0), config);
 }
 

@@ -327,6 +327,27 @@ TEST_CASE("simplify: a sum of padded values is a concatenate") {
   });
 }
 
+TEST_CASE("simplify: padded slices of one array, its end in front of its beginning, are a roll of it") {
+  const auto part = [](Value x, std::int64_t from, std::int64_t to, std::int64_t at) {
+    return ops::pad(ops::slice(x, {from, 0}, {to, n}), ops::full(*x.emitter(), Type(x.dtype()), 0.0),
+                    {{at, n - at - to + from, 0}, {0, 0, 0}});
+  };
+  const auto last = [&](Value x) { return part(x, 5, n, 0); };
+  const auto first = [&](Value x) { return part(x, 0, 5, n - 5); };
+  rule(floats | complexes, "slice slice concatenate full add",
+       [&](Value x, Value) { return first(x) + last(x); });
+  rule(integers, "slice slice concatenate add", [&](Value x, Value y) { return y + last(x) + first(x); });
+  rule(floats | complexes, "slice slice concatenate full add add",
+       [&](Value x, Value y) { return y + last(x) + first(x); });
+  rule(floats, "slice slice concatenate full add add",
+       [&](Value x, Value y) { return first(x) + y + last(x); });
+  rule(floats, "slice slice concatenate full add add",
+       [&](Value x, Value y) { return last(x) + (first(x) + y); });
+  no_rule(floats, [&](Value x, Value y) { return y + last(x) + first(y); });
+  no_rule(floats, [&](Value x, Value y) { return y + part(x, 0, n - 5, 0) + part(x, n - 5, n, n - 5); });
+  no_rule(floats, [&](Value x, Value y) { return y + part(x, 6, n, 0) + part(x, 0, 5, n - 5); });
+}
+
 TEST_CASE("simplify: fast_math") {
   rule(
       floats, "", [](Value x, Value) { return x + number(x, 0); }, true);
