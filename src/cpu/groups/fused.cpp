@@ -23,14 +23,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "cpu/groups/columns_plan.hpp"
 #include "cpu/groups/fused_run.hpp"
 #include "cpu/groups/reduce.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/interleave.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -40,11 +38,6 @@ namespace {
 constexpr std::int64_t worth_generating = 4096;
 // Bytes that the values kept for a block may take together.
 constexpr std::size_t block_memory = std::size_t{1} << 16;
-// Bytes that columns may take together, and elements of one at least.
-constexpr std::size_t column_memory = std::size_t{1} << 15;
-constexpr std::int64_t fewest_rows = 32;
-// Bytes of rows that wait to be copied past the caches, at most.
-constexpr std::size_t most_waiting = std::size_t{1} << 14;
 
 class GroupPlanner {
  public:
@@ -224,12 +217,7 @@ class GroupPlanner {
       state_.block *= 2;
     if (simple) state_.block = element_grain;
     find_line();
-    if (columns_ != nullptr) {
-      state_.block = most_rows;
-      while (state_.block > fewest_rows &&
-             static_cast<std::size_t>(state_.block) * per_element > column_memory)
-        state_.block /= 2;
-    }
+    if (columns_ != nullptr) state_.block = rows_of_columns(per_element);
     state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
     place_gathered();
     for (auto& [id, place] : kept_) {
@@ -314,68 +302,18 @@ class GroupPlanner {
   }
 
   void place_columns() {
-    if (columns_ == nullptr) return;
-    if (columns_->result == no_index) return;
-    Interleaving rows;
+    if (columns_ == nullptr || columns_->result == no_index) return;
+    Interleaving rows = plan_interleaving(graph_, *columns_, state_.gatherings, state_.block, state_.memory);
     rows.result = result_at_.at(columns_->result);
-    rows.word = size_of(graph_.type(columns_->result).dtype());
-    const std::size_t bytes = static_cast<std::size_t>(state_.block) * rows.word * columns_->of.size();
-    if (columns_->past_caches && bytes <= most_waiting && can_pass_caches()) {
-      constexpr std::size_t line = 64;
-      const std::size_t times = pieces_of_gathering() + 1;
-      rows.ahead = (bytes / times + line) / line * line;
-      rows.rows = state_.memory;
-      state_.memory += aligned(bytes);
-    }
     for (const ValueId id : columns_->of) rows.columns.push_back(place_of(id));
     state_.interleaving = std::move(rows);
   }
-
-  // Those of the same places together, and columns that lie side by side.
   void place_gathered() {
     if (columns_ == nullptr) return;
-    std::vector<GatheredColumn> columns = columns_->gathered;
-    const auto order = [](const GatheredColumn& column) {
-      return std::tuple(column.matrix, column.indices, column.step, column.extent, column.start);
-    };
-    std::sort(columns.begin(), columns.end(),
-              [&](const GatheredColumn& a, const GatheredColumn& b) { return order(a) < order(b); });
-    for (std::size_t k = 0; k < columns.size(); ++k) {
-      const GatheredColumn& column = columns[k];
-      const DType dtype = graph_.type(column.column).dtype();
-      const bool is_same = k > 0 && columns[k - 1].matrix == column.matrix &&
-                           columns[k - 1].step == column.step && columns[k - 1].extent == column.extent &&
-                           columns[k - 1].indices == column.indices;
-      if (!is_same) {
-        Gathering& with = state_.gatherings.emplace_back();
-        with.matrix = operand_at_.at(column.matrix);
-        if (column.indices != no_index) {
-          with.indices = operand_at_.at(column.indices);
-          with.wide = graph_.type(column.indices).dtype() == i64;
-        } else {
-          for (std::int64_t i = 0; i < state_.block; ++i) with.places.push_back(i * column.step);
-        }
-        with.word = size_of(dtype);
-        with.step = column.step;
-        with.extent = column.extent;
-        with.stride = static_cast<std::int64_t>(room_of(dtype) / with.word);
-      }
-      std::vector<Gathering::Run>& runs = state_.gatherings.back().runs;
-      const std::uint32_t place = room(dtype);
-      if (is_same && runs.back().start + runs.back().count == column.start) {
-        ++runs.back().count;
-      } else {
-        runs.push_back({column.start, 1, place});
-      }
-      kept_[column.column] = place;
-      gathered_.insert(column.column);
-    }
-  }
-  // How often something else can be done in between.
-  std::size_t pieces_of_gathering() const {
-    std::size_t runs = 0;
-    for (const Gathering& gathering : state_.gatherings) runs += gathering.runs.size();
-    return runs * static_cast<std::size_t>(state_.block / gathered_at_once);
+    GatheringPlan plan = plan_gathering(graph_, *columns_, operand_at_, state_.block, state_.memory);
+    for (const auto& [id, place] : plan.places) kept_[id] = place;
+    state_.gatherings = std::move(plan.gatherings);
+    gathered_ = std::move(plan.places);
   }
 
   std::size_t place_folds() {
@@ -488,10 +426,10 @@ class GroupPlanner {
   std::vector<SlotId> operand_slots_;
   std::vector<Draft> drafts_;
   std::unordered_map<ValueId, std::size_t> segment_of_;
-  std::unordered_map<ValueId, std::uint32_t> kept_;  // by value: bytes into a thread's memory
-  std::unordered_map<ValueId, Place> direct_;        // slices that are read where they come from
-  std::unordered_map<ValueId, Place> lined_;         // what is read line by line
-  std::unordered_set<ValueId> gathered_;
+  std::unordered_map<ValueId, std::uint32_t> kept_;      // by value: bytes into a thread's memory
+  std::unordered_map<ValueId, Place> direct_;            // slices that are read where they come from
+  std::unordered_map<ValueId, Place> lined_;             // what is read line by line
+  std::unordered_map<ValueId, std::uint32_t> gathered_;  // columns
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;
 };
