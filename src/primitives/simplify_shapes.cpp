@@ -1,10 +1,12 @@
 // simplify_shapes.cpp - the rules of operations that move elements: chains collapse, what moves nothing goes
 // away, and broadcasts and transposes go outward.
 #include <algorithm>
+#include <cmath>
 
 #include "primitives/axes.hpp"
 #include "primitives/simplify.hpp"
 #include "primitives/simplify_products.hpp"
+#include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::prim {
@@ -174,6 +176,32 @@ Values slice_of_pad(const SimplifyContext& c, const Operation& made) {
   return ops::slice(x, start, limit, c.op().ints("strides"));
 }
 
+// pad(x k) = pad(x) k for one number k, around x the zero of which k makes 0.0. Where x stays for others and
+// is about as large, executors may pad it as they read it, and of many such products none is in memory.
+Values product_behind_pad(const SimplifyContext& c) {
+  constexpr std::size_t least = std::size_t{1} << 16;  // bytes
+  const Type type = c.result_type();
+  const auto product = c.maker(c.operand(0), mul);
+  if (!product || c.shared(0) || !is_real(type) || type.bytes() < least ||
+      2 * type.size() > 3 * c.operand(0).type().size() || !is_number(c, c.operand(1), 0.0))
+    return unchanged();
+  const IntLists config = c.op().lists("padding_config");
+  for (const Ints& entry : config) {
+    if (entry[0] < 0 || entry[1] < 0 || entry[2] != 0) return unchanged();
+  }
+  for (const std::size_t i : {1U, 0U}) {
+    const Value x = c.input(*product, 1 - i);
+    const std::optional<Literal> factor = c.splat(c.input(*product, i));
+    const std::optional<double> k = number_of(c, c.input(*product, i));
+    const auto readers = k && std::isfinite(*k) ? c.readers(x) : std::nullopt;
+    if (!readers || readers->size() < 2) continue;
+    const double zero = std::signbit(*k) && !is_integer(type.dtype()) ? -0.0 : 0.0;
+    const Value padded = ops::pad(x, ops::full(c.emitter(), Type(type.dtype()), zero), config);
+    return ops::mul(padded, filled(c, type, *factor));
+  }
+  return unchanged();
+}
+
 }  // namespace
 
 Values simplify_pass(SimplifyContext& c) { return c.operand(); }
@@ -267,6 +295,7 @@ Values simplify_pad(SimplifyContext& c) {
   const auto pads_nothing = [](const Ints& entry) { return all_are(entry, 0); };
   if (std::all_of(config.begin(), config.end(), pads_nothing)) return c.operand(0);
   Values result = filled_like_operands(c);
+  if (result.empty()) result = product_behind_pad(c);
   return result.empty() ? pad_before_transpose(c) : result;
 }
 

@@ -348,6 +348,42 @@ TEST_CASE("simplify: padded slices of one array, its end in front of its beginni
   no_rule(floats, [&](Value x, Value y) { return y + part(x, 6, n, 0) + part(x, 0, 5, n - 5); });
 }
 
+TEST_CASE("simplify: what stays for others is padded, and not its products with one number") {
+  constexpr std::int64_t rows = 190, columns = 200;
+  const auto left = [](DType dtype, const std::vector<double>& factors, bool flipped) {
+    GraphBuilder builder("f");
+    const Value x = builder.input("x", {dtype, {rows, columns}});
+    std::vector<Value> sums;
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const Value factor = ops::full_like(x, factors[i]);
+      const Value product = flipped ? factor * x : x * factor;
+      const auto before = static_cast<std::int64_t>(i);
+      sums.push_back(ops::pad(product, ops::full(builder, Type(dtype), 0.0),
+                              {{before, 2 - before, 0}, {2 - before, before, 0}}));
+    }
+    const Graph graph = builder.build(sums), simplified = passes::simplify(graph, false);
+    verify(simplified);
+    const Tensor special = special_tensor({dtype, {rows, columns}}, [](std::size_t i) { return i % 20; });
+    CHECK(differences(graph, simplified, {special}) == "");
+    std::string names;
+    for (std::size_t i = 0; i < simplified.num_operations(); ++i) {
+      const Operation operation = simplified.operation(i);
+      if (operation.name() == "pad" || operation.name() == "mul")
+        names += detail::str(operation.name(), operation.inputs()[0] == simplified.inputs()[0] ? " x " : " ");
+    }
+    return names;
+  };
+  for (const DType dtype : floats | integers) {
+    CHECK(left(dtype, {3, -7}, false) == "pad x mul pad x mul ");
+    CHECK(left(dtype, {-2, 5}, true) == "pad x mul pad x mul ");
+  }
+  for (const DType dtype : floats)
+    CHECK(left(dtype, {0.0, -0.0, 1e-7}, false) == "pad x mul pad x mul pad x mul ");
+  CHECK(left(f64, {HUGE_VAL, NAN}, false) == "mul x pad mul x pad ");
+  CHECK(left(f64, {3}, false) == "mul x pad ");
+  CHECK(left(c64, {3, -7}, false) == "mul x pad mul x pad ");
+}
+
 TEST_CASE("simplify: fast_math") {
   rule(
       floats, "", [](Value x, Value) { return x + number(x, 0); }, true);
