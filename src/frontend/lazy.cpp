@@ -17,6 +17,7 @@ constexpr std::size_t most_pending = std::size_t{1} << 16;  // operations; more 
 // Operations with effects run when they are called. Graphs in attributes count.
 bool has_effects(const Graph& graph) {
   std::vector<Graph> graphs{graph};
+  std::unordered_set<const GraphData*> seen;
   while (!graphs.empty()) {
     const Graph at = std::move(graphs.back());
     graphs.pop_back();
@@ -25,7 +26,9 @@ bool has_effects(const Graph& graph) {
       if (operation.primitive().has_trait(Trait::impure)) return true;
       if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
       for (const auto& [name, value] : operation.record().op->attributes) {
-        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) graphs.emplace_back(*inner);
+        for (const auto& inner : value.graphs()) {
+          if (seen.insert(inner.get()).second) graphs.emplace_back(inner);
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 // attribute.cpp - keys and equality of attributes; graphs are compared by structure.
 #include "tidu/graph/attribute.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "tidu/graph/graph.hpp"
@@ -31,6 +32,11 @@ struct KeyOf {
   Key128 operator()(const std::shared_ptr<const GraphData>& value) const {
     return detail::mix(seed, Graph(value).structural_key());
   }
+  Key128 operator()(const GraphList& value) const {
+    Key128 key = detail::mix(seed, static_cast<std::uint64_t>(value.size()));
+    for (const auto& graph : value) key = detail::mix(key, Graph(graph).structural_key());
+    return key;
+  }
 };
 
 }  // namespace
@@ -43,10 +49,10 @@ Key128 Attribute::key() const {
 
 bool operator==(const Attribute& a, const Attribute& b) {
   if (a.value_.index() != b.value_.index()) return false;
-  if (const auto* graph = a.get_if<std::shared_ptr<const GraphData>>()) {
-    return structurally_equal(Graph(*graph), Graph(*b.get_if<std::shared_ptr<const GraphData>>()));
-  }
-  return a.value_ == b.value_;
+  const auto graphs = a.graphs();
+  if (a.get_if<GraphList>() == nullptr && graphs.empty()) return a.value_ == b.value_;
+  return std::equal(graphs.begin(), graphs.end(), b.graphs().begin(), b.graphs().end(),
+                    [](const auto& x, const auto& y) { return structurally_equal(Graph(x), Graph(y)); });
 }
 
 }  // namespace tidu

@@ -385,8 +385,7 @@ void GraphBuilder::hold(const OpRecord* op) {
   if (!index_->held.insert(op).second) return;
   data_->held.push_back(Op::of(op));
   for (const auto& [name, value] : op->attributes) {
-    const auto* graph = value.get_if<std::shared_ptr<const GraphData>>();
-    if (graph != nullptr) data_->depth = std::max(data_->depth, (*graph)->depth + 1);
+    for (const auto& graph : value.graphs()) data_->depth = std::max(data_->depth, graph->depth + 1);
   }
 }
 

@@ -112,11 +112,11 @@ class DotWriter {
     std::string text(operation.name());
     bool plain = true;
     for (const auto& [name, value] : op.attributes) {
-      const auto* held = value.get_if<std::shared_ptr<const GraphData>>();
-      if (held == nullptr) continue;
-      plain = false;
-      const std::size_t number = options_.inner_graphs ? add(*held) : 0;
-      text += str('\n', name, ": ", options_.inner_graphs ? str("graph ", number, ' ') : "", (*held)->name);
+      for (const std::shared_ptr<const GraphData>& held : value.graphs()) {
+        plain = false;
+        const std::size_t number = options_.inner_graphs ? add(held) : 0;
+        text += str('\n', name, ": ", options_.inner_graphs ? str("graph ", number, ' ') : "", held->name);
+      }
     }
     if (!plain) return text;
     const std::string all = to_string(operation.op());

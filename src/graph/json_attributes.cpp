@@ -81,6 +81,14 @@ Literal number_from(const JsonTape& tape, Index node, Index all) {
   throw Error(ErrorKind::dump, "expected an attribute \"dtype\" beside a number, got none");
 }
 
+GraphList graphs_from(const JsonTape& tape, Index node, std::string_view what, const ReadGraph& read_graph) {
+  tape.expect(node, Kind::array, what);
+  GraphList graphs;
+  for (Index at = tape.first(node); at != tape.end(node); at = tape.next(at))
+    graphs.push_back(read_graph(at).share());
+  return graphs;
+}
+
 Attribute attribute_from(const JsonTape& tape, Index node, Index all, const AttributeSpec& spec,
                          const ReadGraph& read_graph) {
   const std::string what = str("attribute \"", spec.name, '"');
@@ -96,6 +104,7 @@ Attribute attribute_from(const JsonTape& tape, Index node, Index all, const Attr
     case AttributeKind::conv_dimension_numbers: return conv_numbers_from(tape, node, what);
     case AttributeKind::literal: return literal_from_json(tape.to_nlohmann(node));
     case AttributeKind::graph: return read_graph(node);
+    case AttributeKind::graphs: return graphs_from(tape, node, what, read_graph);
     case AttributeKind::policy:
       if (tape.kind(node) == Kind::string) return tape.string(node);
       return ints_from(tape, node, what);
@@ -200,6 +209,14 @@ struct AttributeWriter {
     }
   }
   void operator()(const std::shared_ptr<const GraphData>& value) const { write_graph(out, Graph(value)); }
+  void operator()(const GraphList& value) const {
+    out += '[';
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (i != 0) out += ", ";
+      write_graph(out, Graph(value[i]));
+    }
+    out += ']';
+  }
 };
 
 bool plain(char c) {

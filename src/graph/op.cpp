@@ -2,6 +2,7 @@
 // freeing it.
 #include "tidu/graph/op.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -45,6 +46,7 @@ bool has_kind(const Attribute& value, AttributeKind kind) {
       return value.get_if<Literal>() != nullptr && value.get_if<Literal>()->type().rank() == 0;
     case AttributeKind::literal: return value.get_if<Literal>() != nullptr;
     case AttributeKind::graph: return value.get_if<std::shared_ptr<const GraphData>>() != nullptr;
+    case AttributeKind::graphs: return value.get_if<GraphList>() != nullptr;
     case AttributeKind::policy:
       return value.get_if<std::string>() != nullptr || value.get_if<Ints>() != nullptr;
   }
@@ -100,8 +102,7 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
     if (!has_kind(kept, spec.kind)) {
       fail(primitive, detail::str("expected attribute \"", spec.name, "\" to be a ", to_string(spec.kind)));
     }
-    if (spec.kind == AttributeKind::graph) {
-      const auto& graph = *kept.get_if<std::shared_ptr<const GraphData>>();
+    for (const std::shared_ptr<const GraphData>& graph : kept.graphs()) {
       if (graph == nullptr)
         fail(primitive, detail::str("expected a graph in attribute \"", spec.name, "\", got none"));
       if (graph->depth > max_graph_depth) {
@@ -118,19 +119,19 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
   return ordered;
 }
 
+bool same_metadata(const std::shared_ptr<const GraphData>& x, const std::shared_ptr<const GraphData>& y) {
+  return x == y ||
+         (x->name == y->name && x->labels == y->labels && x->input_keys == y->input_keys &&
+          x->roles == y->roles && x->origins == y->origins && x->dump_ids == y->dump_ids &&
+          x->wide_roles == y->wide_roles && x->wheres == y->wheres && x->where_table == y->where_table);
+}
+
 // Equal, and for graphs also in their names and other metadata, so that a dump gets back what it said.
 bool identical(const Attributes& a, const Attributes& b) {
   if (a != b) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto* x = a[i].second.get_if<std::shared_ptr<const GraphData>>();
-    if (x == nullptr) continue;
-    const auto& y = *b[i].second.get_if<std::shared_ptr<const GraphData>>();
-    const bool same =
-        *x == y || ((*x)->name == y->name && (*x)->labels == y->labels && (*x)->input_keys == y->input_keys &&
-                    (*x)->roles == y->roles && (*x)->origins == y->origins && (*x)->dump_ids == y->dump_ids &&
-                    (*x)->wide_roles == y->wide_roles && (*x)->wheres == y->wheres &&
-                    (*x)->where_table == y->where_table);
-    if (!same) return false;
+    const auto x = a[i].second.graphs(), y = b[i].second.graphs();
+    if (!std::equal(x.begin(), x.end(), y.begin(), y.end(), same_metadata)) return false;
   }
   return true;
 }
@@ -202,6 +203,11 @@ const Literal& Op::literal(std::string_view name) const { return get<Literal>(*t
 Graph Op::graph(std::string_view name) const {
   return Graph(get<std::shared_ptr<const GraphData>>(*this, name));
 }
+std::vector<Graph> Op::graphs(std::string_view name) const {
+  std::vector<Graph> graphs;
+  for (const auto& graph : get<GraphList>(*this, name)) graphs.emplace_back(graph);
+  return graphs;
+}
 
 namespace {
 
@@ -233,6 +239,14 @@ struct Printer {
   }
   void operator()(const std::shared_ptr<const GraphData>& value) const {
     out << '"' << value->name << "\" (" << value->operations.size() << " operations)";
+  }
+  void operator()(const GraphList& value) const {
+    out << '[';
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (i != 0) out << ", ";
+      (*this)(value[i]);
+    }
+    out << ']';
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@ class Graph;
 using Ints = std::vector<std::int64_t>;
 /// Lists of axes, sizes or paddings.
 using IntLists = std::vector<Ints>;
+/// Several graphs, by their data.
+using GraphList = std::vector<std::shared_ptr<const GraphData>>;
 
 /// How an attribute is checked, and written in a dump.
 enum class AttributeKind : std::uint8_t {
@@ -37,7 +40,8 @@ enum class AttributeKind : std::uint8_t {
   conv_dimension_numbers,  ///< three lists: lhs_spec, rhs_spec, out_spec
   literal,                 ///< a tensor
   graph,                   ///< a graph without externals
-  policy                   ///< a string, or ints
+  policy,                  ///< a string, or ints
+  graphs                   ///< a list of graphs without externals
 };
 /// As messages call it.
 constexpr std::string_view to_string(AttributeKind kind) {
@@ -52,16 +56,18 @@ constexpr std::string_view to_string(AttributeKind kind) {
                                         "convolution dimension numbers",
                                         "tensor",
                                         "graph",
-                                        "string or list of integers"};
+                                        "string or list of integers",
+                                        "list of graphs"};
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Value of an attribute. A graph is held by its data; Op::graph gives it back as a Graph.
+/// Value of an attribute. A graph is held by its data; Op::graph gives it back as a Graph, Op::graphs
+/// several.
 class Attribute {
  public:
   /// What an attribute may hold.
   using Variant = std::variant<bool, std::int64_t, double, std::string, DType, Ints, IntLists, Literal,
-                               std::shared_ptr<const GraphData>>;
+                               std::shared_ptr<const GraphData>, GraphList>;
   /// A bool.
   Attribute(bool value) : value_(value) {}
   /// An integer.
@@ -88,12 +94,20 @@ class Attribute {
   Attribute(const Graph& graph);
   /// A graph, by its data.
   Attribute(std::shared_ptr<const GraphData> graph) : value_(std::move(graph)) {}
+  /// Graphs, by their data.
+  Attribute(GraphList graphs) : value_(std::move(graphs)) {}
 
   const Variant& variant() const { return value_; }
   /// The value when it is a T, else null.
   template <class T>
   const T* get_if() const {
     return std::get_if<T>(&value_);
+  }
+  /// The graphs that it holds: one, those of a list, or none.
+  std::span<const std::shared_ptr<const GraphData>> graphs() const {
+    if (const auto* graph = get_if<std::shared_ptr<const GraphData>>()) return {graph, 1};
+    if (const auto* list = get_if<GraphList>()) return *list;
+    return {};
   }
   Key128 key() const;
   /// Graphs are equal when they are structurally equal.

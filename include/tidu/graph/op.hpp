@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tidu/graph/attribute.hpp"
 #include "tidu/graph/primitive.hpp"
@@ -70,6 +71,8 @@ class Op {
   const Literal& literal(std::string_view name) const;
   /// An attribute that is a graph.
   Graph graph(std::string_view name) const;
+  /// An attribute that is a list of graphs.
+  std::vector<Graph> graphs(std::string_view name) const;
 
   friend bool operator==(const Op& a, const Op& b) { return equivalent(*a.record_, *b.record_); }
 

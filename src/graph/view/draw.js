@@ -12,6 +12,8 @@ const plainText = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u2
   (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 function attributeText(value) {
+  if (Array.isArray(value) && value.length > 0 && value.every((each) => each !== null && Number.isInteger(each.graph)))
+    return `graphs ${value.map((each) => each.graph).join(", ")}`;
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {
     if (Number.isInteger(value.graph)) return `graph ${value.graph}`;
     if (Array.isArray(value.data)) {
