@@ -213,7 +213,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
     return *compile_cache().get<CudaExecutable>(request, [&] {
       ProgramOptions options = options_.program;
       options.block = false;  // `fuse` is read when it is compiled
-      const Graph written_out = with_scans_written_out(graph);
+      const Graph written_out = with_control_flow_written_out(graph);
       auto made = std::make_shared<const CudaExecutable>(compile(Program::make(written_out, options)));
       const Graph& small = made->program().graph();
       const std::size_t bytes = 4096 + 1024 * small.num_operations() + 96 * small.num_values();
@@ -231,7 +231,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Program& program) const {
     options.axes = axes_;
     options.lanes = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
     Program runnable = program;
-    const Graph written_out = with_scans_written_out(program.graph());
+    const Graph written_out = with_control_flow_written_out(program.graph());
     if (program.options().fuse || program.options().block || written_out.share() != program.graph().share()) {
       ProgramOptions plain = program.options();
       plain.fuse = plain.block = false;

@@ -1,6 +1,8 @@
-// scan_written_out.cpp - scans as the operations of all their steps.
+// control_flow_written_out.cpp - scans as the operations of all their steps, conds as those of all their
+// branches.
 #include <unordered_map>
 
+#include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -8,7 +10,7 @@
 namespace tidu {
 namespace {
 
-// What an operation that is no scan stands for, or null.
+// What another operation stands for, or null.
 const std::shared_ptr<const GraphData>* called_graph(const Operation& operation) {
   if (!operation.primitive().has_trait(Trait::holds_graph)) return nullptr;
   for (const auto& [name, attribute] : operation.record().op->attributes) {
@@ -17,17 +19,21 @@ const std::shared_ptr<const GraphData>* called_graph(const Operation& operation)
   return nullptr;
 }
 
-// Which graphs hold scans, each looked through once.
-class ScanFinder {
+bool is_control_flow(const Operation& operation) {
+  return operation.name() == prim::scan.name || operation.name() == prim::cond.name;
+}
+
+// Which graphs hold scans and conds, each looked through once.
+class Finder {
  public:
-  bool holds_scan(const Graph& graph) {
+  bool holds_control_flow(const Graph& graph) {
     const auto [found, fresh] = known_.try_emplace(graph.share().get(), false);
     if (!fresh) return found->second;
     for (std::size_t i = 0; i < graph.num_operations(); ++i) {
       const Operation operation = graph.operation(i);
       const auto* inner = called_graph(operation);
       // Graphs nest at most max_graph_depth deep, and so do these calls.
-      if (operation.name() == prim::scan.name || (inner != nullptr && holds_scan(Graph(*inner))))
+      if (is_control_flow(operation) || (inner != nullptr && holds_control_flow(Graph(*inner))))
         return known_[graph.share().get()] = true;
     }
     return false;
@@ -37,9 +43,9 @@ class ScanFinder {
   std::unordered_map<const GraphData*, bool> known_;
 };
 
-class ScanWriter {
+class Writer {
  public:
-  ScanWriter(GraphBuilder& builder, ScanFinder& finder, std::size_t max_operations)
+  Writer(GraphBuilder& builder, Finder& finder, std::size_t max_operations)
       : builder_(builder), finder_(finder), max_operations_(max_operations) {}
 
   std::vector<Value> write(const Graph& graph, std::span<const Value> inputs) {
@@ -63,16 +69,34 @@ class ScanWriter {
  private:
   [[noreturn]] void refuse(const Graph& graph) const {
     throw Error(ErrorKind::invalid_argument,
-                detail::str("[scan] expected at most ", max_operations_,
-                            " operations once the steps of loops are written out, got more in \"",
+                detail::str("with_control_flow_written_out: expected at most ", max_operations_,
+                            " operations once steps and branches are written out, got more in \"",
                             graph.name(), '"'));
   }
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
     if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
-    if (const auto* inner = called_graph(operation); inner != nullptr && finder_.holds_scan(Graph(*inner)))
+    if (operation.name() == prim::cond.name) return branches(operation.op(), operands);
+    if (const auto* inner = called_graph(operation);
+        inner != nullptr && finder_.holds_control_flow(Graph(*inner)))
       return write(Graph(*inner), operands);
     const Values results = builder_.emit(operation.op(), operands);
     return {results.begin(), results.end()};
+  }
+
+  // Every branch, and of each result the one at the index.
+  std::vector<Value> branches(const Op& op, const std::vector<Value>& operands) {
+    std::vector<std::vector<Value>> cases;
+    for (const Graph& branch : op.graphs("branches")) {
+      // Branches whose operations were all made before count too.
+      if (++steps_ > max_operations_) refuse(branch);
+      const std::vector<Value> outputs = write(branch, std::span(operands).subspan(1));
+      cases.resize(outputs.size());
+      for (std::size_t k = 0; k < outputs.size(); ++k) cases[k].push_back(outputs[k]);
+    }
+    std::vector<Value> results;
+    for (const std::vector<Value>& of_branches : cases)
+      results.push_back(prim::select_case(operands[0], of_branches));
+    return results;
   }
 
   std::vector<Value> steps(const prim::ScanParts& parts, const std::vector<Value>& operands) {
@@ -117,23 +141,23 @@ class ScanWriter {
   }
 
   GraphBuilder& builder_;
-  ScanFinder& finder_;
+  Finder& finder_;
   std::size_t max_operations_;
   std::size_t steps_ = 0;
 };
 
 }  // namespace
 
-Graph with_scans_written_out(const Graph& graph, std::size_t max_operations) {
-  ScanFinder finder;
-  if (!graph.externals().empty() || !finder.holds_scan(graph)) return graph;
+Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations) {
+  Finder finder;
+  if (!graph.externals().empty() || !finder.holds_control_flow(graph)) return graph;
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueId id = graph.inputs()[i];
     inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
   }
-  return builder.build(ScanWriter(builder, finder, max_operations).write(graph, inputs));
+  return builder.build(Writer(builder, finder, max_operations).write(graph, inputs));
 }
 
 }  // namespace tidu

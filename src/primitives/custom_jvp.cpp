@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "primitives/inner_graphs.hpp"
+#include "primitives/cond.hpp"
+#include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -86,6 +87,8 @@ class Evaluation {
     if (zero || vanishes)
       return std::vector<Tracked>(operation.num_outputs(), Tracked{{}, Type(), false, true, vanishes});
     if (primitive.has_trait(Trait::barrier)) return pass_barrier(operation.op(), operands);
+    if (primitive.has_trait(Trait::holds_graph) && !has_graph(primitive))
+      return control_flow(graph, operation, operands);
     if (primitive.has_trait(Trait::holds_graph)) {
       if (!linear_as_it_is(operation, operands)) return run(operation.op().graph("graph"), operands);
       if (!any_linear(operands) &&
@@ -135,6 +138,57 @@ class Evaluation {
       for (Tracked& result : results) {
         if (result.value && result.linear == linear) result.value = passed[next++];
       }
+    }
+    return results;
+  }
+
+  static bool has_graph(const Primitive& primitive) {
+    return std::any_of(primitive.attributes.begin(), primitive.attributes.end(),
+                       [](const AttributeSpec& spec) { return spec.name == "graph"; });
+  }
+
+  // By result of a scan or cond: does it depend on one of these operands? Of others all are taken to.
+  static std::vector<bool> depending_results(const Operation& operation, std::vector<bool> operands) {
+    std::vector<bool> results(operation.num_outputs(), true);
+    if (operation.name() == scan.name) {
+      const ScanParts parts(operation.op());
+      const std::vector<bool> depends = parts.spread(operands, false);
+      for (std::size_t k = 0; k < results.size(); ++k)
+        results[k] = depends[parts.output(k)] || (!parts.is_y(k) && operands[parts.carry(k)]);
+    } else if (operation.name() == cond.name && !operands[0]) {
+      operands.erase(operands.begin());
+      results.assign(results.size(), false);
+      for (const Graph& branch : operation.op().graphs("branches")) {
+        const std::vector<bool> depends = depending_on(branch, operands);
+        for (std::size_t k = 0; k < results.size(); ++k)
+          results[k] = results[k] || depends[branch.outputs()[k]];
+      }
+    }
+    return results;
+  }
+
+  // Such an operation stays one, and has to be linear in all that depends on tangents. What does not is made
+  // by a primal one, whose tangents do not count.
+  std::vector<Tracked> control_flow(const Graph& graph, const Operation& operation,
+                                    const std::vector<Tracked>& operands) {
+    std::vector<Tracked> given = operands,
+                         results(operation.num_outputs(), Tracked{{}, {}, false, true, true});
+    std::vector<bool> tangents;
+    for (const Tracked& operand : operands) tangents.push_back(operand.linear || operand.vanishes);
+    if (any_linear(operands)) {
+      for (Tracked& operand : given) made(operand);
+      require_linear(graph, operation, given);
+      results = emit(operation.op(), given, false);
+    }
+    const std::vector<bool> depends = depending_results(operation, tangents);
+    if (std::find(depends.begin(), depends.end(), false) == depends.end()) return results;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (tangents[i]) given[i] = Tracked{{}, operands[i].type};
+      made(given[i]);
+    }
+    const std::vector<Tracked> primals = emit(operation.op(), given, false);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      if (!depends[k]) results[k] = primals[k];
     }
     return results;
   }

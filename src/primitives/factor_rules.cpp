@@ -8,7 +8,7 @@
 namespace tidu::prim {
 namespace {
 
-constexpr int none = Factors::none;
+constexpr int no_axis = Factors::none;
 
 bool contains(const Ints& list, std::size_t axis) {
   return std::find(list.begin(), list.end(), static_cast<std::int64_t>(axis)) != list.end();
@@ -22,7 +22,7 @@ void reduction(Factors& f, bool sum) {
     if (!contains(axes, i)) {
       f.add({axis}, next++);
     } else if (sum) {
-      f.add({axis}, none);
+      f.add({axis}, no_axis);
     }
   }
 }
@@ -66,7 +66,7 @@ void factors_of_broadcast(Factors& f) {
     const auto at = std::find(placed.begin(), placed.end(), static_cast<std::int64_t>(k));
     const auto i = static_cast<std::size_t>(at - placed.begin());
     const bool same = at != placed.end() && f.operand(0).dim(i) == f.result().dim(k);
-    f.add({same ? static_cast<int>(i) : none}, static_cast<int>(k));
+    f.add({same ? static_cast<int>(i) : no_axis}, static_cast<int>(k));
   }
 }
 
@@ -96,20 +96,20 @@ void factors_of_dot(Factors& f) {
   for (std::size_t i = 0; i < lhs_batch.size(); ++i)
     f.add({static_cast<int>(lhs_batch[i]), static_cast<int>(rhs_batch[i])}, next++);
   for (const std::int64_t axis : remaining(f.operand(0).rank(), lhs_contracting, lhs_batch))
-    f.add({static_cast<int>(axis), none}, next++);
+    f.add({static_cast<int>(axis), no_axis}, next++);
   for (const std::int64_t axis : remaining(f.operand(1).rank(), rhs_contracting, rhs_batch))
-    f.add({none, static_cast<int>(axis)}, next++);
+    f.add({no_axis, static_cast<int>(axis)}, next++);
   for (std::size_t i = 0; i < lhs_contracting.size(); ++i)
-    f.add({static_cast<int>(lhs_contracting[i]), static_cast<int>(rhs_contracting[i])}, none);
+    f.add({static_cast<int>(lhs_contracting[i]), static_cast<int>(rhs_contracting[i])}, no_axis);
 }
 
 void factors_of_convolution(Factors& f) {
   const IntLists& specs = f.op().lists("dimension_numbers");
   const auto axis = [&](std::size_t spec, std::size_t place) { return static_cast<int>(specs[spec][place]); };
-  f.add({axis(0, 0), none}, axis(2, 0));
+  f.add({axis(0, 0), no_axis}, axis(2, 0));
   if (f.op().integer("feature_group_count") != 1) return;
-  f.add({none, axis(1, 0)}, axis(2, 1));
-  f.add({axis(0, 1), axis(1, 1)}, none);
+  f.add({no_axis, axis(1, 0)}, axis(2, 1));
+  f.add({axis(0, 1), axis(1, 1)}, no_axis);
 }
 
 void factors_of_windows(Factors& f) {
@@ -131,7 +131,7 @@ void factors_of_slice(Factors& f) {
 void factors_of_pad(Factors& f) {
   const IntLists& config = f.op().lists("padding_config");
   for (std::size_t i = 0; i < config.size(); ++i) {
-    if (config[i] == Ints{0, 0, 0}) f.add({static_cast<int>(i), none}, static_cast<int>(i));
+    if (config[i] == Ints{0, 0, 0}) f.add({static_cast<int>(i), no_axis}, static_cast<int>(i));
   }
 }
 
@@ -149,16 +149,16 @@ void factors_of_take(Factors& f) {
   const auto axis = static_cast<int>(f.op().integer("axis"));
   const auto indices = static_cast<int>(f.operand(1).rank());
   for (int i = 0; i < static_cast<int>(f.operand(0).rank()); ++i) {
-    if (i != axis) f.add({i, none}, i < axis ? i : i + indices - 1);
+    if (i != axis) f.add({i, no_axis}, i < axis ? i : i + indices - 1);
   }
-  for (int i = 0; i < indices; ++i) f.add({none, i}, axis + i);
+  for (int i = 0; i < indices; ++i) f.add({no_axis, i}, axis + i);
   if (f.op().string("mode") == "clip") f.pick(axis);
 }
 
 void factors_of_take_along(Factors& f) {
   const auto axis = static_cast<int>(f.op().integer("axis"));
   for (int i = 0; i < static_cast<int>(f.result().rank()); ++i) {
-    f.add({i == axis ? none : i, i}, i);
+    f.add({i == axis ? no_axis : i, i}, i);
   }
 }
 

@@ -20,6 +20,14 @@ void infer_inner_graph(InferContext& c, const Graph& inner) {
   for (const ValueId output : inner.outputs()) c.result(inner.type(output));
 }
 
+void refuse_effects(const InferContext& c, const Graph& inner, std::string_view what) {
+  visit_operations(inner, [&](const Operation& operation, const Graph& graph) {
+    const Primitive& primitive = operation.primitive();
+    c.require(!primitive.has_trait(Trait::impure), "expected a ", what, " without effects, got ",
+              primitive.name, " in \"", graph.name(), '"');
+  });
+}
+
 void require_slots(const InferContext& c, const Graph& inner, std::string_view attribute,
                    std::string_view which, std::span<const ValueId> ids, const std::vector<Slot>& expected,
                    bool open) {
@@ -202,8 +210,9 @@ void visit_operations(const Graph& graph, const std::function<void(const Operati
       visit(operation, at);
       if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
       for (const auto& [name, value] : operation.record().op->attributes) {
-        const auto* inner = value.get_if<std::shared_ptr<const GraphData>>();
-        if (inner != nullptr && seen.insert(inner->get()).second) graphs.emplace_back(*inner);
+        for (const auto& inner : value.graphs()) {
+          if (seen.insert(inner.get()).second) graphs.emplace_back(inner);
+        }
       }
     }
   }

@@ -13,6 +13,9 @@ namespace tidu::prim {
 // --- type rules
 /// Operands against the inputs of the graph in that attribute, and one result for each of its outputs.
 void infer_inner_graph(InferContext& c, const Graph& inner);
+/// Refuses a graph, called `what`, with operations that have effects, which rules could not keep in order.
+/// Graphs in attributes count.
+void refuse_effects(const InferContext& c, const Graph& inner, std::string_view what);
 
 /// What an input or output of a graph must be, and what it stands for.
 struct Slot {

@@ -15,15 +15,6 @@ constexpr AttributeSpec scan_attributes[] = {{"body", AttributeKind::graph},
                                              {"num_consts", AttributeKind::integer},
                                              {"num_carry", AttributeKind::integer}};
 
-// What runs in a loop has no effects, which rules could not keep in order. Graphs in attributes count.
-void refuse_effects(const InferContext& c, const Graph& body) {
-  visit_operations(body, [&c](const Operation& operation, const Graph& graph) {
-    const Primitive& primitive = operation.primitive();
-    c.require(!primitive.has_trait(Trait::impure), "expected a body without effects, got ", primitive.name,
-              " in \"", graph.name(), '"');
-  });
-}
-
 void infer_scan(InferContext& c) {
   const Graph body = c.op().graph("body");
   const std::int64_t length = c.op().integer("length");
@@ -60,7 +51,7 @@ void infer_scan(InferContext& c) {
               carry, ", got ", output);
     c.result(output);
   }
-  refuse_effects(c, body);
+  refuse_effects(c, body, "body");
 }
 
 // The axes 0 and 1, of a batch and of steps, change places.
@@ -194,7 +185,7 @@ constinit const Primitive scan{.name = "scan",
                                .transpose = transpose_scan,
                                .batch = batch_scan};
 
-std::vector<const Primitive*> control_flow_primitives() { return {&scan}; }
+std::vector<const Primitive*> control_flow_primitives() { return {&scan, &cond}; }
 
 }  // namespace tidu::prim
 

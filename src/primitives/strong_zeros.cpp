@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -112,6 +113,12 @@ class Guard {
       std::vector<bool> in_some_step = linear;
       parts.spread(in_some_step, false);
       return ops::scan(builder_, guarded(parts.body, in_some_step), operands, parts.shape);
+    }
+    if (op.name() == prim::cond.name) {
+      std::vector<Graph> branches = op.graphs("branches");
+      const std::vector<bool> of_branches(linear.begin() + 1, linear.end());
+      for (Graph& branch : branches) branch = guarded(branch, of_branches);
+      return ops::cond(operands[0], branches, std::span(operands).subspan(1));
     }
     bool found = false;
     for (const AttributeSpec& spec : operation.primitive().attributes)

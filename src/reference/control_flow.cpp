@@ -1,4 +1,4 @@
-// control_flow.cpp - scan, step by step.
+// control_flow.cpp - scan, step by step, and cond.
 #include <algorithm>
 #include <cstring>
 
@@ -32,8 +32,22 @@ void scan(const KernelCall& c) {
   for (std::size_t k = 0; k < num_carry; ++k) c.output(k) = inputs[num_consts + k];
 }
 
+void cond(const KernelCall& c) {
+  const std::vector<Graph> branches = c.op().graphs("branches");
+  std::int64_t index = 0;
+  if (c.input(0).dtype() == DType::boolean)
+    index = c.input(0).elements<bool>()[0] ? 1 : 0;
+  else
+    index = c.input(0).elements<std::int32_t>()[0];
+  index = std::clamp<std::int64_t>(index, 0, static_cast<std::int64_t>(branches.size()) - 1);
+  std::vector<Tensor> outputs = c.run(branches[static_cast<std::size_t>(index)], c.inputs().subspan(1));
+  for (std::size_t k = 0; k < outputs.size(); ++k) c.output(k) = std::move(outputs[k]);
+}
+
 }  // namespace
 
-std::vector<NamedKernel> control_flow_kernels() { return {{"scan", dtypes::all, scan}}; }
+std::vector<NamedKernel> control_flow_kernels() {
+  return {{"scan", dtypes::all, scan}, {"cond", dtypes::all, cond}};
+}
 
 }  // namespace tidu::ref

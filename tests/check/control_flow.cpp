@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "check/helpers.hpp"
-#include "tidu/cpu/executor.hpp"
+#include "check/same_function.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/html.hpp"
 #include "tidu/graph/infer.hpp"
@@ -23,13 +22,7 @@ namespace control_flow_cases {
 
 const Type v3{f64, {3}};
 
-std::vector<Operation> scans_of(const Graph& graph) {
-  std::vector<Operation> found;
-  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    if (graph.operation(i).name() == "scan") found.push_back(graph.operation(i));
-  }
-  return found;
-}
+std::vector<Operation> scans_of(const Graph& graph) { return operations_of(graph, "scan"); }
 
 // Consts w (active or not) and table, carries a, b (active through a alone), n (counts), xs.
 Graph counted(std::int64_t length, bool reverse) {
@@ -49,34 +42,10 @@ Graph counted(std::int64_t length, bool reverse) {
   return g.build(std::span<const Value>(results.data(), results.size()));
 }
 
-Tensors inputs_for(const Graph& graph, std::uint64_t seed) {
-  Random random(seed);
-  Tensors inputs;
-  for (const ValueId id : graph.inputs()) {
-    const Type type = graph.type(id);
-    Numbers numbers(static_cast<std::size_t>(type.size()));
-    for (auto& number : numbers) number = is_inexact(type.dtype()) ? random.uniform(-1, 1) : 0.0;
-    inputs.push_back(check::tensor_of(type, numbers));
-  }
-  return inputs;
-}
-
-void same_function(const Graph& got, const Graph& expected, double tolerance = 1e-11) {
-  const Tensors inputs = inputs_for(got, 7);
-  const Tensors wanted = run(expected, inputs);
-  for (const Tensors& outputs : {run(got, inputs), cpu().run(got, inputs)}) {
-    REQUIRE(outputs.size() == wanted.size());
-    for (std::size_t k = 0; k < outputs.size(); ++k) {
-      CAPTURE(k);
-      CHECK(near(outputs[k], wanted[k], tolerance));
-    }
-  }
-}
-
 TEST_CASE("scan: every derivative is that of the steps written out") {
   for (const std::int64_t length : {0, 1, 4}) {
     for (const bool reverse : {false, true}) {
-      const Graph f = counted(length, reverse), written = with_scans_written_out(f);
+      const Graph f = counted(length, reverse), written = with_control_flow_written_out(f);
       CAPTURE(length);
       CHECK(scans_of(written).empty());
       same_function(f, written);
@@ -116,7 +85,7 @@ TEST_CASE("scan: absent tangents stay absent, residuals are kept where they are"
   CHECK(jvp_parts(graph, {"a"}).present == std::vector<bool>{true, false, false, false});
   // The second carry forgets its tangent, whose first one ys read.
   CHECK(jvp_parts(graph, {"b"}).present == std::vector<bool>{false, false, true, false});
-  same_function(vjp(graph), vjp(with_scans_written_out(graph)));
+  same_function(vjp(graph), vjp(with_control_flow_written_out(graph)));
 
   // Of a step, tanh and its operand; exp(w) is computed before the loop, x is read where it is.
   const Linearization lin = linearize(graph, {.wrt = std::vector<std::size_t>{1}});
@@ -146,7 +115,7 @@ TEST_CASE("scan: a linear scan with a carry that is not linear is transposed") {
   TransposeOptions options;
   options.linear_inputs = std::vector<std::size_t>{1, 2};
   const Graph transposed = linear_transpose(linear, options).graph;
-  const Graph written = linear_transpose(with_scans_written_out(linear), options).graph;
+  const Graph written = linear_transpose(with_control_flow_written_out(linear), options).graph;
   same_function(transposed, written);
   CHECK(scans_of(transposed).size() == 2);
 }
@@ -189,7 +158,7 @@ TEST_CASE("scan: in calls and checkpoints, and these in it") {
     const Values results = kept ? ops::checkpoint(inner, operands) : ops::call(inner, operands);
     const Graph f =
         g.build({ops::reduce_sum(ops::square(results[0]), {0}) + ops::reduce_sum(results[3], {0, 1})});
-    const Graph written = with_scans_written_out(f);
+    const Graph written = with_control_flow_written_out(f);
     CHECK(scans_of(Program::make(written).graph()).empty());
     same_function(grad(f), grad(written));
     same_function(hvp(f), hvp(written));
@@ -204,8 +173,8 @@ TEST_CASE("scan: in calls and checkpoints, and these in it") {
     const Values stepped =
         ops::scan(body, std::vector{h.input("c", v3), h.input("x", Type(f64, {4, 3}))}, {4, false, 0, 1});
     const Graph loop = h.build({ops::reduce_sum(stepped[0], {0}) + ops::reduce_sum(stepped[1], {0, 1})});
-    same_function(grad(loop), grad(with_scans_written_out(loop)));
-    same_function(hvp(loop), hvp(with_scans_written_out(loop)));
+    same_function(grad(loop), grad(with_control_flow_written_out(loop)));
+    same_function(hvp(loop), hvp(with_control_flow_written_out(loop)));
   }
 }
 
@@ -276,7 +245,7 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
   const Graph effect = outer.build({ops::call(inner, std::vector{outer.input("a", v3)})[0]});
   says(refused({holder.input("v", v3)}, {4, false, 0, 1}, effect),
        "[scan] expected a body without effects, got test.draw in \"noisy\"");
-  CHECK_THROWS_WITH_AS(with_scans_written_out(counted(4, false), 20),
+  CHECK_THROWS_WITH_AS(with_control_flow_written_out(counted(4, false), 20),
                        doctest::Contains("at most 20 operations"), Error);
   // Steps whose operations are all the same count too, and nothing is allocated for what is too much.
   for (const std::int64_t length : {std::int64_t{20'000'000}, std::int64_t{2'000'000'000'000'000'000}}) {
@@ -285,7 +254,7 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
     const Graph step = same.build({ops::full(same, Type(f64), 1.0)});
     const Graph loop = many.build(
         {ops::scan(many, step, std::vector{many.input("x", Type(f64))}, {length, false, 0, 1})[0]});
-    CHECK_THROWS_WITH_AS(with_scans_written_out(loop), doctest::Contains("[scan] expected at most"), Error);
+    CHECK_THROWS_WITH_AS(with_control_flow_written_out(loop), doctest::Contains("expected at most"), Error);
   }
 }
 

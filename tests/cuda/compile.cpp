@@ -30,7 +30,7 @@ using Kernels = std::map<std::string, std::shared_ptr<const KernelSource>>;
 void add_kernels(const Graph& graph, Kernels& to, int& refused) {
   ProgramOptions options;
   options.fuse = options.block = false;
-  const Program program = Program::make(with_scans_written_out(graph), options);
+  const Program program = Program::make(with_control_flow_written_out(graph), options);
   try {
     for (const cuda_detail::Node& node : cuda_detail::plan_nodes(program.graph())) {
       for (const cuda_detail::Step& step : node.plan.steps) {

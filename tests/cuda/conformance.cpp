@@ -99,7 +99,7 @@ TEST_CASE("Conformance cases on a fake device give what the reference executor g
       options.fuse = options.block = false;
       cuda_detail::NodeOptions node_options;
       node_options.fuse = fuse;
-      const Program program = Program::make(with_scans_written_out(one.graph), options);
+      const Program program = Program::make(with_control_flow_written_out(one.graph), options);
       try {
         for (const cuda_detail::Node& node : cuda_detail::plan_nodes(program.graph(), node_options))
           Emulator::shared().add(node.plan);

@@ -46,7 +46,7 @@ class Batch {
     if (!shard_.next()) return;
     ProgramOptions options;
     options.fuse = options.block = false;
-    Case one{Program::make(with_scans_written_out(graph), options).graph(),
+    Case one{Program::make(with_control_flow_written_out(graph), options).graph(),
              {},
              std::move(inputs),
              std::move(name)};

@@ -1,5 +1,6 @@
-// control_flow.hpp - primitives of the standard set that run a graph they hold more than once: scan. All
-// modes of differentiation are derived from the graph, to any order; nothing is unrolled.
+// control_flow.hpp - primitives of the standard set that run a graph they hold more than once, or one of
+// several: scan and cond. All modes of differentiation are derived from the graphs, to any order; nothing is
+// unrolled.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,8 @@ namespace tidu::prim {
 
 /// Attributes: body, length, reverse, num_consts, num_carry.
 extern const Primitive scan;
+/// Attributes: branches.
+extern const Primitive cond;
 
 /// The records of this header.
 std::vector<const Primitive*> control_flow_primitives();
@@ -30,10 +33,11 @@ struct ScanShape {
   std::size_t num_carry = 0;   ///< operands that go from step to step: those after them
 };
 
-/// The same function with every scan written out, step by step, and the graphs that hold scans too: for
-/// executors that know no loops. `graph` itself where there are none. Throws Error (invalid_argument) where
-/// that takes more than `max_operations` operations.
-Graph with_scans_written_out(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20);
+/// The same function with every scan written out, step by step, and every cond as all its branches and a
+/// choice between their results, and the graphs that hold such too: for executors that know no control flow.
+/// `graph` itself where there are none. Throws Error (invalid_argument) where that takes more than
+/// `max_operations` operations.
+Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20);
 
 namespace ops {
 
@@ -46,6 +50,16 @@ namespace ops {
 Values scan(const Graph& body, std::span<const Value> operands, const ScanShape& shape,
             Where where = Where::current());
 Values scan(Emitter& emitter, const Graph& body, std::span<const Value> operands, const ScanShape& shape,
+            Where where = Where::current());
+
+/// One of `branches` run on `operands`, as jax.lax.cond and jax.lax.switch: the branch at `index`, a scalar
+/// i32 that is moved into range, or bool for two branches, of which false takes the first and true the
+/// second. All branches have inputs of the types of `operands` and the same types of outputs, which are those
+/// of the results. Executors run the branch taken alone, but for those that know no control flow, and under
+/// batch with an index that differs between examples: there every branch runs, and results are chosen. Throws
+/// Error (type) naming branch and operand, input or output where signatures do not fit, for an index of
+/// another type, without branches, and for branches with operations that have effects.
+Values cond(Value index, std::span<const Graph> branches, std::span<const Value> operands,
             Where where = Where::current());
 
 }  // namespace ops

@@ -1,0 +1,143 @@
+// cond.cpp - cond: its record, type rule and batch rule, and what its rules share. Derivatives are in
+// cond_derivatives.cpp.
+#include "primitives/cond.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+constexpr AttributeSpec cond_attributes[] = {{"branches", AttributeKind::graphs}};
+
+void infer_cond(InferContext& c) {
+  const std::vector<Graph> branches = c.op().graphs("branches");
+  c.require(!branches.empty(), "expected one branch or more, got none");
+  c.require(c.num_operands() > 0, "expected an index, got no operand");
+  const Type index = c.operand(0);
+  c.require(index == Type(bool_) || index == Type(i32),
+            "expected a scalar index of dtype bool or i32 for operand 0, got ", index);
+  c.require(index == Type(i32) || branches.size() == 2,
+            "expected 2 branches for an index of dtype bool, got ", branches.size());
+  const Graph& first = branches[0];
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const Graph& branch = branches[b];
+    c.require(branch.inputs().size() == c.num_operands() - 1, "expected an index and ",
+              branch.inputs().size(), " operands for branch ", b, " (\"", branch.name(), "\"), got ",
+              c.num_operands(), " operands in all");
+    for (std::size_t i = 0; i < branch.inputs().size(); ++i) {
+      const Type expected = branch.type(branch.inputs()[i]);
+      c.require(c.operand(i + 1) == expected, "expected ", expected, " for operand ", i + 1, " (input \"",
+                branch.input_name(i), "\" of branch ", b, ", \"", branch.name(), "\"), got ",
+                c.operand(i + 1));
+    }
+    c.require(!branch.outputs().empty(), "expected branches with one output or more, got none in branch ", b,
+              " (\"", branch.name(), "\")");
+    c.require(branch.outputs().size() == first.outputs().size(), "expected ", first.outputs().size(),
+              " outputs in branch ", b, " (\"", branch.name(), "\"), as in branch 0 (\"", first.name(),
+              "\"), got ", branch.outputs().size());
+    for (std::size_t k = 0; k < branch.outputs().size(); ++k) {
+      const Type expected = first.type(first.outputs()[k]), got = branch.type(branch.outputs()[k]);
+      c.require(got == expected, "expected ", expected, " for output ", k, " of branch ", b, " (\"",
+                branch.name(), "\"), as in branch 0 (\"", first.name(), "\"), got ", got);
+    }
+    refuse_effects(c, branch, "branch");
+  }
+  for (const ValueId id : first.outputs()) c.result(first.type(id));
+}
+
+// With an index for each example every branch runs on all of them, and each example takes its results.
+Values batch_cond(BatchContext& c) {
+  const std::vector<Graph> branches = c.op().graphs("branches");
+  std::vector<Value> operands = operands_of(c);
+  std::vector<bool> batched = batched_operands(c);
+  operands.erase(operands.begin());
+  batched.erase(batched.begin());
+  std::vector<Graph> mapped;
+  for (const Graph& branch : branches) mapped.push_back(c.host().batch(branch, batched, c.size()));
+  const Value index = c.operand(0);
+  if (!c.batched(0)) return ops::cond(index, mapped, operands);
+
+  std::vector<std::vector<Value>> cases(mapped[0].outputs().size());
+  for (const Graph& branch : mapped) {
+    const std::vector<Value> values = inline_graph(c.emitter(), branch, operands);
+    for (std::size_t k = 0; k < cases.size(); ++k) cases[k].push_back(values[branch.outputs()[k]]);
+  }
+  Values results;
+  for (const std::vector<Value>& of_branches : cases) {
+    const Shape& shape = of_branches[0].shape();
+    results.push_back(
+        select_case(shape.size() == 1 ? index : ops::broadcast_in_dim(index, shape, {0}), of_branches));
+  }
+  return results;
+}
+
+}  // namespace
+
+CondMaker::CondMaker(std::span<const Graph> like) : outputs_(like.size()) {
+  for (const Graph& branch : like)
+    builders_.push_back(std::make_unique<GraphBuilder>(branch.name(), branch.primitives()));
+}
+
+std::vector<Value> CondMaker::add(std::string_view name, Value operand) {
+  operands_.push_back(operand);
+  std::vector<Value> inputs;
+  for (const auto& builder : builders_) inputs.push_back(builder->input(name, operand.type()));
+  return inputs;
+}
+
+Values CondMaker::emit(Value index) {
+  std::vector<Graph> branches;
+  std::vector<bool> read(operands_.size(), false);
+  std::vector<std::size_t> all(outputs_[0].size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (std::size_t b = 0; b < builders_.size(); ++b) {
+    branches.push_back(builders_[b]->build(outputs_[b]));
+    const std::vector<bool> needed = reachable(branches[b], branches[b].outputs());
+    for (std::size_t i = 0; i < read.size(); ++i) read[i] = read[i] || needed[branches[b].inputs()[i]];
+  }
+  for (Graph& branch : branches) branch = restricted(branch, read, all);
+  std::vector<Value> kept;
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    if (read[i]) kept.push_back(operands_[i]);
+  }
+  return ops::cond(index, branches, kept);
+}
+
+Value select_case(Value which, std::span<const Value> cases) {
+  if (cases.size() == 1) return cases[0];
+  if (is_bool(which.dtype())) return ops::select_n(which, cases);
+  Emitter& emitter = *which.emitter();
+  const Value first = ops::full(emitter, Type(i32), 0.0),
+              last = ops::full(emitter, Type(i32), static_cast<double>(cases.size() - 1));
+  return ops::select_n(ops::clamp(first, which, last), cases);
+}
+
+// y = branches[index](x): see cond_derivatives.cpp.
+constinit const Primitive cond{.name = "cond",
+                               .arity = variadic,
+                               .num_outputs = variadic,
+                               .attributes = cond_attributes,
+                               .traits = Trait::holds_graph,
+                               .linearity = linearity::linear_in(~1U),
+                               .infer = infer_cond,
+                               .jvp = jvp_cond,
+                               .transpose = transpose_cond,
+                               .batch = batch_cond};
+
+}  // namespace tidu::prim
+
+namespace tidu::ops {
+
+Values cond(Value index, std::span<const Graph> branches, std::span<const Value> operands, Where where) {
+  GraphList graphs;
+  for (const Graph& branch : branches) graphs.push_back(branch.share());
+  std::vector<Value> all{index};
+  all.insert(all.end(), operands.begin(), operands.end());
+  return emit(Op::make(prim::cond, {{"branches", std::move(graphs)}}), all, where);
+}
+
+}  // namespace tidu::ops

@@ -1,0 +1,43 @@
+// cond.hpp - what the rules of cond share: branches that a rule makes, and the choice between results.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "primitives/inner_graphs.hpp"
+#include "tidu/primitives/control_flow.hpp"
+
+namespace tidu::prim {
+
+/// The branches of a cond that a rule makes, and its operands. Every branch has an input for each operand.
+class CondMaker {
+ public:
+  /// As many branches, of these names, as `like` has.
+  explicit CondMaker(std::span<const Graph> like);
+
+  /// Such an operand; by branch, the input that stands for it.
+  std::vector<Value> add(std::string_view name, Value operand);
+  std::size_t num_branches() const { return builders_.size(); }
+  GraphBuilder& builder(std::size_t branch) { return *builders_[branch]; }
+  /// The next output of a branch.
+  void add_output(std::size_t branch, Value value) { outputs_[branch].push_back(value); }
+  /// A zero, where other branches have a value.
+  void add_zero(std::size_t branch, Type type) { add_output(branch, zeros(builder(branch), type)); }
+  /// The cond. Operands that no branch reads are left out. Once.
+  Values emit(Value index);
+
+ private:
+  std::vector<std::unique_ptr<GraphBuilder>> builders_;
+  std::vector<std::vector<Value>> outputs_;  // by branch
+  std::vector<Value> operands_;
+};
+
+/// The case at `which`, a scalar or of the shape of the cases; an index of no case is moved into range.
+Value select_case(Value which, std::span<const Value> cases);
+
+// --- the rules, in files of their own
+Derivatives jvp_cond(JvpContext& c);
+Derivatives transpose_cond(TransposeContext& c);
+
+}  // namespace tidu::prim

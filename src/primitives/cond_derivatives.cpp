@@ -1,0 +1,268 @@
+// cond_derivatives.cpp - the JVP of cond and the transpose of what it gives.
+//
+// Note [Residuals of branches]: the linear cond of a cond reads the index, and residuals of its branches in
+// four ways. What depends on no operand is computed in the linear branch anew; an operand is read where it
+// is; what is a result of the branch is read as the result of the cond; all else the primal cond hands out as
+// further results. Those of one type that different branches need share a result, zero where the branch taken
+// has none, so that there are as many as the branch with the most of them needs, of each type. A linear
+// branch is run with what the same primal branch gave, and reads nothing else.
+#include "primitives/cond.hpp"
+
+#include <algorithm>
+
+#include "tidu/primitives/elementwise.hpp"
+
+namespace tidu::prim {
+namespace {
+
+class CondJvp {
+ public:
+  explicit CondJvp(JvpContext& c)
+      : c_(c), branches_(c.op().graphs("branches")), num_outputs_(branches_[0].outputs().size()) {
+    std::vector<bool> active;
+    for (std::size_t i = 1; i < c.num_operands(); ++i) active.push_back(c.active(i));
+    for (const Graph& branch : branches_) inner_.push_back(c.host().linearize(branch, active));
+  }
+
+  Derivatives emit() {
+    Derivatives result = Derivatives::absent(num_outputs_);
+    std::vector<std::size_t> present;  // by result of the linear cond, of the primal one
+    for (std::size_t k = 0; k < num_outputs_; ++k) {
+      const auto has = [k](const InnerLinearization& inner) {
+        return inner.tangent_of_output[k].has_value();
+      };
+      if (std::any_of(inner_.begin(), inner_.end(), has)) present.push_back(k);
+    }
+    if (present.empty()) return result;
+    find_places();
+    hand_out();
+
+    CondMaker maker(linear_branches());
+    add_residuals(maker);
+    for (std::size_t i = 1; i < c_.num_operands(); ++i) {
+      if (!c_.active(i)) continue;
+      const std::vector<Value> inputs = maker.add(detail::str("tangent.", i - 1), *c_.tangent(i));
+      for (std::size_t b = 0; b < inputs.size(); ++b) arguments_[b].push_back(inputs[b]);
+    }
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      const Graph& linear = inner_[b].linear;
+      const std::vector<Value> values = inline_graph(maker.builder(b), linear, arguments_[b]);
+      for (const std::size_t k : present) {
+        const std::optional<std::size_t>& at = inner_[b].tangent_of_output[k];
+        if (at)
+          maker.add_output(b, values[linear.outputs()[*at]]);
+        else
+          maker.add_zero(b, type_of_output(k));
+      }
+    }
+    const Values tangents = maker.emit(c_.primal(0));
+    for (std::size_t j = 0; j < present.size(); ++j) result.set(present[j], tangents[j]);
+    return result;
+  }
+
+ private:
+  /// Where a linear branch has a residual from.
+  struct Place {
+    enum class Kind : std::uint8_t { constant, operand, result, handed_out };
+    Kind kind = Kind::constant;
+    std::size_t index = 0;  // of the operand, the result, or among what is handed out
+  };
+  /// What the primal cond hands out besides its results.
+  struct Further {
+    Type type;
+    std::vector<ValueId> values;  // by branch; no_index: zero
+  };
+
+  Type type_of_output(std::size_t k) const { return branches_[0].type(branches_[0].outputs()[k]); }
+  ValueId residual(std::size_t b, std::size_t r) const {
+    return inner_[b].primal.outputs()[num_outputs_ + r];
+  }
+  std::vector<Graph> linear_branches() const {
+    std::vector<Graph> graphs;
+    for (const InnerLinearization& inner : inner_) graphs.push_back(inner.linear);
+    return graphs;
+  }
+
+  // See Note [Residuals of branches].
+  void find_places() {
+    places_.resize(branches_.size());
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      const Graph& primal = inner_[b].primal;
+      const std::vector<bool> depends = depending_on(primal, std::vector<bool>(primal.inputs().size(), true));
+      std::vector<Place> known(primal.num_values());
+      for (std::size_t k = num_outputs_; k-- > 0;) known[primal.outputs()[k]] = {Place::Kind::result, k};
+      for (std::size_t i = primal.inputs().size(); i-- > 0;)
+        known[primal.inputs()[i]] = {Place::Kind::operand, i + 1};
+      for (std::size_t r = 0; r < inner_[b].num_residuals; ++r) {
+        Place& place = known[residual(b, r)];
+        if (!depends[residual(b, r)])
+          place = Place();
+        else if (place.kind == Place::Kind::constant)
+          place = {Place::Kind::handed_out, add_further(b, residual(b, r))};
+        places_[b].push_back(place);
+      }
+    }
+  }
+
+  // Shares what other branches hand out, where it is of this type.
+  std::size_t add_further(std::size_t b, ValueId id) {
+    const Type type = inner_[b].primal.type(id);
+    for (std::size_t j = 0; j < further_.size(); ++j) {
+      if (further_[j].type != type || further_[j].values[b] != no_index) continue;
+      further_[j].values[b] = id;
+      return j;
+    }
+    further_.push_back({type, std::vector<ValueId>(branches_.size(), no_index)});
+    further_.back().values[b] = id;
+    return further_.size() - 1;
+  }
+
+  // Puts a cond whose results the linear one can read in the place of the primal one.
+  void hand_out() {
+    bool any = false;
+    for (const std::vector<Place>& places : places_) {
+      for (const Place& place : places)
+        any = any || place.kind == Place::Kind::result || place.kind == Place::Kind::handed_out;
+    }
+    if (!any) return;
+    std::vector<Graph> graphs;
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      const Graph& primal = inner_[b].primal;
+      GraphBuilder builder(primal.name(), primal.primitives());
+      std::vector<Value> inputs;
+      for (std::size_t i = 0; i < primal.inputs().size(); ++i) {
+        const ValueId id = primal.inputs()[i];
+        inputs.push_back(builder.input(primal.input_key(i), primal.type(id), primal.label(id)));
+      }
+      const std::vector<Value> values = inline_graph(builder, primal, inputs);
+      std::vector<Value> outputs;
+      for (std::size_t k = 0; k < num_outputs_; ++k) outputs.push_back(values[primal.outputs()[k]]);
+      for (const Further& each : further_)
+        outputs.push_back(each.values[b] == no_index ? zeros(builder, each.type) : values[each.values[b]]);
+      graphs.push_back(prune(builder.build(outputs)));
+    }
+    results_ = ops::cond(c_.primal(0), graphs, c_.primals().subspan(1));
+    c_.host().replace_results(std::span<const Value>(results_.data(), num_outputs_));
+  }
+
+  // Each operand of the linear cond once, whichever branches read it.
+  void add_residuals(CondMaker& maker) {
+    std::vector<std::vector<Value>> operands(c_.num_operands()), results(num_outputs_ + further_.size());
+    arguments_.resize(branches_.size());
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      const std::vector<Value> constants = constant_residuals(b, maker.builder(b));
+      for (std::size_t r = 0; r < places_[b].size(); ++r) {
+        const Place& place = places_[b][r];
+        if (place.kind == Place::Kind::constant) {
+          arguments_[b].push_back(constants[residual(b, r)]);
+          continue;
+        }
+        const bool is_operand = place.kind == Place::Kind::operand;
+        const std::size_t at =
+            place.kind == Place::Kind::handed_out ? num_outputs_ + place.index : place.index;
+        std::vector<Value>& inputs = (is_operand ? operands : results)[at];
+        if (inputs.empty()) {
+          inputs = maker.add(detail::str(is_operand ? "operand." : "residual.", at),
+                             is_operand ? c_.primal(at) : results_[at]);
+        }
+        arguments_[b].push_back(inputs[b]);
+      }
+    }
+  }
+
+  // By value of the primal branch, those that it needs.
+  std::vector<Value> constant_residuals(std::size_t b, GraphBuilder& builder) const {
+    const Graph& primal = inner_[b].primal;
+    std::vector<ValueId> wanted;
+    for (std::size_t r = 0; r < places_[b].size(); ++r) {
+      if (places_[b][r].kind == Place::Kind::constant) wanted.push_back(residual(b, r));
+    }
+    const std::vector<bool> needed = reachable(primal, wanted);
+    return inline_graph(builder, primal, std::vector<Value>(primal.inputs().size()), {}, &needed);
+  }
+
+  JvpContext& c_;
+  std::vector<Graph> branches_;
+  std::size_t num_outputs_;
+  std::vector<InnerLinearization> inner_;      // by branch
+  std::vector<std::vector<Place>> places_;     // by branch and residual
+  std::vector<Further> further_;               // results of the primal cond after its own
+  Values results_;                             // of that cond
+  std::vector<std::vector<Value>> arguments_;  // by branch and input of its linear graph
+};
+
+}  // namespace
+
+Derivatives jvp_cond(JvpContext& c) { return CondJvp(c).emit(); }
+
+// ct_x = transpose(branches[index])(ct_y), zero where another branch has one
+Derivatives transpose_cond(TransposeContext& c) {
+  const std::vector<Graph> branches = c.op().graphs("branches");
+  const std::size_t num_inputs = c.num_operands() - 1;
+  std::vector<bool> linear;
+  for (std::size_t i = 0; i < num_inputs; ++i) linear.push_back(c.linear(i + 1));
+
+  struct Transposed {
+    InnerTransposition inner;          // of the branch, cut to what depends on linear inputs
+    std::vector<std::size_t> outputs;  // these, with a cotangent
+  };
+  std::vector<Transposed> transposed(branches.size());
+  std::vector<bool> present(num_inputs, false);
+  std::vector<Graph> named;
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const Graph& branch = branches[b];
+    Transposed& of_branch = transposed[b];
+    const std::vector<bool> depends = depending_on(branch, linear);
+    for (std::size_t k = 0; k < branch.outputs().size(); ++k) {
+      const ValueId id = branch.outputs()[k];
+      if (depends[id] && is_inexact(branch.type(id).dtype()) && c.cotangent(k))
+        of_branch.outputs.push_back(k);
+    }
+    named.push_back(branch);
+    if (of_branch.outputs.empty()) continue;
+    const std::size_t count = of_branch.outputs.size();
+    of_branch.inner =
+        c.host().transpose(restricted(branch, std::vector<bool>(num_inputs, true), of_branch.outputs), linear,
+                           std::vector<bool>(count, true));
+    for (std::size_t i = 0; i < num_inputs; ++i)
+      present[i] = present[i] || of_branch.inner.cotangent_of_input[i].has_value();
+  }
+
+  CondMaker maker(named);
+  std::vector<std::vector<Value>> residuals(num_inputs), cotangents(c.num_results());
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (!linear[i]) residuals[i] = maker.add(detail::str("residual.", i), c.operand(i + 1));
+  }
+  for (std::size_t k = 0; k < c.num_results(); ++k) {
+    if (c.cotangent(k)) cotangents[k] = maker.add(detail::str("cotangent.", k), *c.cotangent(k));
+  }
+  Derivatives result = Derivatives::absent(c.num_operands());
+  if (std::none_of(present.begin(), present.end(), [](bool each) { return each; })) return result;
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const Transposed& of_branch = transposed[b];
+    std::vector<Value> inputs, values;
+    if (!of_branch.outputs.empty()) {
+      for (std::size_t i = 0; i < num_inputs; ++i) {
+        if (!linear[i]) inputs.push_back(residuals[i][b]);
+      }
+      for (const std::size_t k : of_branch.outputs) inputs.push_back(cotangents[k][b]);
+      values = inline_graph(maker.builder(b), of_branch.inner.graph, inputs);
+    }
+    for (std::size_t i = 0; i < num_inputs; ++i) {
+      if (!present[i]) continue;
+      const bool has = !of_branch.outputs.empty() && of_branch.inner.cotangent_of_input[i];
+      if (has)
+        maker.add_output(b, values[of_branch.inner.graph.outputs()[*of_branch.inner.cotangent_of_input[i]]]);
+      else
+        maker.add_zero(b, c.operand_type(i + 1));
+    }
+  }
+  const Values results = maker.emit(c.operand(0));
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (present[i]) result.set(i + 1, results[next++]);
+  }
+  return result;
+}
+
+}  // namespace tidu::prim
