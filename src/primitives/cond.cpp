@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tidu/graph/simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -75,6 +76,20 @@ Values batch_cond(BatchContext& c) {
   return results;
 }
 
+// The branch that is known to be taken, or the only one that there is, in the place of the cond.
+Values simplify_cond(SimplifyContext& c) {
+  const std::vector<Graph> branches = c.op().graphs("branches");
+  std::size_t taken = 0;
+  if (const std::optional<Literal> index = c.splat(c.operand(0))) {
+    const auto last = static_cast<double>(branches.size() - 1);
+    taken = static_cast<std::size_t>(std::clamp(index->at(0).real(), 0.0, last));
+  } else if (!std::all_of(branches.begin(), branches.end(),
+                          [&](const Graph& each) { return structurally_equal(each, branches[0]); })) {
+    return Values();
+  }
+  return write_out(c.emitter(), branches[taken], c.operands().subspan(1));
+}
+
 }  // namespace
 
 CondMaker::CondMaker(std::span<const Graph> like) : outputs_(like.size()) {
@@ -126,7 +141,8 @@ constinit const Primitive cond{.name = "cond",
                                .infer = infer_cond,
                                .jvp = jvp_cond,
                                .transpose = transpose_cond,
-                               .batch = batch_cond};
+                               .batch = batch_cond,
+                               .simplify = simplify_cond};
 
 }  // namespace tidu::prim
 

@@ -10,15 +10,6 @@
 namespace tidu {
 namespace {
 
-// What another operation stands for, or null.
-const std::shared_ptr<const GraphData>* called_graph(const Operation& operation) {
-  if (!operation.primitive().has_trait(Trait::holds_graph)) return nullptr;
-  for (const auto& [name, attribute] : operation.record().op->attributes) {
-    if (name == "graph") return attribute.get_if<std::shared_ptr<const GraphData>>();
-  }
-  return nullptr;
-}
-
 bool is_control_flow(const Operation& operation) {
   return operation.name() == prim::scan.name || operation.name() == prim::cond.name;
 }
@@ -31,7 +22,7 @@ class Finder {
     if (!fresh) return found->second;
     for (std::size_t i = 0; i < graph.num_operations(); ++i) {
       const Operation operation = graph.operation(i);
-      const auto* inner = called_graph(operation);
+      const auto* inner = prim::called_graph(operation);
       // Graphs nest at most max_graph_depth deep, and so do these calls.
       if (is_control_flow(operation) || (inner != nullptr && holds_control_flow(Graph(*inner))))
         return known_[graph.share().get()] = true;
@@ -76,7 +67,7 @@ class Writer {
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
     if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
     if (operation.name() == prim::cond.name) return branches(operation.op(), operands);
-    if (const auto* inner = called_graph(operation);
+    if (const auto* inner = prim::called_graph(operation);
         inner != nullptr && finder_.holds_control_flow(Graph(*inner)))
       return write(Graph(*inner), operands);
     const Values results = builder_.emit(operation.op(), operands);

@@ -221,7 +221,9 @@ void visit_operations(const Graph& graph, const std::function<void(const Operati
 namespace {
 
 // Graphs nest at most max_graph_depth deep, and so does this.
-std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
+template <class StandsFor>
+std::vector<Value> written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
+                               const StandsFor& stands_for) {
   std::vector<Value> values(graph.num_values());
   for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
   std::vector<Value> operands;
@@ -229,8 +231,9 @@ std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<con
     const Operation operation = graph.operation(i);
     operands.clear();
     for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
-    if (stands_for_graph(operation)) {
-      const std::vector<Value> results = write_out(emitter, operation.op().graph("graph"), operands);
+    if (stands_for(operation)) {
+      const std::vector<Value> results =
+          written_out(emitter, operation.op().graph("graph"), operands, stands_for);
       for (std::size_t slot = 0; slot < results.size(); ++slot)
         values[operation.output(slot)] = results[slot];
     } else {
@@ -253,7 +256,20 @@ Graph flattened(const Graph& graph) {
     const ValueId id = graph.inputs()[i];
     inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
   }
-  return builder.build(write_out(builder, graph, inputs));
+  return builder.build(written_out(builder, graph, inputs, stands_for_graph));
+}
+
+const std::shared_ptr<const GraphData>* called_graph(const Operation& operation) {
+  if (!operation.primitive().has_trait(Trait::holds_graph)) return nullptr;
+  for (const auto& [name, attribute] : operation.record().op->attributes) {
+    if (name == "graph") return attribute.get_if<std::shared_ptr<const GraphData>>();
+  }
+  return nullptr;
+}
+
+std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
+  return written_out(emitter, graph, inputs,
+                     [](const Operation& operation) { return called_graph(operation) != nullptr; });
 }
 
 Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,

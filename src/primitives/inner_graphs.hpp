@@ -58,6 +58,10 @@ bool gives_zeros(const Operation& operation, const std::function<bool(std::size_
 bool stands_for_graph(const Operation& operation);
 /// With such operations written out, at any depth.
 Graph flattened(const Graph& graph);
+/// What the operation computes, by its attribute `graph`, whatever rules it has; null where it has none.
+const std::shared_ptr<const GraphData>* called_graph(const Operation& operation);
+/// The outputs of the graph on these inputs, all such operations written out.
+std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs);
 /// The batched `graph`, whose outputs with a true flag in `summed` are summed over the leading axis.
 Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
                          const std::vector<bool>& summed);
