@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/cond.hpp"
 #include "cpu/scan.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -62,7 +63,10 @@ Plan OperationPlans::make(std::uint32_t operation, bool adding) {
     request.fixed = fixed_of(operation);
     if (adding) return kernels_.plan_adding(request);
     Plan plan = kernels_.plan(request);
-    if (!plan && is_scan(of)) return plan_scan(of, program_.options(), options_, kernels_, arena_);
+    if (plan) return plan;
+    const InnerContext context{program_.options(), options_, kernels_, arena_};
+    if (is_scan(of)) return plan_scan(of, context);
+    if (is_cond(of)) return plan_cond(of, in_[0], context);
     return plan;
   } catch (const Error& error) {
     error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, operation)))->raise();

@@ -99,9 +99,7 @@ void run_scan(const ScanState& s, const Call& call) {
 
 bool is_scan(const Operation& operation) { return operation.name() == prim::scan.name; }
 
-Plan plan_scan(const Operation& operation, const ProgramOptions& program_options,
-               const CompileOptions& options, const KernelTable& kernels,
-               const std::shared_ptr<Arena>& arena) {
+Plan plan_scan(const Operation& operation, const InnerContext& context) {
   const Op op = operation.op();
   const Graph body = op.graph("body");
   ScanState s;
@@ -111,36 +109,27 @@ Plan plan_scan(const Operation& operation, const ProgramOptions& program_options
   s.num_inputs = body.inputs().size();
   s.num_outputs = body.outputs().size();
   const auto num_carry = static_cast<std::size_t>(op.integer("num_carry"));
-  ScanBody parts =
-      split_scan_body(body, s.num_consts, num_carry, !kernels.has_foreign(), program_options.max_operations);
+  ScanBody parts = split_scan_body(body, s.num_consts, num_carry, !context.kernels.has_foreign(),
+                                   context.program.max_operations);
   s.place = std::move(parts.place);
   for (std::size_t k = 0; k < num_carry; ++k) {
     const bool adds = std::count(parts.sums.begin(), parts.sums.end(), k) != 0;
     s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, adds});
   }
 
-  CompileOptions inner = options;
+  CompileOptions inner = context.options;
   constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
   inner.repeats =
       std::min(most_repeats / std::max<std::int64_t>(inner.repeats, 1), std::max<std::int64_t>(s.length, 1)) *
       inner.repeats;
-  const auto evaluate = [&](const Graph& constants) {
-    std::vector<Literal> tensors;
-    const Compiled compiled(Program::make(constants, program_options), options, kernels, arena);
-    for (const Tensor& tensor : compiled.run({})) tensors.push_back(tensor.to_literal());
-    return tensors;
-  };
   std::vector<std::uint8_t> fixed(s.place.size(), 0);
   const std::size_t num_fixed = s.length >= fewest_fixed_steps ? s.num_consts + parts.num_made : 0;
   std::fill_n(fixed.begin(), num_fixed, std::uint8_t{1});
   Surroundings around;
   around.fixed = fixed;
   around.sums = parts.sums;
-  s.body = std::make_unique<const Compiled>(Program::make(parts.step, program_options, evaluate), inner,
-                                            kernels, arena, around);
-  if (parts.num_made != 0)
-    s.before = std::make_unique<const Compiled>(Program::make(parts.before, program_options, evaluate),
-                                                options, kernels, arena);
+  s.body = compile_inner(parts.step, {context.program, inner, context.kernels, context.arena}, around);
+  if (parts.num_made != 0) s.before = compile_inner(parts.before, context);
 
   std::size_t scratch = 0;
   const auto place = [&scratch](std::size_t bytes) {

@@ -279,7 +279,7 @@ Plan plan_copy(const PlanRequest& request) {
 }
 
 // What is in a graph was written out when the Program was made; a graph that could not be has no kernel. A
-// loop is planned by those who compile programs (cpu/scan.hpp).
+// loop is planned by those who compile programs (cpu/scan.hpp), and so is a choice (cpu/cond.hpp).
 Plan plan_call(const PlanRequest&) { return Plan(); }
 
 constexpr KernelEntry shape_entries[] = {
@@ -301,6 +301,7 @@ constexpr KernelEntry shape_entries[] = {
     {"linear_call", plan_call, any_dtype, true},
     {"checkpoint", plan_call, any_dtype, true},
     {"scan", plan_call, any_dtype, true},
+    {"cond", plan_call, any_dtype, true},
 };
 
 }  // namespace
