@@ -116,7 +116,32 @@ Graph step_graph(DType dtype, const PrimitiveSet& set) {
                   next * x, ops::reduce_sum(d, {0}), n});
 }
 
+// The branches of a cond: of x and y, where one has a tangent of neither, and one of its results from x.
+GraphList branch_graphs(DType dtype, const PrimitiveSet& set) {
+  const auto branch = [&](const char* name, const auto& f) {
+    GraphBuilder g(name, set);
+    const Type type{dtype, {3}};
+    const Value x = g.input("x", type), y = g.input("y", type);
+    const Values results = f(x, y);
+    return g.build(std::span<const Value>(results.data(), results.size())).share();
+  };
+  return {branch("products",
+                 [](Value x, Value y) {
+                   return Values{ops::sin(x * y), x};
+                 }),
+          branch("exponentials",
+                 [](Value x, Value y) {
+                   return Values{ops::exp(x) * y, ops::cos(y)};
+                 }),
+          branch("none", [](Value x, Value) {
+            return Values{ops::full_like(x, 2.0), x * x};
+          })};
+}
+
 void add_control_flow(std::vector<Row>& t) {
+  t.push_back({"cond", inexact, {{{}, whole(0, 3), i32}, {{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
+                 return Attributes{{"branches", branch_graphs(d, set)}};
+               }});
   for (const bool reverse : {false, true}) {
     for (const int length : {3, 1, 0}) {
       const Shape xs{length, 3};
