@@ -12,7 +12,7 @@ COMPLEX = ("c64", "c128")
 INTEGERS = ("i32", "i64")
 PART = {"c64": "f32", "c128": "f64"}  # the real and the imaginary part
 WHOLE = {"f32": "c64", "f64": "c128"}
-GRAPH_ATTRIBUTES = ("graph", "body", "jvp", "forward", "backward", "transpose")
+GRAPH_ATTRIBUTES = ("graph", "body", "branches", "jvp", "forward", "backward", "transpose")
 
 
 def inexact(dtype):
@@ -176,6 +176,8 @@ def result_types(name, attrs, operands):
     if name == "scan":
         outputs, carries = outputs_of(attrs["body"]), attrs["num_carry"]
         return outputs[:carries] + [(dtype, (attrs["length"], *shape)) for dtype, shape in outputs[carries:]]
+    if name == "cond":
+        return outputs_of(attrs["branches"][0])
     return [RESULT[name](attrs, *operands) if name in RESULT else operands[0]]
 
 
@@ -255,8 +257,9 @@ def inner_graphs(graph):
     pending, found = [graph], []
     while pending:
         for operation in pending.pop()["operations"]:
-            held = [operation["attrs"][name] for name in GRAPH_ATTRIBUTES
-                    if isinstance(operation.get("attrs", {}).get(name), dict)]
+            values = [operation.get("attrs", {}).get(name) for name in GRAPH_ATTRIBUTES]
+            held = [graph for value in values for graph in (value if isinstance(value, list) else [value])
+                    if isinstance(graph, dict)]
             found += held
             pending += held
     return found

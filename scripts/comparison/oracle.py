@@ -206,6 +206,13 @@ def scan(a, *xs):
     return (*last, *ys)
 
 
+def cond(a, index, *xs):
+    branches = [function(graph) for graph in a["branches"]]
+    if index.dtype == bool:
+        return lax.cond(index, branches[1], branches[0], *xs)
+    return lax.switch(index, branches, *xs)
+
+
 PRIMITIVES = {
     "constant": constant,
     "full": full,
@@ -268,6 +275,7 @@ PRIMITIVES = {
     "custom_vjp_call": custom_vjp,
     "linear_call": lambda a, *xs: function(a["graph"])(*xs),
     "scan": scan,
+    "cond": cond,
 }
 
 

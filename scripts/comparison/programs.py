@@ -63,6 +63,18 @@ def loop(d, name):
                     num_carry=len(carries)))
 
 
+def choice(d, name):
+    """cond of two random graphs by a bool, or of up to three by a whole number that may be out of range."""
+    draw_types = lambda: [(d.floating(), d.shape(0, 2, 3, 0)) for _ in range(d.integer(1, 3))]
+    types, results = draw_types(), draw_types()
+    index = d.pick("bool", "i32")
+    branches = []
+    for _ in range(2 if index == "bool" else d.integer(1, 3)):
+        part = inner(d, types, d.integer(1, 3))
+        branches.append(part.b.graph([part.operand(*t) for t in results]))
+    d.keep(*d.b.all(name, [d.operand(index, ()), *(d.operand(*t) for t in types)], branches=branches))
+
+
 def coefficient(b, x, y, kind):
     return {0: lambda: b("cos", x), 1: lambda: b("mul", x, b("sin", y)), 2: lambda: y, 3: lambda: b("logistic", b("add", x, y))}[kind]()
 
@@ -98,14 +110,14 @@ def custom(d, name):
     d.keep(*d.b.all(name, [d.operand(*type_), d.operand(*type_)], **attrs))
 
 
-for held, emit in (("call", hold), ("checkpoint", hold), ("scan", loop), ("custom_jvp_call", custom), ("custom_vjp_call", custom)):
+for held, emit in (("call", hold), ("checkpoint", hold), ("scan", loop), ("cond", choice), ("custom_jvp_call", custom), ("custom_vjp_call", custom)):
     steps.STEPS[held] = (emit, 1.0)
 
 
 # Programs -------------------------------------------------------------------------------------------------------------------------
 
 ROWS = ("dot_general take scatter_add reduce_sum reduce_max logsumexp cumsum select_n add sub mul div max min sin tanh exp log sqrt rsqrt "
-        "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint scan "
+        "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint scan cond "
         "convert_element_type custom_jvp_call custom_vjp_call dynamic_slice dynamic_update_slice cumlogsumexp reduce_window_sum "
         "take_along_axis stop_gradient integer_pow pow clamp reduce_min reduce_prod").split()
 ODD = ("neg abs sign square sqrt rsqrt log log1p exp expm1 exp2 tanh logistic sin cos erf floor ceil round is_finite reciprocal "
@@ -115,7 +127,7 @@ WHOLE = ("neg abs sign square integer_pow add sub mul div max min rem eq ne lt l
          "broadcast_in_dim slice pad concatenate convert_element_type dynamic_slice dynamic_update_slice take scatter_add "
          "take_along_axis scatter_add_along_axis reduce_sum reduce_prod reduce_max reduce_min argmax argmin cumsum cumprod cummax cummin "
          "sort top_k dot_general reduce_window_sum reduce_window_max iota squeeze expand_dims").split()
-TWO_DEEP = ("call", "checkpoint", "scan")
+TWO_DEEP = ("call", "checkpoint", "scan", "cond")
 
 
 def random_step(d):
