@@ -1,11 +1,16 @@
-// control_flow.hpp - loops of functions of Arrays as one operation: scan, as jax.lax.scan. The function is
-// traced once for each call (put compile() around it to trace once), whatever the number of steps, so it must
-// not ask for data. Arrays that it uses beside its arguments count as they are, as if they were arguments:
-// they have their gradients. Every transform goes through, to any order.
+// control_flow.hpp - loops of functions of Arrays, and choices between them, as one operation: scan, cond and
+// switch_case, as jax.lax.scan, cond and switch. The functions are traced once for each call (put compile()
+// around it to trace once), whatever the number of steps and whichever is chosen, so they must not ask for
+// data. Arrays that they use beside their arguments count as they are, as if they were arguments: they have
+// their gradients. Every transform goes through, to any order.
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,6 +35,54 @@ void require_same_carry(bool same, Where where);
 /// The last carries, then the stacked ys, of a step that gave `num_carries` Arrays as the carry.
 std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_t num_carries, bool reverse,
                             Where where);
+
+/// The index of a cond that takes the true function: a scalar bool, of a number whether it is not 0.
+Array condition(const ArrayLike& predicate);
+/// The index of one of `count` branches, moved into range.
+Array branch_index(const ArrayLike& index, std::size_t count);
+/// Refuses an empty list of branches.
+void require_branches(std::size_t count, Where where);
+/// Refuses a branch whose result differs in structure.
+void require_same_result(std::string_view name, std::size_t branch, bool same, Where where);
+/// The Arrays that the branch at `index` gives.
+std::vector<Array> run_cond(std::string_view name, const Array& index, std::span<const Traced> branches,
+                            std::span<const Array> arguments, Where where);
+
+/// The branches of one cond, which are traced one after another, on arguments of one form.
+template <class Out, class Arguments>
+class Branches {
+ public:
+  Branches(std::string_view name, const Arguments& arguments, Where where)
+      : name_(name), arguments_(arguments), where_(where), operands_(arrays_of(arguments)) {
+    require_arrays(operands_, name, where, "operands");
+  }
+  template <class F>
+  void add(const F& f, const std::string& called) {
+    static_assert(
+        std::is_same_v<Out, std::decay_t<decltype(std::apply(f, std::declval<const Arguments&>()))>>,
+        "cond, switch_case: expected branches that return the same type");
+    std::optional<Out> own;
+    traced_.push_back(trace_flat(flat_function(f, arguments_, own), operands_, called, where_));
+    if (traced_.size() == 1) {
+      result_.emplace(std::move(*own));
+    } else {
+      require_same_result(name_, traced_.size() - 1, same_form(*result_, *own), where_);
+    }
+  }
+  std::size_t size() const { return traced_.size(); }
+  Out choose(const Array& index) {
+    replace_arrays(*result_, run_cond(name_, index, traced_, operands_, where_));
+    return Out(std::move(*result_));
+  }
+
+ private:
+  std::string_view name_;
+  const Arguments& arguments_;
+  Where where_;
+  std::vector<Array> operands_;
+  std::vector<Traced> traced_;
+  std::optional<Out> result_;
+};
 
 template <class T>
 inline constexpr bool is_pair = false;
@@ -68,6 +121,52 @@ auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t
   const std::size_t num_carries = arrays_of(carry).size();
   replace_arrays(*result, run_scan(call, step, num_carries, reverse, where));
   return Out(std::move(*result));
+}
+
+/// true_fn(operands...) where `predicate`, a scalar, holds, else false_fn(operands...), as one operation: the
+/// function that is chosen runs alone, but where vmap maps over the predicate, or the executor knows no
+/// control flow (CUDA): there both run, and what they give is chosen from. A predicate that is a number
+/// counts as whether it is not 0. Operands and what the functions return are Arrays or structures of such
+/// (see tree.hpp); both return the same structure, of Arrays of the same types, with what is no Array in it
+/// equal. What the function that is not chosen would make (an infinity, a NaN) is in no gradient. Throws
+/// Error (invalid_argument, type) where these do not fit, and what tracing throws.
+template <class TrueF, class FalseF, class... Operands>
+auto cond(const ArrayLike& predicate, const TrueF& true_fn, const FalseF& false_fn,
+          const Operands&... operands) {
+  using namespace frontend_detail;
+  const std::tuple<Argument<Operands>...> arguments(operands...);
+  using Out = std::decay_t<decltype(std::apply(true_fn, arguments))>;
+  const Array index = condition(predicate);
+  Branches<Out, std::tuple<Argument<Operands>...>> branches("cond", arguments, predicate.where());
+  branches.add(false_fn, "false_fn");
+  branches.add(true_fn, "true_fn");
+  return branches.choose(index);
+}
+
+/// branches[index](operands...), where `index`, a scalar of integers, is moved into range; else as cond.
+/// `branches`: a tuple of functions, or a vector or array of such.
+template <class Functions, class... Operands>
+auto switch_case(const ArrayLike& index, const Functions& branches, const Operands&... operands) {
+  using namespace frontend_detail;
+  const std::tuple<Argument<Operands>...> arguments(operands...);
+  using Arguments = std::tuple<Argument<Operands>...>;
+  const auto run = [&]<class Out>(std::type_identity<Out>, const auto& each) {
+    Branches<Out, Arguments> traced("switch_case", arguments, index.where());
+    each([&traced](const auto& f) { traced.add(f, "branch" + std::to_string(traced.size())); });
+    return traced.choose(branch_index(index, traced.size()));
+  };
+  if constexpr (is_product<Functions>) {
+    using Out = std::decay_t<decltype(std::apply(std::get<0>(branches), arguments))>;
+    return run(std::type_identity<Out>(), [&branches](const auto& add) {
+      std::apply([&add](const auto&... f) { (add(f), ...); }, branches);
+    });
+  } else {
+    using Out = std::decay_t<decltype(std::apply(*std::begin(branches), arguments))>;
+    require_branches(std::size(branches), index.where());
+    return run(std::type_identity<Out>(), [&branches](const auto& add) {
+      for (const auto& f : branches) add(f);
+    });
+  }
 }
 
 }  // namespace tidu
