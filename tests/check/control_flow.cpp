@@ -178,6 +178,47 @@ TEST_CASE("scan: in calls and checkpoints, and these in it") {
   }
 }
 
+TEST_CASE("scan: in a custom rule, by itself, and with values and tangents in one loop") {
+  const Graph inner = counted(3, true);
+  GraphBuilder g("f");
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < inner.inputs().size(); ++i)
+    operands.push_back(g.input(inner.input_name(i), inner.type(inner.inputs()[i])));
+  const Values results = ops::custom_jvp_call(inner, jvp(inner), operands);
+  const Graph f = g.build({ops::reduce_sum(ops::sin(results[0]) * results[1], {0})});
+  const Graph plain = [&inner] {
+    GraphBuilder p("plain");
+    std::vector<Value> given;
+    for (std::size_t i = 0; i < inner.inputs().size(); ++i)
+      given.push_back(p.input(inner.input_name(i), inner.type(inner.inputs()[i])));
+    const Values of_inner = ops::call(inner, given);
+    return p.build({ops::reduce_sum(ops::sin(of_inner[0]) * of_inner[1], {0})});
+  }();
+  for (const Names& wrt : {Names{}, Names{"a"}, Names{"w", "x"}}) {
+    same_function(grad(f, wrt), grad(plain, wrt));
+    same_function(jvp(f, wrt), jvp(plain, wrt));
+    same_function(hvp(f, wrt), hvp(plain, wrt));
+  }
+
+  // c -> 2 sin c, with tangents that are three times those of it.
+  GraphBuilder s("step", standard_primitives()), b("both", standard_primitives());
+  const Value c = s.input("c", v3), at = b.input("c", v3), t = b.input("t", v3);
+  const Graph step = s.build({ops::sin(c) * ops::full_like(c, 2.0)});
+  const Graph both =
+      b.build({ops::sin(at) * ops::full_like(at, 2.0), ops::cos(at) * t * ops::full_like(at, 6.0), at});
+  const auto loop = [&](Value x) { return ops::scan(step, std::vector{x}, {2, false, 0, 1})[0]; };
+  GraphBuilder q("q"), r("rule", standard_primitives()), h("h");
+  const Graph once = q.build({loop(q.input("x", v3))});
+  const Value x = r.input("x", v3), dx = r.input("dx", v3);
+  const Values of_both = ops::scan(both, std::vector{x, dx}, {2, false, 0, 2});
+  const Graph rule = r.build({of_both[0], of_both[1]});
+  const Graph ruled = h.build({ops::custom_jvp_call(once, rule, std::vector{h.input("x", v3)})[0]});
+  const Tensor point = vector({0.3, -0.2, 1.1}), one = vector({1.0, 1.0, 1.0});
+  const Tensor own = run(vjp(ruled), {point, one}).back(), expected = run(vjp(once), {point, one}).back();
+  for (std::int64_t i = 0; i < 3; ++i) CHECK(near(own.at(i), 9.0 * expected.at(i)));
+  CHECK(near(run(jvp(ruled), {point, one}).back(), own));
+}
+
 TEST_CASE("scan: dumps load and give the same bytes, pages are made") {
   const DerivativeOptions named{.named_inputs = true};
   const Graph f = counted(4, true);
