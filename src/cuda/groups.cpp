@@ -165,7 +165,7 @@ class Grouping {
     const std::vector<bool> reached = reachable(graph_, graph_.outputs());
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       const Operation operation = graph_.operation(i);
-      bool needed = operation.primitive().has_trait(Trait::impure);
+      bool needed = operation.is_impure();
       for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
         needed = needed || reached[operation.output(slot)];
       if (needed) roles_[i] = role_of(operation);

@@ -97,7 +97,7 @@ class ProgramMaker {
       constant_.assign(augmented_.num_values(), 0);
       const GraphData& g = augmented_.data();
       for (const OperationRecord& record : g.operations) {
-        bool constant = !record.op->primitive->has_trait(Trait::impure);
+        bool constant = !record.op->impure;
         for (std::uint32_t k = 0; k < record.num_inputs; ++k)
           constant = constant && constant_[g.operands[record.first_input + k]] != 0;
         for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
@@ -147,7 +147,7 @@ class ProgramMaker {
       if (in_slice_[operation] != 0) continue;
       in_slice_[operation] = 1;
       const OperationRecord& record = g.operations[operation];
-      if (record.op->primitive->has_trait(Trait::impure)) {
+      if (record.op->impure) {
         throw Error(ErrorKind::invalid_argument,
                     str('[', record.op->primitive->name,
                         "] expected its results to be retained, since backward needs them and an impure "

@@ -45,7 +45,7 @@ class Search {
     std::vector<ValueId> ids;
     for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
       const Operation operation = graph.operation(i);
-      if (operation.primitive().has_trait(Trait::impure)) return {};
+      if (operation.is_impure()) return {};
       for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
         if (is_inexact(graph.type(operation.output(slot)).dtype())) ids.push_back(operation.output(slot));
     }

@@ -14,27 +14,6 @@ namespace {
 constexpr std::size_t least_limit = 1024;
 constexpr std::size_t most_pending = std::size_t{1} << 16;  // operations; more are evaluated unasked
 
-// Operations with effects run when they are called. Graphs in attributes count.
-bool has_effects(const Graph& graph) {
-  std::vector<Graph> graphs{graph};
-  std::unordered_set<const GraphData*> seen;
-  while (!graphs.empty()) {
-    const Graph at = std::move(graphs.back());
-    graphs.pop_back();
-    for (std::size_t i = 0; i < at.num_operations(); ++i) {
-      const Operation operation = at.operation(i);
-      if (operation.primitive().has_trait(Trait::impure)) return true;
-      if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
-      for (const auto& [name, value] : operation.record().op->attributes) {
-        for (const auto& inner : value.graphs()) {
-          if (seen.insert(inner.get()).second) graphs.emplace_back(inner);
-        }
-      }
-    }
-  }
-  return false;
-}
-
 // The traces of all threads. Never destroyed: threads may end after main.
 struct Traces {
   std::mutex mutex;
@@ -108,7 +87,7 @@ bool LazyTrace::takes(const Graph& graph) {
   std::move_backward(known.begin(), known.end() - 1, known.end());
   known[0].graph = graph;
   known[0].takes = graph.primitives() == standard_primitives() && graph.externals().empty() &&
-                   !graph.outputs().empty() && !has_effects(graph) && !Spread(graph).moves();
+                   !graph.outputs().empty() && !graph.data().has_effects && !Spread(graph).moves();
   return known[0].takes;
 }
 

@@ -119,6 +119,7 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
   to.labels = from.labels;
   to.held = from.held;
   to.may_repeat = from.may_repeat || !options.deduplicate;
+  to.has_effects = from.has_effects;
   to.depth = from.depth;
 
   Index& index = *builder->index_;
@@ -307,7 +308,7 @@ ValueId GraphBuilder::find_equal(const OpRecord* op, std::span<const ValueId> op
 
 ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands, const Extra& extra) {
   const ValueId home = home_of(operands);
-  if (options_.deduplicate && !op->primitive->has_trait(Trait::impure)) {
+  if (options_.deduplicate && !op->impure) {
     const ValueId found = find_equal(op, operands, home);
     if (found != no_index) return found;
   }
@@ -340,7 +341,7 @@ ValueId GraphBuilder::add(const OpRecord* op, std::span<const ValueId> operands,
 ValueId GraphBuilder::add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
                                 std::uint32_t num_results, const Extra& extra) {
   const ValueId home = home_of(operands);
-  if (options_.deduplicate && !op->primitive->has_trait(Trait::impure)) {
+  if (options_.deduplicate && !op->impure) {
     const ValueId found = find_equal(op, operands, home);
     if (found != no_index) return found;
   }
@@ -360,7 +361,10 @@ ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operan
                          num_results};
   Key128 key = op->key;
   for (const ValueId id : operands) key = detail::mix(key, g.keys[id]);
-  if (op->primitive->has_trait(Trait::impure)) key = detail::mix(key, detail::fresh_instance());
+  if (op->impure) {
+    key = detail::mix(key, detail::fresh_instance());
+    g.has_effects = true;
+  }
   hold(op);
   for (const ValueId id : operands) g.operands.push_back(id);
   g.operations.push_back(record);

@@ -36,7 +36,7 @@ void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& va
   for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
     const OperationRecord& record = g.operations[i];
     const Operation operation = graph.operation(i);
-    bool wanted = needed == nullptr || record.op->primitive->has_trait(Trait::impure);
+    bool wanted = needed == nullptr || record.op->impure;
     for (std::uint32_t slot = 0; slot < record.num_outputs && !wanted; ++slot)
       wanted = (*needed)[record.first_output + slot];
     if (!wanted) continue;
@@ -85,7 +85,7 @@ std::vector<Value> inline_graph(Emitter& emitter, const Graph& graph, std::span<
   std::vector<Value> operands;
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
-    bool wanted = needed == nullptr || operation.primitive().has_trait(Trait::impure);
+    bool wanted = needed == nullptr || operation.is_impure();
     for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot)
       wanted = (*needed)[operation.output(slot)];
     if (!wanted) continue;
@@ -102,7 +102,7 @@ std::vector<bool> reachable(const Graph& graph, std::span<const ValueId> roots) 
   for (const ValueId id : roots) live[id] = true;
   for (std::size_t i = graph.num_operations(); i-- > 0;) {
     const Operation operation = graph.operation(i);
-    bool wanted = operation.primitive().has_trait(Trait::impure);
+    bool wanted = operation.is_impure();
     for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot)
       wanted = live[operation.output(slot)];
     if (!wanted) continue;

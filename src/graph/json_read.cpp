@@ -230,7 +230,7 @@ void Loader::define_results(Index outputs, ValueId first, const Op& op) {
       throw Error(ErrorKind::type, str('[', op.name(), "] expected value ", dump_ids_.back(), ", result ",
                                        slot, ", to be ", inferred, ", got ", value.type));
     }
-    if (value.key != absent && op.primitive().has_trait(Trait::impure)) {
+    if (value.key != absent && op.record()->impure) {
       builder_->adopt_key(first + slot, ValueKey{read_key(value.key, "\"key\"")});
     }
   }

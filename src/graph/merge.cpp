@@ -158,7 +158,7 @@ class Merger {
     for (const LocatedValue& output : outputs) mark(output);
     for (std::size_t g = 0; g < graphs_.size(); ++g) {
       for (const OperationRecord& record : graphs_[g].data().operations) {
-        if (record.op->primitive->has_trait(Trait::impure)) mark({g, record.first_output});
+        if (record.op->impure) mark({g, record.first_output});
       }
     }
     while (!open.empty()) {
@@ -222,7 +222,7 @@ class Merger {
     const GraphData& g = graphs_[graph].data();
     Part& part = parts_[graph];
     const OperationRecord& record = operation.record();
-    const bool impure = record.op->primitive->has_trait(Trait::impure);
+    const bool impure = record.op->impure;
     const auto impure_before = impure ? impure_.find(g.keys[record.first_output]) : impure_.end();
     ValueId first = 0;
     if (impure_before != impure_.end()) {

@@ -162,6 +162,11 @@ Op Op::make(const Primitive& primitive, Attributes given) {
   auto record = std::make_unique<OpRecord>();
   record->primitive = &primitive;
   record->immortal = attributes.empty();
+  record->impure = primitive.has_trait(Trait::impure);
+  for (const auto& [name, value] : attributes) {
+    for (const std::shared_ptr<const GraphData>& graph : value.graphs())
+      record->impure = record->impure || graph->has_effects;
+  }
   record->attributes = std::move(attributes);
   record->key = key;
   return Op(table().records.emplace(key.low, std::move(record))->second.get());

@@ -150,7 +150,7 @@ class Verifier {
     if (result_types_.size() != record.num_outputs) {
       fail(i, "expected ", result_types_.size(), " results, got ", record.num_outputs);
     }
-    const bool impure = record.op->primitive->has_trait(Trait::impure);
+    const bool impure = record.op->impure;
     for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
       const ValueId id = record.first_output + slot;
       if (g_.types[id] != result_types_[slot]) {

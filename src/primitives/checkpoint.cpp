@@ -68,7 +68,7 @@ std::vector<ValueId> kept_values(const Op& op, const Graph& graph) {
   }
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
-    if (!operation.primitive().has_trait(Trait::impure)) continue;
+    if (!operation.is_impure()) continue;
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) kept[operation.output(slot)] = true;
   }
   for (const ValueId id : graph.inputs()) kept[id] = false;

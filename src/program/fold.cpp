@@ -84,7 +84,7 @@ Graph graph_of(const Graph& graph, std::span<const ValueId> wanted) {
   for (const OperationRecord& record : g.operations) {
     bool here = false;
     for (std::uint32_t i = 0; i < record.num_outputs; ++i) here = here || needed[record.first_output + i];
-    if (!here || record.op->primitive->has_trait(Trait::impure)) continue;
+    if (!here || record.op->impure) continue;
     operands.clear();
     for (std::uint32_t i = 0; i < record.num_inputs; ++i)
       operands.push_back(values[g.operands[record.first_input + i]]);

@@ -245,8 +245,7 @@ LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const
   const GraphData& g = graph.data();
   std::size_t largest = 0;
   for (const OperationRecord& record : g.operations) {
-    const Primitive& primitive = *record.op->primitive;
-    if (primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier)) return plan;
+    if (record.op->impure || record.op->primitive->has_trait(Trait::barrier)) return plan;
     if (record.num_outputs > 0 && record.num_inputs > 0)
       largest = std::max(largest, graph.type(record.first_output).bytes());
   }

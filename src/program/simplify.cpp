@@ -148,7 +148,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
     for_each([&](ValueId id, std::uint32_t operation) { readers_[--first[id]] = operation; });
   }
   bool is_live(const OperationRecord& record) const {
-    if (record.op->primitive->has_trait(Trait::impure)) return true;
+    if (record.op->impure) return true;
     for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
       if (live_[record.first_output + slot]) return true;
     }

@@ -74,8 +74,9 @@ struct GraphData {
   std::unordered_map<ValueId, std::string> labels;  ///< by value
   std::vector<ValueId> dump_ids;                    ///< empty, or the id under which a dump writes each value
   std::vector<Op> held;                             ///< one handle for each distinct op that can be freed
-  bool may_repeat = false;  ///< made without merging (a loaded dump): equal operations may stand in it twice
-  std::uint32_t depth = 1;  ///< 1, or one more than the deepest graph that an attribute holds
+  bool may_repeat = false;   ///< made without merging (a loaded dump): equal operations may stand in it twice
+  bool has_effects = false;  ///< is an operation impure, also in a graph that an attribute holds?
+  std::uint32_t depth = 1;   ///< 1, or one more than the deepest graph that an attribute holds
   // structural address, on demand
   mutable std::once_flag structural_once;  ///< guards `structural`
   mutable Key128 structural;               ///< see Graph::structural_key
@@ -90,6 +91,8 @@ class Operation {
   Op op() const { return Op::of(record().op); }
   const Primitive& primitive() const { return *record().op->primitive; }
   std::string_view name() const { return primitive().name; }
+  /// Has it effects, or a graph with operations that have?
+  bool is_impure() const { return record().op->impure; }
   std::size_t num_inputs() const { return record().num_inputs; }
   std::size_t num_outputs() const { return record().num_outputs; }
   std::span<const ValueId> inputs() const {

@@ -20,6 +20,7 @@ struct OpRecord {
   Attributes attributes;                             ///< in the order of the schema, defaults filled in
   Key128 key;                                        ///< of name, version and attributes
   bool immortal;                                     ///< without attributes: never freed
+  bool impure;                                       ///< its primitive is, or an operation of its graphs
   mutable std::atomic<std::uint32_t> references{0};  ///< handles and graphs that hold it
 };
 
