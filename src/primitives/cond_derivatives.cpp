@@ -9,6 +9,7 @@
 #include "primitives/cond.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "tidu/primitives/elementwise.hpp"
 
@@ -86,6 +87,7 @@ class CondJvp {
   // See Note [Residuals of branches].
   void find_places() {
     places_.resize(branches_.size());
+    used_.resize(branches_.size());
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const Graph& primal = inner_[b].primal;
       const std::vector<bool> depends = depending_on(primal, std::vector<bool>(primal.inputs().size(), true));
@@ -107,14 +109,15 @@ class CondJvp {
   // Shares what other branches hand out, where it is of this type.
   std::size_t add_further(std::size_t b, ValueId id) {
     const Type type = inner_[b].primal.type(id);
-    for (std::size_t j = 0; j < further_.size(); ++j) {
-      if (further_[j].type != type || further_[j].values[b] != no_index) continue;
-      further_[j].values[b] = id;
-      return j;
+    std::vector<std::size_t>& of_type = further_of_type_[type.identity()];
+    std::size_t& used = used_[b][type.identity()];
+    if (used == of_type.size()) {
+      of_type.push_back(further_.size());
+      further_.push_back({type, std::vector<ValueId>(branches_.size(), no_index)});
     }
-    further_.push_back({type, std::vector<ValueId>(branches_.size(), no_index)});
-    further_.back().values[b] = id;
-    return further_.size() - 1;
+    const std::size_t place = of_type[used++];
+    further_[place].values[b] = id;
+    return place;
   }
 
   // Puts a cond whose results the linear one can read in the place of the primal one.
@@ -184,8 +187,10 @@ class CondJvp {
   JvpContext& c_;
   std::vector<Graph> branches_;
   std::size_t num_outputs_;
-  std::vector<InnerLinearization> inner_;      // by branch
-  std::vector<std::vector<Place>> places_;     // by branch and residual
+  std::vector<InnerLinearization> inner_;   // by branch
+  std::vector<std::vector<Place>> places_;  // by branch and residual
+  std::unordered_map<const void*, std::vector<std::size_t>> further_of_type_;
+  std::vector<std::unordered_map<const void*, std::size_t>> used_;  // by branch: how many of each type
   std::vector<Further> further_;               // results of the primal cond after its own
   Values results_;                             // of that cond
   std::vector<std::vector<Value>> arguments_;  // by branch and input of its linear graph
