@@ -1,20 +1,26 @@
-// control_flow_written_out.cpp - scans as the operations of all their steps, conds as those of all their
-// branches.
+// control_flow_written_out.cpp - scans, and loops with a bound, as the operations of all their steps, conds
+// as those of all their branches.
 #include <unordered_map>
 
 #include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
+#include "primitives/while.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu {
 namespace {
 
-bool is_control_flow(const Operation& operation) {
-  return operation.name() == prim::scan.name || operation.name() == prim::cond.name;
+bool is_bounded_loop(const Operation& operation) {
+  return operation.name() == prim::while_loop.name && prim::WhileParts(operation.op()).shape.max_steps;
 }
 
-// Which graphs hold scans and conds, each looked through once.
+bool is_control_flow(const Operation& operation) {
+  return operation.name() == prim::scan.name || operation.name() == prim::cond.name ||
+         is_bounded_loop(operation);
+}
+
+// Which graphs hold such, each looked through once.
 class Finder {
  public:
   bool holds_control_flow(const Graph& graph) {
@@ -67,6 +73,8 @@ class Writer {
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
     if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
     if (operation.name() == prim::cond.name) return branches(operation.op(), operands);
+    if (is_bounded_loop(operation))
+      return write(prim::while_as_scan(prim::WhileParts(operation.op())), operands);
     if (const auto* inner = prim::called_graph(operation);
         inner != nullptr && finder_.holds_control_flow(Graph(*inner)))
       return write(Graph(*inner), operands);

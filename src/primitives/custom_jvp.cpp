@@ -10,6 +10,7 @@
 
 #include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
+#include "primitives/while.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -147,7 +148,7 @@ class Evaluation {
                        [](const AttributeSpec& spec) { return spec.name == "graph"; });
   }
 
-  // By result of a scan or cond: does it depend on one of these operands? Of others all are taken to.
+  // By result of a scan, while or cond: does it depend on one of these operands? Of others all are taken to.
   static std::vector<bool> depending_results(const Operation& operation, std::vector<bool> operands) {
     std::vector<bool> results(operation.num_outputs(), true);
     if (operation.name() == scan.name) {
@@ -155,6 +156,11 @@ class Evaluation {
       const std::vector<bool> depends = parts.spread(operands, false);
       for (std::size_t k = 0; k < results.size(); ++k)
         results[k] = depends[parts.output(k)] || (!parts.is_y(k) && operands[parts.carry(k)]);
+    } else if (operation.name() == while_loop.name) {
+      const WhileParts parts(operation.op());
+      parts.spread(operands);
+      const bool all = depending_on(parts.cond, operands)[parts.cond.outputs()[0]];
+      for (std::size_t k = 0; k < results.size(); ++k) results[k] = all || operands[parts.carry(k)];
     } else if (operation.name() == cond.name && !operands[0]) {
       operands.erase(operands.begin());
       results.assign(results.size(), false);

@@ -62,14 +62,13 @@ Value with_axes_changed(Value x) {
   return ops::transpose(x, permutation);
 }
 
-// The same for every example.
+}  // namespace
+
 Value broadcast_to_batch(Value x, std::int64_t size) {
   Ints dimensions(x.rank());
   std::iota(dimensions.begin(), dimensions.end(), 1);
   return ops::broadcast_in_dim(x, with_leading_axis(x.type(), size).shape(), dimensions);
 }
-
-}  // namespace
 
 Type with_leading_axis(Type type, std::int64_t extent) {
   Shape shape{extent};
@@ -185,7 +184,7 @@ constinit const Primitive scan{.name = "scan",
                                .transpose = transpose_scan,
                                .batch = batch_scan};
 
-std::vector<const Primitive*> control_flow_primitives() { return {&scan, &cond}; }
+std::vector<const Primitive*> control_flow_primitives() { return {&scan, &cond, &while_loop}; }
 
 }  // namespace tidu::prim
 

@@ -60,6 +60,8 @@ class ScanMaker {
 
 Type without_leading_axis(Type type);
 Type with_leading_axis(Type type, std::int64_t extent);
+/// The same for every example of a batch.
+Value broadcast_to_batch(Value x, std::int64_t size);
 
 // --- the rules, each in a file of its own
 Derivatives jvp_scan(JvpContext& c);

@@ -10,6 +10,7 @@
 
 #include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
+#include "primitives/while.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -119,6 +120,12 @@ class Guard {
       const std::vector<bool> of_branches(linear.begin() + 1, linear.end());
       for (Graph& branch : branches) branch = guarded(branch, of_branches);
       return ops::cond(operands[0], branches, std::span(operands).subspan(1));
+    }
+    if (op.name() == prim::while_loop.name) {
+      const prim::WhileParts parts(op);
+      std::vector<bool> in_some_step = linear;
+      parts.spread(in_some_step);
+      return ops::while_loop(builder_, parts.cond, guarded(parts.body, in_some_step), operands, parts.shape);
     }
     bool found = false;
     for (const AttributeSpec& spec : operation.primitive().attributes)

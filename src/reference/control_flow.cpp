@@ -1,4 +1,4 @@
-// control_flow.cpp - scan, step by step, and cond.
+// control_flow.cpp - scan and while, step by step, and cond.
 #include <algorithm>
 #include <cstring>
 
@@ -44,10 +44,22 @@ void cond(const KernelCall& c) {
   for (std::size_t k = 0; k < outputs.size(); ++k) c.output(k) = std::move(outputs[k]);
 }
 
+void while_loop(const KernelCall& c) {
+  const Graph until = c.op().graph("cond"), body = c.op().graph("body");
+  const std::int64_t max_steps = c.op().integer("max_steps");  // negative: no bound
+  const auto num_consts = static_cast<std::size_t>(c.op().integer("num_consts"));
+  std::vector<Tensor> values(c.inputs().begin(), c.inputs().end());
+  for (std::int64_t step = 0; step != max_steps && c.run(until, values)[0].item<bool>(); ++step) {
+    std::vector<Tensor> next = c.run(body, values);
+    std::move(next.begin(), next.end(), values.begin() + static_cast<std::ptrdiff_t>(num_consts));
+  }
+  std::copy(values.begin() + static_cast<std::ptrdiff_t>(num_consts), values.end(), c.outputs().begin());
+}
+
 }  // namespace
 
 std::vector<NamedKernel> control_flow_kernels() {
-  return {{"scan", dtypes::all, scan}, {"cond", dtypes::all, cond}};
+  return {{"scan", dtypes::all, scan}, {"cond", dtypes::all, cond}, {"while", dtypes::all, while_loop}};
 }
 
 }  // namespace tidu::ref

@@ -163,6 +163,34 @@ void add_control_flow(std::vector<Row>& t) {
   }
 }
 
+// A loop with a bound: w, of whose steps there are `steps`, carries c, k, which stays, and n, which counts.
+void add_loops(std::vector<Row>& t) {
+  const Shape all{3};
+  for (const auto& of : {std::pair{3, 3}, {2, 4}, {4, 2}, {0, 2}}) {
+    const int steps = of.first, bound = of.second;
+    t.push_back(noted({"while",
+                       steps == 3 ? inexact : real,
+                       {{all}, {all}, {all}, {{}, whole(0, 0), i32}},
+                       [steps, bound](DType d, const PrimitiveSet& set) {
+                         GraphBuilder body("step", set), cond("until", set);
+                         const Type type{d, {3}};
+                         const Value w = body.input("w", type), c = body.input("c", type),
+                                     k = body.input("k", type), n = body.input("n", Type(i32));
+                         for (const char* name : {"w", "c", "k"}) (void)cond.input(name, type);
+                         const Value at = cond.input("n", Type(i32));
+                         return Attributes{
+                             {"cond", cond.build({ops::lt(at, ops::full_like(at, steps))})},
+                             {"body", body.build({ops::sin(w * c) + k * c, k, n + ops::full_like(n, 1)})},
+                             {"max_steps", bound},
+                             {"num_consts", 1}};
+                       }},
+                      steps == 3   ? "as many as the bound"
+                      : steps == 2 ? "fewer than the bound"
+                      : steps == 4 ? "ended by the bound"
+                                   : "no step"));
+  }
+}
+
 void add_constants(std::vector<Row>& t) {
   t.push_back({"constant", inexact, {}, [](DType d, const PrimitiveSet&) {
                  return Attributes{{"value", check::tensor_of({d, {2}}, {1.0, 2.0}).to_literal()}};
@@ -446,6 +474,7 @@ std::vector<Row> make_table() {
   add_products(t);
   add_custom(t);
   add_control_flow(t);
+  add_loops(t);
   add_convolutions(t);
   add_windows(t);
   add_random(t);

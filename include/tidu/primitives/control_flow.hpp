@@ -1,10 +1,11 @@
 // control_flow.hpp - primitives of the standard set that run a graph they hold more than once, or one of
-// several: scan and cond. All modes of differentiation are derived from the graphs, to any order; nothing is
-// unrolled.
+// several: scan, while and cond. All modes of differentiation are derived from the graphs, to any order (of a
+// while without a bound only forward ones); nothing is unrolled.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace tidu::prim {
 extern const Primitive scan;
 /// Attributes: branches.
 extern const Primitive cond;
+/// "while". Attributes: cond, body, max_steps, num_consts.
+extern const Primitive while_loop;
 
 /// The records of this header.
 std::vector<const Primitive*> control_flow_primitives();
@@ -33,10 +36,17 @@ struct ScanShape {
   std::size_t num_carry = 0;   ///< operands that go from step to step: those after them
 };
 
-/// The same function with every scan written out, step by step, and every cond as all its branches and a
-/// choice between their results, and the graphs that hold such too: for executors that know no control flow.
-/// `graph` itself where there are none. Throws Error (invalid_argument) where that takes more than
-/// `max_operations` operations.
+/// How ops::while_loop runs its body.
+struct WhileShape {
+  std::size_t num_consts = 0;  ///< operands that every step reads and that are no results: the first ones
+  /// The loop ends after that many steps, whatever cond says.
+  std::optional<std::int64_t> max_steps = std::nullopt;
+};
+
+/// The same function with every scan written out, step by step, and every while with a bound, and every cond
+/// as all its branches and a choice between their results, and the graphs that hold such too: for executors
+/// that know no control flow. `graph` itself where there are none; a while without a bound stays. Throws
+/// Error (invalid_argument) where that takes more than `max_operations` operations.
 Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20);
 
 namespace ops {
@@ -61,6 +71,18 @@ Values scan(Emitter& emitter, const Graph& body, std::span<const Value> operands
 /// another type, without branches, and for branches with operations that have effects.
 Values cond(Value index, std::span<const Graph> branches, std::span<const Value> operands,
             Where where = Where::current());
+
+/// `body` run while `cond` holds, as jax.lax.while_loop. Operands: consts, which cond and every step read,
+/// and the first carries. Inputs of cond and of body: consts, carries. cond gives one bool, body the next
+/// carries, of the types of those that come in. Results: the last carries. A carry that body gives as it came
+/// in is as good as a const. A loop that never ends is the caller's: nothing looks for it. Forward
+/// derivatives are loops; backward ones need `max_steps`, with which a loop has those of a scan of so many
+/// steps, whose memory they take. Throws Error (type) naming operand, input or output where signatures do not
+/// fit, for a negative bound, and for graphs with operations that have effects.
+Values while_loop(const Graph& cond, const Graph& body, std::span<const Value> operands,
+                  const WhileShape& shape = {}, Where where = Where::current());
+Values while_loop(Emitter& emitter, const Graph& cond, const Graph& body, std::span<const Value> operands,
+                  const WhileShape& shape = {}, Where where = Where::current());
 
 }  // namespace ops
 }  // namespace tidu

@@ -1,0 +1,84 @@
+// while_as_scan.cpp - a while with a bound as a scan.
+//
+// Note [Bounded loops]: what comes after the loop's end hands on what it gets, so that with a bound there is
+// a scan of known length. Its derivatives are those of the while. Whether to go on is a carry too: after the
+// end neither body nor cond is computed.
+#include "primitives/cond.hpp"
+#include "primitives/scan.hpp"
+#include "primitives/while.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+// Of `inputs`, by operand: what a step makes of those that are not fixed, and whether to go on.
+std::vector<Value> stepped(Emitter& emitter, const WhileParts& loop, std::vector<Value> inputs) {
+  const std::vector<Value> body = inline_graph(emitter, loop.body, inputs);
+  std::vector<Value> next;
+  for (std::size_t k = 0; k < loop.num_carry; ++k) {
+    if (loop.stays(k)) continue;
+    next.push_back(body[loop.body.outputs()[k]]);
+    inputs[loop.carry(k)] = next.back();
+  }
+  next.push_back(inline_graph(emitter, loop.cond, inputs)[loop.cond.outputs()[0]]);
+  return next;
+}
+
+// A step, or the same carries again.
+std::vector<Value> by_branch(const WhileParts& loop, const std::vector<Value>& inputs, Value goes_on) {
+  CondMaker step(std::vector<Graph>(2, loop.body));
+  std::vector<Value> in_branch;
+  for (std::size_t i = 0; i < loop.num_operands; ++i) {
+    const std::vector<Value> places = step.add(detail::str('x', i), inputs[i]);
+    in_branch.push_back(places[1]);
+    if (!loop.is_fixed(i)) step.add_output(0, places[0]);
+  }
+  step.add_output(0, ops::constant(step.builder(0), Literal::scalar(DType::boolean, std::int64_t{0})));
+  for (const Value& value : stepped(step.builder(1), loop, in_branch)) step.add_output(1, value);
+  const Values results = step.emit(goes_on);
+  return {results.begin(), results.end()};
+}
+
+std::vector<Value> by_select(const WhileParts& loop, const std::vector<Value>& inputs, Value goes_on) {
+  std::vector<Value> next = stepped(*goes_on.emitter(), loop, inputs);
+  for (std::size_t k = 0, j = 0; k < loop.num_carry; ++k) {
+    if (loop.stays(k)) continue;
+    const Value old = inputs[loop.carry(k)];
+    const Value which = ops::broadcast_scalar(goes_on, old.shape());
+    next[j] = ops::select_n(which, old, next[j]);
+    ++j;
+  }
+  next.back() = ops::logical_and(goes_on, next.back());
+  return next;
+}
+
+}  // namespace
+
+Graph while_as_scan(const WhileParts& loop, IdleSteps idle) {
+  GraphBuilder outer(loop.body.name(), loop.body.primitives());
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < loop.num_operands; ++i)
+    operands.push_back(outer.input(detail::str('x', i), loop.type(i)));
+  ScanMaker steps(loop.body.name(), loop.body.primitives());
+  std::vector<Value> inputs(loop.num_operands);
+  for (const bool fixed : {true, false}) {
+    for (std::size_t i = 0; i < loop.num_operands; ++i) {
+      const std::string name = detail::str('x', i);
+      if (loop.is_fixed(i) != fixed) continue;
+      inputs[i] = fixed ? steps.add_const(name, operands[i]) : steps.add_carry(name, operands[i]);
+    }
+  }
+  const Value first = inline_graph(outer, loop.cond, operands)[loop.cond.outputs()[0]];
+  const Value goes_on = steps.add_carry("goes_on", first);
+  const std::vector<Value> next =
+      idle == IdleSteps::branch ? by_branch(loop, inputs, goes_on) : by_select(loop, inputs, goes_on);
+  for (const Value& value : next) steps.add_output(value);
+  const Values results = steps.emit(outer, loop.shape.max_steps.value_or(0), false);
+  std::vector<Value> outputs;
+  for (std::size_t k = 0, j = 0; k < loop.num_carry; ++k)
+    outputs.push_back(loop.stays(k) ? operands[loop.carry(k)] : results[j++]);
+  return outer.build(outputs);
+}
+
+}  // namespace tidu::prim

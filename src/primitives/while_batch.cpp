@@ -1,0 +1,129 @@
+// while_batch.cpp - while over a leading axis.
+//
+// Note [Examples that end apart]: where cond depends on what is batched, the loop goes on while any example
+// does, and carries of those that have ended stay as they are. Which go on is a carry, so that cond is
+// computed once for each step.
+#include "primitives/scan.hpp"
+#include "primitives/while.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+namespace {
+
+class WhileBatch {
+ public:
+  explicit WhileBatch(BatchContext& c) : c_(c), loop_(c.op()), batched_(batched_operands(c)) {
+    loop_.spread(batched_);
+    apart_ = depending_on(loop_.cond, batched_)[loop_.cond.outputs()[0]];
+    for (std::size_t k = 0; k < loop_.num_carry && apart_; ++k) {
+      if (!loop_.stays(k)) batched_[loop_.carry(k)] = true;
+    }
+    body_ = c.host().batch(loop_.body, batched_, c.size());
+    if (apart_) cond_ = c.host().batch(loop_.cond, batched_, c.size());
+  }
+
+  Values run() {
+    add_operands();
+    if (apart_) {
+      const Value first = inline_graph(c_.emitter(), cond_, operands_)[cond_.outputs()[0]];
+      const WhileMaker::Place place = maker_.add_carry("goes_on", first, false);
+      goes_on_ = place.in_body;
+      maker_.set_predicate(ops::reduce_or(place.in_cond, {0}));
+    } else {
+      maker_.set_predicate(of(maker_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
+    }
+    step();
+    const std::vector<Value> results = maker_.emit(c_.emitter(), loop_.shape.max_steps);
+    Values all;
+    for (std::size_t k = 0, j = 0; k < loop_.num_carry; ++k) {
+      const std::size_t i = loop_.carry(k);
+      const Value result = loop_.stays(k) ? operands_[i] : results[j++];
+      all.push_back(batched_[i] ? result : broadcast_to_batch(result, c_.size()));
+    }
+    return all;
+  }
+
+ private:
+  void add_operands() {
+    in_cond_.resize(loop_.num_operands);
+    in_body_.resize(loop_.num_operands);
+    for (std::size_t i = 0; i < loop_.num_operands; ++i) {
+      const Value operand = c_.operand(i);
+      operands_.push_back(batched_[i] && !c_.batched(i) ? broadcast_to_batch(operand, c_.size()) : operand);
+    }
+    for (const bool fixed : {true, false}) {
+      for (std::size_t i = 0; i < loop_.num_operands; ++i) {
+        if (loop_.is_fixed(i) != fixed) continue;
+        const std::string name = detail::str('x', i);
+        const WhileMaker::Place place =
+            fixed ? maker_.add_const(name, operands_[i]) : maker_.add_carry(name, operands_[i], true);
+        in_cond_[i] = place.in_cond;
+        in_body_[i] = place.in_body;
+      }
+    }
+  }
+
+  // Those that are not batched.
+  std::vector<Value> plain(std::vector<Value> values) const {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (batched_[i]) values[i] = Value();
+    }
+    return values;
+  }
+
+  static std::vector<Value> of(Emitter& emitter, const Graph& graph, const std::vector<Value>& inputs,
+                               std::span<const ValueId> wanted) {
+    const std::vector<bool> needed = reachable(graph, wanted);
+    const std::vector<Value> values = inline_graph(emitter, graph, inputs, {}, &needed);
+    std::vector<Value> result;
+    for (const ValueId id : wanted) result.push_back(values[id]);
+    return result;
+  }
+
+  // The batched body, and for what is not batched the body.
+  void step() {
+    std::vector<ValueId> of_mapped, of_body;
+    for (std::size_t k = 0; k < loop_.num_carry; ++k) {
+      if (loop_.stays(k)) continue;
+      if (batched_[loop_.carry(k)]) {
+        of_mapped.push_back(body_.outputs()[k]);
+      } else {
+        of_body.push_back(loop_.body.outputs()[k]);
+      }
+    }
+    const std::vector<Value> mapped = of(maker_.body(), body_, in_body_, of_mapped),
+                             alone = of(maker_.body(), loop_.body, plain(in_body_), of_body);
+    std::vector<Value> next = in_body_;
+    auto next_mapped = mapped.begin();
+    auto next_alone = alone.begin();
+    for (std::size_t k = 0; k < loop_.num_carry; ++k) {
+      const std::size_t i = loop_.carry(k);
+      if (loop_.stays(k)) continue;
+      next[i] = batched_[i] ? *next_mapped++ : *next_alone++;
+      if (apart_) {
+        const Value which = ops::broadcast_in_dim(goes_on_, next[i].shape(), {0});
+        next[i] = ops::select_n(which, in_body_[i], next[i]);
+      }
+      maker_.add_output(next[i]);
+    }
+    if (!apart_) return;
+    const ValueId wanted[] = {cond_.outputs()[0]};
+    maker_.add_output(ops::logical_and(goes_on_, of(maker_.body(), cond_, next, wanted)[0]));
+  }
+
+  BatchContext& c_;
+  WhileParts loop_;
+  std::vector<bool> batched_;  // by operand, in some step
+  bool apart_ = false;         // does each example have a number of steps of its own?
+  Graph body_, cond_;          // batched
+  WhileMaker maker_{loop_};
+  std::vector<Value> operands_, in_cond_, in_body_;  // by operand
+  Value goes_on_;                                    // in the body
+};
+
+}  // namespace
+
+Values batch_while(BatchContext& c) { return WhileBatch(c).run(); }
+
+}  // namespace tidu::prim
