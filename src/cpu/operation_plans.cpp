@@ -6,6 +6,7 @@
 
 #include "cpu/cond.hpp"
 #include "cpu/scan.hpp"
+#include "cpu/while.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -67,6 +68,7 @@ Plan OperationPlans::make(std::uint32_t operation, bool adding) {
     const InnerContext context{program_.options(), options_, kernels_, arena_};
     if (is_scan(of)) return plan_scan(of, context);
     if (is_cond(of)) return plan_cond(of, in_[0], context);
+    if (is_while(of)) return plan_while(of, context);
     return plan;
   } catch (const Error& error) {
     error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, operation)))->raise();

@@ -279,7 +279,8 @@ Plan plan_copy(const PlanRequest& request) {
 }
 
 // What is in a graph was written out when the Program was made; a graph that could not be has no kernel. A
-// loop is planned by those who compile programs (cpu/scan.hpp), and so is a choice (cpu/cond.hpp).
+// loop is planned by those who compile programs (cpu/scan.hpp, cpu/while.hpp), and so is a choice
+// (cpu/cond.hpp).
 Plan plan_call(const PlanRequest&) { return Plan(); }
 
 constexpr KernelEntry shape_entries[] = {
@@ -302,6 +303,7 @@ constexpr KernelEntry shape_entries[] = {
     {"checkpoint", plan_call, any_dtype, true},
     {"scan", plan_call, any_dtype, true},
     {"cond", plan_call, any_dtype, true},
+    {"while", plan_call, any_dtype, true},
 };
 
 }  // namespace
