@@ -19,6 +19,7 @@
 #include "cuda/rules.hpp"
 #include "cuda/rules/epilogues.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -375,9 +376,15 @@ class Grouping {
     const Op op = operation.op();
     node.plan = plan_operation({op, in, out, options_.multiprocessors, options_.tf32, options_.cudnn});
     if (!node.plan.supported) {
-      throw Error(ErrorKind::execution,
-                  detail::str("[", op.name(), "] expected a kernel for the device, got none for ",
-                              detail::list(in), "\n  ", describe_operation(graph_, i)));
+      // Loops with a bound were written out before.
+      const bool is_loop = op.name() == prim::while_loop.name;
+      throw Error(
+          ErrorKind::execution,
+          detail::str("[", op.name(), "] expected a kernel for the device, got none for ", detail::list(in),
+                      is_loop ? ": a device's program has no loops. Give this one max_steps, with which it "
+                                "is written out, or run it on the CPU"
+                              : "",
+                      "\n  ", describe_operation(graph_, i)));
     }
     return node;
   }

@@ -33,6 +33,7 @@ struct Case {
 void add_cases(const std::filesystem::path& path, std::vector<Case>& cases) {
   std::ifstream file(path);
   const auto content = nlohmann::json::parse(file);
+  if (!content["expect"].contains("vjp")) return;  // a loop without a bound, which a device has not
   const Graph graph = graph_from_json(content["graph"].dump());
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i)
