@@ -6,6 +6,7 @@
 
 #include "frontend/broadcast.hpp"
 #include "frontend/context.hpp"
+#include "frontend/steps.hpp"
 #include "primitives/inner_graphs.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/primitives/control_flow.hpp"
@@ -22,11 +23,11 @@ Array stand_in(Type type, std::uint32_t device) {
   return make_traced(std::move(tracer), value, device);
 }
 
-// The step with what it captured in front of its arguments.
-Graph consts_first(const Traced& step) {
-  const Graph& graph = step.graph;
+}  // namespace
+
+Graph consts_first(const Graph& graph, std::size_t captured) {
   GraphBuilder builder(graph.name(), graph.primitives());
-  const std::size_t count = graph.inputs().size(), arguments = count - step.captured.size();
+  const std::size_t count = graph.inputs().size(), arguments = count - captured;
   std::vector<Value> inputs(count);
   const auto add = [&](std::size_t i) {
     inputs[i] = builder.input(graph.input_name(i), graph.type(graph.inputs()[i]));
@@ -47,8 +48,6 @@ void refuse_moves(std::string_view name, const Graph& graph, Where where) {
            "expected a function that stays on one device, got one that moves an Array to another", where);
   });
 }
-
-}  // namespace
 
 ScanCall::ScanCall(std::vector<Array> first, std::vector<Array> stacked, std::optional<std::int64_t> steps,
                    Where where)
@@ -72,10 +71,10 @@ ScanCall::ScanCall(std::vector<Array> first, std::vector<Array> stacked, std::op
   }
 }
 
-void require_same_carry(bool same, Where where) {
+void require_same_carry(bool same, Where where, std::string_view function) {
   if (same) return;
   refuse(
-      ErrorKind::invalid_argument, "scan",
+      ErrorKind::invalid_argument, function,
       "expected a function that returns a carry of the structure that it gets, with what is no Array in it "
       "unchanged, got another carry",
       where);
@@ -98,7 +97,7 @@ std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_
   operands.insert(operands.end(), call.xs.begin(), call.xs.end());
   if (step.graph.outputs().empty()) return {};
   const auto emit = [&](Emitter& emitter, std::span<const Value> values) {
-    return ops::scan(emitter, consts_first(step), values,
+    return ops::scan(emitter, consts_first(step.graph, step.captured.size()), values,
                      {call.length, reverse, step.captured.size(), num_carries}, where);
   };
   return call_operation("scan", operands, emit, where);

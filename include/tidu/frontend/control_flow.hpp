@@ -1,8 +1,9 @@
-// control_flow.hpp - loops of functions of Arrays, and choices between them, as one operation: scan, cond and
-// switch_case, as jax.lax.scan, cond and switch. The functions are traced once for each call (put compile()
-// around it to trace once), whatever the number of steps and whichever is chosen, so they must not ask for
-// data. Arrays that they use beside their arguments count as they are, as if they were arguments: they have
-// their gradients. Every transform goes through, to any order.
+// control_flow.hpp - loops of functions of Arrays, and choices between them, as one operation: scan,
+// while_loop, fori_loop, cond and switch_case, as in jax.lax. The functions are traced once for each call
+// (put compile() around it to trace once), whatever the number of steps and whichever is chosen, so they must
+// not ask for data. Arrays that they use beside their arguments count as they are, as if they were arguments:
+// they have their gradients. Every transform goes through, to any order, but reverse mode through a loop that
+// nothing bounds.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,25 @@ struct ScanCall {
   std::int64_t length;
 };
 /// Refuses a carry of another structure.
-void require_same_carry(bool same, Where where);
+void require_same_carry(bool same, Where where, std::string_view function = "scan");
 /// The last carries, then the stacked ys, of a step that gave `num_carries` Arrays as the carry.
 std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_t num_carries, bool reverse,
                             Where where);
+
+/// The last carries of a loop whose step gave whether to go on, of the carry it got, and the next one.
+/// `counts`: the first carry is the number of the step, and is not returned.
+std::vector<Array> run_while(const std::vector<Array>& carries, const Traced& step, bool counts,
+                             std::optional<std::int64_t> max_steps, Where where);
+/// The last carries of `length` steps, of which `first` is the first one's number, that got it and a carry.
+std::vector<Array> run_fori(const std::vector<Array>& carries, const Traced& step, std::int64_t first,
+                            std::int64_t length, Where where);
+/// Of so many steps from lower to upper, of which at most max_steps are taken, refusing numbers that i32 does
+/// not hold.
+std::int64_t fori_length(std::int64_t lower, std::int64_t upper, std::optional<std::int64_t> max_steps,
+                         Where where);
+/// Arrays of one integer dtype: of two numbers i32, of one that of the other.
+std::pair<Array, Array> fori_bounds(const Array& lower, const Array& upper, bool lower_is_number,
+                                    bool upper_is_number, Where where);
 
 /// The index of a cond that takes the true function: a scalar bool, of a number whether it is not 0.
 Array condition(const ArrayLike& predicate);
@@ -121,6 +137,89 @@ auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t
   const std::size_t num_carries = arrays_of(carry).size();
   replace_arrays(*result, run_scan(call, step, num_carries, reverse, where));
   return Out(std::move(*result));
+}
+
+/// The loop
+///
+///   carry = init;  while (cond(carry)) carry = body(carry)
+///
+/// as one operation; returns the last carry. `init` and what body returns are Arrays or structures of such
+/// (see tree.hpp), of one structure and types; what is no Array in them stays as it is. cond returns one
+/// bool. cond and body are traced once, on Arrays without data. With `max_steps` the loop ends after so many
+/// steps at the latest, whatever cond says, and has gradients, for which memory is taken as for a scan of
+/// max_steps steps. Without, only forward mode goes through (jvp, jacfwd), and reverse mode throws Error
+/// (ad_rule). Under vmap with examples that end apart all go on until the last one ends; body is then
+/// computed of carries for which cond does not hold, too, whose results are dropped. A loop whose cond always
+/// holds never ends: nothing looks for it, and nothing but the end of the process ends it. Throws Error
+/// (invalid_argument, type) where these do not fit, and what tracing throws.
+template <class Cond, class Body, class Init>
+auto while_loop(const Cond& cond, const Body& body, const Init& init,
+                std::optional<std::int64_t> max_steps = std::nullopt, Where where = Where::current()) {
+  using namespace frontend_detail;
+  using Carry = Argument<Init>;
+  static_assert(std::is_convertible_v<decltype(body(std::declval<const Carry&>())), Carry>,
+                "while_loop: expected a body that returns the carry");
+  const std::tuple<Carry> arguments(init);
+  const auto step = [&](const Carry& carry) {
+    Array goes_on = cond(carry);
+    return std::pair<Array, Carry>(std::move(goes_on), body(carry));
+  };
+  std::optional<std::pair<Array, Carry>> result;
+  const std::vector<Array> carries = arrays_of(arguments);
+  require_arrays(carries, "while_loop", where, "carries");
+  const Traced traced = trace_flat(flat_function(step, arguments, result), carries, "step", where);
+  Carry& last = result->second;
+  require_same_carry(same_form(std::get<0>(arguments), last), where, "while_loop");
+  replace_arrays(last, run_while(carries, traced, false, max_steps, where));
+  return Carry(std::move(last));
+}
+
+/// The loop
+///
+///   carry = init;  for (i = lower; i < upper; ++i) carry = body(i, carry)
+///
+/// as one operation; returns the last carry. i is an Array without axes, i32 or of the dtype of the bounds.
+/// With plain numbers as bounds it is a scan of so many steps, which has gradients; with Arrays, which need
+/// have no data yet, it is a while_loop, and has gradients with `max_steps` alone. All else is as there.
+template <class Lower, class Upper, class Body, class Init>
+auto fori_loop(const Lower& lower, const Upper& upper, const Body& body, const Init& init,
+               std::optional<std::int64_t> max_steps = std::nullopt, Where where = Where::current()) {
+  using namespace frontend_detail;
+  using Carry = Argument<Init>;
+  static_assert(
+      std::is_convertible_v<decltype(body(std::declval<const Array&>(), std::declval<const Carry&>())),
+                            Carry>,
+      "fori_loop: expected a body that returns the carry");
+  constexpr bool lower_is_number = std::is_integral_v<Lower>, upper_is_number = std::is_integral_v<Upper>;
+  using Numbered = std::tuple<Array, Carry>;
+  const auto next = [&](const Array& i, const Carry& carry) -> Carry { return body(i, carry); };
+  if constexpr (lower_is_number && upper_is_number) {
+    const auto first = static_cast<std::int64_t>(lower);
+    const std::int64_t length = fori_length(first, static_cast<std::int64_t>(upper), max_steps, where);
+    const Numbered arguments(Array(static_cast<std::int32_t>(first)), init);
+    std::optional<Carry> result;
+    std::vector<Array> carries = arrays_of(std::get<1>(arguments));
+    require_arrays(carries, "fori_loop", where, "carries");
+    const Traced traced =
+        trace_flat(flat_function(next, arguments, result), arrays_of(arguments), "step", where);
+    require_same_carry(same_form(std::get<1>(arguments), *result), where, "fori_loop");
+    replace_arrays(*result, run_fori(carries, traced, first, length, where));
+    return Carry(std::move(*result));
+  } else {
+    const auto [from, to] = fori_bounds(lower, upper, lower_is_number, upper_is_number, where);
+    const Numbered arguments(from, init);
+    const auto step = [&, end = to](const Array& i, const Carry& carry) {
+      return std::tuple<Array, Array, Carry>(i < end, i + 1, next(i, carry));
+    };
+    std::optional<std::tuple<Array, Array, Carry>> result;
+    const std::vector<Array> carries = arrays_of(arguments);
+    require_arrays(carries, "fori_loop", where, "carries");
+    const Traced traced = trace_flat(flat_function(step, arguments, result), carries, "step", where);
+    Carry& last = std::get<2>(*result);
+    require_same_carry(same_form(std::get<1>(arguments), last), where, "fori_loop");
+    replace_arrays(last, run_while(carries, traced, true, max_steps, where));
+    return Carry(std::move(last));
+  }
 }
 
 /// true_fn(operands...) where `predicate`, a scalar, holds, else false_fn(operands...), as one operation: the

@@ -1,0 +1,17 @@
+// steps.hpp - what the loops share: the graph of one step.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "tidu/graph/graph.hpp"
+#include "tidu/graph/value.hpp"
+
+namespace tidu::frontend_detail {
+
+/// The step with what it captured, its last inputs, in front of its arguments.
+Graph consts_first(const Graph& step, std::size_t captured);
+/// Refuses a function that moves an Array to another device.
+void refuse_moves(std::string_view name, const Graph& graph, Where where);
+
+}  // namespace tidu::frontend_detail
