@@ -1,10 +1,13 @@
 // kinds_graph.cpp - operations of random graphs that hold graphs: calls, checkpoints, and calls with rules of
 // their own, which are those that tidu derives from the same graph.
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "fuzz/generator.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
+#include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::test {
@@ -90,13 +93,42 @@ Values scanned(G& g) {
   return ops::scan(builder.build(outputs), std::vector{a, c, x}, shape);
 }
 
+// One of two or three random graphs, of which the first two results of each are brought to types of the
+// operands.
+Values chosen(G& g) {
+  std::vector<Value> operands{g.any_value(), g.any_value()};
+  const bool flag = g.choices().below(2) == 0;
+  std::vector<Graph> branches;
+  for (std::size_t b = flag ? 2 : 3; b > 0; --b) {
+    GraphBuilder builder(detail::str("branch", b), standard_primitives());
+    std::vector<Value> inputs;
+    for (const Value& operand : operands)
+      inputs.push_back(builder.input(detail::str('x', inputs.size()), operand.type()));
+    const Values results = ops::call(g.inner(inputs), inputs);
+    std::vector<Value> outputs;
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      const Value result = results[std::min(k, results.size() - 1)];
+      Ints axes(result.rank());
+      std::iota(axes.begin(), axes.end(), 0);
+      const Value sum = axes.empty() ? result : ops::reduce_sum(result, axes);
+      outputs.push_back(g.choices().below(4) == 0 ? inputs[k]
+                                                  : ops::broadcast_scalar(sum, inputs[k].shape()));
+    }
+    branches.push_back(builder.build(outputs));
+  }
+  const Value index =
+      flag ? g.which() : ops::add(ops::convert_element_type(g.which(), i32), g.whole(i32, {}, -2, 2));
+  return ops::cond(index, branches, operands);
+}
+
 constexpr unsigned outermost = G::any | G::outermost;
 constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"checkpoint", outermost, checkpointed},
                                    {"custom_jvp_call", outermost, with_jvp},
                                    {"custom_vjp_call", outermost, with_vjp},
                                    {"linear_call", outermost, linear},
-                                   {"scan", outermost & ~unsigned{G::exact}, scanned}};
+                                   {"scan", outermost & ~unsigned{G::exact}, scanned},
+                                   {"cond", G::any, chosen}};
 
 }  // namespace
 
