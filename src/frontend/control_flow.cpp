@@ -154,7 +154,7 @@ Joined joined(std::span<const Traced> branches) {
 }  // namespace
 
 Array condition(const ArrayLike& predicate) {
-  const Array array = scalar_of("cond", "predicate", predicate);
+  Array array = scalar_of("cond", "predicate", predicate);
   if (is_bool(array.dtype())) return array;
   if (is_complex(array.dtype())) {
     refuse(ErrorKind::type, "cond",
@@ -165,7 +165,7 @@ Array condition(const ArrayLike& predicate) {
 }
 
 Array branch_index(const ArrayLike& index, std::size_t count) {
-  const Array array = scalar_of("switch_case", "index", index);
+  Array array = scalar_of("switch_case", "index", index);
   if (!is_integer(array.dtype())) {
     refuse(ErrorKind::type, "switch_case",
            detail::str("expected an index that is an integer, got ", array.type()), index.where());
