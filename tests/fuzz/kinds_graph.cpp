@@ -1,5 +1,5 @@
-// kinds_graph.cpp - operations of random graphs that hold graphs: calls, checkpoints, and calls with rules of
-// their own, which are those that tidu derives from the same graph.
+// kinds_graph.cpp - operations of random graphs that hold graphs: calls, checkpoints, loops, choices, and
+// calls with rules of their own, which are those that tidu derives from the same graph.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -121,6 +121,34 @@ Values chosen(G& g) {
   return ops::cond(index, branches, operands);
 }
 
+// A step calls a random graph of a const and a carry, which stays small; a counter ends the loop, or the
+// bound.
+Values looped(G& g) {
+  const Value a = g.any_value(), c = g.any_value();
+  GraphBuilder body("step", standard_primitives()), until("until", standard_primitives());
+  const std::vector<Value> inputs{body.input("a", a.type()), body.input("c", c.type())};
+  const Value n = body.input("n", i32);
+  const Graph inner = g.inner(inputs);
+  const Value first = ops::call(inner, inputs)[0];
+  Ints axes(first.rank());
+  for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+  const Value sum = axes.empty() ? first : ops::reduce_sum(first, axes);
+  const Value more = ops::broadcast_scalar(sum, c.shape());
+  const Value next = ops::add(inputs[1], more);
+  const std::vector<Value> outputs{ops::mul(next, ops::full_like(more, 0.25)),
+                                   ops::add(n, ops::full_like(n, 1))};
+  (void)until.input("a", a.type());
+  (void)until.input("c", c.type());
+  const Value at = until.input("n", i32);
+  const auto steps = static_cast<double>(g.choices().below(4));
+  const auto bound = static_cast<std::int64_t>(g.choices().below(4));
+  const Graph cond = until.build({ops::lt(at, ops::full_like(at, steps))});
+  Emitter& emitter = *a.emitter();
+  const Values results =
+      ops::while_loop(cond, body.build(outputs), std::vector{a, c, ops::full(emitter, i32, 0.0)}, {1, bound});
+  return {results[0]};
+}
+
 constexpr unsigned outermost = G::any | G::outermost;
 constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"checkpoint", outermost, checkpointed},
@@ -128,7 +156,8 @@ constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"custom_vjp_call", outermost, with_vjp},
                                    {"linear_call", outermost, linear},
                                    {"scan", outermost & ~unsigned{G::exact}, scanned},
-                                   {"cond", G::any, chosen}};
+                                   {"cond", G::any, chosen},
+                                   {"while", outermost & ~unsigned{G::exact}, looped}};
 
 }  // namespace
 
