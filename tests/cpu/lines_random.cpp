@@ -32,6 +32,8 @@ class LinesGraph {
         repeat();
       } else if (one_in(3)) {
         roll();
+      } else if (one_in(4)) {
+        roll_back();
       } else {
         move();
       }
@@ -96,6 +98,29 @@ class LinesGraph {
     if (one_in(8)) outputs_.push_back(one_in(2) ? first : values_.back());
   }
 
+  // The two parts of what was rolled, each with 0 around it, added to something: a gradient.
+  void roll_back() {
+    const std::size_t axis = below(shape_.size());
+    const std::int64_t extent = shape_[axis];
+    if (extent < 2) return;
+    const Value from = one_in(3) ? times_number(pick()) : pick();
+    const std::int64_t cut = 1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(extent - 1)));
+    const auto part = [&](std::int64_t start, std::int64_t limit, std::int64_t to) {
+      Ints starts(shape_.size(), 0), limits(shape_.begin(), shape_.end());
+      starts[axis] = start;
+      limits[axis] = limit;
+      IntLists config(shape_.size(), Ints{0, 0, 0});
+      config[axis] = {to, extent - to - (limit - start), 0};
+      return ops::pad(ops::slice(from, starts, limits), number(0), config);
+    };
+    const Value last = part(cut, extent, 0), first = part(0, cut, extent - cut), sum = pick();
+    values_.push_back(one_in(2) ? ops::add(ops::add(sum, last), first)
+                                : ops::add(ops::add(first, sum), last));
+  }
+  Value times_number(Value x) {
+    return ops::mul(x, ops::broadcast_scalar(number(one_in(2) ? -3 : 2), x.shape()));
+  }
+
   // Another value of the shape: cut of a larger one, or a smaller one with something around it, or both.
   void move() {
     const std::size_t rank = shape_.size();
@@ -119,7 +144,7 @@ class LinesGraph {
         config.push_back({low[k], shape_[k] - high[k], 0});
       }
       Value from = ops::slice(pick(), low, high);
-      if (one_in(2)) from = ops::neg(from);
+      if (one_in(2)) from = one_in(2) ? ops::neg(from) : times_number(from);
       values_.push_back(ops::pad(from, one_in(6) ? scalar() : number(one_in(2) ? 0 : 3), config));
     }
     if (one_in(8)) outputs_.push_back(values_.back());
