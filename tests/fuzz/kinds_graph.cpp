@@ -95,7 +95,7 @@ Values scanned(G& g) {
 
 // One of two or three random graphs, of which the first two results of each are brought to types of the
 // operands.
-Values chosen(G& g) {
+Values conditional(G& g) {
   std::vector<Value> operands{g.any_value(), g.any_value()};
   const bool flag = g.choices().below(2) == 0;
   std::vector<Graph> branches;
@@ -156,7 +156,7 @@ constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"custom_vjp_call", outermost, with_vjp},
                                    {"linear_call", outermost, linear},
                                    {"scan", outermost & ~unsigned{G::exact}, scanned},
-                                   {"cond", G::any, chosen},
+                                   {"cond", G::any, conditional},
                                    {"while", outermost & ~unsigned{G::exact}, looped}};
 
 }  // namespace
