@@ -12,7 +12,7 @@ COMPLEX = ("c64", "c128")
 INTEGERS = ("i32", "i64")
 PART = {"c64": "f32", "c128": "f64"}  # the real and the imaginary part
 WHOLE = {"f32": "c64", "f64": "c128"}
-GRAPH_ATTRIBUTES = ("graph", "body", "branches", "jvp", "forward", "backward", "transpose")
+GRAPH_ATTRIBUTES = ("graph", "body", "cond", "branches", "jvp", "forward", "backward", "transpose")
 
 
 def inexact(dtype):
@@ -178,6 +178,8 @@ def result_types(name, attrs, operands):
         return outputs[:carries] + [(dtype, (attrs["length"], *shape)) for dtype, shape in outputs[carries:]]
     if name == "cond":
         return outputs_of(attrs["branches"][0])
+    if name == "while":
+        return outputs_of(attrs["body"])
     return [RESULT[name](attrs, *operands) if name in RESULT else operands[0]]
 
 

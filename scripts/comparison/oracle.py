@@ -213,6 +213,15 @@ def cond(a, index, *xs):
     return lax.switch(index, branches, *xs)
 
 
+def while_loop(a, *xs):
+    """With a bound: JAX's own has no reverse mode."""
+    until, body, consts = function(a["cond"]), function(a["body"]), xs[:a["num_consts"]]
+
+    def step(carry, _):
+        return lax.cond(until(*consts, *carry)[0], lambda c: tuple(body(*consts, *c)), lambda c: c, carry), None
+    return lax.scan(step, tuple(xs[len(consts):]), None, a["max_steps"])[0]
+
+
 PRIMITIVES = {
     "constant": constant,
     "full": full,
@@ -276,6 +285,7 @@ PRIMITIVES = {
     "linear_call": lambda a, *xs: function(a["graph"])(*xs),
     "scan": scan,
     "cond": cond,
+    "while": while_loop,
 }
 
 

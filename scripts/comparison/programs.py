@@ -63,6 +63,21 @@ def loop(d, name):
                     num_carry=len(carries)))
 
 
+def repeat(d, name):
+    """while of a random graph, which a counter or the bound ends; what it carries on it halves."""
+    draw_types = lambda least, most: [(d.floating(), d.shape(0, 2, 3, 0)) for _ in range(d.integer(least, most))]
+    consts, carries = draw_types(0, 2), draw_types(1, 3)
+    part = inner(d, consts + carries, d.integer(1, 3))
+    half = lambda v: part.b("mul", v, part.b.full(part.b.dtype(v), part.b.shape(v), 0.5))
+    outputs = [half(part.operand(*t)) for t in carries]
+    outputs.append(part.b("add", part.b.input("i32", ()), part.b.full("i32", (), 1)))
+    until = dumps.Builder("until")
+    inputs = [until.input(*t) for t in (*consts, *carries, ("i32", ()))]
+    cond = until.graph([until("lt", inputs[-1], until.full("i32", (), d.integer(0, 4)))])
+    operands = [d.operand(*t) for t in consts + carries] + [d.b.full("i32", (), 0)]
+    d.keep(*d.b.all(name, operands, cond=cond, body=part.b.graph(outputs), max_steps=d.integer(0, 4), num_consts=len(consts)))
+
+
 def choice(d, name):
     """cond of two random graphs by a bool, or of up to three by a whole number that may be out of range."""
     draw_types = lambda: [(d.floating(), d.shape(0, 2, 3, 0)) for _ in range(d.integer(1, 3))]
@@ -110,14 +125,16 @@ def custom(d, name):
     d.keep(*d.b.all(name, [d.operand(*type_), d.operand(*type_)], **attrs))
 
 
-for held, emit in (("call", hold), ("checkpoint", hold), ("scan", loop), ("cond", choice), ("custom_jvp_call", custom), ("custom_vjp_call", custom)):
+for held, emit in (("call", hold), ("checkpoint", hold), ("scan", loop), ("while", repeat), ("cond", choice), ("custom_jvp_call", custom),
+                   ("custom_vjp_call", custom)):
     steps.STEPS[held] = (emit, 1.0)
 
 
 # Programs -------------------------------------------------------------------------------------------------------------------------
 
 ROWS = ("dot_general take scatter_add reduce_sum reduce_max logsumexp cumsum select_n add sub mul div max min sin tanh exp log sqrt rsqrt "
-        "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint scan cond "
+        "square logistic erf concatenate slice pad transpose broadcast_in_dim reshape argmax top_k sort rev call checkpoint scan "
+        "while cond "
         "convert_element_type custom_jvp_call custom_vjp_call dynamic_slice dynamic_update_slice cumlogsumexp reduce_window_sum "
         "take_along_axis stop_gradient integer_pow pow clamp reduce_min reduce_prod").split()
 ODD = ("neg abs sign square sqrt rsqrt log log1p exp expm1 exp2 tanh logistic sin cos erf floor ceil round is_finite reciprocal "
@@ -127,7 +144,7 @@ WHOLE = ("neg abs sign square integer_pow add sub mul div max min rem eq ne lt l
          "broadcast_in_dim slice pad concatenate convert_element_type dynamic_slice dynamic_update_slice take scatter_add "
          "take_along_axis scatter_add_along_axis reduce_sum reduce_prod reduce_max reduce_min argmax argmin cumsum cumprod cummax cummin "
          "sort top_k dot_general reduce_window_sum reduce_window_max iota squeeze expand_dims").split()
-TWO_DEEP = ("call", "checkpoint", "scan", "cond")
+TWO_DEEP = ("call", "checkpoint", "scan", "while", "cond")
 
 
 def random_step(d):
