@@ -226,6 +226,61 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("[lines] chains of moves that no group lacks give the bits of each of them") {
+  constexpr std::int64_t rows = 250, columns = 190;
+  const Shape shape{rows, columns};
+  std::size_t unmade = 0;
+  for (std::uint64_t seed = 0; seed < scaled(200); ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::int64_t count) {
+      return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
+    };
+    GraphBuilder builder("chains");
+    const Value x = builder.input("x", {f64, shape});
+    const bool same = below(4) != 0;
+    const auto number = [&] { return ops::full(builder, Type(f64, {}), same || below(2) == 0 ? 0.0 : 3.0); };
+    const auto cut = [&](const Value& value, std::int64_t down, std::int64_t across) {
+      return ops::slice(value, {down, across}, {down + rows, across + columns});
+    };
+    Value sum = ops::sin(x);
+    for (int chain = 0; chain < 2; ++chain) {
+      Value value = x;
+      const std::int64_t rolls = below(4);  // of 3
+      for (std::int64_t k = 2 + below(3); k-- > 0;) {
+        if (below(3) < rolls - (rolls == 1 ? 1 : 0)) {
+          const std::int64_t axis = below(2), by = 1 + below(shape[static_cast<std::size_t>(axis)] - 1);
+          const std::int64_t extent = shape[static_cast<std::size_t>(axis)];
+          const auto part = [&](std::int64_t start, std::int64_t limit) {
+            return axis == 0 ? ops::slice(value, {start, 0}, {limit, columns})
+                             : ops::slice(value, {0, start}, {rows, limit});
+          };
+          const Value last = part(extent - by, extent), first = part(0, extent - by);
+          value = ops::concatenate(std::vector{last, first}, axis);
+        } else {
+          Ints around;
+          for (int side = 0; side < 4; ++side) around.push_back(below(4));
+          value = ops::pad(value, number(), {{around[0], around[1], 0}, {around[2], around[3], 0}});
+          value = cut(value, below(around[0] + around[1] + 1), below(around[2] + around[3] + 1));
+        }
+      }
+      sum = ops::add(sum, value);
+    }
+    const Graph graph = builder.build({sum});
+    const std::vector<Tensor> inputs{random_tensor({f64, shape}, Domain{-9, 9}, random)};
+    for (const bool simplify : {false, true}) {
+      CpuOptions options{.threads = 1};
+      options.program.simplify = simplify;
+      const Executable executable = CpuExecutor(options).compile(graph);
+      unmade += executable.peak_bytes() < 2 * 8 * rows * columns;
+      const std::vector<Tensor> expected = CpuExecutor(lines_options(0, VectorUnits::automatic, 0))
+                                               .run(graph, std::span<const Tensor>(inputs));
+      CHECK(same_bits_or_nan(executable.run(inputs)[0], expected[0]));
+    }
+  }
+  CHECK(unmade > scaled(60));
+}
+
 TEST_CASE(
     "[lines] differences of neighbours take no memory but their result's, and neither do their gradients") {
   constexpr std::int64_t rows = 512, columns = 700;

@@ -57,12 +57,33 @@ fault("columns", "rows that others read too are not taken", COLUMNS,
 fault("columns", "rows are written where columns are read", COLUMNS, "  with.whole = of;\n", "")
 fault("columns", "rows are taken along the wrong axis", COLUMNS,
       "          operation.op().integer(\"axis\") != static_cast<std::int64_t>(along) ||\n", "")
-fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/groups/fused.cpp",
-      " &&\n                           columns[k - 1].indices == column.indices;", ";")
+fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/groups/columns_plan.cpp",
+      " &&\n                         gathered[k - 1].indices == column.indices;", ";")
 fault("columns", "an index beyond the end is one behind it", "src/cpu/kernels/columns.cpp",
       "std::clamp<std::int64_t>(indices[i], 0, last)", "std::clamp<std::int64_t>(indices[i], 0, last + 1)")
 fault("decompositions", "columns behind a panel are not solved for", "src/cpu/kernels/decompositions_functions.hpp",
       ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
+
+# Slices, pads and rolls that groups read where they come from, and where they stand in a schedule.
+MOVED_LINES, FIND_LINES = "src/cpu/groups/moved_lines.cpp", "src/cpu/groups/find_lines.cpp"
+fault("lines", "what was rolled is cut as if it were not", MOVED_LINES, "  if (axis.turn != 0) {\n    const bool behind",
+      "  if (axis.turn < 0) {\n    const bool behind")
+fault("lines", "a slice of what was padded begins where that does", MOVED_LINES,
+      "    offset += std::max<std::int64_t>(0, start - axis.begin) * axis.stride;\n", "")
+fault("lines", "what is around what was padded is taken for the same", MOVED_LINES,
+      "  if (!lines.padding.empty() && lines.padding != element) return false;\n", "")
+fault("lines", "what something else reads, too, is not made", FIND_LINES,
+      "reading[record.first_output] != readers[record.first_output]", "readers[record.first_output] == 0")
+fault("lines", "what an operation moves that is made after all is not made", FIND_LINES,
+      "    for (const ValueId id : move.inputs()) make(id);\n", "")
+BETWEEN = "src/program/moves_between"
+mutation("moves between", "a move stands where it stood, behind a group that reads it", BETWEEN + ".hpp",
+         "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_program",))
+mutation("moves between", "what it moves stays behind it", BETWEEN + ".cpp",
+         "places[at].before = std::min(places[at].before, places[i].before)", "places[at].before += 0",
+         programs=("test_program",))
+mutation("moves between", "a group reads what is moved of what it makes", "src/program/fuse.cpp",
+         "made_by_[id] >= node", "made_by_[id] > node", programs=("test_program",))
 
 # Products that are added to something.
 UPDATE = "src/cpu/products/product_update.cpp"
