@@ -103,7 +103,7 @@ void names_in(const Graph& graph, std::set<std::string_view>& names) {
     for (std::uint32_t i = 0; i < at.num_operations(); ++i) {
       names.insert(at.operation(i).primitive().name);
       for (const auto& [name, value] : at.operation(i).op().attributes()) {
-        if (const auto* inner = value.get_if<std::shared_ptr<const GraphData>>()) open.emplace_back(*inner);
+        for (const auto& inner : value.graphs()) open.emplace_back(inner);
       }
     }
   }
@@ -150,10 +150,8 @@ TEST_CASE("removing any one rule fails exactly the calls that need it") {
             std::set<std::string_view> inner;
             for (std::uint32_t i = 0; i < call.graph.num_operations(); ++i) {
               for (const auto& [key, value] : call.graph.operation(i).op().attributes()) {
-                const auto* graph = value.get_if<std::shared_ptr<const GraphData>>();
-                if (graph == nullptr) continue;
                 std::set<std::string_view> names;
-                names_in(Graph(*graph), names);
+                for (const auto& graph : value.graphs()) names_in(Graph(graph), names);
                 const std::string_view holder = call.graph.operation(i).name();
                 const bool whole_graph =
                     holder == "call" || (holder == "checkpoint" && rule == RuleKind::jvp);
