@@ -87,12 +87,21 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
     linear.push_back(c.linear(i));
     if (!c.linear(i)) operands.push_back(c.operand(i));
   }
+  // A tangent that is no one's here, as that of a branch which has none, is zero, and so is what depends on it
+  // alone.
+  Graph graph = c.op().graph("graph");
+  const std::vector<bool> depends = depending_on(graph, linear);
+  std::vector<std::size_t> outputs;
   for (std::size_t slot = 0; slot < c.num_results(); ++slot) {
+    if (!depends[graph.outputs()[slot]]) continue;
     const std::optional<Value> ct = c.cotangent(slot);
+    outputs.push_back(slot);
     seeded.push_back(ct.has_value());
     if (ct) operands.push_back(*ct);
   }
-  const InnerTransposition inner = c.host().transpose(c.op().graph("graph"), linear, seeded);
+  if (outputs.size() < c.num_results())
+    graph = restricted(graph, std::vector<bool>(c.num_operands(), true), outputs);
+  const InnerTransposition inner = c.host().transpose(graph, linear, seeded);
   if (inner.graph.outputs().empty()) return Derivatives::absent(c.num_operands());
   const Values cotangents = emit_graph(inner.graph, operands);
   Derivatives result;

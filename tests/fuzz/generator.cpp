@@ -175,8 +175,8 @@ std::set<std::string_view> primitives_in(const Graph& graph) {
       const Operation operation = one.operation(i);
       names.insert(operation.name());
       for (const auto& [name, attribute] : operation.record().op->attributes) {
-        const auto* inner = attribute.get_if<std::shared_ptr<const GraphData>>();
-        if (inner != nullptr && (name == "graph" || name == "body")) left.emplace_back(*inner);
+        if (name != "graph" && name != "body" && name != "cond" && name != "branches") continue;
+        for (const auto& inner : attribute.graphs()) left.emplace_back(inner);
       }
     }
   }
