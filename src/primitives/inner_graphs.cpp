@@ -87,8 +87,8 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
     linear.push_back(c.linear(i));
     if (!c.linear(i)) operands.push_back(c.operand(i));
   }
-  // A tangent that is no one's here, as that of a branch which has none, is zero, and so is what depends on it
-  // alone.
+  // A tangent that is no one's here, as that of a branch which has none, is zero, and so is what depends on
+  // it alone.
   Graph graph = c.op().graph("graph");
   const std::vector<bool> depends = depending_on(graph, linear);
   std::vector<std::size_t> outputs;
