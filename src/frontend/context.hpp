@@ -196,6 +196,9 @@ struct Context {
   std::unique_ptr<CacheEntry[]> cache;
   KnownNumbers numbers;
   GraphTable graphs;  ///< those of all calls, of which the cache has the nearest
+  /// The tracer that runs innermost, where it or one around it takes every operation on Arrays, also on those
+  /// from outside alone: it is of a function that may not be chosen.
+  std::shared_ptr<Tracer> takes_all;
 
   void set_executor(const HostExecutor* executor);
   LazyRunner runner_on(std::uint32_t device) const;
@@ -257,7 +260,7 @@ std::vector<std::uint32_t> traced_devices(const Graph& graph, std::span<const In
 inline bool is_traced(const Body& body) { return body.traced; }
 /// The result of an operation that was traced: where nothing is recorded gradients do not pass.
 Value traced_result(Value value, Where where);
-/// The innermost tracer among the operands, or null.
+/// The innermost tracer among the operands, or the one that takes all operations, or null.
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);
 

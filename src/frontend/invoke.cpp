@@ -276,9 +276,11 @@ Value traced_result(Value value, Where where) {
 }
 
 Tracer* tracer_of(std::span<const Input> operands) {
-  Tracer* found = nullptr;
+  Tracer *found = nullptr, *const takes_all = context().takes_all.get();
   for (const Input& operand : operands) {
-    if (operand.body == nullptr || !is_traced(*operand.body)) continue;
+    if (operand.body == nullptr) continue;
+    if (takes_all != nullptr && (found == nullptr || takes_all->level > found->level)) found = takes_all;
+    if (!is_traced(*operand.body)) continue;
     if (operand.body == &no_value()) refuse_empty();
     Tracer* const tracer = operand.body->extra->tracer.get();
     if (found == nullptr || tracer->level > found->level) found = tracer;
@@ -287,6 +289,7 @@ Tracer* tracer_of(std::span<const Input> operands) {
 }
 
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer) {
+  if (context().takes_all.get() == tracer) return context().takes_all;
   for (const Input& operand : operands)
     if (operand.body != nullptr && is_traced(*operand.body) && operand.body->extra->tracer.get() == tracer)
       return operand.body->extra->tracer;
@@ -301,10 +304,11 @@ namespace {
   bool grad = c.watches;
   bool traced = false;
   bool away = false;
+  const bool takes_all = c.takes_all != nullptr && !call.moves;
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
     grad |= operand.body->requires_grad;
-    traced |= operand.body->traced;
+    traced |= operand.body->traced || takes_all;
     away |= operand.tensor->device() != 0;
   }
   const auto one = [&](Emitter& emitter, std::span<const Value> values) -> Values {
@@ -372,7 +376,7 @@ namespace {
 
 Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
   Context& c = context();
-  if (c.hot_on) {
+  if (c.hot_on && c.takes_all == nullptr) {
     if (Body* const known = follow_hot(c, call, operands, where); known != nullptr) [[likely]]
       return {Array::Adopt{}, known};
   }

@@ -33,20 +33,23 @@ namespace {
 // The tracer that runs innermost, and the end of it whatever happens.
 class Running {
  public:
-  explicit Running(const std::string& name)
-      : tracer_(std::make_shared<Tracer>(name, static_cast<int>(context().tracers.size()))) {
+  Running(const std::string& name, bool takes_all)
+      : tracer_(std::make_shared<Tracer>(name, static_cast<int>(context().tracers.size()))),
+        around_(context().takes_all) {
     context().tracers.push_back(tracer_.get());
+    if (takes_all || around_ != nullptr) context().takes_all = tracer_;
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
   ~Running() {
     tracer_->ended = true;
     std::erase(context().tracers, tracer_.get());
+    context().takes_all = std::move(around_);
   }
   const std::shared_ptr<Tracer>& tracer() const { return tracer_; }
 
  private:
-  std::shared_ptr<Tracer> tracer_;
+  std::shared_ptr<Tracer> tracer_, around_;  // around_: what took all operations before
 };
 
 // Refuses Arrays of the trace that live anywhere but among its arguments and results: no later call of the
@@ -62,7 +65,8 @@ void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array
   };
   count(arguments, 1);
   count(results, 2);
-  auto kept = static_cast<std::size_t>(tracer.use_count()) - 1 - known.size();
+  const std::size_t own = context().takes_all == tracer ? 2 : 1;
+  auto kept = static_cast<std::size_t>(tracer.use_count()) - own - known.size();
   for (const auto& [body, references] : known)
     if (body->references.load(std::memory_order_acquire) > references) ++kept;
   if (kept == 0) return;
@@ -77,8 +81,8 @@ void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array
 }  // namespace
 
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
-                  bool pure) {
-  const Running running(name);
+                  bool pure, bool takes_all) {
+  const Running running(name, takes_all);
   const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
   const std::shared_ptr<Tracer>& tracer = running.tracer();
   std::vector<Array> arguments;
@@ -159,7 +163,8 @@ std::vector<Array> write_out(const Graph& graph, Tracer& tracer, std::span<const
 
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where) {
   arguments.insert(arguments.end(), call.captured.begin(), call.captured.end());
-  if (any_traced(arguments)) return call_graph(call.graph.graph(), arguments, where);
+  if (context().takes_all != nullptr || any_traced(arguments))
+    return call_graph(call.graph.graph(), arguments, where);
   try {
     return run_and_record(call.graph, arguments, where);
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 
 #include "frontend/support.hpp"
 #include "tidu/frontend/control_flow.hpp"
+#include "tidu/frontend/custom.hpp"
 
 namespace tidu {
 namespace {
@@ -146,6 +147,64 @@ TEST_CASE("cond: predicates and operands of any form, results of structures, wha
   CHECK(safe(Array(0.0)).item<double>() == 0.0);
   CHECK(grad(safe)(Array(0.0)).item<double>() == 0.0);
   CHECK(grad(safe)(Array(4.0)).item<double>() == 0.25);
+}
+
+TEST_CASE("cond: what a function computes of captured Arrays alone is a part of it") {
+  const auto log_or_zero = [&](const Array& x) {
+    return cond(
+        x > 0.0, [&] { return log(x); }, [&] { return x * 0.0; });
+  };
+  CHECK(log_or_zero(Array(0.0)).item<double>() == 0.0);
+  for (const bool lazily : {false, true}) {
+    std::optional<Lazy> lazy;
+    if (lazily) lazy.emplace();
+    CHECK(grad(log_or_zero)(Array(0.0)).item<double>() == 0.0);
+    CHECK(grad(log_or_zero)(Array(4.0)).item<double>() == 0.25);
+    CHECK(hvp(log_or_zero, Array(0.0), Array(1.0)).item<double>() == 0.0);
+    CHECK(hvp(log_or_zero, Array(4.0), Array(1.0)).item<double>() == -0.0625);
+    CHECK(grad(compile(log_or_zero))(Array(0.0)).item<double>() == 0.0);
+    CHECK(compile(grad(log_or_zero))(Array(0.0)).item<double>() == 0.0);
+  }
+  CHECK(trace(log_or_zero, f64).num_operations() == 3);
+  Array leaf = test::leaf(Array(3.0));
+  cond(
+      true, [&] { return leaf * leaf; }, [&] { return sqrt(leaf - 3.0); })
+      .backward();
+  CHECK(leaf.grad()->item<double>() == 6.0);
+  // What is not chosen does not run: this loop would not end.
+  const auto endless = [] {
+    return while_loop([](const Array& n) { return n < 3; }, [](const Array& n) { return n * 1; }, Array(0));
+  };
+  CHECK(cond(false, endless, [] { return Array(7); }).item<int>() == 7);
+  // Transforms and functions with rules of their own in it, of what is captured.
+  const auto nested = [](const Array& x) {
+    const Array k = array({2.0, 3.0});
+    return cond(
+        x > 0.0,
+        [&] {
+          const auto ruled = custom_vjp([&](const Array& y) { return y * sum(k); },
+                                        [&](const Array& y) { return std::pair(y * sum(k), y); },
+                                        [&](const Array&, const Array& ct) { return ct * sum(k * k); });
+          return ruled(x) + jvp([](const Array& y) { return sqrt(y); }, x, x).second +
+                 hvp([](const Array& y) { return y * log(y); }, x, x) +
+                 vjp([](const Array& y) { return log(y); }, x).second(x);
+        },
+        [&] {
+          const auto once = compile([&](const Array& y) { return y * sum(k) * x; });
+          return sum(vmap(grad([](const Array& y) { return y * y * y; }))(stack({x, x}))) + once(x) +
+                 checkpoint([&](const Array& y) { return y * sum(k) * x; })(x);
+        });
+  };
+  CHECK(nested(Array(4.0)).item<double>() == doctest::Approx(20.0 + 1.0 + 1.0 + 1.0));
+  CHECK(nested(Array(-1.0)).item<double>() == doctest::Approx(6.0 + 5.0 + 5.0));
+  CHECK(grad(nested)(Array(4.0)).item<double>() == doctest::Approx(13.0 + 0.125));
+  CHECK(grad(nested)(Array(-1.0)).item<double>() == doctest::Approx(-12.0 - 10.0 - 10.0));
+  CHECK(grad(nested)(Array(0.0)).item<double>() == 0.0);
+  CHECK(error_of([] {
+          const Array x(1.0);
+          cond(
+              true, [&] { return x * (x + 1.0).item<double>(); }, [&] { return x; });
+        }).find("traced") != std::string::npos);
 }
 
 TEST_CASE("switch_case: of a tuple, a vector or an array of functions, with the index moved into range") {

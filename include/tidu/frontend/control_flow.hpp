@@ -78,7 +78,7 @@ class Branches {
         std::is_same_v<Out, std::decay_t<decltype(std::apply(f, std::declval<const Arguments&>()))>>,
         "cond, switch_case: expected branches that return the same type");
     std::optional<Out> own;
-    traced_.push_back(trace_flat(flat_function(f, arguments_, own), operands_, called, where_));
+    traced_.push_back(trace_flat(flat_function(f, arguments_, own), operands_, called, where_, false, true));
     if (traced_.size() == 1) {
       result_.emplace(std::move(*own));
     } else {
@@ -149,9 +149,10 @@ auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t
 /// steps at the latest, whatever cond says, and has gradients, for which memory is taken as for a scan of
 /// max_steps steps. Without, only forward mode goes through (jvp, jacfwd), and reverse mode throws Error
 /// (ad_rule). Under vmap with examples that end apart all go on until the last one ends; body is then
-/// computed of carries for which cond does not hold, too, whose results are dropped. A loop whose cond always
-/// holds never ends: nothing looks for it, and nothing but the end of the process ends it. Throws Error
-/// (invalid_argument, type) where these do not fit, and what tracing throws.
+/// computed of carries for which cond does not hold, too, whose results are dropped. What they compute of
+/// captured Arrays alone is computed once, before the loop, whether it takes a step or not. A loop whose cond
+/// always holds never ends: nothing looks for it, and nothing but the end of the process ends it. Throws
+/// Error (invalid_argument, type) where these do not fit, and what tracing throws.
 template <class Cond, class Body, class Init>
 auto while_loop(const Cond& cond, const Body& body, const Init& init,
                 std::optional<std::int64_t> max_steps = std::nullopt, Where where = Where::current()) {
@@ -227,7 +228,8 @@ auto fori_loop(const Lower& lower, const Upper& upper, const Body& body, const I
 /// control flow (CUDA): there both run, and what they give is chosen from. A predicate that is a number
 /// counts as whether it is not 0. Operands and what the functions return are Arrays or structures of such
 /// (see tree.hpp); both return the same structure, of Arrays of the same types, with what is no Array in it
-/// equal. What the function that is not chosen would make (an infinity, a NaN) is in no gradient. Throws
+/// equal. What the function that is not chosen would make (an infinity, a NaN) is in no gradient; what they
+/// compute of captured Arrays alone is a part of them, too, and has no data when they are traced. Throws
 /// Error (invalid_argument, type) where these do not fit, and what tracing throws.
 template <class TrueF, class FalseF, class... Operands>
 auto cond(const ArrayLike& predicate, const TrueF& true_fn, const FalseF& false_fn,

@@ -38,8 +38,10 @@ struct Traced {
 /// `like`: of the types of the arguments, and where they are. Throws what f throws; Error (invalid_argument)
 /// where f asks for data, or returns an Array without a value or one of a trace that has ended; and, where it
 /// is to be `pure` (f is one of flat_function() then), where traced Arrays stay anywhere but in its result.
+/// What f computes of Arrays from outside alone is computed at once, and its result captured; where the graph
+/// `takes_all`, as one that may not run has to, it is a part of the graph, as of any traced within it.
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
-                  bool pure = false);
+                  bool pure = false, bool takes_all = false);
 /// Where it is; of a traced Array as far as that is known.
 std::uint32_t device_of(const Array& array);
 /// The same graph with what was captured as constants.
