@@ -129,8 +129,17 @@ std::pair<Array, Array> fori_bounds(const Array& lower, const Array& upper, bool
              detail::str("expected bounds that are integers without axes, got ", bound.type()), where);
     }
   }
-  if (lower_is_number) return {astype(lower, upper.dtype(), where), upper};
-  if (upper_is_number) return {lower, astype(upper, lower.dtype(), where)};
+  const auto like = [where](const Array& number, const Array& other) {
+    using Limits = std::numeric_limits<std::int32_t>;
+    const auto value = number.dtype() == i64 ? number.item<std::int64_t>() : 0;
+    if (other.dtype() == i32 && (value < Limits::min() || value > Limits::max())) {
+      refuse(ErrorKind::invalid_argument, "fori_loop",
+             detail::str("expected bounds that i32 holds, the dtype of the other, got ", value), where);
+    }
+    return astype(number, other.dtype(), where);
+  };
+  if (lower_is_number) return {like(lower, upper), upper};
+  if (upper_is_number) return {lower, like(upper, lower)};
   if (lower.dtype() != upper.dtype()) {
     refuse(ErrorKind::type, "fori_loop",
            detail::str("expected bounds of one dtype, got ", lower.type(), " and ", upper.type()), where);

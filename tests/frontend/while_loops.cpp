@@ -2,6 +2,7 @@
 // twice where they can be, mapped, nested, against the same loop written out in C++.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "frontend/support.hpp"
@@ -366,6 +367,13 @@ TEST_CASE("loops: what does not fit is refused with what was expected") {
   const auto add = [](const Array&, const Array& c) { return c + 1.0; };
   says([&] { fori_loop(0, std::int64_t{1} << 40, add, 0.0); },
        "[fori_loop] expected bounds that i32 holds, or Arrays of i64, got 1099511627776");
+  says([&] { fori_loop(std::int64_t{1} << 40, Array(5), add, 0.0); },
+       "[fori_loop] expected bounds that i32 holds, the dtype of the other, got 1099511627776");
+  says([&] { fori_loop(Array(0), (std::int64_t{1} << 32) + 3, add, 0.0); },
+       "[fori_loop] expected bounds that i32 holds, the dtype of the other, got 4294967299");
+  CHECK(fori_loop(Array(std::int64_t{1} << 40), (std::int64_t{1} << 40) + 3, add, 0.0).item() == 3.0);
+  says([&] { fori_loop(std::numeric_limits<std::uint64_t>::max(), 3, add, 0.0); },
+       "[fori_loop] expected bounds that i32 holds");
   says([&] { fori_loop(Array(0.0), 3, add, 0.0); },
        "[fori_loop] expected bounds that are integers without axes, got f64[]");
   says([&] { fori_loop(Array(0), Array(std::int64_t{3}), add, 0.0); },

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,7 +49,13 @@ std::vector<Array> run_fori(const std::vector<Array>& carries, const Traced& ste
 /// not hold.
 std::int64_t fori_length(std::int64_t lower, std::int64_t upper, std::optional<std::int64_t> max_steps,
                          Where where);
-/// Arrays of one integer dtype: of two numbers i32, of one that of the other.
+/// A bound as an i64; what that does not hold is its greatest.
+template <class T>
+std::int64_t bound_of(T x) {
+  const auto bound = static_cast<std::int64_t>(x);
+  return std::is_unsigned_v<T> && bound < 0 ? std::numeric_limits<std::int64_t>::max() : bound;
+}
+/// Arrays of one integer dtype: of one number that of the other, which has to hold it.
 std::pair<Array, Array> fori_bounds(const Array& lower, const Array& upper, bool lower_is_number,
                                     bool upper_is_number, Where where);
 
@@ -195,8 +202,8 @@ auto fori_loop(const Lower& lower, const Upper& upper, const Body& body, const I
   using Numbered = std::tuple<Array, Carry>;
   const auto next = [&](const Array& i, const Carry& carry) -> Carry { return body(i, carry); };
   if constexpr (lower_is_number && upper_is_number) {
-    const auto first = static_cast<std::int64_t>(lower);
-    const std::int64_t length = fori_length(first, static_cast<std::int64_t>(upper), max_steps, where);
+    const std::int64_t first = bound_of(lower);
+    const std::int64_t length = fori_length(first, bound_of(upper), max_steps, where);
     const Numbered arguments(Array(static_cast<std::int32_t>(first)), init);
     std::optional<Carry> result;
     std::vector<Array> carries = arrays_of(std::get<1>(arguments));
