@@ -19,14 +19,6 @@
 namespace tidu::cpu_detail {
 namespace {
 
-// Of fewer steps packing does not pay.
-constexpr std::int64_t fewest_fixed_steps = 4;
-
-struct PreparedConst {
-  Preparation what;
-  std::size_t offset;  // into the scratch memory
-};
-
 struct ScanCarry {
   std::size_t bytes;
   std::size_t other;  // offset of its second place

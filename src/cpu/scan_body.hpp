@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpu/compiled.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
@@ -18,6 +19,15 @@ struct ScanBody {
   std::vector<std::size_t> place;
   std::vector<std::uint32_t> sums;  ///< carries that are only added to
   std::size_t num_made;             ///< outputs of `before`
+};
+
+/// Steps of which it pays that consts are packed for products.
+inline constexpr std::int64_t fewest_fixed_steps = 4;
+
+/// A const that is packed before the steps.
+struct PreparedConst {
+  Preparation what;
+  std::size_t offset;  ///< into the scratch memory
 };
 
 /// Without sums where `adds` is false. Throws Error (invalid_argument) where graphs in the body take more

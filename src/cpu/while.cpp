@@ -21,8 +21,6 @@ namespace {
 
 // Where nobody says how many steps there are at most: so many are taken to run.
 constexpr std::int64_t usual_steps = 64;
-// Of fewer steps packing does not pay.
-constexpr std::int64_t fewest_fixed_steps = 4;
 
 struct WhileCarry {
   std::size_t operand, result;
@@ -34,10 +32,6 @@ struct WhileConst {
   std::size_t operand;
   std::optional<std::size_t> result;  // that it is too
   std::size_t bytes;
-};
-struct PreparedConst {
-  Preparation what;
-  std::size_t offset;  // into the scratch memory
 };
 
 struct WhileState {
