@@ -109,18 +109,7 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
     s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, adds});
   }
 
-  CompileOptions inner = context.options;
-  constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
-  inner.repeats =
-      std::min(most_repeats / std::max<std::int64_t>(inner.repeats, 1), std::max<std::int64_t>(s.length, 1)) *
-      inner.repeats;
-  std::vector<std::uint8_t> fixed(s.place.size(), 0);
-  const std::size_t num_fixed = s.length >= fewest_fixed_steps ? s.num_consts + parts.num_made : 0;
-  std::fill_n(fixed.begin(), num_fixed, std::uint8_t{1});
-  Surroundings around;
-  around.fixed = fixed;
-  around.sums = parts.sums;
-  s.body = compile_inner(parts.step, {context.program, inner, context.kernels, context.arena}, around);
+  s.body = compile_step(parts, s.num_consts, s.length, context);
   if (parts.num_made != 0) s.before = compile_inner(parts.before, context);
 
   std::size_t scratch = 0;

@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "cpu/compiled.hpp"
+#include "cpu/inner_program.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
@@ -21,9 +22,6 @@ struct ScanBody {
   std::size_t num_made;             ///< outputs of `before`
 };
 
-/// Steps of which it pays that consts are packed for products.
-inline constexpr std::int64_t fewest_fixed_steps = 4;
-
 /// A const that is packed before the steps.
 struct PreparedConst {
   Preparation what;
@@ -34,5 +32,9 @@ struct PreparedConst {
 /// than `max_operations`.
 ScanBody split_scan_body(const Graph& body, std::size_t num_consts, std::size_t num_carry, bool adds,
                          std::size_t max_operations);
+
+/// The program of a step, which runs about `steps` times where what holds it runs once.
+std::unique_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
+                                             const InnerContext& context);
 
 }  // namespace tidu::cpu_detail

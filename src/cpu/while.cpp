@@ -164,19 +164,8 @@ Plan plan_while(const Operation& operation, const InnerContext& context) {
   s.place = std::move(parts.place);
   for (const std::uint32_t k : parts.sums) s.carries[k].is_sum = true;
 
-  const std::int64_t steps = loop.shape.max_steps.value_or(usual_steps);
-  constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
-  CompileOptions inner = context.options;
-  inner.repeats *= std::clamp<std::int64_t>(
-      steps, 1, std::max<std::int64_t>(most_repeats / std::max<std::int64_t>(inner.repeats, 1), 1));
-  std::vector<std::uint8_t> fixed(s.place.size(), 0);
-  std::fill_n(fixed.begin(), steps >= fewest_fixed_steps ? s.consts.size() + parts.num_made : 0,
-              std::uint8_t{1});
-  Surroundings around;
-  around.fixed = fixed;
-  around.sums = parts.sums;
   s.first = compile_inner(loop.cond, context);
-  s.step = compile_inner(parts.step, {context.program, inner, context.kernels, context.arena}, around);
+  s.step = compile_step(parts, s.consts.size(), loop.shape.max_steps.value_or(usual_steps), context);
   if (parts.num_made != 0) s.before = compile_inner(parts.before, context);
 
   std::size_t scratch = 0;

@@ -1,0 +1,65 @@
+// effects.cpp - operations that hold graphs with effects: they run as often as they are called, in every form
+// that a graph takes.
+#include "check/helpers.hpp"
+#include "tidu/graph/json.hpp"
+#include "tidu/primitives/custom.hpp"
+#include "tidu/program/program.hpp"
+
+namespace {
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace effect_cases {
+
+const Type v3{f64, {3}};
+
+TEST_CASE("graphs with an impure operation run as often as they are called") {
+  static std::size_t runs = 0;
+  static const Primitive count{.name = "test.count",
+                               .traits = Trait::impure | Trait::no_tangent,
+                               .infer = [](InferContext& c) { c.result(c.operand(0)); }};
+  static const PrimitiveSet set = standard_primitives().with({&count});
+  const auto executor = reference().with_kernel("test.count", [](const KernelCall& c) {
+    ++runs;
+    c.outputs()[0] = c.input(0);
+  });
+  const auto counted = [&](const Graph& graph, const std::vector<Tensor>& inputs) {
+    runs = 0;
+    executor.run(graph, inputs);
+    return runs;
+  };
+  const auto counting = [&](int level) {
+    GraphBuilder g("count", set);
+    const Value a = g.input("a", v3);
+    Graph graph = g.build({ops::sin(a) * emit1(Op::make(count), {a})});
+    for (int i = 0; i < level; ++i) {
+      GraphBuilder outer("outer", set);
+      graph = outer.build({ops::call(graph, std::vector{outer.input("a", v3)})[0]});
+    }
+    return graph;
+  };
+  const Tensor x = vector({1.0, 2.0, 3.0});
+  for (const int level : {0, 1, 3}) {
+    const Graph inner = counting(level);
+    CAPTURE(level);
+    CHECK(inner.data().has_effects);
+    // Equal calls are two, and one whose result nobody reads is there.
+    GraphBuilder g("f", set);
+    const Value a = g.input("a", v3);
+    const Value first = ops::call(inner, std::vector{a})[0], second = ops::call(inner, std::vector{a})[0];
+    CHECK_FALSE(first == second);
+    (void)ops::call(inner, std::vector{a});
+    const Graph f = g.build({first + second});
+    CHECK(counted(f, {x}) == 3);
+    CHECK(counted(prune(f), {x}) == 3);
+    CHECK(counted(Program::make(f).graph(), {x}) == 3);
+    CHECK(counted(graph_from_json(to_json(f), set), {x}) == 3);
+    CHECK(counted(jvp(f), {x, x}) == 3);
+    CHECK(counted(vjp(f), {x, x}) == 3);
+    CHECK(counted(Program::make(vjp(f)).graph(), {x, x}) == 3);
+  }
+}
+
+}  // namespace effect_cases
+}  // namespace
