@@ -1,12 +1,13 @@
-// at.cpp - see at.hpp. A place that is known becomes slices; what is computed there is put among the others
-// by dynamic_update_slice, or, with steps, by padding. A place that is data becomes take and scatter_add.
+// at.cpp - see at.hpp, and subscripts.hpp for places. A place that is known becomes slices; what is computed
+// there is put among the others by dynamic_update_slice, or, with steps, by padding. A place that is data
+// becomes take and scatter_add.
 #include "tidu/frontend/at.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "frontend/broadcast.hpp"
-#include "frontend/ranges.hpp"
+#include "frontend/subscripts.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
@@ -23,58 +24,12 @@ using frontend_detail::Range;
 using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
-
-// Negative positions count from the end of an axis of this extent.
-Value from_the_end(Value indices, std::int64_t extent) {
-  if (indices.dtype() == i32 && extent > std::int64_t{0x7fffffff}) indices = convert(indices, i64);
-  const Value zero = ops::full_like(indices, 0.0);
-  const Value negative = ops::lt(indices, zero);
-  return ops::select_n(negative, indices, indices + ops::full_like(indices, static_cast<double>(extent)));
-}
+using frontend_detail::Subscripts;
 
 Shape indexed_shape(Value x, Value indices) {
   Shape shape = indices.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
   return shape;
-}
-
-// x with its first `count` axes as one.
-Value with_axes_joined(Value x, std::size_t count) {
-  if (count == 1) return x;
-  const auto rest = x.shape().begin() + static_cast<std::ptrdiff_t>(count);
-  Shape shape{num_elements(Shape(x.shape().begin(), rest))};
-  shape.insert(shape.end(), rest, x.shape().end());
-  return ops::reshape(x, shape);
-}
-
-// Positions along the first axes of x, one index for each, as positions along these axes joined. What is out
-// of range is the end that is nearest, or, if it is to be left out, -1.
-Value joined(Value x, std::span<const Value> indices, bool leave_out, const char* name) {
-  if (indices.size() == 1) return from_the_end(indices[0], x.shape()[0]);
-  const Shape first(x.shape().begin(), x.shape().begin() + static_cast<std::ptrdiff_t>(indices.size()));
-  Shape shape;
-  DType dtype = num_elements(first) > std::int64_t{0x7fffffff} ? i64 : i32;
-  for (const Value index : indices) {
-    shape = broadcast_shapes(shape, index.shape(), name);
-    dtype = promote(dtype, index.dtype());
-  }
-  const auto number = [&](Value like, std::int64_t value) {
-    return ops::full_like(like, static_cast<double>(value));
-  };
-  Value place, inside;
-  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
-    const std::int64_t extent = first[axis];
-    Value index = from_the_end(broadcast(convert(indices[axis], dtype), shape), extent);
-    const Value zero = number(index, 0), end = number(index, extent - 1);
-    if (leave_out) {
-      const Value there = ops::logical_and(ops::ge(index, zero), ops::le(index, end));
-      inside = axis == 0 ? there : ops::logical_and(inside, there);
-    } else {
-      index = ops::max(ops::min(index, end), zero);
-    }
-    place = axis == 0 ? index : place * number(index, extent) + index;
-  }
-  return leave_out ? ops::select_n(inside, number(place, -1), place) : place;
 }
 
 void require_fit(Value v, Value x, const Shape& place, const char* name) {
@@ -216,13 +171,6 @@ Value with_part(Value x, std::span<const Range> ranges, Value part) {
   return ops::select_n(inside, x, ops::pad(part, zero, config));
 }
 
-std::vector<Range> ranges_of(const Ints& words) {
-  std::vector<Range> ranges;
-  for (std::size_t i = 0; i < words.size(); i += 3)
-    ranges.push_back({words[i], words[i + 1], std::abs(words[i + 2]), words[i + 2] < 0});
-  return ranges;
-}
-
 Value sum_with(Value there, Value v) {
   return is_bool(there.dtype()) ? ops::logical_or(there, v) : ops::add(there, v);
 }
@@ -230,37 +178,6 @@ Value product_with(Value there, Value v) {
   return is_bool(there.dtype()) ? ops::logical_and(there, v) : ops::mul(there, v);
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
-
-// Refuses what is no integer, and more of them than axes.
-void require_indices(const char* name, const Array& x, const Indices& indices, std::size_t count = 1) {
-  const DType dtype = indices.array().dtype(indices.where());
-  if (!is_integer(dtype)) {
-    refuse(
-        ErrorKind::type, name,
-        detail::str("expected integers, got ", indices.array().type(),
-                    is_bool(dtype) ? ": how many elements a mask takes nobody knows before it runs; choose "
-                                     "between values by where(), or set what it selects by at(mask)"
-                                   : ""),
-        indices.where());
-  }
-  if (rank_of(x, name, indices.where()) >= count) return;
-  refuse(ErrorKind::invalid_argument, name,
-         detail::str("expected an Array with ",
-                     count == 1 ? "axes" : detail::str(count, " axes or more, as many as indices"), ", got ",
-                     x.type()),
-         indices.where());
-}
-// One for each of the first axes; refuses none.
-std::vector<Array> required_indices(const char* name, const Array& x,
-                                    std::initializer_list<Indices> indices) {
-  std::vector<Array> arrays;
-  for (const Indices& axis : indices) {
-    require_value(x, name, axis.where());
-    require_indices(name, x, axis, indices.size());
-    arrays.push_back(axis.array());
-  }
-  return arrays;
-}
 
 std::int64_t position_in(const Array& x, const char* name, const Index& i) {
   if (rank_of(x, name, i.where) == 0) {
@@ -291,46 +208,55 @@ Array Array::operator[](const Index& i) const {
 
 namespace {
 
-Array elements_at(const Array& x, std::span<const Array> indices, Where where) {
+Array read_at(const Array& x, const Subscripts& subscripts, Where where) {
   std::vector<Input> operands{x};
-  operands.insert(operands.end(), indices.begin(), indices.end());
+  operands.insert(operands.end(), subscripts.indices().begin(), subscripts.indices().end());
   return invoke(
-      {"index"}, operands,
-      [](Emitter&, std::span<const Value> v) {
-        const Value place = joined(v[0], v.subspan(1), false, "index");
-        return ops::take(with_axes_joined(v[0], v.size() - 1), place, 0);
-      },
+      {"index", subscripts.words()}, operands,
+      [&](Emitter&, std::span<const Value> v) { return subscripts.read(v[0], v.subspan(1), "index"); },
       where);
 }
+
+Subscripts places_of(const char* name, const Array& x, const Subscript& subscript) {
+  return {name, x, std::span(&subscript, 1)};
+}
+Subscript whole(const Indices& indices) { return {indices.array(), indices.where()}; }
 
 }  // namespace
 
 Array Array::operator[](const Indices& indices) const {
   require_value(*this, "index", indices.where());
-  require_indices("index", *this, indices);
-  return elements_at(*this, std::span(&indices.array(), 1), indices.where());
+  return read_at(*this, places_of("index", *this, whole(indices)), indices.where());
 }
 
-Array Array::operator[](std::initializer_list<Indices> indices) const {
-  if (indices.size() == 0) return *this;
-  return elements_at(*this, required_indices("index", *this, indices), indices.begin()->where());
+Array Array::operator[](std::span<const Subscript> subscripts) const {
+  if (subscripts.empty()) return *this;
+  const Where where = subscripts[0].where();
+  require_value(*this, "index", where);
+  return read_at(*this, {"index", *this, subscripts}, where);
 }
 
-At Array::at(std::initializer_list<Indices> indices) const {
-  return {*this, At::Kind::indices, required_indices("at", *this, indices), {}};
+At Array::at(std::initializer_list<Subscript> subscripts) const {
+  return at(std::span(subscripts.begin(), subscripts.size()));
+}
+
+At Array::at(std::span<const Subscript> subscripts) const {
+  if (!subscripts.empty()) require_value(*this, "at", subscripts[0].where());
+  const Subscripts places("at", *this, subscripts);
+  return {*this, places.indices(), places.words()};
 }
 
 At Array::at(const Index& i) const {
-  const std::int64_t position = position_in(*this, "at", i);
-  return {*this, At::Kind::position, {}, {position, position + 1, 1}};
+  require_value(*this, "at", i.where);
+  return {*this, {}, places_of("at", *this, {i.value, i.where}).words()};
 }
 
 At Array::at(const Indices& indices) const {
   require_value(*this, "at", indices.where());
   const Array& places = indices.array();
   if (!is_bool(places.dtype(indices.where()))) {
-    require_indices("at", *this, indices);
-    return {*this, At::Kind::indices, {places}, {}};
+    const Subscripts subscripts = places_of("at", *this, whole(indices));
+    return {*this, subscripts.indices(), subscripts.words()};
   }
   const Shape &extents = shape(), &selected = places.shape();
   if (selected.size() > extents.size() || !std::equal(selected.begin(), selected.end(), extents.begin())) {
@@ -339,61 +265,59 @@ At Array::at(const Indices& indices) const {
         detail::str("expected a mask of the extents of the first axes of ", type(), ", got ", places.type()),
         indices.where());
   }
-  return {*this, At::Kind::mask, {places}, {}};
+  return {*this, {places}, {}};
 }
 
 At Array::at(std::span<const Slice> parts, Where where) const {
-  return {*this, At::Kind::parts, {}, frontend_detail::Ranges("at", *this, parts, where).words()};
-}
-
-At Array::at(std::initializer_list<Slice> parts, Where where) const {
-  return at(std::span(parts.begin(), parts.size()), where);
+  return {*this, {}, Subscripts("at", *this, parts, where).words()};
 }
 
 Array At::get(Where where) const {
-  if (kind_ == Kind::mask) {
+  if (is_mask()) {
     refuse(
         ErrorKind::invalid_argument, "at.get",
         "expected a position, slices or indices, got a mask: how many elements it takes nobody knows before "
         "it runs; choose between values by where()",
         where);
   }
-  if (kind_ == Kind::position) return x_[Index(words_[0], where)];
-  if (kind_ == Kind::indices) return elements_at(x_, places_, where);
-  std::vector<Slice> parts;
-  for (const Range& range : ranges_of(words_)) {
-    if (!range.reversed) {
-      parts.push_back({range.start, range.limit, range.step});
-    } else if (range.count() == 0) {
-      parts.push_back({0, 0, 1});
-    } else {
-      parts.push_back({range.limit - 1, {}, -range.step});
-      if (range.start > 0) parts.back().stop = range.start - 1;
-    }
-  }
-  return slice(x_, parts, where);
+  std::vector<Input> operands{x_};
+  operands.insert(operands.end(), places_.begin(), places_.end());
+  return invoke(
+      {"index", words_}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        return Subscripts(words_).read(v[0], v.subspan(1), "at.get");
+      },
+      where);
 }
+
+namespace {
+
+// The part, with `given` where indices name elements of it.
+template <class Combine>
+Value at_named(Value x, Value part, const Subscripts& subscripts, std::span<const Value> indices, Value given,
+               const Combine& combine, const char* name) {
+  const Value named = subscripts.named(part.shape(), indices, true, name), rows = subscripts.rows(part);
+  const Shape place = subscripts.shape(part.shape(), named.shape());
+  require_fit(given, x, place, name);
+  if (!subscripts.is_named_first() && given.rank() > 0)
+    given = subscripts.to_named(broadcast(convert(given, x.dtype()), place), named.rank());
+  return subscripts.from_rows(combine.at_rows(rows, named, given, name), part.shape());
+}
+
+}  // namespace
 
 // The elements at the place, combined with v, and the others as they are.
 template <class Combine>
 Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) const {
   if (v.array() != nullptr) require_value(*v.array(), name, v.where());
   const Operand value(name, v, x_.dtype(v.where()));
-  Ints words{static_cast<std::int64_t>(kind_)};
-  words.insert(words.end(), words_.begin(), words_.end());
   std::vector<Input> operands{x_, value.input()};
   operands.insert(operands.end(), places_.begin(), places_.end());
   return invoke(
-      {name, words}, operands,
+      {name, words_}, operands,
       [&](Emitter&, std::span<const Value> operand) {
         const Value x = operand[0], given = operand[1];
-        if (kind_ == Kind::indices) {
-          const Value place = joined(x, operand.subspan(2), true, name);
-          const Value rows = with_axes_joined(x, places_.size());
-          require_fit(given, x, indexed_shape(rows, place), name);
-          return ops::reshape(combine.at_rows(rows, place, given, name), x.shape());
-        }
-        if (kind_ == Kind::mask) {
+        if (is_mask()) {
           const Value mask = operand[2];
           const Shape place(x.shape().begin() + static_cast<std::ptrdiff_t>(mask.rank()), x.shape().end());
           const Value all = broadcast(fitting(given, x, place, name), x.shape());
@@ -406,12 +330,14 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
           return ops::select_n(chosen, x,
                                combine(ops::select_n(chosen, one, x), ops::select_n(chosen, one, all)));
         }
-        const std::vector<Range> ranges = ranges_of(words_);
-        const Value part = part_of(x, ranges);
-        Shape place = part.shape();
-        if (kind_ == Kind::position) place.erase(place.begin());
-        const Value changed = ops::reshape(fitting(given, x, place, name), part.shape());
-        return with_part(x, ranges, combine(part, changed));
+        const Subscripts subscripts(words_);
+        const Value part = subscripts.part(x);
+        if (!places_.empty()) {
+          const Value changed = at_named(x, part, subscripts, operand.subspan(2), given, combine, name);
+          return part.id() == x.id() ? changed : with_part(x, subscripts.ranges(), changed);
+        }
+        const Value changed = fitting(given, x, subscripts.shape(part.shape(), {}), name);
+        return with_part(x, subscripts.ranges(), combine(part, ops::reshape(changed, part.shape())));
       },
       v.where());
 }
@@ -432,7 +358,7 @@ struct Combining {
 }  // namespace
 
 void At::refuse_indices(const char* name, const ArrayLike& v) const {
-  if (kind_ != Kind::indices) return;
+  if (is_mask() || places_.empty()) return;
   refuse(ErrorKind::invalid_argument, name,
          detail::str("expected a position, slices or a mask, got indices (", places_[0].type(),
                      "), of which several may name one element: set, add, min and max take them"),

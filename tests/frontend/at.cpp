@@ -263,7 +263,7 @@ TEST_CASE("parts with steps, forward and backward") {
         "of get", [&](const Array& a) { return a.at(parts).get(); }, x);
   }
   CHECK(same(x.at({{1, 3}, {0, 2}}).set(0.0), x - x * (x < 24) * (x >= 8) * (x - 8.0 * floor(x / 8.0) < 2)));
-  CHECK(same(x.at({{2}}).get(), x.slice({{2}})));
+  CHECK(same(x.at({{2, {}}}).get(), x.slice({{2}})));
   CHECK(same(x.at({{0, 2}}).set(ones({8})), concatenate({ones({2, 8}), x.slice({{2}})})));
   CHECK(same(Array(3.0).at(std::vector<Slice>{}).set(4.0), Array(4.0)));
 }
@@ -295,9 +295,14 @@ TEST_CASE("misuse of indices and of at") {
   refused(error_of([&] { (void)x[x > 0]; }), "[index] expected integers, got bool[5,3]: how many", __LINE__);
   refused(error_of([&] { (void)x[x]; }), "[index] expected integers, got f32[5,3]", __LINE__);
   refused(error_of([&] { (void)x.at(x).set(1); }), "[at] expected integers, got f32[5,3]", __LINE__);
-  refused(error_of([&] { (void)Array(1.0)[arange(3)]; }), "[index] expected an Array with axes", __LINE__);
-  refused(error_of([&] { (void)x.at(5); }), "[at] expected a position along the first axis", __LINE__);
-  refused(error_of([&] { (void)x.at({{0, 1}, {0, 1}, {0, 1}}); }), "[at] expected at most 2 parts", __LINE__);
+  refused(error_of([&] { (void)Array(1.0)[arange(3)]; }), "[index] expected at most 0 subscripts for f64[]",
+          __LINE__ - 1);
+  refused(error_of([&] { (void)x.at(5); }), "[at] expected a position along axis 0 of f32[5,3], got 5",
+          __LINE__ - 1);
+  refused(error_of([&] {
+            (void)x.at({{0, 1}, {0, 1}, {0, 1}});
+          }),
+          "[at] expected at most 2 subscripts", __LINE__ - 2);
   refused(error_of([&] { (void)x.at({{0, 1, 0}}); }), "[at] expected a step that is not 0", __LINE__);
   refused(error_of([&] { (void)x.at(ones({3}) > 0); }),
           "[at] expected a mask of the extents of the first axes of f32[5,3], got bool[3]", __LINE__ - 1);

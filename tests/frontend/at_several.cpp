@@ -142,7 +142,7 @@ TEST_CASE("misuse of several indices") {
   refused(error_of([&] {
             (void)x[{i, i, i}];
           }),
-          "[index] expected an Array with 3 axes or more, as many as indices, got f32[5,3]", __LINE__ - 2);
+          "[index] expected at most 2 subscripts for f32[5,3], got 3", __LINE__ - 2);
   refused(error_of([&] { (void)x[{i, x}]; }), "[index] expected integers, got f32[5,3]", __LINE__);
   refused(error_of([&] { (void)x[{x > 0, i}]; }), "[index] expected integers, got bool[5,3]", __LINE__);
   refused(error_of([&] { (void)x[{i, j}]; }), "[index] expected shapes that broadcast", __LINE__);

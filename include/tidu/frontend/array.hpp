@@ -110,6 +110,53 @@ class Indices {
   Where where_;
 };
 
+/// Where x[{...}] has an axis of one element that x has not, as None in NumPy.
+struct NewAxis {};
+inline constexpr NewAxis newaxis{};
+/// All axes that the other subscripts of x[{...}] leave, as ... in Python.
+struct Ellipsis {};
+inline constexpr Ellipsis ellipsis{};
+
+/// One of the subscripts of x[{...}], and the place where it stands. It borrows an Array.
+class Subscript {
+ public:
+  enum class Kind : std::uint8_t { part, position, indices, new_axis, other_axes };
+  /// Of Where alone, so that {} is none.
+  struct Here {
+    Here(Where place) : where(place) {}
+    Where where;
+  };
+  /// {}: a whole axis, as : in Python.
+  Subscript(Here place = Where::current()) : place_(place) {}
+  /// {start, stop} and {start, stop, step}, {} where Python has nothing. {start} is the position start.
+  Subscript(std::optional<std::int64_t> start, std::optional<std::int64_t> stop, std::int64_t step = 1,
+            Here place = Where::current())
+      : part_{start, stop, step}, place_(place) {}
+  Subscript(const Slice& part, Here place = Where::current()) : part_(part), place_(place) {}
+  /// A position, of any integer.
+  template <class T>
+  requires std::is_integral_v<T> Subscript(T position, Here place = Where::current())
+      : kind_(Kind::position), part_{static_cast<std::int64_t>(position), {}, 1}, place_(place) {}
+  /// Integers, of any shape.
+  template <class T>
+  requires std::is_same_v<T, Array> Subscript(const T& array, Here place = Where::current())
+      : kind_(Kind::indices), array_(&array), place_(place) {}
+  Subscript(NewAxis, Here place = Where::current()) : kind_(Kind::new_axis), place_(place) {}
+  Subscript(Ellipsis, Here place = Where::current()) : kind_(Kind::other_axes), place_(place) {}
+
+  Kind kind() const { return kind_; }
+  const Slice& part() const { return part_; }
+  std::int64_t position() const { return *part_.start; }
+  const Array& array() const { return *array_; }
+  Where where() const { return place_.where; }
+
+ private:
+  Kind kind_ = Kind::part;
+  Slice part_;
+  const Array* array_ = nullptr;
+  Here place_;
+};
+
 /// What backward() takes: the options of eager::backward, of which `accumulate` is always on.
 using eager::BackwardOptions;
 using eager::HookHandle;
@@ -275,20 +322,28 @@ class Array {
   /// Throws Error (type) for other dtypes: how many elements a mask of bools takes nobody knows before it
   /// runs, so choose by where(), or set what it selects by at(mask).
   Array operator[](const Indices& indices) const;
-  /// x[{rows, columns}]: the elements (or sub-arrays) at these positions of the first axes, one index of each
-  /// for one axis, as NumPy's x[rows, columns]: the indices broadcast, to a shape in front of what is left of
-  /// x's. Otherwise as x[indices].
-  Array operator[](std::initializer_list<Indices> indices) const;
+  /// x[{0, {1, 3}, newaxis, rows}] as NumPy's x[0, 1:3, None, rows]: of each axis in turn a position (the
+  /// result lacks the axis), a part {start, stop, step} ({}: all of it) or integers, which are read as
+  /// x[indices] reads them; `newaxis` and `ellipsis` as there. x[{rows, columns}] takes the elements (or
+  /// sub-arrays) that pairs of rows and columns name: indices broadcast, and their shape stands where they
+  /// stand, or, where other subscripts are between them, in front, positions counting as indices then.
+  /// Throws Error (invalid_argument) for more of them than axes and positions that are not there, Error
+  /// (type) as x[indices].
+  Array operator[](std::initializer_list<Subscript> subscripts) const {
+    return (*this)[std::span(subscripts.begin(), subscripts.size())];
+  }
+  /// The same.
+  Array operator[](std::span<const Subscript> subscripts) const;
   /// x.at(i).set(v): this Array with other elements at a place. See At (tidu/frontend/at.hpp), for errors
   /// too.
   At at(const Index& i) const;
   /// Places that are data: integers, or bools of the extents of the first axes.
   At at(const Indices& indices) const;
-  /// Integers for each of the first axes, as x[{rows, columns}] takes them.
-  At at(std::initializer_list<Indices> indices) const;
-  /// A part of each of the first axes, as slice() takes it.
-  At at(std::initializer_list<Slice> parts, Where where = Where::current()) const;
+  /// What x[{...}] reads.
+  At at(std::initializer_list<Subscript> subscripts) const;
   /// The same.
+  At at(std::span<const Subscript> subscripts) const;
+  /// A part of each of the first axes, as slice() takes it.
   At at(std::span<const Slice> parts, Where where = Where::current()) const;
   /// A part of each of the first axes.
   Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;

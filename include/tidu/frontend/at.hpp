@@ -17,7 +17,7 @@ namespace tidu {
 /// function's name says; the place is
 ///
 ///   at(i)                 along the first axis, of shape shape[1:]
-///   at({{1, 3}, {0, 4}})  a part of each of the first axes, with steps also
+///   at({{1, 3}, 0})       what x[{{1, 3}, 0}] reads: parts, with steps also, positions, indices
 ///   at(indices)           integers along the first axis, indices.shape + shape[1:]: negative ones count from
 ///                         the end, and what is out of range then is left out (x[indices] reads the end that
 ///                         is nearest), as in JAX
@@ -47,17 +47,17 @@ class At {
 
  private:
   friend class Array;
-  enum class Kind : std::uint8_t { position, parts, indices, mask };
-  At(Array x, Kind kind, std::vector<Array> places, Ints words)
-      : x_(std::move(x)), kind_(kind), places_(std::move(places)), words_(std::move(words)) {}
+  At(Array x, std::vector<Array> places, Ints words)
+      : x_(std::move(x)), places_(std::move(places)), words_(std::move(words)) {}
   template <class Combine>
   Array updated(const char* name, const ArrayLike& v, const Combine& combine) const;
   void refuse_indices(const char* name, const ArrayLike& v) const;
 
+  bool is_mask() const { return words_.empty(); }
+
   Array x_;
-  Kind kind_;
-  std::vector<Array> places_;  // indices, of an axis each, or the mask
-  Ints words_;  // of parts: start, limit and step of each, the step negative where it goes backward
+  std::vector<Array> places_;  // indices, or the mask
+  Ints words_;                 // of the subscripts; none of a mask
 };
 
 }  // namespace tidu
