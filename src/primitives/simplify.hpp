@@ -34,6 +34,9 @@ Values simplify_real(SimplifyContext& c);
 Values simplify_imag(SimplifyContext& c);
 Values simplify_complex(SimplifyContext& c);
 Values simplify_conj(SimplifyContext& c);
+/// A comparison of positions along axes as one of floating numbers, where what its mask chooses has `chosen`;
+/// nothing of other masks. See Note [Counts] in simplify_counts.cpp.
+std::optional<Value> mask_of_counts(const SimplifyContext& c, Value mask, DType chosen);
 /// A sum of values that are zero but in stretches apart from each other.
 Values sum_of_stretches(SimplifyContext& c);
 /// What computes or moves elements is done before they are transposed, not behind.

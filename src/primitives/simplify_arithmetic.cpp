@@ -263,6 +263,8 @@ Values simplify_select_n(SimplifyContext& c) {
       return ops::select_n(which, again_first ? c.input(*first, 1) : on_false,
                            again_second ? c.input(*second, 2) : on_true);
     }
+    if (const auto mask = mask_of_counts(c, which, c.result_type().dtype()))
+      return ops::select_n(*mask, on_false, on_true);
   }
   return simplify_elementwise(c);
 }
@@ -295,6 +297,9 @@ Values simplify_convert(SimplifyContext& c) {
   if (const auto made = c.maker(x, convert_element_type)) {
     const Value source = c.input(*made);
     if (keeps_values(source.dtype(), x.dtype())) return ops::convert_element_type(source, to);
+  }
+  if (is_bool(x.dtype())) {
+    if (const auto mask = mask_of_counts(c, x, to)) return ops::convert_element_type(*mask, to);
   }
   return simplify_elementwise(c);
 }

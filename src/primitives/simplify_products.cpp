@@ -129,9 +129,27 @@ Values simplify_idempotent_reduction(SimplifyContext& c) {
   return ops::broadcast_in_dim(ops::reshape(x, own), c.result_type().shape(), dimensions);
 }
 
+namespace {
+
+// Nothing to sum over, and rows of the result are long enough for vectors: a product of broadcasts, which
+// others join.
+Values outer_product(SimplifyContext& c, const Operand& lhs, const Operand& rhs) {
+  constexpr std::int64_t least_row = 64;
+  const Shape& shape = c.result_type().shape();
+  if (!lhs.contracting.empty() || !lhs.batch.empty() || lhs.value.rank() == 0 || !is_real(lhs.value.type()) ||
+      rhs.value.type().size() < least_row)
+    return unchanged();
+  const auto left = static_cast<std::int64_t>(lhs.value.rank());
+  return ops::broadcast_in_dim(lhs.value, shape, range(0, left)) *
+         ops::broadcast_in_dim(rhs.value, shape, range(left, static_cast<std::int64_t>(shape.size())));
+}
+
+}  // namespace
+
 Values simplify_dot(SimplifyContext& c) {
   const IntLists& numbers = c.op().lists("dimension_numbers");
   Operand lhs{c.operand(0), numbers[0], numbers[2]}, rhs{c.operand(1), numbers[1], numbers[3]};
+  if (Values products = outer_product(c, lhs, rhs); !products.empty()) return products;
   if (!has_one_order(lhs, rhs)) return unchanged();
   const bool left = absorb_transpose(c, lhs, c.shared(0)), right = absorb_transpose(c, rhs, c.shared(1));
   if (!left && !right) return product_before_transpose(c);

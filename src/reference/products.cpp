@@ -42,11 +42,15 @@ void dot(const KernelCall& c) {
     place(r, rhs_batch, at, 0);
     place(l, lhs_free, at, lhs_batch.size());
     place(r, rhs_free, at, lhs_batch.size() + lhs_free.size());
+    const auto product = [&] {
+      return times(load<T>(lhs, flat(lhs.shape(), l)), load<T>(rhs, flat(rhs.shape(), r)));
+    };
+    if (contracted.empty()) return out.store<T>(i, product());  // -0.0 too
     T sum(0);
     for_each(contracted, [&](Int, const Shape& k) {
       place(l, lhs_contracting, k, 0);
       place(r, rhs_contracting, k, 0);
-      sum = plus(sum, times(load<T>(lhs, flat(lhs.shape(), l)), load<T>(rhs, flat(rhs.shape(), r))));
+      sum = plus(sum, product());
     });
     out.store<T>(i, sum);
   });
