@@ -150,15 +150,28 @@ Array cross(const ArrayLike& left, const ArrayLike& right, std::int64_t axis) {
         const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), "cross");
         const Value a = broadcast(convert(v[0], common), shape), b = broadcast(convert(v[1], common), shape);
         const std::int64_t at = static_cast<std::int64_t>(shape.size()) - from_end;
-        // Components k, k + 1, ... in a circle.
+        // Component k of three, and all of them from k on, in a circle.
+        const auto component = [&](Value c, std::int64_t k) {
+          Ints start(shape.size(), 0), limit = shape;
+          start[static_cast<std::size_t>(at)] = k;
+          limit[static_cast<std::size_t>(at)] = k + 1;
+          return ops::slice(c, start, limit);
+        };
         const auto from = [&](Value c, std::int64_t k) {
           Ints start(shape.size(), 0), middle = start, until = shape;
           middle[static_cast<std::size_t>(at)] = until[static_cast<std::size_t>(at)] = k;
           const Value first = ops::slice(c, middle, shape);
           return ops::concatenate(std::array{first, ops::slice(c, start, until)}, at);
         };
-        const Value forward = from(a, 1) * from(b, 2);
-        return forward - from(a, 2) * from(b, 1);
+        if (from_end > 1) return from(a, 1) * from(b, 2) - from(a, 2) * from(b, 1);
+        // Lines of three elements are short; columns are not.
+        std::array<Value, 3> parts;
+        for (std::int64_t k = 0; k < 3; ++k) {
+          const std::int64_t next = (k + 1) % 3, last = (k + 2) % 3;
+          parts[static_cast<std::size_t>(k)] =
+              component(a, next) * component(b, last) - component(a, last) * component(b, next);
+        }
+        return ops::concatenate(parts, at);
       },
       where);
 }

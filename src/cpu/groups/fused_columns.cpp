@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cpu/kernels/short_rows.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
@@ -16,6 +17,7 @@ namespace {
 // Columns that only the group makes, at least.
 constexpr std::ptrdiff_t fewest_columns = 2;
 // Operations of the group for each column that it gathers, at least: for fewer its blocks need not be short.
+// One is enough where rows are short and lie one behind the other.
 constexpr std::size_t operations_for_each = 2;
 // Bytes of an output from which on it is better not kept in caches.
 constexpr std::size_t large_output = std::size_t{4} << 20;
@@ -76,7 +78,11 @@ void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns)
     columns.gathered.push_back(*column);
     operations.insert(operations.end(), path.begin(), path.end());
   }
-  if (program_.schedule().nodes[node].size <= operations_for_each * columns.gathered.size()) {
+  const bool is_soon_done = std::all_of(
+      columns.gathered.begin(), columns.gathered.end(),
+      [](const GatheredColumn& column) { return column.indices == no_index && is_short_row(column.step); });
+  const std::size_t least = is_soon_done ? 1 : operations_for_each * columns.gathered.size();
+  if (program_.schedule().nodes[node].size <= least) {
     columns.gathered.clear();
     return;
   }

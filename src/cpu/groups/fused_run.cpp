@@ -8,6 +8,7 @@
 
 #include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/interleave.hpp"
+#include "cpu/kernels/short_rows.hpp"
 #include "cpu/parallel.hpp"
 
 namespace tidu::cpu_detail {
@@ -150,6 +151,7 @@ class BlockRun {
     const std::int64_t* places = found;
     std::int64_t first = 0;
     if (gathering.indices == no_index) {
+      if (is_short_row(gathering.step)) return split<Word>(gathering, at, count);
       places = gathering.places.data();
       first = at * gathering.step;
     } else if (gathering.wide) {
@@ -169,6 +171,33 @@ class BlockRun {
         if (waiting_ != 0) copy_waiting(s_.interleaving->ahead);
       }
     }
+  }
+  // Columns of rows that lie one behind the other: of the same rows all at once.
+  template <class Word>
+  void split(const Gathering& gathering, std::int64_t at, std::int64_t count) {
+    const std::int64_t row = gathering.step;
+    const Word* const matrix = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + at * row;
+    std::int64_t first = 0;  // row
+    Word* columns[most_short_row] = {};
+    const auto flush = [&] {
+      for (std::int64_t i = 0; i < count; i += gathered_at_once) {
+        const std::int64_t some = waiting_ != 0 ? std::min(gathered_at_once, count - i) : count - i;
+        split_short_rows<Word>(matrix + (first + i) * row, row, some, columns);
+        if (waiting_ == 0) break;
+        for (Word*& column : columns) column += column != nullptr ? some : 0;
+        copy_waiting(s_.interleaving->ahead);
+      }
+      std::fill(std::begin(columns), std::end(columns), nullptr);
+    };
+    for (const Gathering::Run& run : gathering.runs) {
+      for (std::int64_t k = 0; k < run.count; ++k) {
+        const std::int64_t place = run.start + k;
+        if (place / row != first) flush();
+        first = place / row;
+        columns[place % row] = reinterpret_cast<Word*>(memory_ + run.to) + k * gathering.stride;
+      }
+    }
+    flush();
   }
   template <class Word>
   void interleave(std::int64_t at, std::int64_t count) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/instruction_set.hpp"
+#include "cpu/kernels/short_rows.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -118,6 +119,7 @@ void interleave_rows(std::span<const Word* const> columns, std::int64_t count, W
   constexpr auto together = static_cast<std::size_t>(interleaved<Word>);
   const std::size_t row = columns.size();
   const auto words = static_cast<std::int64_t>(row);
+  if (is_short_row(words)) return join_short_rows(columns.data(), words, count, to);
   for (std::size_t next = 0; row >= together && next < row; next += together) {
     const std::size_t k = std::min(next, row - together);  // the last ones perhaps anew
     interleave_kernel<Word>()(columns.data() + k, 0, count, to + k, words);

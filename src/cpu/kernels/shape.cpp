@@ -7,6 +7,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/interleave.hpp"
+#include "cpu/kernels/short_rows.hpp"
 #include "cpu/kernels/strided.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
@@ -201,6 +202,12 @@ void concatenate_words(const ConcatenateState& s, const Call& call, std::int64_t
     if (const std::size_t few = std::min<std::size_t>(singles - i, 4); few >= 2) {
       const Word* from[4];
       for (std::size_t k = 0; k < few; ++k) from[k] = call.operand<Word>(i + k);
+      if constexpr (sizeof(Word) >= 4) {
+        if (few == row) {
+          for (std::size_t k = 0; k < few; ++k) from[k] += begin;
+          return join_short_rows(from, static_cast<std::int64_t>(row), end - begin, to + first * row);
+        }
+      }
       if (few == 2) columns_to_rows<2>(from, first, last, to, row);
       if (few == 3) columns_to_rows<3>(from, first, last, to, row);
       if (few == 4) columns_to_rows<4>(from, first, last, to, row);

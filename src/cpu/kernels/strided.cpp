@@ -9,6 +9,7 @@
 
 #include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/elementwise.hpp"
+#include "cpu/kernels/short_rows.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -186,11 +187,23 @@ void copy_backward(std::int64_t count, const E* from, E* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = from[-i];
 }
 template <class E>
+constexpr bool is_word = std::is_same_v<E, std::uint32_t> || std::is_same_v<E, std::uint64_t>;
+// The first element of each row of so few.
+template <class E>
+void copy_first_of_rows(std::int64_t count, std::int64_t row, const E* from, E* to) {
+  if constexpr (is_word<E>) {
+    E* const columns[most_short_row] = {to};
+    split_short_rows(from, row, count, columns);
+  }
+}
+template <class E>
 void copy_line(const StridedAxis& axis, const E* from, E* to) {
   if (axis.to == 1 && axis.from == 1) {
     std::memcpy(to, from, static_cast<std::size_t>(axis.extent) * sizeof(E));
   } else if (axis.to == 1 && axis.from == 0) {
     std::fill_n(to, axis.extent, *from);
+  } else if (is_word<E> && axis.to == 1 && is_short_row(axis.from)) {
+    copy_first_of_rows(axis.extent, axis.from, from, to);
   } else if (axis.to == 1 && axis.from == 2) {
     copy_every_second(axis.extent, from, to);
   } else if (axis.to == 1 && axis.from == -1) {
@@ -220,6 +233,13 @@ void copy_narrow_lines(const StridedAxis& outer, std::int64_t step, const E* fro
 constexpr std::int64_t most_narrow = 8;
 template <class E>
 void copy_narrow(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
+  if constexpr (is_word<E>) {
+    if (is_short_row(inner.extent) && outer.from == 1 && outer.to == inner.extent) {
+      const E* columns[most_short_row] = {};
+      for (std::int64_t k = 0; k < inner.extent; ++k) columns[k] = from + k * inner.from;
+      return join_short_rows(columns, inner.extent, outer.extent, to);
+    }
+  }
   switch (inner.extent) {
     case 2: return copy_narrow_lines<2>(outer, inner.from, from, to);
     case 3: return copy_narrow_lines<3>(outer, inner.from, from, to);
@@ -253,7 +273,7 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
     copy_short_lines({1, 0, 0}, outer, bytes, from, to);
   } else if (inner.to == 1 && inner.extent >= 2 && inner.extent <= most_narrow) {
     copy_narrow(outer, inner, from, to);
-  } else if (inner.to == 1 && inner.from == 2) {
+  } else if (inner.to == 1 && inner.from == 2 && !is_word<E>) {
     for (std::int64_t i = 0; i < outer.extent; ++i)
       copy_every_second(inner.extent, from + i * outer.from, to + i * outer.to);
   } else {
@@ -267,7 +287,12 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
 template <class E>
 void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::int64_t apart, const E* from,
                E* to) {
-  if constexpr (sizeof(E) == 4 || sizeof(E) == 8) {
+  if constexpr (is_word<E>) {
+    if (is_short_row(count) && apart == count) {
+      E* columns[most_short_row] = {};
+      for (std::int64_t i = 0; i < count; ++i) columns[i] = to + i * step;
+      return split_short_rows(from, count, rows, columns);
+    }
     if (count >= static_cast<std::int64_t>(16 / sizeof(E))) {
       const auto few_fit = [](std::int64_t stride) {
         return stride * static_cast<std::int64_t>(sizeof(E)) % 2048 == 0;

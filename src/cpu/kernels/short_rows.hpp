@@ -1,0 +1,26 @@
+// short_rows.hpp - rows of two, three or four words that lie one behind the other, brought to columns and
+// back, by shuffles of whole vectors.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/instruction_set.hpp"
+
+namespace tidu::cpu_detail {
+
+inline constexpr std::int64_t least_short_row = 2, most_short_row = 4;
+inline bool is_short_row(std::int64_t words) { return words >= least_short_row && words <= most_short_row; }
+
+/// to[k][i] = from[i row + k] for i in [0, count) and k in [0, row), where to[k] is not null. Nothing behind
+/// the last word that is asked for is read. `row` is a short one; Word std::uint32_t or std::uint64_t;
+/// `best`, for tests, the best instruction set to use.
+template <class Word>
+void split_short_rows(const Word* from, std::int64_t row, std::int64_t count, Word* const* to,
+                      InstructionSet best = InstructionSet::avx512);
+
+/// to[i row + k] = from[k][i] for i in [0, count) and k in [0, row).
+template <class Word>
+void join_short_rows(const Word* const* from, std::int64_t row, std::int64_t count, Word* to,
+                     InstructionSet best = InstructionSet::avx512);
+
+}  // namespace tidu::cpu_detail
