@@ -111,6 +111,22 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
   return result;
 }
 
+std::vector<Strand> strands_of_inner_graph(const Op& op) {
+  const Graph graph = op.graph("graph");
+  std::vector<Strand> strands;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    Strand& strand = strands.emplace_back();
+    strand.operands = {i};
+    strand.inputs = {{0, i}};
+  }
+  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
+    Strand& strand = strands.emplace_back();
+    strand.results = {k};
+    strand.outputs = {{0, k}};
+  }
+  return strands;
+}
+
 std::vector<Value> operands_of(const BatchContext& c) {
   std::vector<Value> operands;
   for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(c.operand(i));

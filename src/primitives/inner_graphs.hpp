@@ -7,6 +7,7 @@
 
 #include "primitives/rules.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/strands.hpp"
 
 namespace tidu::prim {
 
@@ -37,6 +38,7 @@ std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const V
 using EmitGraph = std::function<Values(const Graph&, std::span<const Value>)>;
 Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph);
 Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_graph);
+std::vector<Strand> strands_of_inner_graph(const Op& op);
 std::vector<Value> operands_of(const BatchContext& c);
 std::vector<bool> batched_operands(const BatchContext& c);
 
