@@ -64,6 +64,7 @@
 #include <tidu/graph/primitive_set.hpp>
 #include <tidu/graph/rules.hpp>
 #include <tidu/graph/simplify.hpp>
+#include <tidu/graph/strands.hpp>
 #include <tidu/graph/type.hpp>
 #include <tidu/graph/value.hpp>
 #include <tidu/linearize/batch.hpp>

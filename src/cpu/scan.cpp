@@ -13,7 +13,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/scan_body.hpp"
+#include "cpu/step_runner.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::cpu_detail {
@@ -26,16 +26,12 @@ struct ScanCarry {
 };
 
 struct ScanState {
-  std::unique_ptr<const Compiled> before, body;  // before: of consts, what the body has as further inputs
+  StepRunner steps;
   std::int64_t length = 0;
   bool reverse = false;
   std::size_t num_consts = 0, num_inputs = 0, num_outputs = 0;
-  std::vector<std::size_t> place;             // see ScanBody
-  std::vector<std::size_t> made;              // before the steps: offsets
   std::vector<std::size_t> x_bytes, y_bytes;  // of slices
   std::vector<ScanCarry> carries;
-  std::vector<PreparedConst> prepared;
-  std::size_t inputs = 0, outputs = 0, memory = 0;  // offsets: rows of pointers, the body's memory
 };
 
 void copy_carry(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -50,28 +46,16 @@ void run_scan(const ScanState& s, const Call& call) {
   }
   if (s.length == 0) return;
   std::byte* const scratch = call.scratch;
-  const auto** const in = reinterpret_cast<const std::byte**>(scratch + s.inputs);
-  auto** const out = reinterpret_cast<std::byte**>(scratch + s.outputs);
-  const std::size_t num_made = s.made.size();
-  for (std::size_t i = 0; i < first_x; ++i) in[s.place[i < s.num_consts ? i : i + num_made]] = call.in[i];
-  const std::size_t* const carry_at = s.place.data() + s.num_consts + num_made;
+  const std::byte** const in = s.steps.inputs(scratch);
+  std::byte** const out = s.steps.outputs(scratch);
+  std::copy_n(call.in, s.num_consts, in);
+  s.steps.begin(scratch);
+  const std::size_t* const carry_at = s.steps.behind_consts();
   const std::size_t* const x_at = carry_at + num_carry;
-  if (num_made != 0) {
-    for (std::size_t i = 0; i < num_made; ++i) out[i] = scratch + s.made[i];
-    s.before->prepare_inner(scratch + s.memory);
-    s.before->run_inner(scratch + s.memory, call.in, out);
-    for (std::size_t i = 0; i < num_made; ++i) in[s.place[s.num_consts + i]] = out[i];
-  }
   for (std::size_t k = 0; k < num_carry; ++k) {
+    in[carry_at[k]] = call.in[s.num_consts + k];
     if (s.carries[k].is_sum) in[carry_at[k]] = out[k] = call.out[k];
   }
-  for (std::size_t i = 0; i < s.prepared.size(); ++i) {
-    const PreparedConst& prepared = s.prepared[i];
-    std::byte* const to = scratch + prepared.offset;
-    prepared.what.run(prepared.what.state.get(), Call{&in[prepared.what.input], &to, nullptr});
-    in[s.num_inputs + num_made + i] = to;
-  }
-  s.body->prepare_inner(scratch + s.memory);
   for (std::int64_t step = 0; step < s.length; ++step) {
     const auto at = static_cast<std::size_t>(s.reverse ? s.length - 1 - step : step);
     for (std::size_t i = first_x; i < s.num_inputs; ++i)
@@ -82,7 +66,7 @@ void run_scan(const ScanState& s, const Call& call) {
     }
     for (std::size_t k = num_carry; k < s.num_outputs; ++k)
       out[k] = call.out[k] + at * s.y_bytes[k - num_carry];
-    s.body->run_inner(scratch + s.memory, in, out);
+    s.steps.run(scratch);
     for (std::size_t k = 0; k < num_carry; ++k) in[carry_at[k]] = out[k];
   }
 }
@@ -101,37 +85,23 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
   s.num_inputs = body.inputs().size();
   s.num_outputs = body.outputs().size();
   const auto num_carry = static_cast<std::size_t>(op.integer("num_carry"));
-  ScanBody parts = split_scan_body(body, s.num_consts, num_carry, !context.kernels.has_foreign(),
-                                   context.program.max_operations);
-  s.place = std::move(parts.place);
+  const ScanBody parts = split_scan_body(body, s.num_consts, num_carry, !context.kernels.has_foreign(),
+                                         context.program.max_operations);
   for (std::size_t k = 0; k < num_carry; ++k) {
     const bool adds = std::count(parts.sums.begin(), parts.sums.end(), k) != 0;
     s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, adds});
   }
-
-  s.body = compile_step(parts, s.num_consts, s.length, context);
-  if (parts.num_made != 0) s.before = compile_inner(parts.before, context);
-
-  std::size_t scratch = 0;
-  const auto place = [&scratch](std::size_t bytes) {
-    const std::size_t offset = scratch;
-    scratch += aligned(bytes);
-    return offset;
-  };
   for (std::size_t i = s.num_consts + num_carry; i < s.num_inputs; ++i)
     s.x_bytes.push_back(body.type(body.inputs()[i]).bytes());
   for (std::size_t k = num_carry; k < s.num_outputs; ++k)
     s.y_bytes.push_back(body.type(body.outputs()[k]).bytes());
+
+  ScratchLayout scratch;
+  s.steps = StepRunner(parts, s.num_consts, s.length, context, scratch);
   for (ScanCarry& carry : s.carries) {
-    if (s.length > 1 && !carry.is_sum) carry.other = place(carry.bytes);
+    if (s.length > 1 && !carry.is_sum) carry.other = scratch.place(carry.bytes);
   }
-  for (const Preparation& what : s.body->preparations()) s.prepared.push_back({what, place(what.bytes)});
-  for (const ValueId id : parts.before.outputs()) s.made.push_back(place(parts.before.type(id).bytes()));
-  s.inputs = place((s.place.size() + s.prepared.size()) * sizeof(std::byte*));
-  s.outputs = place(std::max(s.num_outputs, parts.num_made) * sizeof(std::byte*));
-  const std::size_t before = s.before != nullptr ? s.before->inner_bytes() : 0;
-  s.memory = place(std::max(before, s.body->inner_bytes()));
-  return make_plan<ScanState, run_scan>(std::move(s), scratch);
+  return make_plan<ScanState, run_scan>(std::move(s), scratch.bytes());
 }
 
 }  // namespace tidu::cpu_detail

@@ -138,19 +138,4 @@ ScanBody split_scan_body(const Graph& given, std::size_t num_consts, std::size_t
   return result;
 }
 
-std::unique_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
-                                             const InnerContext& context) {
-  constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
-  constexpr std::int64_t fewest_fixed_steps = 4;  // of which it pays that consts are packed for products
-  CompileOptions options = context.options;
-  const std::int64_t most_steps = most_repeats / std::max<std::int64_t>(options.repeats, 1);
-  options.repeats *= std::clamp<std::int64_t>(steps, 1, std::max<std::int64_t>(most_steps, 1));
-  std::vector<std::uint8_t> fixed(body.step.inputs().size(), 0);
-  if (steps >= fewest_fixed_steps) std::fill_n(fixed.begin(), num_consts + body.num_made, std::uint8_t{1});
-  Surroundings around;
-  around.fixed = fixed;
-  around.sums = body.sums;
-  return compile_inner(body.step, {context.program, options, context.kernels, context.arena}, around);
-}
-
 }  // namespace tidu::cpu_detail

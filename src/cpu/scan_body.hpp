@@ -3,10 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "cpu/inner_program.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
@@ -19,22 +17,12 @@ struct ScanBody {
   /// By input of the body, with what is made before behind the consts: which input of `step` it is.
   std::vector<std::size_t> place;
   std::vector<std::uint32_t> sums;  ///< carries that are only added to
-  std::size_t num_made;             ///< outputs of `before`
-};
-
-/// A const that is packed before the steps.
-struct PreparedConst {
-  Preparation what;
-  std::size_t offset;  ///< into the scratch memory
+  std::size_t num_made = 0;         ///< outputs of `before`
 };
 
 /// Without sums where `adds` is false. Throws Error (invalid_argument) where graphs in the body take more
 /// than `max_operations`.
 ScanBody split_scan_body(const Graph& body, std::size_t num_consts, std::size_t num_carry, bool adds,
                          std::size_t max_operations);
-
-/// The program of a step, which runs about `steps` times where what holds it runs once.
-std::unique_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
-                                             const InnerContext& context);
 
 }  // namespace tidu::cpu_detail

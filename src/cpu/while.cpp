@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/scan_body.hpp"
+#include "cpu/step_runner.hpp"
 #include "primitives/while.hpp"
 #include "tidu/graph/builder.hpp"
 
@@ -35,16 +35,12 @@ struct WhileConst {
 };
 
 struct WhileState {
-  std::unique_ptr<const Compiled> first, before,
-      step;                     // before: of consts, what steps have as further inputs
+  std::unique_ptr<const Compiled> first;  // what cond says of the first carries
+  StepRunner steps;
   std::int64_t max_steps = -1;  // negative: no bound
   std::vector<WhileConst> consts;
   std::vector<WhileCarry> carries;
-  std::vector<std::size_t> place;  // see ScanBody
-  std::vector<std::size_t> made;   // before the steps: offsets
-  std::vector<PreparedConst> prepared;
-  std::size_t goes_on = 0, inputs = 0, outputs = 0,
-              memory = 0;  // offsets: rows of pointers, programs' memory
+  std::size_t goes_on = 0;  // offset
 };
 
 void copy_value(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -57,31 +53,12 @@ bool goes_on(const std::byte* flag) {
   return value;
 }
 
-// What steps read of consts, made once.
-void make_consts(const WhileState& s, const Call& call, const std::byte** in, std::byte** out) {
-  std::byte* const scratch = call.scratch;
-  const std::size_t num_consts = s.consts.size(), num_made = s.made.size();
-  for (std::size_t i = 0; i < num_consts; ++i) in[s.place[i]] = call.in[s.consts[i].operand];
-  if (num_made != 0) {
-    for (std::size_t i = 0; i < num_made; ++i) out[i] = scratch + s.made[i];
-    s.before->prepare_inner(scratch + s.memory);
-    s.before->run_inner(scratch + s.memory, in, out);
-    for (std::size_t i = 0; i < num_made; ++i) in[s.place[num_consts + i]] = out[i];
-  }
-  for (std::size_t i = 0; i < s.prepared.size(); ++i) {
-    const PreparedConst& prepared = s.prepared[i];
-    std::byte* const to = scratch + prepared.offset;
-    prepared.what.run(prepared.what.state.get(), Call{&in[prepared.what.input], &to, nullptr});
-    in[s.place.size() + i] = to;
-  }
-}
-
 void run_while(const WhileState& s, const Call& call) {
   std::byte* const scratch = call.scratch;
   std::byte* const flag = scratch + s.goes_on;
   if (s.max_steps != 0) {
-    s.first->prepare_inner(scratch + s.memory);
-    s.first->run_inner(scratch + s.memory, call.in, &flag);
+    s.first->prepare_inner(s.steps.memory(scratch));
+    s.first->run_inner(s.steps.memory(scratch), call.in, &flag);
   }
   for (const WhileConst& fixed : s.consts) {
     if (fixed.result) copy_value(call.out[*fixed.result], call.in[fixed.operand], fixed.bytes);
@@ -93,24 +70,24 @@ void run_while(const WhileState& s, const Call& call) {
   if (none) return;
 
   const std::size_t num_carry = s.carries.size();
-  const auto** const in = reinterpret_cast<const std::byte**>(scratch + s.inputs);
-  auto** const out = reinterpret_cast<std::byte**>(scratch + s.outputs);
-  make_consts(s, call, in, out);
-  const std::size_t* const carry_at = s.place.data() + s.consts.size() + s.made.size();
+  const std::byte** const in = s.steps.inputs(scratch);
+  std::byte** const out = s.steps.outputs(scratch);
+  for (std::size_t i = 0; i < s.consts.size(); ++i) in[i] = call.in[s.consts[i].operand];
+  s.steps.begin(scratch);
+  const std::size_t* const carry_at = s.steps.behind_consts();
   for (std::size_t k = 0; k < num_carry; ++k) {
     const WhileCarry& carry = s.carries[k];
     in[carry_at[k]] = call.in[carry.operand];
     if (carry.is_sum) in[carry_at[k]] = out[k] = call.out[carry.result];
   }
   out[num_carry] = flag;
-  s.step->prepare_inner(scratch + s.memory);
   std::int64_t steps = 0;
   do {
     for (std::size_t k = 0; k < num_carry; ++k) {
       const WhileCarry& carry = s.carries[k];
       if (!carry.is_sum) out[k] = steps % 2 == 0 ? call.out[carry.result] : scratch + carry.other;
     }
-    s.step->run_inner(scratch + s.memory, in, out);
+    s.steps.run(scratch);
     for (std::size_t k = 0; k < num_carry; ++k) in[carry_at[k]] = out[k];
     ++steps;
   } while (steps != s.max_steps && goes_on(flag));
@@ -159,32 +136,18 @@ Plan plan_while(const Operation& operation, const InnerContext& context) {
   WhileState s;
   s.max_steps = loop.shape.max_steps.value_or(-1);
   find_operands(loop, s);
-  ScanBody parts = split_scan_body(step_of(loop), s.consts.size(), s.carries.size(),
-                                   !context.kernels.has_foreign(), context.program.max_operations);
-  s.place = std::move(parts.place);
+  const ScanBody parts = split_scan_body(step_of(loop), s.consts.size(), s.carries.size(),
+                                         !context.kernels.has_foreign(), context.program.max_operations);
   for (const std::uint32_t k : parts.sums) s.carries[k].is_sum = true;
-
   s.first = compile_inner(loop.cond, context);
-  s.step = compile_step(parts, s.consts.size(), loop.shape.max_steps.value_or(usual_steps), context);
-  if (parts.num_made != 0) s.before = compile_inner(parts.before, context);
-
-  std::size_t scratch = 0;
-  const auto place = [&scratch](std::size_t bytes) {
-    const std::size_t offset = scratch;
-    scratch += aligned(bytes);
-    return offset;
-  };
+  ScratchLayout scratch;
+  s.steps = StepRunner(parts, s.consts.size(), loop.shape.max_steps.value_or(usual_steps), context, scratch,
+                       s.first->inner_bytes());
   for (WhileCarry& carry : s.carries) {
-    if (!carry.is_sum && s.max_steps != 1) carry.other = place(carry.bytes);
+    if (!carry.is_sum && s.max_steps != 1) carry.other = scratch.place(carry.bytes);
   }
-  for (const Preparation& what : s.step->preparations()) s.prepared.push_back({what, place(what.bytes)});
-  for (const ValueId id : parts.before.outputs()) s.made.push_back(place(parts.before.type(id).bytes()));
-  s.goes_on = place(sizeof(bool));
-  s.inputs = place((s.place.size() + s.prepared.size()) * sizeof(std::byte*));
-  s.outputs = place(std::max(s.carries.size() + 1, parts.num_made) * sizeof(std::byte*));
-  const std::size_t before = s.before != nullptr ? s.before->inner_bytes() : 0;
-  s.memory = place(std::max({s.first->inner_bytes(), before, s.step->inner_bytes()}));
-  return make_plan<WhileState, run_while>(std::move(s), scratch);
+  s.goes_on = scratch.place(sizeof(bool));
+  return make_plan<WhileState, run_while>(std::move(s), scratch.bytes());
 }
 
 }  // namespace tidu::cpu_detail

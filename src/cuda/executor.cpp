@@ -10,6 +10,7 @@
 #include "cuda/rules.hpp"
 #include "cuda/watched.hpp"
 #include "tidu/cuda.hpp"
+#include "tidu/graph/strands.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/program/cache.hpp"
@@ -213,7 +214,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
     return *compile_cache().get<CudaExecutable>(request, [&] {
       ProgramOptions options = options_.program;
       options.block = false;  // `fuse` is read when it is compiled
-      const Graph written_out = with_control_flow_written_out(graph);
+      const Graph written_out = with_control_flow_written_out(without_unread(graph));
       auto made = std::make_shared<const CudaExecutable>(compile(Program::make(written_out, options)));
       const Graph& small = made->program().graph();
       const std::size_t bytes = 4096 + 1024 * small.num_operations() + 96 * small.num_values();

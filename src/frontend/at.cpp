@@ -1,11 +1,12 @@
 // at.cpp - see at.hpp, and subscripts.hpp for places. A place that is known becomes slices; what is computed
 // there is put among the others by dynamic_update_slice, or, with steps, by padding. A place that is data
-// becomes take and scatter_add.
+// becomes take and scatter_add: see at_rows.cpp.
 #include "tidu/frontend/at.hpp"
 
 #include <algorithm>
 #include <utility>
 
+#include "frontend/at_rows.hpp"
 #include "frontend/broadcast.hpp"
 #include "frontend/subscripts.hpp"
 #include "tidu/frontend/functions.hpp"
@@ -14,134 +15,25 @@ namespace tidu {
 namespace {
 
 using frontend_detail::broadcast;
-using frontend_detail::broadcast_shapes;
-using frontend_detail::convert;
+using frontend_detail::chosen;
+using frontend_detail::fitting;
+using frontend_detail::greater_of;
 using frontend_detail::Input;
 using frontend_detail::invoke;
+using frontend_detail::less_of;
+using frontend_detail::OfTwo;
 using frontend_detail::Operand;
 using frontend_detail::part_of;
 using frontend_detail::Range;
 using frontend_detail::rank_of;
 using frontend_detail::refuse;
+using frontend_detail::require_fit;
 using frontend_detail::require_value;
 using frontend_detail::Subscripts;
-
-Shape indexed_shape(Value x, Value indices) {
-  Shape shape = indices.shape();
-  shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
-  return shape;
-}
-
-void require_fit(Value v, Value x, const Shape& place, const char* name) {
-  if (promote(x.dtype(), v.dtype()) != x.dtype()) {
-    throw Error(ErrorKind::type, detail::str('[', name, "] expected values that the dtype of ", x.type(),
-                                             " holds, got ", v.type(), ": convert one of the two by to()"));
-  }
-  if (broadcast_shapes(v.shape(), place, name) != place) {
-    throw Error(ErrorKind::type, detail::str('[', name, "] expected values that broadcast to the place, ",
-                                             detail::list(place), " of ", x.type(), ", got ", v.type()));
-  }
-}
-
-// v in the dtype of x, filling the place.
-Value fitting(Value v, Value x, const Shape& place, const char* name) {
-  require_fit(v, x, place, name);
-  return broadcast(convert(v, x.dtype()), place);
-}
-
-// [n] seen as the first axis of x.
-Value along_first(Value of_rows, Value x) { return ops::broadcast_in_dim(of_rows, x.shape(), {0}); }
-
-// Which of n rows are named, where an index out of range names none.
-Value named_rows(Value indices, std::int64_t n) {
-  Emitter& emitter = *indices.emitter();
-  const Value none = ops::full(emitter, Type(i32, {n}), 0.0);
-  const Value ones = ops::full(emitter, Type(i32, indices.shape()), 1.0);
-  return ops::gt(ops::scatter_add(none, indices, ones, 0, "drop"), none);
-}
-
-// Of each of n rows the last of the indices that name it, and -1 where none does. Sorted, with their order
-// kept, equal ones stand side by side, and the last of them alone is written.
-Value last_naming(Value indices, std::int64_t n) {
-  Emitter& emitter = *indices.emitter();
-  const std::int64_t k = indices.shape()[0];
-  const Type places(k > std::int64_t{0x7fffffff} ? i64 : i32, {k});
-  const Values sorted = ops::sort(std::array{indices, ops::iota(emitter, places, 0)}, 0);
-  const Value next = ops::slice(sorted[0], {1}, {k});
-  const Value differs = ops::ne(next, ops::slice(sorted[0], {0}, {k - 1}));
-  const Value end = ops::full(emitter, Type(bool_, {1}), 1.0);
-  const Value is_last = ops::concatenate(std::array{differs, end}, 0);
-  const Value none = ops::full(emitter, places, 0.0);
-  const Value counted = sorted[1] + ops::full_like(sorted[1], 1.0);
-  const Value written = ops::select_n(is_last, none, counted);
-  const Value rows = ops::full(emitter, Type(places.dtype(), {n}), 0.0);
-  return ops::scatter_add(rows, sorted[0], written, 0, "drop") - ops::full_like(rows, 1.0);
-}
-
-using OfTwo = Value (*)(Value, Value);
-
-// `changed` in the rows of x that are named, and x in the others; v fills the place, and there is one of it
-// for each row alone.
-template <OfTwo F>
-Value where_named(Value x, Value flat, Value v, const Shape& place, const char* name) {
-  require_fit(v, x, place, name);
-  const Value everywhere = broadcast(convert(v, x.dtype()), x.shape());
-  return ops::select_n(along_first(named_rows(flat, x.shape()[0]), x), x, F(x, everywhere));
-}
-
-// For each of `flat`, the indices in one axis, a row of what v puts there.
-Value rows_of(Value x, Value flat, Value v, const Shape& place, const char* name) {
-  Shape rows{flat.shape()[0]};
-  rows.insert(rows.end(), x.shape().begin() + 1, x.shape().end());
-  return ops::reshape(fitting(v, x, place, name), rows);
-}
-
-// F(x, the row that was put there last) where one was, and x elsewhere.
-template <OfTwo F>
-Value with_last(Value x, Value flat, Value rows) {
-  const Value from = last_naming(flat, x.shape()[0]);
-  const Value changed = ops::ge(from, ops::full_like(from, 0.0));
-  return ops::select_n(along_first(changed, x), x, F(x, ops::take(rows, from, 0, "drop")));
-}
-
-Value chosen(Value, Value v) { return v; }
-
-// x with v in the rows that are named.
-Value with_rows(Value x, Value indices, Value v, const char* name) {
-  const Shape place = indexed_shape(x, indices);
-  const Value flat = ops::reshape(indices, {num_elements(indices.shape())});
-  if (v.rank() < x.rank()) return where_named<chosen>(x, flat, v, place, name);
-  const Value rows = rows_of(x, flat, v, place, name);
-  return flat.shape()[0] == 0 ? x : with_last<chosen>(x, flat, rows);
-}
-
-Value as_it_is(Value x) { return x; }
-// In the opposite order, but for NaN.
-Value mirrored(Value x) { return is_inexact(x.dtype()) ? -x : ops::logical_not(x); }
-Value greater_of(Value there, Value v) { return ops::max(there, v); }
-Value less_of(Value there, Value v) { return ops::min(there, v); }
-Value less_of_mirrored(Value there, Value v) { return ops::min(there, mirrored(v)); }
-
-// x, and F of it and the greatest of what is put into each row that is named. Sorted by row and by value,
-// that stands last among those of its row.
-template <OfTwo F, OfTwo OfPrepared, Value (*Prepare)(Value)>
-Value with_extremes(Value x, Value indices, Value v, const char* name) {
-  const Shape place = indexed_shape(x, indices);
-  const Value flat = ops::reshape(indices, {num_elements(indices.shape())});
-  if (v.rank() < x.rank()) return where_named<F>(x, flat, v, place, name);
-  const Value rows = Prepare(rows_of(x, flat, v, place, name));
-  if (flat.shape()[0] == 0) return x;
-  const Value row = ops::broadcast_in_dim(flat, rows.shape(), {0});
-  return with_last<OfPrepared>(x, ops::sort(flat, 0), ops::sort(std::array{row, rows}, 0, 2)[1]);
-}
-
-// x with v added in the rows that are named, as often as they are.
-Value with_sums(Value x, Value indices, Value v, const char* name) {
-  const Value updates = fitting(v, x, indexed_shape(x, indices), name);
-  if (!is_bool(x.dtype())) return ops::scatter_add(x, indices, updates, 0, "drop");
-  const Value counts = ops::scatter_add(convert(x, i32), indices, convert(updates, i32), 0, "drop");
-  return ops::ne(counts, ops::full_like(counts, 0.0));
-}
+using frontend_detail::with_greatest;
+using frontend_detail::with_least;
+using frontend_detail::with_rows;
+using frontend_detail::with_sums;
 
 // x with `part` at these ranges of its first axes.
 Value with_part(Value x, std::span<const Range> ranges, Value part) {
@@ -300,7 +192,7 @@ Value at_named(Value x, Value part, const Subscripts& subscripts, std::span<cons
   const Shape place = subscripts.shape(part.shape(), named.shape());
   require_fit(given, x, place, name);
   if (!subscripts.is_named_first() && given.rank() > 0)
-    given = subscripts.to_named(broadcast(convert(given, x.dtype()), place), named.rank());
+    given = subscripts.to_named(fitting(given, x, place, name), named.rank());
   return subscripts.from_rows(combine.at_rows(rows, named, given, name), part.shape());
 }
 
@@ -380,11 +272,9 @@ Array At::divide(const ArrayLike& v) const {
   }
   return updated("at.divide", v, Combining<quotient, with_rows, true>());
 }
-Array At::min(const ArrayLike& v) const {
-  return updated("at.min", v, Combining<less_of, with_extremes<less_of, less_of_mirrored, mirrored>>());
-}
+Array At::min(const ArrayLike& v) const { return updated("at.min", v, Combining<less_of, with_least>()); }
 Array At::max(const ArrayLike& v) const {
-  return updated("at.max", v, Combining<greater_of, with_extremes<greater_of, greater_of, as_it_is>>());
+  return updated("at.max", v, Combining<greater_of, with_greatest>());
 }
 
 }  // namespace tidu

@@ -1,6 +1,7 @@
 // inline.cpp - writing a graph's operations into an emitter again: the base of prune, merging and
 // substitution.
 
+#include "graph/copying.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -24,50 +25,16 @@ void bind_interface(std::vector<Value>& values, const Graph& graph, std::span<co
   }
 }
 
-// The fast way into a builder: result types are known, so nothing is inferred again.
 void copy_into(GraphBuilder& builder, const Graph& graph, std::vector<Value>& values,
                const std::vector<bool>* needed) {
   const GraphData& g = graph.data();
-  const bool same_set = builder.primitives() == g.primitives;
-  std::vector<ValueId> ids;
-  std::vector<std::uint32_t> wheres(g.where_table.size(), no_index);
-  std::vector<std::uint32_t> moved(g.origins.empty() ? 0 : g.operations.size(), no_index);
-  std::vector<char> flags;
+  detail::OperationCopier copier(builder, graph, values);
   for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
     const OperationRecord& record = g.operations[i];
-    const Operation operation = graph.operation(i);
     bool wanted = needed == nullptr || record.op->impure;
     for (std::uint32_t slot = 0; slot < record.num_outputs && !wanted; ++slot)
       wanted = (*needed)[record.first_output + slot];
-    if (!wanted) continue;
-    ids.clear();
-    for (const ValueId id : operation.inputs()) ids.push_back(values[id].id());
-    GraphBuilder::Extra extra;
-    if (operation.is_linear()) {
-      if ((g.roles[i] & 0x80000000U) != 0) {
-        extra.role = g.roles[i];
-      } else {
-        auto linear = std::make_unique<bool[]>(operation.num_inputs());
-        for (std::size_t k = 0; k < operation.num_inputs(); ++k) linear[k] = operation.is_linear_in(k);
-        extra.role = builder.make_role(std::span<const bool>(linear.get(), operation.num_inputs()));
-      }
-    }
-    if (!g.wheres.empty() && g.wheres[i] != no_index) {
-      std::uint32_t& where = wheres[g.wheres[i]];
-      if (where == no_index) where = builder.intern_where(g.where_table[g.wheres[i]]);
-      extra.where = where;
-    }
-    if (operation.origin() != no_index && operation.origin() < i) extra.origin = moved[operation.origin()];
-    ValueId first = 0;
-    if (same_set) {
-      first =
-          builder.add_typed(record.op, ids, g.types.data() + record.first_output, record.num_outputs, extra);
-    } else {
-      first = builder.add(builder.resolve(Op::of(record.op)).record(), ids, extra);
-    }
-    if (!moved.empty()) moved[i] = builder.data().producers[first];
-    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
-      values[record.first_output + slot] = Value(&builder, first + slot);
+    if (wanted) copier.copy(i);
   }
 }
 

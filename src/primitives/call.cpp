@@ -41,7 +41,8 @@ constinit const Primitive call{.name = "call",
                                .infer = infer_call,
                                .jvp = jvp_call,
                                .transpose = transpose_call,
-                               .batch = batch_call};
+                               .batch = batch_call,
+                               .strands = strands_of_inner_graph};
 
 std::vector<const Primitive*> structural_primitives() {
   return {&reshape,

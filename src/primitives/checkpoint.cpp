@@ -300,6 +300,12 @@ Values batch_checkpoint(BatchContext& c) {
   return ops::checkpoint(c.emitter(), mapped, operands_of(c), CheckpointPolicy::save(saved));
 }
 
+// Ids that the policy lists are those of the graph as it is.
+std::vector<Strand> strands_of_checkpoint(const Op& op) {
+  if (op.attribute("policy").get_if<Ints>() != nullptr) return {};
+  return strands_of_inner_graph(op);
+}
+
 }  // namespace
 
 // y = graph(x)          dy = checkpoint(recomputed)(kept, dx), ct_x = checkpoint(transposed)(kept, ct)
@@ -312,7 +318,8 @@ constinit const Primitive checkpoint{.name = "checkpoint",
                                      .infer = infer_checkpoint,
                                      .jvp = jvp_checkpoint,
                                      .transpose = transpose_checkpoint,
-                                     .batch = batch_checkpoint};
+                                     .batch = batch_checkpoint,
+                                     .strands = strands_of_checkpoint};
 
 std::vector<const Primitive*> custom_primitives() {
   return {&custom_jvp_call, &custom_vjp_call, &linear_call, &checkpoint};

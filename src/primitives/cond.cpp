@@ -90,6 +90,29 @@ Values simplify_cond(SimplifyContext& c) {
   return write_out(c.emitter(), branches[taken], c.operands().subspan(1));
 }
 
+std::vector<Strand> strands_of_cond(const Op& op) {
+  const std::vector<Graph> branches = op.graphs("branches");
+  std::vector<Strand> strands(1);
+  strands[0].operands = {0};
+  strands[0].always = true;
+  const auto in_branches = [&](std::size_t i) {
+    std::vector<Strand::Port> ports;
+    for (std::size_t b = 0; b < branches.size(); ++b) ports.push_back({b, i});
+    return ports;
+  };
+  for (std::size_t i = 0; i < branches[0].inputs().size(); ++i) {
+    Strand& strand = strands.emplace_back();
+    strand.operands = {i + 1};
+    strand.inputs = in_branches(i);
+  }
+  for (std::size_t k = 0; k < branches[0].outputs().size(); ++k) {
+    Strand& strand = strands.emplace_back();
+    strand.results = {k};
+    strand.outputs = in_branches(k);
+  }
+  return strands;
+}
+
 }  // namespace
 
 CondMaker::CondMaker(std::span<const Graph> like) : outputs_(like.size()) {
@@ -142,7 +165,8 @@ constinit const Primitive cond{.name = "cond",
                                .jvp = jvp_cond,
                                .transpose = transpose_cond,
                                .batch = batch_cond,
-                               .simplify = simplify_cond};
+                               .simplify = simplify_cond,
+                               .strands = strands_of_cond};
 
 }  // namespace tidu::prim
 

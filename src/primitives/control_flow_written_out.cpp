@@ -46,21 +46,12 @@ class Writer {
       : builder_(builder), finder_(finder), max_operations_(max_operations) {}
 
   std::vector<Value> write(const Graph& graph, std::span<const Value> inputs) {
-    std::vector<Value> values(graph.num_values());
-    for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
-    std::vector<Value> operands;
-    for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-      const Operation operation = graph.operation(i);
-      operands.clear();
-      for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
-      const std::vector<Value> results = apply(operation, operands);
-      for (std::size_t slot = 0; slot < results.size(); ++slot)
-        values[operation.output(slot)] = results[slot];
-      if (builder_.num_operations() > max_operations_) refuse(graph);
-    }
-    std::vector<Value> outputs;
-    for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
-    return outputs;
+    return prim::walk<Value>(graph, inputs,
+                             [&](const Operation& operation, const std::vector<Value>& operands) {
+                               std::vector<Value> results = apply(operation, operands);
+                               if (builder_.num_operations() > max_operations_) refuse(graph);
+                               return results;
+                             });
   }
 
  private:

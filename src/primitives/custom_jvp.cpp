@@ -56,21 +56,12 @@ class Evaluation {
 
   // Graphs nest at most max_graph_depth deep, and so does this.
   std::vector<Tracked> run(const Graph& graph, const std::vector<Tracked>& inputs) {
-    std::vector<Tracked> values(graph.num_values());
-    for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
-    for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-      const Operation operation = graph.operation(i);
-      std::vector<Tracked> operands;
-      for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
-      const std::vector<Tracked> results = apply(graph, operation, operands);
-      for (std::size_t slot = 0; slot < results.size(); ++slot) {
-        values[operation.output(slot)] = results[slot];
-        values[operation.output(slot)].type = graph.type(operation.output(slot));
-      }
-    }
-    std::vector<Tracked> outputs;
-    for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
-    return outputs;
+    return walk<Tracked>(graph, inputs, [&](const Operation& operation, std::vector<Tracked>& operands) {
+      std::vector<Tracked> results = apply(graph, operation, operands);
+      for (std::size_t slot = 0; slot < results.size(); ++slot)
+        results[slot].type = graph.type(operation.output(slot));
+      return results;
+    });
   }
 
  private:

@@ -111,6 +111,22 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
   return result;
 }
 
+std::vector<Strand> strands_of_inner_graph(const Op& op) {
+  const Graph graph = op.graph("graph");
+  std::vector<Strand> strands;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    Strand& strand = strands.emplace_back();
+    strand.operands = {i};
+    strand.inputs = {{0, i}};
+  }
+  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
+    Strand& strand = strands.emplace_back();
+    strand.results = {k};
+    strand.outputs = {{0, k}};
+  }
+  return strands;
+}
+
 std::vector<Value> operands_of(const BatchContext& c) {
   std::vector<Value> operands;
   for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(c.operand(i));
@@ -229,31 +245,19 @@ void visit_operations(const Graph& graph, const std::function<void(const Operati
 
 namespace {
 
+std::vector<Value> emitted(Emitter& emitter, const Operation& operation, std::span<const Value> operands) {
+  const Values results = emitter.emit(operation.op(), operands);
+  return {results.begin(), results.end()};
+}
+
 // Graphs nest at most max_graph_depth deep, and so does this.
 template <class StandsFor>
 std::vector<Value> written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
                                const StandsFor& stands_for) {
-  std::vector<Value> values(graph.num_values());
-  for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
-  std::vector<Value> operands;
-  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    operands.clear();
-    for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
-    if (stands_for(operation)) {
-      const std::vector<Value> results =
-          written_out(emitter, operation.op().graph("graph"), operands, stands_for);
-      for (std::size_t slot = 0; slot < results.size(); ++slot)
-        values[operation.output(slot)] = results[slot];
-    } else {
-      const Values results = emitter.emit(operation.op(), operands);
-      for (std::size_t slot = 0; slot < results.size(); ++slot)
-        values[operation.output(slot)] = results[slot];
-    }
-  }
-  std::vector<Value> outputs;
-  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
-  return outputs;
+  return walk<Value>(graph, inputs, [&](const Operation& operation, const std::vector<Value>& operands) {
+    return stands_for(operation) ? written_out(emitter, operation.op().graph("graph"), operands, stands_for)
+                                 : emitted(emitter, operation, operands);
+  });
 }
 
 }  // namespace

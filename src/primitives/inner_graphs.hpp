@@ -7,6 +7,7 @@
 
 #include "primitives/rules.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/strands.hpp"
 
 namespace tidu::prim {
 
@@ -37,6 +38,7 @@ std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const V
 using EmitGraph = std::function<Values(const Graph&, std::span<const Value>)>;
 Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph);
 Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_graph);
+std::vector<Strand> strands_of_inner_graph(const Op& op);
 std::vector<Value> operands_of(const BatchContext& c);
 std::vector<bool> batched_operands(const BatchContext& c);
 
@@ -54,6 +56,22 @@ void visit_operations(const Graph& graph, const std::function<void(const Operati
 std::vector<bool> zero_values(const Graph& graph);
 /// The same for the results of one operation, from what is known of its operands.
 bool gives_zeros(const Operation& operation, const std::function<bool(std::size_t)>& operand_is_zero);
+/// The outputs of the graph on these inputs, where apply(operation, operands) gives the results of each of
+/// its operations.
+template <class V, class Apply>
+std::vector<V> walk(const Graph& graph, std::span<const V> inputs, const Apply& apply) {
+  std::vector<V> values(graph.num_values()), operands, outputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    operands.clear();
+    for (const ValueId id : operation.inputs()) operands.push_back(values[id]);
+    const std::vector<V> results = apply(operation, operands);
+    for (std::size_t slot = 0; slot < results.size(); ++slot) values[operation.output(slot)] = results[slot];
+  }
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return outputs;
+}
 /// Does the operation stand for its attribute `graph`, without a rule of its own (call, checkpoint)?
 bool stands_for_graph(const Operation& operation);
 /// With such operations written out, at any depth.

@@ -172,6 +172,30 @@ Values batch_scan(BatchContext& c) {
   return results;
 }
 
+std::vector<Strand> strands_of_scan(const Op& op) {
+  const ScanParts parts(op);
+  std::vector<Strand> strands;
+  for (std::size_t i = 0; i < parts.num_inputs; ++i) {
+    Strand& strand = strands.emplace_back();
+    strand.operands = {i};
+    strand.inputs = {{0, i}};
+    if (parts.is_const(i)) {
+      strand.count = "num_consts";
+    } else if (!parts.is_x(i)) {
+      const std::size_t k = i - parts.shape.num_consts;
+      strand.results = {k};
+      strand.outputs = {{0, k}};
+      strand.count = "num_carry";
+    }
+  }
+  for (std::size_t k = parts.shape.num_carry; k < parts.num_outputs; ++k) {
+    Strand& strand = strands.emplace_back();
+    strand.results = {k};
+    strand.outputs = {{0, k}};
+  }
+  return strands;
+}
+
 // (c, y) = body(consts, c, x), step by step: see scan_derivatives.cpp.
 constinit const Primitive scan{.name = "scan",
                                .arity = variadic,
@@ -182,7 +206,8 @@ constinit const Primitive scan{.name = "scan",
                                .infer = infer_scan,
                                .jvp = jvp_scan,
                                .transpose = transpose_scan,
-                               .batch = batch_scan};
+                               .batch = batch_scan,
+                               .strands = strands_of_scan};
 
 std::vector<const Primitive*> control_flow_primitives() { return {&scan, &cond, &while_loop}; }
 

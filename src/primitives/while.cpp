@@ -55,6 +55,27 @@ void infer_while(InferContext& c) {
   refuse_effects(c, body, "body");
 }
 
+std::vector<Strand> strands_of_while(const Op& op) {
+  const WhileParts parts(op);
+  const std::size_t in_cond = 0, in_body = 1;
+  std::vector<Strand> strands(1);
+  strands[0].outputs = {{in_cond, 0}};
+  strands[0].always = true;
+  for (std::size_t i = 0; i < parts.num_operands; ++i) {
+    Strand& strand = strands.emplace_back();
+    strand.operands = {i};
+    strand.inputs = {{in_cond, i}, {in_body, i}};
+    if (i < parts.shape.num_consts) {
+      strand.count = "num_consts";
+      continue;
+    }
+    const std::size_t k = i - parts.shape.num_consts;
+    strand.results = {k};
+    strand.outputs = {{in_body, k}};
+  }
+  return strands;
+}
+
 }  // namespace
 
 WhileParts::WhileParts(const Op& op)
@@ -144,7 +165,8 @@ constinit const Primitive while_loop{.name = "while",
                                      .infer = infer_while,
                                      .jvp = jvp_while,
                                      .transpose = transpose_while,
-                                     .batch = batch_while};
+                                     .batch = batch_while,
+                                     .strands = strands_of_while};
 
 }  // namespace tidu::prim
 

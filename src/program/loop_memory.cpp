@@ -1,5 +1,4 @@
 // loop_memory.cpp - the bytes that a block of a loop needs.
-#include <algorithm>
 #include <array>
 #include <span>
 
@@ -28,21 +27,18 @@ bool sums_along_rows(const OperationRecord& record, std::span<const Type> operan
 std::size_t prepared_bytes(const BlockedLoop& loop) {
   const Graph& graph = loop.body->graph();
   const GraphData& g = graph.data();
-  const std::span<const ValueId> inputs = graph.inputs();
-  std::vector<ValueId> counted;
+  std::vector<bool> whole(graph.num_values(), false);  // inputs that are in every block, and not counted yet
+  for (std::size_t i = 0; i < loop.operands.size(); ++i)
+    whole[graph.inputs()[i]] = loop.operands[i].axis == BlockedLoop::none;
   std::size_t bytes = 0;
   for (const OperationRecord& record : g.operations) {
     if (!record.op->primitive->has_trait(Trait::product) || record.num_inputs != 2) continue;
     const ValueId* operands = g.operands.data() + record.first_input;
     const ValueId source = loop.body->roots()[operands[1]];
-    const auto input =
-        static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), source) - inputs.begin());
-    if (input >= loop.operands.size() || loop.operands[input].axis != BlockedLoop::none ||
-        std::find(counted.begin(), counted.end(), source) != counted.end())
-      continue;
+    if (!whole[source]) continue;
     const std::array types{graph.type(operands[0]), graph.type(operands[1])};
     if (!sums_along_rows(record, types, graph.type(record.first_output))) continue;
-    counted.push_back(source);
+    whole[source] = false;
     bytes += graph.type(source).bytes();
   }
   return bytes;

@@ -7,6 +7,7 @@
 #include "program/groups.hpp"
 #include "program/loops.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/strands.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu {
@@ -27,9 +28,9 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   }
   auto data = std::make_shared<Data>();
   data->options = options;
-  const Graph written_out = passes::write_out_graphs(graph, options.max_operations);
+  const Graph written_out = without_unread(passes::write_out_graphs(graph, options.max_operations));
   data->graph = options.simplify ? passes::simplify(written_out, options.fast_math) : prune(written_out);
-  data->graph = passes::fold_constants(data->graph, evaluate, options);
+  data->graph = without_unread(passes::fold_constants(data->graph, evaluate, options));
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
   data->roots = passes::storage_roots(data->graph);
   data->splats = passes::find_splats(data->graph);

@@ -52,6 +52,10 @@ struct Row {
 };
 
 const std::vector<Row>& primitive_table();
+/// The row with that note.
+Row noted(Row row, std::string_view note);
+/// Adds the rows of what holds graphs.
+void add_graph_holders(std::vector<Row>& table);
 /// Adds the rows of linear algebra.
 void add_linalg(std::vector<Row>& table);
 /// Adds the rows of collectives, over an axis of one rank: what more ranks give is tested where there are

@@ -10,11 +10,6 @@ namespace {
 
 const std::vector<DType> reals{f64, f32}, reals_and_complexes{f64, f32, c128, c64}, complexes{c128, c64};
 
-Row remarked(Row row, std::string_view note) {
-  row.note = note;
-  return row;
-}
-
 // x xᴴ plus three times the identity: positive definite, and never symmetric to the last bit only by
 // chance.
 Value definite(Value x) {
@@ -42,20 +37,20 @@ void add_linalg(std::vector<Row>& t) {
   factor.use = [](const Op& op, std::span<const Value> x) { return emit(op, std::array{definite(x[0])}); };
   t.push_back(factor);
   factor.operands = {{{2, 2, 2}}};
-  t.push_back(remarked(factor, "batched"));
+  t.push_back(noted(factor, "batched"));
   const auto solve = [&](std::string_view note, const Shape& a, const Shape& b,
                          const std::array<bool, 5>& how) {
-    t.push_back(remarked({"triangular_solve",
-                          reals_and_complexes,
-                          {{a, apart}, {b}},
-                          [how](DType, const PrimitiveSet&) {
-                            return Attributes{{"left_side", how[0]},
-                                              {"lower", how[1]},
-                                              {"transpose_a", how[2]},
-                                              {"conjugate_a", how[3]},
-                                              {"unit_diagonal", how[4]}};
-                          }},
-                         note));
+    t.push_back(noted({"triangular_solve",
+                       reals_and_complexes,
+                       {{a, apart}, {b}},
+                       [how](DType, const PrimitiveSet&) {
+                         return Attributes{{"left_side", how[0]},
+                                           {"lower", how[1]},
+                                           {"transpose_a", how[2]},
+                                           {"conjugate_a", how[3]},
+                                           {"unit_diagonal", how[4]}};
+                       }},
+                      note));
   };
   solve("left, lower", {3, 3}, {3, 2}, {true, true, false, false, false});
   solve("left, upper, adjoint, unit", {2, 2}, {2, 1}, {true, false, true, true, true});
@@ -67,24 +62,24 @@ void add_linalg(std::vector<Row>& t) {
                                   : shape[0] > shape[1] ? "tall"
                                   : shape[0] < shape[1] ? "wide"
                                                         : "square";
-    t.push_back(remarked({"lu", reals_and_complexes, {{shape}}}, note));
-    t.push_back(remarked({"qr", reals_and_complexes, {{shape}}}, note));
+    t.push_back(noted({"lu", reals_and_complexes, {{shape}}}, note));
+    t.push_back(noted({"qr", reals_and_complexes, {{shape}}}, note));
     Row values{"svd", reals, {{shape}}};
     values.tolerance = 100;
-    t.push_back(remarked(values, note));
+    t.push_back(noted(values, note));
     if (shape.size() > 2) continue;
     values.dtypes = complexes;
     values.use = [](const Op& op, std::span<const Value> x) -> Values {
       const Values usv = emit(op, x);
       return {usv[1], recomposed(usv[0], usv[1], usv[2])};
     };
-    t.push_back(remarked(values, note));
+    t.push_back(noted(values, note));
   }
   Row spectrum{"eigh", reals, {{{3, 3}}}};
   spectrum.tolerance = 100;
   t.push_back(spectrum);
   spectrum.operands = {{{2, 2, 2}}};
-  t.push_back(remarked(spectrum, "batched"));
+  t.push_back(noted(spectrum, "batched"));
   spectrum.operands = {{{3, 3}}};
   spectrum.dtypes = complexes;
   spectrum.use = [](const Op& op, std::span<const Value> x) -> Values {

@@ -1,8 +1,9 @@
-// Random graphs and their derivatives, simplified and with constants folded: the same bits on the reference
-// executor and on the CPU without fused groups.
+// Random graphs and their derivatives, simplified and with constants folded, or without what graphs in
+// operations compute for nobody: the same bits on the reference executor and on the CPU without fused groups.
 #include "fuzz/generator.hpp"
 #include "program/simplify_support.hpp"
 #include "support/support.hpp"
+#include "tidu/graph/strands.hpp"
 
 namespace tidu::test {
 namespace {
@@ -50,6 +51,39 @@ TEST_CASE("random graphs and their derivatives are the same to the last bit when
   }
   MESSAGE("operations: ", before, ", simplified ", after);
   CHECK(after < before);
+}
+
+// Some of the graph's values in the place of its outputs.
+TEST_CASE("random graphs of which some results alone are read: the same bits without what nobody reads") {
+  const std::size_t count = scaled(4000);
+  std::size_t cut_graphs = 0, wrong = 0;
+  for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
+    SeededChoices choices(seed + 154000);
+    const RandomCase c = random_case(choices);
+    std::vector<ValueId> read;
+    for (std::size_t i = choices.below(3) + 1; i > 0; --i)
+      read.push_back(static_cast<ValueId>(choices.below(c.graph.num_values())));
+    const Graph graph = GraphBuilder::extending(c.graph)->build_ids(read), cut = without_unread(graph);
+    verify(cut);
+    cut_graphs += cut.share() == graph.share() ? 0 : 1;
+    std::string text = differences(reference(), graph, cut, c.inputs);
+    if (cut.share() != graph.share() && !c.wrt.empty()) {
+      const Graph forward = jvp(graph, c.wrt);
+      std::vector<Tensor> inputs = c.inputs;
+      check::Random random(seed);
+      std::vector<Type> types;
+      for (const ValueId id : forward.inputs()) types.push_back(forward.type(id));
+      const check::Tensors tangents =
+          random_numbers(random, std::span(types).subspan(inputs.size()), c.exact);
+      inputs.insert(inputs.end(), tangents.begin(), tangents.end());
+      text += differences(reference(), forward, jvp(cut, c.wrt), inputs);
+    }
+    if (text.empty()) continue;
+    ++wrong;
+    FAIL_CHECK(detail::str("seed ", seed, ":\n", text));
+  }
+  MESSAGE(cut_graphs, " of ", count, " are cut");
+  CHECK(cut_graphs > count / 20);
 }
 
 }  // namespace tidu::test

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tidu/graph/attribute.hpp"
 
@@ -21,6 +22,7 @@ class Derivatives;       // rules.hpp
 class Factors;           // factors.hpp
 class Op;                // op.hpp
 class Values;            // value.hpp
+struct Strand;           // strands.hpp
 
 /// What other rooms may know of a primitive without knowing its name. Combine with |.
 enum class Trait : std::uint32_t {
@@ -110,6 +112,10 @@ struct Primitive {
   using FactorRule = void (*)(Factors&);
   /// The op whose result has `extent` points along `axis`, and is the same along others.
   using ResizeRule = Op (*)(const Op& op, std::size_t axis, std::int64_t extent);
+  /// What goes together in an operation of that op, which holds graphs: see Strand. Each operand and result,
+  /// and each input and output of its graphs, is in one strand; or there are none, where nothing may be left
+  /// out.
+  using StrandRule = std::vector<Strand> (*)(const Op& op);
 
   std::string_view name;      ///< may be qualified, "project.name"
   std::uint32_t version = 1;  ///< counts changes of meaning; part of every key
@@ -126,7 +132,9 @@ struct Primitive {
   SimplifyRule simplify = nullptr;    ///< for programs; may be left out
   FactorRule factors = nullptr;       ///< where it has one result and can be done part by part; what is
                                       ///< elementwise needs none
-  ResizeRule resize = nullptr;  ///< required beside `factors` where attributes tell extents of the result
+  ResizeRule resize = nullptr;   ///< required beside `factors` where attributes tell extents of the result
+  StrandRule strands = nullptr;  ///< of what holds graphs; without it all operands are read, and all results
+                                 ///< computed, where one result is read
 
   /// Has it that trait?
   bool has_trait(Trait trait) const { return has(traits, trait); }

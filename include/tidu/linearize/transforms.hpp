@@ -2,7 +2,8 @@
 // and Pullback. What they return is again a graph, so they compose to any order. `wrt` names inputs; empty
 // stands for every floating or complex input. New inputs carry keys that clash with nothing; their labels
 // ("x.tangent", "cotangent.0") name them for people and for run-by-name. A derivative that is zero because no
-// path leads there is given as zeros, and said in a Presence.
+// path leads there is given as zeros, and said in a Presence. What graphs in operations would compute for
+// nobody is left out (see without_unread), but for vmap and with_outputs.
 #pragma once
 
 #include <cstddef>

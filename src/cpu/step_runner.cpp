@@ -1,0 +1,57 @@
+// step_runner.cpp - see step_runner.hpp.
+#include "cpu/step_runner.hpp"
+
+#include <algorithm>
+
+namespace tidu::cpu_detail {
+namespace {
+
+std::unique_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
+                                             const InnerContext& context) {
+  constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
+  constexpr std::int64_t fewest_fixed_steps = 4;  // of which it pays that consts are packed for products
+  CompileOptions options = context.options;
+  const std::int64_t most_steps = most_repeats / std::max<std::int64_t>(options.repeats, 1);
+  options.repeats *= std::clamp<std::int64_t>(steps, 1, std::max<std::int64_t>(most_steps, 1));
+  std::vector<std::uint8_t> fixed(body.step.inputs().size(), 0);
+  if (steps >= fewest_fixed_steps) std::fill_n(fixed.begin(), num_consts + body.num_made, std::uint8_t{1});
+  Surroundings around;
+  around.fixed = fixed;
+  around.sums = body.sums;
+  return compile_inner(body.step, {context.program, options, context.kernels, context.arena}, around);
+}
+
+}  // namespace
+
+StepRunner::StepRunner(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
+                       const InnerContext& context, ScratchLayout& scratch, std::size_t more)
+    : step_(compile_step(body, num_consts, steps, context)), num_consts_(num_consts), place_(body.place) {
+  if (body.num_made != 0) before_ = compile_inner(body.before, context);
+  for (const Preparation& what : step_->preparations())
+    prepared_.push_back({what, scratch.place(what.bytes)});
+  for (const ValueId id : body.before.outputs()) made_.push_back(scratch.place(body.before.type(id).bytes()));
+  inputs_ = scratch.place((place_.size() + prepared_.size()) * sizeof(std::byte*));
+  outputs_ = scratch.place(std::max(body.step.outputs().size(), made_.size()) * sizeof(std::byte*));
+  const std::size_t before = before_ != nullptr ? before_->inner_bytes() : 0;
+  memory_ = scratch.place(std::max({more, before, step_->inner_bytes()}));
+}
+
+void StepRunner::begin(std::byte* scratch) const {
+  const std::byte** const in = inputs(scratch);
+  if (before_ != nullptr) {
+    std::byte** const out = outputs(scratch);
+    for (std::size_t i = 0; i < made_.size(); ++i) out[i] = scratch + made_[i];
+    before_->prepare_inner(memory(scratch));
+    before_->run_inner(memory(scratch), in, out);
+    for (std::size_t i = 0; i < made_.size(); ++i) in[place_[num_consts_ + i]] = out[i];
+  }
+  for (std::size_t i = 0; i < prepared_.size(); ++i) {
+    const Preparation& what = prepared_[i].what;
+    std::byte* const to = scratch + prepared_[i].offset;
+    what.run(what.state.get(), Call{&in[what.input], &to, nullptr});
+    in[place_.size() + i] = to;
+  }
+  step_->prepare_inner(memory(scratch));
+}
+
+}  // namespace tidu::cpu_detail

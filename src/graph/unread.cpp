@@ -1,0 +1,351 @@
+// unread.cpp - what graphs in operations compute for nobody is left out.
+//
+// Note [What is read inside]: of one operation, with the results that are read, a work list of values and
+// strands finds what is needed below it: a value needs the operands of what makes it, a result of an
+// operation that has strands its strand, an input of a graph the strand that it is of; a strand needs
+// operands outside and outputs inside. Everything is looked at once, however carries depend on each other. A
+// graph that lies in an op lies in all operations of that op: below the first one they share what is known of
+// it, so that graphs that nest a few times in each other are not as many as all ways to them.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "graph/copying.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/graph/strands.hpp"
+
+namespace tidu {
+namespace {
+
+bool may_be_cut(const OpRecord& op) { return op.primitive->strands != nullptr && !op.impure; }
+
+/// What is left of an operation.
+struct Cut {
+  Op op;
+  bool changed = false;
+  std::vector<bool> operands, results;  // that are left
+};
+
+struct Holder;
+
+/// A graph in an attribute.
+struct Inside {
+  Graph graph;
+  Holder* holder;
+  std::vector<std::uint32_t> strand_of_input, strand_of_output;  // by position
+  std::vector<std::uint32_t> strand_of{};                        // by value: of inputs
+  std::vector<bool> read{};                                      // by value
+  std::vector<bool> reached{};  // by operation: are its operands read, or is it one of its op's places?
+};
+
+/// An op that holds graphs, and what is known of it.
+struct Holder {
+  /// An operation of that op, below the first one.
+  struct Place {
+    Inside* in;
+    std::uint32_t operation;
+  };
+  Op op;
+  std::size_t num_operands, num_results;
+  std::vector<Strand> strands{};
+  std::vector<bool> needed{};  // by strand
+  std::vector<std::uint32_t> strand_of_result{};
+  std::vector<std::unique_ptr<Inside>> graphs{};
+  std::vector<Place> places{};
+  std::unique_ptr<Cut> cut{};
+};
+
+[[noreturn]] void refuse_strands(const Op& op, std::string_view what) {
+  throw Error(ErrorKind::internal, detail::str('[', op.name(), "] the strand rule left out, or gave twice, ",
+                                               what, " of the operation or of its graphs"));
+}
+
+// Each of them is of one strand.
+void put_in_strand(std::vector<std::uint32_t>& strand_of, std::size_t at, std::size_t strand, const Op& op,
+                   std::string_view what) {
+  if (at >= strand_of.size() || strand_of[at] != no_index) refuse_strands(op, what);
+  strand_of[at] = static_cast<std::uint32_t>(strand);
+}
+void require_all(const std::vector<std::uint32_t>& strand_of, const Op& op, std::string_view what) {
+  for (const std::uint32_t strand : strand_of) {
+    if (strand == no_index) refuse_strands(op, what);
+  }
+}
+
+std::unique_ptr<Holder> make_holder(const OpRecord* record, std::size_t num_operands,
+                                    std::size_t num_results) {
+  auto holder = std::make_unique<Holder>(Holder{Op::of(record), num_operands, num_results});
+  holder->strands = record->primitive->strands(holder->op);
+  if (holder->strands.empty()) return holder;
+  holder->needed.assign(holder->strands.size(), false);
+  holder->strand_of_result.assign(num_results, no_index);
+  for (const auto& [name, value] : record->attributes) {
+    for (const auto& data : value.graphs()) {
+      const Graph graph(data);
+      holder->graphs.push_back(std::make_unique<Inside>(
+          Inside{graph, holder.get(), std::vector<std::uint32_t>(graph.inputs().size(), no_index),
+                 std::vector<std::uint32_t>(graph.outputs().size(), no_index)}));
+      holder->graphs.back()->read.assign(graph.num_values(), false);
+      holder->graphs.back()->reached.assign(graph.num_operations(), false);
+    }
+  }
+  std::vector<std::uint32_t> of_operand(num_operands, no_index);
+  const auto inside = [&](const Strand::Port& port) -> Inside& {
+    if (port.graph >= holder->graphs.size()) refuse_strands(holder->op, "a graph");
+    return *holder->graphs[port.graph];
+  };
+  for (std::size_t s = 0; s < holder->strands.size(); ++s) {
+    const Strand& strand = holder->strands[s];
+    for (const std::size_t i : strand.operands) put_in_strand(of_operand, i, s, holder->op, "an operand");
+    for (const std::size_t k : strand.results)
+      put_in_strand(holder->strand_of_result, k, s, holder->op, "a result");
+    for (const Strand::Port& port : strand.inputs)
+      put_in_strand(inside(port).strand_of_input, port.index, s, holder->op, "an input");
+    for (const Strand::Port& port : strand.outputs)
+      put_in_strand(inside(port).strand_of_output, port.index, s, holder->op, "an output");
+  }
+  require_all(of_operand, holder->op, "an operand");
+  require_all(holder->strand_of_result, holder->op, "a result");
+  for (const auto& graph : holder->graphs) {
+    require_all(graph->strand_of_input, holder->op, "an input");
+    require_all(graph->strand_of_output, holder->op, "an output");
+    graph->strand_of.assign(graph->graph.num_values(), no_index);
+    for (std::size_t i = 0; i < graph->strand_of_input.size(); ++i)
+      graph->strand_of[graph->graph.inputs()[i]] = graph->strand_of_input[i];
+  }
+  return holder;
+}
+
+// The graph with those inputs and outputs, and those values, and what is left of its operations; cut_of gives
+// null for one that stays.
+template <class CutOf>
+Graph rebuilt(const Graph& graph, const std::vector<bool>& read, const std::vector<bool>& inputs,
+              const std::vector<bool>& outputs, const CutOf& cut_of) {
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> values(graph.num_values());
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    if (inputs[i]) values[id] = builder.input(graph.input_key(i), graph.type(id), graph.label(id));
+  }
+  for (const ValueId id : graph.externals()) {
+    if (read[id]) values[id] = builder.external(graph.key(id), graph.type(id));
+  }
+  detail::OperationCopier copier(builder, graph, values);
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    bool wanted = operation.is_impure();
+    for (std::size_t slot = 0; slot < operation.num_outputs() && !wanted; ++slot)
+      wanted = read[operation.output(slot)];
+    if (!wanted) continue;
+    const Cut* cut = cut_of(operation);
+    if (cut != nullptr && cut->changed) {
+      copier.replace(i, cut->op, cut->operands, cut->results);
+    } else {
+      copier.copy(i);
+    }
+  }
+  std::vector<Value> results;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs[k]) results.push_back(values[graph.outputs()[k]]);
+  }
+  return builder.build(results);
+}
+
+/// What one operation needs below it. See Note [What is read inside].
+class Reading {
+ public:
+  Reading(const Operation& operation, const std::vector<bool>& results)
+      : first_(holder(operation.record().op, operation.num_inputs(), operation.num_outputs())) {
+    begin(first_);
+    for (std::size_t slot = 0; slot < results.size() && !first_.strands.empty(); ++slot) {
+      if (results[slot]) need(first_, first_.strand_of_result[slot]);
+    }
+    while (!strands_.empty() || !values_.empty()) {
+      if (!strands_.empty()) {
+        const auto [holder, strand] = strands_.back();
+        strands_.pop_back();
+        follow(*holder, strand);
+      } else {
+        const auto [inside, id] = values_.back();
+        values_.pop_back();
+        follow(*inside, id);
+      }
+    }
+  }
+
+  const Cut& cut() { return cut_of(first_); }
+
+ private:
+  Holder& holder(const OpRecord* op, std::size_t num_operands, std::size_t num_results) {
+    std::unique_ptr<Holder>& found = holders_[op];
+    if (found == nullptr) found = make_holder(op, num_operands, num_results);
+    return *found;
+  }
+  void begin(Holder& holder) {
+    for (std::uint32_t s = 0; s < holder.strands.size(); ++s) {
+      if (holder.strands[s].always) need(holder, s);
+    }
+  }
+  void need(Holder& holder, std::uint32_t strand) {
+    if (holder.needed[strand]) return;
+    holder.needed[strand] = true;
+    strands_.emplace_back(&holder, strand);
+  }
+  void read(Inside& inside, ValueId id) {
+    if (inside.read[id]) return;
+    inside.read[id] = true;
+    values_.emplace_back(&inside, id);
+  }
+  void read_operands(const Strand& strand, const Holder::Place& place) {
+    const Operation operation = place.in->graph.operation(place.operation);
+    for (const std::size_t i : strand.operands) read(*place.in, operation.input(i));
+  }
+
+  void follow(Holder& holder, std::uint32_t strand) {
+    const Strand& needed = holder.strands[strand];
+    for (const Strand::Port& port : needed.outputs) {
+      Inside& inside = *holder.graphs[port.graph];
+      read(inside, inside.graph.outputs()[port.index]);
+    }
+    for (const Holder::Place& place : holder.places) read_operands(needed, place);
+  }
+  void follow(Inside& inside, ValueId id) {
+    const GraphData& g = inside.graph.data();
+    const std::uint32_t producer = g.producers[id];
+    if (producer == GraphData::from_input) {
+      need(*inside.holder, inside.strand_of[id]);
+      return;
+    }
+    const OperationRecord& record = g.operations[producer];
+    const bool fresh = !inside.reached[producer];
+    inside.reached[producer] = true;
+    Holder* const found =
+        may_be_cut(*record.op) ? &holder(record.op, record.num_inputs, record.num_outputs) : nullptr;
+    if (found == nullptr || found->strands.empty()) {
+      for (std::uint32_t i = 0; i < record.num_inputs && fresh; ++i)
+        read(inside, g.operands[record.first_input + i]);
+      return;
+    }
+    Holder& below = *found;
+    if (fresh) {
+      below.places.push_back({&inside, producer});
+      for (std::size_t s = 0; s < below.strands.size(); ++s) {
+        if (below.needed[s]) read_operands(below.strands[s], below.places.back());
+      }
+      begin(below);
+    }
+    need(below, below.strand_of_result[id - record.first_output]);
+  }
+
+  // Graphs nest at most max_graph_depth deep, and so do these calls.
+  const Cut& cut_of(Holder& holder) {
+    if (holder.cut != nullptr) return *holder.cut;
+    auto cut = std::make_unique<Cut>(Cut{holder.op, false, {}, {}});
+    cut->operands.assign(holder.num_operands, holder.strands.empty());
+    cut->results.assign(holder.num_results, holder.strands.empty());
+    if (holder.strands.empty()) {
+      holder.cut = std::move(cut);
+      return *holder.cut;
+    }
+    std::unordered_map<std::string_view, std::int64_t> dropped;  // by attribute that counts
+    for (std::size_t s = 0; s < holder.strands.size(); ++s) {
+      const Strand& strand = holder.strands[s];
+      if (!holder.needed[s]) {
+        cut->changed = true;
+        if (!strand.count.empty()) ++dropped[strand.count];
+        continue;
+      }
+      for (const std::size_t i : strand.operands) cut->operands[i] = true;
+      for (const std::size_t k : strand.results) cut->results[k] = true;
+    }
+    Attributes attributes;
+    auto next = holder.graphs.begin();
+    for (const auto& [name, value] : holder.op.attributes()) {
+      if (value.graphs().empty()) {
+        const auto found = dropped.find(name);
+        attributes.emplace_back(
+            name, found == dropped.end() ? value : Attribute(*value.get_if<std::int64_t>() - found->second));
+        continue;
+      }
+      GraphList graphs;
+      for (std::size_t i = 0; i < value.graphs().size(); ++i) {
+        const Graph graph = cut_of(**next++);
+        cut->changed = cut->changed || graph.share() != value.graphs()[i];
+        graphs.push_back(graph.share());
+      }
+      const bool is_list = value.get_if<GraphList>() != nullptr;
+      attributes.emplace_back(name, is_list ? Attribute(std::move(graphs)) : Attribute(graphs[0]));
+    }
+    if (cut->changed) cut->op = Op::make(holder.op.primitive(), std::move(attributes));
+    holder.cut = std::move(cut);
+    return *holder.cut;
+  }
+  Graph cut_of(const Inside& inside) {
+    const auto kept = [&](const std::vector<std::uint32_t>& strands) {
+      std::vector<bool> by_position;
+      for (const std::uint32_t strand : strands) by_position.push_back(inside.holder->needed[strand]);
+      return by_position;
+    };
+    const std::vector<bool> inputs = kept(inside.strand_of_input), outputs = kept(inside.strand_of_output);
+    bool changed = std::find(inputs.begin(), inputs.end(), false) != inputs.end() ||
+                   std::find(outputs.begin(), outputs.end(), false) != outputs.end();
+    const auto cut_below = [&](const Operation& operation) -> const Cut* {
+      const std::uint32_t i = operation.index();
+      if (!inside.reached[i] || !may_be_cut(*operation.record().op)) return nullptr;
+      return &cut_of(*holders_.at(operation.record().op));
+    };
+    for (std::size_t i = 0; i < inside.graph.num_operations() && !changed; ++i) {
+      const Cut* below = cut_below(inside.graph.operation(i));
+      changed = below != nullptr && below->changed;
+    }
+    return changed ? rebuilt(inside.graph, inside.read, inputs, outputs, cut_below) : inside.graph;
+  }
+
+  std::unordered_map<const OpRecord*, std::unique_ptr<Holder>> holders_;
+  std::vector<std::pair<Holder*, std::uint32_t>> strands_;  // to follow
+  std::vector<std::pair<Inside*, ValueId>> values_;         // to follow
+  Holder& first_;
+};
+
+}  // namespace
+
+Graph without_unread(const Graph& graph) {
+  const GraphData& g = graph.data();
+  std::vector<bool> read(graph.num_values(), false);
+  for (const ValueId id : graph.outputs()) read[id] = true;
+  std::map<std::pair<const OpRecord*, std::vector<bool>>, Cut> known;
+  std::unordered_map<std::uint32_t, const Cut*> cuts;  // by operation
+  bool changed = false;
+  for (std::uint32_t i = static_cast<std::uint32_t>(graph.num_operations()); i-- > 0;) {
+    const OperationRecord& record = g.operations[i];
+    bool wanted = record.op->impure;
+    for (std::uint32_t slot = 0; slot < record.num_outputs && !wanted; ++slot)
+      wanted = read[record.first_output + slot];
+    if (!wanted) continue;
+    const Cut* cut = nullptr;
+    if (may_be_cut(*record.op)) {
+      std::vector<bool> results;
+      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+        results.push_back(read[record.first_output + slot]);
+      auto at = known.find({record.op, results});
+      if (at == known.end()) {
+        const Cut made = Reading(graph.operation(i), results).cut();
+        at = known.emplace(std::pair{record.op, std::move(results)}, made).first;
+      }
+      cut = cuts[i] = &at->second;
+      changed = changed || cut->changed;
+    }
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+      if (cut == nullptr || cut->operands[k]) read[g.operands[record.first_input + k]] = true;
+    }
+  }
+  if (!changed) return graph;
+  return rebuilt(graph, read, std::vector<bool>(graph.inputs().size(), true),
+                 std::vector<bool>(graph.outputs().size(), true), [&](const Operation& operation) {
+                   const auto found = cuts.find(operation.index());
+                   return found == cuts.end() ? nullptr : found->second;
+                 });
+}
+
+}  // namespace tidu

@@ -1,0 +1,51 @@
+// The bytes that a block of a loop needs, of which what its products read whole is counted once each.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <vector>
+
+#include "program/loops.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+#include "tidu/program/program.hpp"
+
+namespace tidu {
+namespace {
+
+namespace loop_memory_cases {
+
+// A block of x times the transposes of so many matrices, each twice, of which the first is cut as x is.
+BlockedLoop products(std::size_t count) {
+  GraphBuilder g("block");
+  BlockedLoop loop;
+  const Value x = g.input("x", {f64, {8, 4}});
+  loop.operands.push_back({0, 0});
+  const Value negative = ops::neg(x);
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Value w = g.input(detail::str('w', i), {f64, {4, 4}});
+    loop.operands.push_back({static_cast<ValueId>(i + 1), i == 0 ? 0 : BlockedLoop::none});
+    for (const Value left : {x, negative})
+      outputs.push_back(ops::reduce_sum(ops::dot_general(left, w, {{1}, {1}, {}, {}}), {0, 1}));
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    loop.results.push_back({static_cast<ValueId>(1 + count + k), BlockedLoop::none});
+  ProgramOptions options;
+  options.block = options.fuse = options.simplify = false;
+  loop.body = std::make_shared<const Program>(Program::make(g.build(outputs), options));
+  return loop;
+}
+
+TEST_CASE("what products of a block read whole is counted once, of as many as 100,000 matrices") {
+  for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
+    const BlockedLoop loop = products(count);
+    const std::size_t matrices = (count - 1) * 4 * 4 * sizeof(double), sums = 2 * count * sizeof(double);
+    CHECK(passes::block_bytes(loop) ==
+          loop.body->workspace_bytes() + loop.body->plan().constant_bytes + matrices + sums);
+  }
+}
+
+}  // namespace loop_memory_cases
+}  // namespace
+}  // namespace tidu
