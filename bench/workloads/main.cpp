@@ -1,6 +1,9 @@
 // main.cpp - the program tidu_workloads: runs a workload and prints how long it takes, or, for bench/run.py,
 // serves requests to prepare and measure workloads, one a line.
 #include <sched.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -9,9 +12,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -44,6 +49,28 @@ constexpr const char* usage =
   --alone         without the bound, for a profiler
   --program       print the program that runs, and measure nothing
 )";
+
+// By how much the process grew at most while it ran, in bytes, as Linux counts it; nothing elsewhere.
+std::optional<double> measured_peak(const std::function<void()>& run) {
+#ifdef __GLIBC__
+  const auto kilobytes = [](const std::string& of) -> std::optional<double> {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind(of + ':', 0) == 0) return std::stod(line.substr(of.size() + 1));
+    }
+    return std::nullopt;
+  };
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;  // the highest size begins anew
+  const std::optional<double> before = kilobytes("VmRSS");
+  run();
+  const std::optional<double> highest = kilobytes("VmHWM");
+  if (before && highest) return (*highest - *before) * 1024;
+#else
+  run();
+#endif
+  return std::nullopt;
+}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -245,6 +272,7 @@ int run(const examples::Arguments& arguments) {
     std::cout << workload.program;
     return examples::exit_good;
   }
+  const std::optional<double> peak = measured_peak(workload.run);
   const json tidu = measure(workload.run, seconds, workload);
   const json bound = arguments.has("--alone") ? json() : measure_bound(workload, seconds);
   if (arguments.has("--json")) {
@@ -258,8 +286,10 @@ int run(const examples::Arguments& arguments) {
     std::printf("%-6s %12.2f us median, %12.2f us least, %ld runs\n", what, times.at("median").get<double>(),
                 times.at("min").get<double>(), times.at("runs").get<long>());
   };
-  std::printf("%s, threads: %d, predicted peak: %.2f MiB\n", name.c_str(), setting.threads,
+  std::printf("%s, threads: %d, predicted peak: %.2f MiB", name.c_str(), setting.threads,
               static_cast<double>(workload.peak_bytes) / 1048576);
+  if (peak) std::printf(", the process grew by %.2f MiB in its first run", *peak / 1048576);
+  std::printf("\n");
   print("tidu", tidu);
   print("bound", bound);
   return examples::exit_good;
