@@ -1,6 +1,7 @@
 // Long scans, and deep ones, with their derivatives on a small stack.
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
+#include "tidu/graph/strands.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
@@ -15,6 +16,12 @@ Graph step_of_chain() {
   const Value next = ops::add(ops::mul(ops::sin(c), w), x);
   return b.build({next, next});
 }
+
+#if defined(TIDU_ASAN) || defined(TIDU_TSAN)
+constexpr std::uint32_t deepest_scans = 10;  // frames are several times as large
+#else
+constexpr std::uint32_t deepest_scans = 50;
+#endif
 
 }  // namespace
 
@@ -62,12 +69,7 @@ TEST_CASE("scans in scans, as deep as graphs may nest") {
   GraphBuilder b("step");
   const Value w = b.input("w", f64), c = b.input("c", f64);
   Graph body = b.build({ops::mul(ops::sin(c), w)});
-#if defined(TIDU_ASAN) || defined(TIDU_TSAN)
-  const std::uint32_t deepest = 10;  // frames are several times as large
-#else
-  const std::uint32_t deepest = 50;
-#endif
-  for (std::uint32_t depth = 1; depth < deepest; ++depth) {
+  for (std::uint32_t depth = 1; depth < deepest_scans; ++depth) {
     GraphBuilder outer("step");
     const std::vector<Value> operands{outer.input("w", f64), outer.input("c", f64)};
     body = outer.build({ops::scan(body, operands, {1, depth % 2 == 0, 1, 1})[0]});
@@ -77,4 +79,28 @@ TEST_CASE("scans in scans, as deep as graphs may nest") {
   const std::vector<Tensor> gradients = cpu().run(grad(body), {weight, at});
   CHECK(gradients[0].item<double>() == std::sin(0.7));
   CHECK(gradients[1].item<double>() == std::cos(0.7) * 0.9);
+}
+
+TEST_CASE("scans in scans, of which the innermost computes something for nobody") {
+  GraphBuilder b("step");
+  const Value w = b.input("w", f64), c = b.input("c", f64), d = b.input("d", f64);
+  Graph body = b.build({ops::mul(ops::sin(c), w), ops::exp(d)});
+  for (std::uint32_t depth = 1; depth < deepest_scans; ++depth) {
+    GraphBuilder outer("step");
+    const std::vector<Value> operands{outer.input("w", f64), outer.input("c", f64), outer.input("d", f64)};
+    const Values results = ops::scan(body, operands, {1, depth % 2 == 0, 1, 2});
+    body = outer.build({results[0], results[1]});
+  }
+  const std::size_t read[] = {0};
+  const Graph f = with_outputs(body, read);
+  const std::vector<Tensor> inputs{Tensor::scalar(0.9), Tensor::scalar(0.7), Tensor::scalar(0.5)};
+  CHECK(cpu().run(f, inputs)[0].item<double>() == std::sin(0.7) * 0.9);
+  CHECK(cpu().run(grad(f), inputs)[1].item<double>() == std::cos(0.7) * 0.9);
+  Graph at = without_unread(f);
+  for (std::uint32_t depth = 1; depth < deepest_scans; ++depth) {
+    REQUIRE(at.num_operations() == 1);
+    CHECK(at.operation(0).num_inputs() == 2);
+    at = at.operation(0).op().graph("body");
+  }
+  CHECK(at.num_operations() == 2);
 }

@@ -1,6 +1,7 @@
 // control_flow.hpp - primitives of the standard set that run a graph they hold more than once, or one of
 // several: scan, while and cond. All modes of differentiation are derived from the graphs, to any order (of a
-// while without a bound only forward ones); nothing is unrolled.
+// while without a bound only forward ones); nothing is unrolled. Results that nobody reads are left out of
+// programs and derivatives, with what is computed for them alone: see without_unread.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,28 @@
+# unread.py - faults of what is left out of operations that hold graphs, for scripts/mutations.py.
+
+UNREAD = "src/graph/unread.cpp"
+
+
+def fault(*what):
+    mutation("unread", *what, programs=("test_program",))
+
+
+fault("a carry that is only read inside is left out", UNREAD,
+      "      need(*inside.holder, inside.strand_of[id]);\n", "")
+fault("what is needed of an op is not read by its later places", UNREAD,
+      "if (below.needed[s]) read_operands(below.strands[s], below.places.back());", "(void)s;")
+fault("what is needed later is not read by earlier places", UNREAD,
+      "    for (const Holder::Place& place : holder.places) read_operands(needed, place);\n", "")
+fault("what ends a loop is not needed", UNREAD, "      if (holder.strands[s].always) need(holder, s);\n",
+      "      (void)s;\n")
+fault("what has effects is cut", UNREAD, "op.primitive->strands != nullptr && !op.impure",
+      "op.primitive->strands != nullptr")
+fault("operations of one op are cut alike, whatever is read of them", UNREAD,
+      "results.push_back(read[record.first_output + slot]);",
+      "results.push_back(slot == 0 || read[record.first_output + slot]);")
+fault("operands that nobody reads any more are computed", UNREAD,
+      "if (cut == nullptr || cut->operands[k]) read", "read")
+fault("roles are those of all operands", "src/graph/copying.cpp", "operands == nullptr || (*operands)[k]",
+      "true")
+fault("a cond's operand is not that of the other branches", "src/primitives/cond.cpp",
+      "    strand.inputs = in_branches(i);\n", "    strand.inputs = in_branches(branches[0].inputs().size() - 1 - i);\n")
