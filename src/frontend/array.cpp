@@ -344,8 +344,9 @@ void Array::set_grad(const Array& gradient, Where where) const {
 }
 
 Array Array::detach(Where where) const {
-  if (is_traced()) return tidu::stop_gradient(*this, where);
-  return Array(body_of(*this, "Array::detach", where).tensor);
+  const Body& body = body_of(*this, "Array::detach", where);
+  if (is_traced() || is_parameter(context(), body)) return tidu::stop_gradient(*this, where);
+  return Array(body.tensor);
 }
 
 HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const {
