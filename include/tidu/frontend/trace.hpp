@@ -69,7 +69,7 @@ auto trace_argument(const T& argument) {
 template <class F, class... Args>
 Graph trace(const F& f, const Args&... args) {
   const auto arguments = std::tuple(frontend_detail::trace_argument(args)...);
-  using Out = std::decay_t<decltype(std::apply(f, arguments))>;
+  using Out = frontend_detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
   std::optional<Out> result;
   const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
   return frontend_detail::closed(
@@ -217,7 +217,7 @@ class Compiled {
   template <class... Args>
   auto operator()(const Args&... args) const {
     const std::tuple<frontend_detail::Argument<Args>...> arguments(args...);
-    using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
+    using Out = frontend_detail::ResultOf<F, frontend_detail::Argument<Args>...>;
     const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     frontend_detail::require_arrays(flat, "compiled", where_);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
