@@ -274,10 +274,11 @@ inline bool is_parameter(const Context& c, const Body& body) {
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);
 
-/// A graph of one operation, called: for operations with attributes that are no words of a Call.
+/// A graph of one operation, called: for operations with attributes that are no words of a Call. `bodies`:
+/// the graphs among these.
 std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
                                   const std::function<Values(Emitter&, std::span<const Value>)>& emit,
-                                  Where where);
+                                  Where where, std::span<const Graph> bodies = {});
 /// Runs and records a graph of any number of outputs as one node.
 std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
                                   Where where);

@@ -156,6 +156,7 @@ std::vector<Array> write_out(const Graph& graph, Tracer& tracer, std::span<const
                              std::span<const Input> inputs, Where where) {
   std::vector<Value> operands;
   for (const Array& argument : arguments) operands.push_back(tracer.value_of(argument));
+  tracer.builder.extend_primitives(graph.primitives());
   const std::vector<Value> values = inline_graph(tracer.builder, graph, operands);
   const auto shared = shared_tracer(inputs, &tracer);
   const std::vector<std::uint32_t> devices = traced_devices(graph, inputs);
