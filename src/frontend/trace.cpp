@@ -151,12 +151,29 @@ Array placeholder(Type type) {
 
 namespace {
 
+// Has the tracer the very primitives of the graph? One that has another of a name would stand for it.
+void take_primitives(Tracer& tracer, const Graph& graph) {
+  const PrimitiveSet& set = graph.primitives();
+  if (tracer.builder.primitives() == set) return;
+  tracer.builder.extend_primitives(set);
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Primitive& primitive = graph.operation(i).primitive();
+    if (tracer.builder.primitives().contains(&primitive)) continue;
+    throw Error(
+        ErrorKind::unknown_primitive,
+        detail::str("[", primitive.name,
+                    "] expected a primitive with a name of its own, got one that is called as another "
+                    "one of what is being traced\n  ",
+                    describe_operation(graph, static_cast<std::uint32_t>(i))));
+  }
+}
+
 // The operations of the graph in the trace to which the innermost of `inputs` belong.
 std::vector<Array> write_out(const Graph& graph, Tracer& tracer, std::span<const Array> arguments,
                              std::span<const Input> inputs, Where where) {
   std::vector<Value> operands;
   for (const Array& argument : arguments) operands.push_back(tracer.value_of(argument));
-  tracer.builder.extend_primitives(graph.primitives());
+  take_primitives(tracer, graph);
   const std::vector<Value> values = inline_graph(tracer.builder, graph, operands);
   const auto shared = shared_tracer(inputs, &tracer);
   const std::vector<std::uint32_t> devices = traced_devices(graph, inputs);

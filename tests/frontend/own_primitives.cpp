@@ -132,6 +132,24 @@ TEST_CASE("functions that call graphs of own primitives go through every transfo
   all(in_rules(own), in_rules(plain));
 }
 
+TEST_CASE("an own primitive in the place of a standard one does not mix with that") {
+  static const Primitive straight_round{.name = "round",
+                                        .attributes = prim::round.attributes,
+                                        .traits = Trait::elementwise,
+                                        .infer = prim::round.infer,
+                                        .jvp = [](JvpContext& c) -> Derivatives { return c.tangent(0); },
+                                        .batch = prim::round.batch};
+  GraphBuilder g("straight", standard_primitives().replacing(&straight_round));
+  const Value input = g.input("x", {f64, {2}});
+  const Graph straight = g.build({emit1(Op::make(straight_round, {}), {input})});
+  const auto rounded = [&](const Array& a) { return sum(call_graph(straight, {a})[0]); };
+  const Array x = array({0.25, 1.75});
+  CHECK(elements(grad(rounded)(x)) == std::vector<double>{1, 1});
+  const std::string error = error_of([&] { (void)compile(grad(rounded))(x); });
+  CHECK(contains(error, "[round] expected a primitive with a name of its own"));
+  CHECK(contains(error, "own_primitives.cpp"));
+}
+
 TEST_CASE("graphs of own primitives that are called again are found again") {
   const ExecutorGuard guard(own_executor());
   const Array xs = ones({2, 3});
