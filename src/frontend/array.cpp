@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "eager/node.hpp"
 #include "frontend/context.hpp"
@@ -261,6 +262,8 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
     made.push_back(
         frontend_detail::make_root(roots[i], seeds.empty() ? nullptr : &seeds[i], "grad_of", where));
   std::vector<eager::Requested> requested;
+  std::map<eager::Key, std::size_t> positions;
+  std::vector<std::size_t> of_input;  // one for all inputs that are one value
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Body& body = body_of(inputs[i], "grad_of", where);
     if (!body.requires_grad) {
@@ -268,7 +271,9 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
              detail::str("expected inputs that require a gradient, got ", inputs[i].type(), " as input ", i),
              where);
     }
-    requested.emplace_back(body.key, body.trace);
+    const auto [found, is_new] = positions.emplace(body.key, requested.size());
+    if (is_new) requested.emplace_back(body.key, body.trace);
+    of_input.push_back(found->second);
   }
   options.accumulate = false;
   const auto gradients = frontend_detail::run_backward(made, std::move(options), requested);
@@ -288,7 +293,10 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
       results.back() = frontend_detail::make_array(
           Tensor(results.back()->detach().copy(where).required().tensor), gradient.recorded);
   }
-  return results;
+  if (results.size() == inputs.size()) return results;
+  std::vector<std::optional<Array>> all;
+  for (const std::size_t position : of_input) all.push_back(results[position]);
+  return all;
 }
 
 namespace {
@@ -344,8 +352,9 @@ void Array::set_grad(const Array& gradient, Where where) const {
 }
 
 Array Array::detach(Where where) const {
-  if (is_traced()) return tidu::stop_gradient(*this, where);
-  return Array(body_of(*this, "Array::detach", where).tensor);
+  const Body& body = body_of(*this, "Array::detach", where);
+  if (is_traced() || is_parameter(context(), body)) return tidu::stop_gradient(*this, where);
+  return Array(body.tensor);
 }
 
 HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const {

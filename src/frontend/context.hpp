@@ -41,6 +41,7 @@ class Tracer {
   GraphBuilder builder;
   const int level;
   bool ended = false;
+  eager::Key floor{};  ///< of a function that is compiled: keys from inside are greater
   std::vector<Array> captured;
   std::vector<Value> captures;
   std::unordered_map<const Body*, std::size_t> places;
@@ -199,6 +200,10 @@ struct Context {
   /// The tracer that runs innermost, where it or one around it takes every operation on Arrays, also on those
   /// from outside alone: it is of a function that may not be chosen.
   std::shared_ptr<Tracer> takes_all;
+  /// The tracer of the function that is being compiled, of several the innermost: it takes what is computed
+  /// of Arrays from outside that require a gradient, as these have other elements, and what is recorded of
+  /// them another tape, when the function is called again.
+  std::shared_ptr<Tracer> compiling;
 
   void set_executor(const HostExecutor* executor);
   LazyRunner runner_on(std::uint32_t device) const;
@@ -260,14 +265,20 @@ std::vector<std::uint32_t> traced_devices(const Graph& graph, std::span<const In
 inline bool is_traced(const Body& body) { return body.traced; }
 /// The result of an operation that was traced: where nothing is recorded gradients do not pass.
 Value traced_result(Value value, Where where);
-/// The innermost tracer among the operands, or the one that takes all operations, or null.
+/// Is it an Array from outside the function that is being compiled that requires a gradient?
+inline bool is_parameter(const Context& c, const Body& body) {
+  return c.compiling != nullptr && body.requires_grad && !body.traced &&
+         (body.key.source != c.compiling->floor.source || body.key.counter <= c.compiling->floor.counter);
+}
+/// The innermost tracer among the operands, or one that takes operations on them, or null.
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);
 
-/// A graph of one operation, called: for operations with attributes that are no words of a Call.
+/// A graph of one operation, called: for operations with attributes that are no words of a Call. `bodies`:
+/// the graphs among these.
 std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
                                   const std::function<Values(Emitter&, std::span<const Value>)>& emit,
-                                  Where where);
+                                  Where where, std::span<const Graph> bodies = {});
 /// Runs and records a graph of any number of outputs as one node.
 std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
                                   Where where);

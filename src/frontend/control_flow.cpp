@@ -100,7 +100,7 @@ std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_
     return ops::scan(emitter, consts_first(step.graph, step.captured.size()), values,
                      {call.length, reverse, step.captured.size(), num_carries}, where);
   };
-  return call_operation("scan", operands, emit, where);
+  return call_operation("scan", operands, emit, where, std::span(&step.graph, 1));
 }
 
 namespace {
@@ -200,7 +200,7 @@ std::vector<Array> run_cond(std::string_view name, const Array& index, std::span
   const auto emit = [&](Emitter&, std::span<const Value> values) {
     return ops::cond(values[0], all.graphs, values.subspan(1), where);
   };
-  return call_operation(name, operands, emit, where);
+  return call_operation(name, operands, emit, where, all.graphs);
 }
 
 }  // namespace tidu::frontend_detail

@@ -10,10 +10,11 @@ namespace tidu::frontend_detail {
 
 std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
                                   const std::function<Values(Emitter&, std::span<const Value>)>& emit,
-                                  Where where) {
+                                  Where where, std::span<const Graph> bodies) {
   std::optional<Graph> graph;
   try {
     GraphBuilder builder{std::string(name), standard_primitives()};
+    for (const Graph& body : bodies) builder.extend_primitives(body.primitives());
     std::vector<Value> inputs;
     for (const Array& argument : arguments)
       inputs.push_back(builder.input(detail::str('x', inputs.size()), argument.type()));
@@ -44,7 +45,8 @@ std::vector<Array> call_custom_jvp(const Graph& graph, const Graph& jvp, const s
   const auto emit = [&](Emitter& emitter, std::span<const Value> operands) {
     return ops::custom_jvp_call(emitter, graph, jvp, operands, where);
   };
-  return call_operation("custom_jvp", arguments, emit, where);
+  const Graph bodies[] = {graph, jvp};
+  return call_operation("custom_jvp", arguments, emit, where, bodies);
 }
 
 std::vector<Array> call_custom_vjp(const Graph& graph, const Graph& forward, const Graph& backward,
@@ -52,7 +54,8 @@ std::vector<Array> call_custom_vjp(const Graph& graph, const Graph& forward, con
   const auto emit = [&](Emitter& emitter, std::span<const Value> operands) {
     return ops::custom_vjp_call(emitter, graph, forward, backward, operands, where);
   };
-  return call_operation("custom_vjp", arguments, emit, where);
+  const Graph bodies[] = {graph, forward, backward};
+  return call_operation("custom_vjp", arguments, emit, where, bodies);
 }
 
 std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& policy,
@@ -60,7 +63,7 @@ std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& p
   const auto emit = [&](Emitter& emitter, std::span<const Value> operands) {
     return ops::checkpoint(emitter, graph, operands, policy, where);
   };
-  return call_operation("checkpoint", arguments, emit, where);
+  return call_operation("checkpoint", arguments, emit, where, std::span(&graph, 1));
 }
 
 }  // namespace tidu::frontend_detail

@@ -176,14 +176,14 @@ Named without_repetition(Named x) {
   return x;
 }
 
-// Axes of "..." that are broadcast are left away.
+// Axes that are broadcast are left away.
 Named without_ones(Named x, const std::vector<std::pair<Label, std::int64_t>>& extents) {
   Ints ones;
   Labels rest;
   for (std::size_t k = 0; k < x.labels.size(); ++k) {
     const auto extent = std::find_if(extents.begin(), extents.end(),
                                      [&](const auto& entry) { return entry.first == x.labels[k]; });
-    if (x.labels[k] >= ellipsis && x.value.shape()[k] == 1 && extent->second != 1) {
+    if (x.value.shape()[k] == 1 && extent->second != 1) {
       ones.push_back(static_cast<std::int64_t>(k));
     } else {
       rest.push_back(x.labels[k]);
@@ -223,25 +223,31 @@ Named product(const Named& x, const Named& y, const Needed& needed) {
           labels};
 }
 
-// Extents by name. Throws Error (type) where they differ.
+// Extents by name. Throws Error (type) where they differ, but by one that is broadcast: an operand's axis of
+// extent 1, of axes of one name in one operand all of them.
 std::vector<std::pair<Label, std::int64_t>> extents_of(const Spec& spec, std::span<const Value> values) {
   std::vector<std::pair<Label, std::int64_t>> extents;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    for (std::size_t k = 0; k < spec.operands[i].size(); ++k) {
-      const Label label = spec.operands[i][k];
-      const std::int64_t extent = values[i].shape()[k];
+    const Labels& labels = spec.operands[i];
+    const Shape& shape = values[i].shape();
+    for (std::size_t k = 0; k < labels.size(); ++k) {
+      const Label label = labels[k];
+      const auto first = static_cast<std::size_t>(place(labels, label));
       const auto known = std::find_if(extents.begin(), extents.end(),
                                       [&](const auto& entry) { return entry.first == label; });
       if (known == extents.end()) {
-        extents.emplace_back(label, extent);
-      } else if (label >= ellipsis && known->second == 1) {
-        known->second = extent;
-      } else if (known->second != extent && !(label >= ellipsis && extent == 1)) {
+        extents.emplace_back(label, shape[k]);
+        continue;
+      }
+      const std::int64_t expected = first < k ? shape[first] : known->second;
+      const bool broadcast = first == k && (expected == 1 || shape[k] == 1);
+      if (expected != shape[k] && !broadcast) {
         throw Error(ErrorKind::type,
-                    detail::str("[einsum] expected extent ", known->second, " of \"", name_of(label),
-                                "\" everywhere, got ", extent, " in dimension ", k, " of operand ", i, ", ",
+                    detail::str("[einsum] expected extent ", expected, " of \"", name_of(label),
+                                "\" everywhere, got ", shape[k], " in dimension ", k, " of operand ", i, ", ",
                                 values[i].type()));
       }
+      if (known->second == 1) known->second = shape[k];
     }
   }
   return extents;

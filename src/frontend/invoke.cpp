@@ -276,20 +276,25 @@ Value traced_result(Value value, Where where) {
 }
 
 Tracer* tracer_of(std::span<const Input> operands) {
-  Tracer *found = nullptr, *const takes_all = context().takes_all.get();
+  const Context& c = context();
+  Tracer* found = nullptr;
+  const auto take = [&found](Tracer* tracer) {
+    if (tracer != nullptr && (found == nullptr || tracer->level > found->level)) found = tracer;
+  };
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
-    if (takes_all != nullptr && (found == nullptr || takes_all->level > found->level)) found = takes_all;
+    take(c.takes_all.get());
+    if (is_parameter(c, *operand.body)) take(c.compiling.get());
     if (!is_traced(*operand.body)) continue;
     if (operand.body == &no_value()) refuse_empty();
-    Tracer* const tracer = operand.body->extra->tracer.get();
-    if (found == nullptr || tracer->level > found->level) found = tracer;
+    take(operand.body->extra->tracer.get());
   }
   return found;
 }
 
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer) {
   if (context().takes_all.get() == tracer) return context().takes_all;
+  if (context().compiling.get() == tracer) return context().compiling;
   for (const Input& operand : operands)
     if (operand.body != nullptr && is_traced(*operand.body) && operand.body->extra->tracer.get() == tracer)
       return operand.body->extra->tracer;
@@ -308,7 +313,7 @@ namespace {
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
     grad |= operand.body->requires_grad;
-    traced |= operand.body->traced || takes_all;
+    traced |= operand.body->traced || takes_all || (!call.moves && is_parameter(c, *operand.body));
     away |= operand.tensor->device() != 0;
   }
   const auto one = [&](Emitter& emitter, std::span<const Value> values) -> Values {
@@ -376,7 +381,7 @@ namespace {
 
 Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
   Context& c = context();
-  if (c.hot_on && c.takes_all == nullptr) {
+  if (c.hot_on && c.takes_all == nullptr && c.compiling == nullptr) {
     if (Body* const known = follow_hot(c, call, operands, where); known != nullptr) [[likely]]
       return {Array::Adopt{}, known};
   }

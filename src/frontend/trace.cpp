@@ -33,11 +33,15 @@ namespace {
 // The tracer that runs innermost, and the end of it whatever happens.
 class Running {
  public:
-  Running(const std::string& name, bool takes_all)
+  Running(const std::string& name, bool compiles, bool takes_all)
       : tracer_(std::make_shared<Tracer>(name, static_cast<int>(context().tracers.size()))),
-        around_(context().takes_all) {
+        around_(context().takes_all),
+        compiling_(context().compiling) {
     context().tracers.push_back(tracer_.get());
     if (takes_all || around_ != nullptr) context().takes_all = tracer_;
+    if (!compiles) return;
+    tracer_->floor = context().recorder.keys().fresh();
+    context().compiling = tracer_;
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -45,11 +49,13 @@ class Running {
     tracer_->ended = true;
     std::erase(context().tracers, tracer_.get());
     context().takes_all = std::move(around_);
+    context().compiling = std::move(compiling_);
   }
   const std::shared_ptr<Tracer>& tracer() const { return tracer_; }
 
  private:
-  std::shared_ptr<Tracer> tracer_, around_;  // around_: what took all operations before
+  std::shared_ptr<Tracer> tracer_;
+  std::shared_ptr<Tracer> around_, compiling_;  // what took all operations, and those on parameters, before
 };
 
 // Refuses Arrays of the trace that live anywhere but among its arguments and results: no later call of the
@@ -65,7 +71,7 @@ void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array
   };
   count(arguments, 1);
   count(results, 2);
-  const std::size_t own = context().takes_all == tracer ? 2 : 1;
+  const std::size_t own = context().takes_all == tracer ? 3 : 2;  // with the one of Context::compiling
   auto kept = static_cast<std::size_t>(tracer.use_count()) - own - known.size();
   for (const auto& [body, references] : known)
     if (body->references.load(std::memory_order_acquire) > references) ++kept;
@@ -82,7 +88,7 @@ void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array
 
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
                   bool pure, bool takes_all) {
-  const Running running(name, takes_all);
+  const Running running(name, pure, takes_all);
   const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
   const std::shared_ptr<Tracer>& tracer = running.tracer();
   std::vector<Array> arguments;
@@ -145,11 +151,29 @@ Array placeholder(Type type) {
 
 namespace {
 
+// Has the tracer the very primitives of the graph? One that has another of a name would stand for it.
+void take_primitives(Tracer& tracer, const Graph& graph) {
+  const PrimitiveSet& set = graph.primitives();
+  if (tracer.builder.primitives() == set) return;
+  tracer.builder.extend_primitives(set);
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+    const Primitive& primitive = graph.operation(i).primitive();
+    if (tracer.builder.primitives().contains(&primitive)) continue;
+    throw Error(
+        ErrorKind::unknown_primitive,
+        detail::str("[", primitive.name,
+                    "] expected a primitive with a name of its own, got one that is called as another "
+                    "one of what is being traced\n  ",
+                    describe_operation(graph, static_cast<std::uint32_t>(i))));
+  }
+}
+
 // The operations of the graph in the trace to which the innermost of `inputs` belong.
 std::vector<Array> write_out(const Graph& graph, Tracer& tracer, std::span<const Array> arguments,
                              std::span<const Input> inputs, Where where) {
   std::vector<Value> operands;
   for (const Array& argument : arguments) operands.push_back(tracer.value_of(argument));
+  take_primitives(tracer, graph);
   const std::vector<Value> values = inline_graph(tracer.builder, graph, operands);
   const auto shared = shared_tracer(inputs, &tracer);
   const std::vector<std::uint32_t> devices = traced_devices(graph, inputs);
@@ -163,7 +187,7 @@ std::vector<Array> write_out(const Graph& graph, Tracer& tracer, std::span<const
 
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where) {
   arguments.insert(arguments.end(), call.captured.begin(), call.captured.end());
-  if (context().takes_all != nullptr || any_traced(arguments))
+  if (context().takes_all != nullptr || context().compiling != nullptr || any_traced(arguments))
     return call_graph(call.graph.graph(), arguments, where);
   try {
     return run_and_record(call.graph, arguments, where);

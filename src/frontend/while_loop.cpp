@@ -74,7 +74,8 @@ std::vector<Array> run_while(const std::vector<Array>& carries, const Traced& st
     return ops::while_loop(emitter, outputs_of(both, 0, 1), outputs_of(both, 1, carries.size()), values,
                            {captured, max_steps}, where);
   };
-  std::vector<Array> results = call_operation(function, with_captured(step, carries), emit, where);
+  std::vector<Array> results =
+      call_operation(function, with_captured(step, carries), emit, where, std::span(&step.graph, 1));
   results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(own));
   return results;
 }
@@ -102,7 +103,7 @@ std::vector<Array> run_fori(const std::vector<Array>& carries, const Traced& ste
     for (std::size_t k = 1; k < results.size(); ++k) last.push_back(results[k]);
     return last;
   };
-  return call_operation("fori_loop", with_captured(step, carries), emit, where);
+  return call_operation("fori_loop", with_captured(step, carries), emit, where, std::span(&step.graph, 1));
 }
 
 std::int64_t fori_length(std::int64_t lower, std::int64_t upper, std::optional<std::int64_t> max_steps,

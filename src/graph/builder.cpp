@@ -95,6 +95,21 @@ GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set, Options options)
 
 GraphBuilder::~GraphBuilder() = default;
 
+void GraphBuilder::extend_primitives(const PrimitiveSet& set) {
+  require_open();
+  const PrimitiveSet& own = data_->primitives;
+  if (own == set) return;
+  std::vector<const Primitive*> more;
+  for (const Primitive* primitive : set.primitives())
+    if (own.find(primitive->name) == nullptr) more.push_back(primitive);
+  if (more.empty()) return;
+  // Graphs of one set are found again by it: none is made where there is one already.
+  const auto in_set = [&set](const Primitive* primitive) { return set.contains(primitive); };
+  const bool holds_all =
+      own.add() == set.add() && std::all_of(own.primitives().begin(), own.primitives().end(), in_set);
+  data_->primitives = holds_all ? set : own.with(more);
+}
+
 std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options options) {
   const GraphData& from = base.data();
   auto builder = std::make_unique<GraphBuilder>(from.name, from.primitives, options);

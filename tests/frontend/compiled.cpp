@@ -227,6 +227,68 @@ TEST_CASE("a compiled function that uses an Array of an outer trace keeps nothin
   CHECK(step.num_traced() == 1);
 }
 
+TEST_CASE("what a compiled function computes of parameters from outside follows them") {
+  const Array x = array({{1.0, 2.0}, {-0.5, 3.0}});
+  Array w = array({{1.0, 2.0}, {3.0, -1.0}}), b = array({0.5, -0.5});
+  w.set_requires_grad();
+  b.set_requires_grad();
+  const auto inner = compile([&](const Array& a) { return a * sum(w * w); });
+  const std::vector<std::function<Array(const Array&)>> functions{
+      [&](const Array& a) { return sum(square(matmul(a, w.T()) + 2.0 * b)); },
+      [&](const Array& a) { return sum(a * square(w)) + sum(no_grad([&] { return w * 3.0; }) * a * b); },
+      [&](const Array& a) { return sum(w.detach() * 2.0 * a * w); },
+      [&](const Array& a) { return sum(inner(a)) + sum(inner(ones({2}))) * sum(b * b); },
+      [&](const Array& a) { return sum(vmap([&](const Array& row) { return row * (b * b); })(a)); },
+      [&](const Array& a) {
+        const auto step = [&](const Array& carry, const Array& row) {
+          return std::pair(carry * exp(b) + row, std::nullopt);
+        };
+        return sum(scan(step, zeros({2}), a).first);
+      },
+      [&](const Array& a) {
+        return cond(
+            sum(a) > 0.0, [&] { return sum(a * w * w); }, [&] { return sum(b * b); });
+      },
+      [&](const Array& a) {
+        const auto of = [&](const Array& c) { return sum(c * c * (w * w)); };
+        return sum(a * grad(of)(ones({2, 2}))) + sum(hvp(of, ones({2, 2}), w * 2.0));
+      },
+  };
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    CAPTURE(i);
+    const auto compiled = compile(functions[i]);
+    const auto gradients = [&](const std::function<Array(const Array&)>& f) {
+      w.zero_grad();
+      b.zero_grad();
+      const Array loss = f(x);
+      loss.backward();
+      std::vector<double> all = elements(loss);
+      for (const Array& leaf : {w, b})
+        for (const double g : elements(leaf.grad().value_or(zeros_like(leaf)))) all.push_back(g);
+      return all;
+    };
+    for (int time = 0; time < 8; ++time) {
+      std::optional<Lazy> lazy;
+      if (time == 2) lazy.emplace();
+      const HotPaths hot(time > 2);
+      const std::vector<double> got = gradients(compiled), expected = gradients(functions[i]);
+      REQUIRE(got.size() == expected.size());
+      for (std::size_t k = 0; k < got.size(); ++k) CHECK(got[k] == doctest::Approx(expected[k]));
+      no_grad([&] {
+        w -= 0.01;
+        b += 0.02;
+      });
+    }
+    CHECK(compiled.num_traced() == 1);
+  }
+  Array kept;
+  const auto keeps = compile([&](const Array& a) {
+    kept = w * 2.0;
+    return a;
+  });
+  CHECK(contains(error_of([&] { (void)keeps(x); }), "returns what it computes and keeps nothing"));
+}
+
 TEST_CASE("a compiled function that leaves what it computes outside of it is refused") {
   const Array x = array({1.0, 2.0, 3.0});
   const int line = __LINE__ + 1;

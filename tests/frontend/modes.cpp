@@ -141,6 +141,13 @@ TEST_CASE("grad_of: selected gradients, absent ones, second order") {
   CHECK(second[1]->item() == 24.0);
   const Array roots[] = {x * x, y * x}, seeds[] = {Array(1.0), Array(10.0)}, wanted[] = {x};
   CHECK(grad_of(roots, wanted, seeds)[0]->item() == 34.0);
+  // Weights that are tied stand in a list twice.
+  const auto tied = grad_of(sum(x * y), {x, y, x, other, other});
+  CHECK(tied[0]->item() == y.item());
+  CHECK(tied[1]->item() == x.item());
+  CHECK(tied[2]->item() == y.item());
+  CHECK(!tied[3]);
+  CHECK(!tied[4]);
 }
 
 TEST_CASE("backward with create_graph gives gradients that can be differentiated") {

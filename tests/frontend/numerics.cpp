@@ -135,6 +135,17 @@ TEST_CASE("einsum and tensordot") {
   CHECK(distance(einsum("...j,...j->...", {x, x[0]}), sum(x * x[0], -1)) < 1e-14);
   CHECK(distance(einsum("i...->...", {x}), sum(x, 0)) < 1e-14);
   CHECK(einsum("i,i", {array({1, 2}), array({0.5, 1.0})}).item() == 2.5);
+  // Extents of 1 are broadcast.
+  const Array row = random_array({1, 4}, 4), one = random_array({1, 1}, 5), square = random_array({3, 3}, 6);
+  CHECK(distance(einsum("ij,ij->ij", {row, y}), row * y) < 1e-14);
+  CHECK(distance(einsum("ij,ij->", {y, row}), sum(row * y)) < 1e-13);
+  CHECK(distance(einsum("ij,ij->j", {row, row}), row[0] * row[0]) < 1e-14);
+  CHECK(distance(einsum("ii,ij->ij", {one, y}), one * y) < 1e-14);
+  CHECK(distance(einsum("ii,ij,jj->i", {square, row, one}), diagonal(square) * sum(row * one)) < 1e-13);
+  CHECK(distance(grad([&](const Array& a) {
+                   return sum(einsum("ij,ij->ij", {a, y}));
+                 })(row),
+                 sum(y, 0, true)) < 1e-13);
   CHECK(distance(tensordot(x, y, 1), einsum("abc,cd->abd", {x, y})) < 1e-14);
   CHECK(distance(tensordot(x, x, 3), sum(x * x)) < 1e-13);
   CHECK(distance(tensordot(x, y, {{-1}, {0}}), tensordot(x, y, 1)) == 0.0);
@@ -446,6 +457,10 @@ TEST_CASE("numerical functions say what was expected, what came, and where") {
          einsum("ij,jk->ik", {x, x});
        },
        {"[einsum] expected extent 4 of \"j\" everywhere, got 3 in dimension 0 of operand 1, f64[3,4]"}},
+      {[&] {
+         einsum("ii->i", {ones({1, 3})});
+       },
+       {"[einsum] expected extent 1 of \"i\" everywhere, got 3 in dimension 1 of operand 0, f64[1,3]"}},
       {[&] { einsum("ij->ik", {x}); }, {"expected axes of operands in the result, got \"k\" in \"ij->ik\""}},
       {[&] { einsum("ij->ii", {x}); }, {"expected each axis once in the result, got \"i\" twice"}},
       {[&] { einsum("ij,j", {x}); }, {"expected 2 operands, got 1 in \"ij,j\""}},

@@ -103,6 +103,29 @@ TEST_CASE("misuse of a builder is an error") {
   invalid([&] { return test::sin(x); }, "whose graph was built");
 }
 
+TEST_CASE("a builder takes primitives of another set") {
+  constexpr auto infer = [](InferContext& c) { c.result(c.operand(0)); };
+  static constinit const Primitive one{.name = "builder.one", .infer = infer};
+  static constinit const Primitive two{.name = "builder.two", .infer = infer};
+  static constinit const Primitive other_one{.name = "builder.one", .infer = infer};
+  const PrimitiveSet with_one = test_set().with({&one});
+  GraphBuilder builder("f", test_set());
+  const Value x = builder.input("x", f64);
+  CHECK_THROWS_AS(static_cast<void>(emit1(plain_op<one>(), {x})), Error);
+  builder.extend_primitives(test_set());
+  CHECK(builder.primitives() == test_set());
+  builder.extend_primitives(with_one);
+  CHECK(builder.primitives() == with_one);  // no set is made where there is one
+  const Value y = emit1(plain_op<one>(), {test::mul(x, x)});
+  builder.extend_primitives(test_set().with({&two, &other_one}));
+  const Value z = emit1(plain_op<two>(), {y});
+  const Graph graph = builder.build({z});
+  CHECK(graph.primitives().contains(&two));
+  CHECK(graph.primitives().contains(&one));
+  CHECK_FALSE(graph.primitives().contains(&other_one));  // of one name the first stays
+  CHECK_THROWS_AS(builder.extend_primitives(with_one), Error);
+}
+
 TEST_CASE("keys agree between builders and threads, and tell order, slot, type, op and attributes apart") {
   const auto keys = [] {
     GraphBuilder builder("f", test_set());

@@ -438,8 +438,8 @@ std::string to_string(const Array& array);
 DType promote(DType a, DType b);
 
 /// The cotangents of `inputs` (leaves or results of operations) for the sum of <root, seed>; nothing for an
-/// input that no root depends on. No slot of a leaf is changed. Without seeds the roots have one element
-/// each.
+/// input that no root depends on; an input may be given twice. No slot of a leaf is changed. Without seeds
+/// the roots have one element each.
 std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::span<const Array> inputs,
                                           std::span<const Array> seeds = {}, BackwardOptions options = {},
                                           Where where = Where::current());

@@ -228,8 +228,9 @@ Array tensordot(const Array& x, const Array& y, const std::pair<Axes, Axes>& axe
                 Where where = Where::current());
 /// Einstein's summation as NumPy's: "ij,jk->ik" names the axes of the operands and of the result by letters
 /// and sums over those that the result lacks. A letter that stands twice for one operand means its diagonal;
-/// "..." stands for any further axes, which are broadcast. Without "->" the result has the letters that stand
-/// once, in alphabetical order, after those of "...". Operands are multiplied from left to right.
+/// "..." stands for any further axes. Axes of one name are broadcast from extent 1. Without "->" the result
+/// has the letters that stand once, in alphabetical order, after those of "...". Operands are multiplied from
+/// left to right.
 Array einsum(std::string_view spec, std::span<const Array> operands, Where where = Where::current());
 inline Array einsum(std::string_view spec, std::initializer_list<Array> operands,
                     Where where = Where::current()) {

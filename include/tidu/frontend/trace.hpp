@@ -37,9 +37,10 @@ struct Traced {
 };
 /// `like`: of the types of the arguments, and where they are. Throws what f throws; Error (invalid_argument)
 /// where f asks for data, or returns an Array without a value or one of a trace that has ended; and, where it
-/// is to be `pure` (f is one of flat_function() then), where traced Arrays stay anywhere but in its result.
-/// What f computes of Arrays from outside alone is computed at once, and its result captured; where the graph
-/// `takes_all`, as one that may not run has to, it is a part of the graph, as of any traced within it.
+/// is to be `pure`, to be called again (f is one of flat_function() then), where traced Arrays stay anywhere
+/// but in its result. What f computes of Arrays from outside alone is computed at once, and its result
+/// captured, but of a pure one, where one of them requires a gradient, part of the graph; where the graph
+/// `takes_all`, as one that may not run has to, all is a part of it, as of any traced within it.
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
                   bool pure = false, bool takes_all = false);
 /// Where it is; of a traced Array as far as that is known.
@@ -68,7 +69,7 @@ auto trace_argument(const T& argument) {
 template <class F, class... Args>
 Graph trace(const F& f, const Args&... args) {
   const auto arguments = std::tuple(frontend_detail::trace_argument(args)...);
-  using Out = std::decay_t<decltype(std::apply(f, arguments))>;
+  using Out = frontend_detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
   std::optional<Out> result;
   const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
   return frontend_detail::closed(
@@ -192,8 +193,11 @@ void enter(CallKey& key, const T& x) {
 
 /// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
 /// whatever the elements are; what else it uses is fixed when it is traced, and where that is an Array of an
-/// outer trace nothing is kept of the call. It must return what it computes: where it leaves an Array that it
-/// computed, or an argument, in a variable outside of it, the call throws Error (invalid_argument).
+/// outer trace nothing is kept of the call. Of an Array from outside this fixes which one it is: the elements
+/// are those that it has at each call. So has what f computes of one that requires a gradient (a parameter);
+/// what it computes of data alone is data, computed when it is traced. It must return what it computes: where
+/// it leaves an Array that it computed, or an argument, in a variable outside of it, the call throws Error
+/// (invalid_argument).
 ///
 /// A floating number that is an argument itself is an Array without axes, as for all transforms: calls with
 /// other values are the same to it. But it promotes as an Array does, f64 of a double: f32 elements by it are
@@ -213,7 +217,7 @@ class Compiled {
   template <class... Args>
   auto operator()(const Args&... args) const {
     const std::tuple<frontend_detail::Argument<Args>...> arguments(args...);
-    using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
+    using Out = frontend_detail::ResultOf<F, frontend_detail::Argument<Args>...>;
     const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     frontend_detail::require_arrays(flat, "compiled", where_);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));

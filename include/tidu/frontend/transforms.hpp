@@ -126,7 +126,7 @@ class FormedGradient : public GradientFunction<F, WithValue> {
                   "grad by an argument that f is not given: argnums are counted from 0");
     using Arguments = std::tuple<Argument<Args>...>;
     const Arguments arguments(args...);
-    std::optional<std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>> value;
+    std::optional<frontend_detail::ResultOf<F, Argument<Args>...>> value;
     const std::vector<Array> flat = this->gradients(value, arguments);
     std::tuple<std::tuple_element_t<argnums, Arguments>...> gradients(std::get<argnums>(arguments)...);
     frontend_detail::replace_arrays(gradients, flat);
@@ -150,9 +150,7 @@ class Gradient : public GradientFunction<F, WithValue> {
   auto operator()(const First& first, const Args&... args) const {
     using frontend_detail::Argument;
     const std::tuple<Argument<First>, Argument<Args>...> arguments(first, args...);
-    std::optional<
-        std::decay_t<std::invoke_result_t<const F&, const Argument<First>&, const Argument<Args>&...>>>
-        value;
+    std::optional<frontend_detail::ResultOf<F, Argument<First>, Argument<Args>...>> value;
     std::vector<Array> gradients = this->gradients(value, arguments);
     if constexpr (One && (std::is_same_v<Argument<First>, Argument<Args>> && ...)) {
       return this->answer(value, frontend_detail::in_form_of(this->argnums_.of(arguments), gradients));
@@ -330,8 +328,7 @@ class JacobianFunction {
     static_assert(((argnum >= 0 && argnum <= static_cast<int>(sizeof...(Args))) && ...),
                   "the Jacobian by an argument that f is not given: argnums are counted from 0");
     const std::tuple<Argument<First>, Argument<Args>...> arguments(first, args...);
-    using Out =
-        std::decay_t<std::invoke_result_t<const F&, const Argument<First>&, const Argument<Args>&...>>;
+    using Out = frontend_detail::ResultOf<F, Argument<First>, Argument<Args>...>;
     std::optional<Out> result;
     const std::vector<Array> blocks = frontend_detail::jacobian_flat(
         kind, frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),

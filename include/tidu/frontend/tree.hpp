@@ -187,6 +187,20 @@ concept FunctionOfArrays = !std::is_convertible_v<F, Graph>;
 template <class T>
 using Argument = std::conditional_t<std::is_floating_point_v<T>, Array, std::decay_t<const T&>>;
 
+template <class F, class... Args>
+struct Application {
+  static_assert(
+      std::is_invocable_v<const F&, const Args&...>,
+      "this function cannot take the arguments that it is given here. A floating number is passed on "
+      "as an Array without axes: take it as const Array& or const auto&, not as double or float");
+  using type = std::decay_t<std::invoke_result_t<const F&, const Args&...>>;
+};
+template <class F, class... Args>
+struct Application<F, std::tuple<Args...>> : Application<F, Args...> {};
+/// What f returns of these arguments, or of those in a tuple.
+template <class F, class... Args>
+using ResultOf = typename Application<F, Args...>::type;
+
 /// A function of a flat list of Arrays.
 using FlatFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
 

@@ -55,7 +55,7 @@ class Vmap {
   auto operator()(const Args&... args) const {
     using frontend_detail::Argument;
     const std::tuple<Argument<Args>...> arguments(args...);
-    using Out = std::decay_t<std::invoke_result_t<const F&, const Argument<Args>&...>>;
+    using Out = frontend_detail::ResultOf<F, Argument<Args>...>;
     std::optional<Out> result;
     std::vector<Array> outputs = frontend_detail::vmap_flat(
         frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),

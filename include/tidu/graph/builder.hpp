@@ -62,6 +62,9 @@ class GraphBuilder final : public Emitter {
   Values emit(const Op& op, std::span<const Value> operands, Where where = {}) override;
   Value emit_one(const Op& op, std::span<const Value> operands, Where where = {}) override;
   const PrimitiveSet& primitives() const override { return data_->primitives; }
+  /// From now on primitives of `set` may be emitted too, but for those whose name this builder's set has.
+  /// Throws Error (invalid_argument) when the graph is built.
+  void extend_primitives(const PrimitiveSet& set);
 
   /// Ends the graph. The builder is then empty, and every further call on it but the destructor throws Error
   /// (invalid_argument). Throws Error (invalid_argument) for an output that is not a value of this builder,
