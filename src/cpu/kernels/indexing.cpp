@@ -160,12 +160,18 @@ void take_along(const IndexState& s, const Call& call) {
       [=](std::int64_t position, std::int64_t place) { to[position] = place < 0 ? Element{} : from[place]; });
 }
 
+// Operand 0, which may be in the result's place: see Note [Scattered].
+template <class T>
+void begin_as_operand(const Call& call, T* y, std::int64_t count) {
+  if (call.operand<T>(0) != y) std::copy_n(call.operand<T>(0), count, y);
+}
+
 template <class T, class I>
 void scatter_add(const IndexState& s, const Call& call) {
   const I* indices = call.operand<I>(1);
   const T* update = call.operand<T>(2);
   T* y = call.result<T>();
-  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  begin_as_operand(call, y, s.outer * s.extent * s.inner);
   for (std::int64_t o = 0; o < s.outer; ++o) {
     for (std::int64_t i = 0; i < s.count; ++i, update += s.inner) {
       const std::int64_t index = resolve(s, indices, i);
@@ -182,7 +188,7 @@ void scatter_elements(const IndexState& s, const Call& call) {
   constexpr std::int64_t at_once = 256;
   const I* const indices = call.operand<I>(1);
   T* const y = call.result<T>();
-  std::copy_n(call.operand<T>(0), s.outer * s.extent, y);
+  begin_as_operand(call, y, s.outer * s.extent);
   std::int64_t places[at_once], positions[at_once];
   for (std::int64_t first = 0; first < s.count; first += at_once) {
     const std::int64_t end = std::min(first + at_once, s.count);
@@ -214,7 +220,7 @@ void scatter_add_along(const IndexState& s, const Call& call) {
   const I* const indices = call.operand<I>(1);
   const T* const update = call.operand<T>(2);
   T* const y = call.result<T>();
-  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  begin_as_operand(call, y, s.outer * s.extent * s.inner);
   for_places_along(
       s, indices,
       [=](std::int64_t position, std::int64_t first, std::int64_t n) {
