@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/foreign.hpp"
+#include "cpu/groups/complex_lanes.hpp"
 #include "cpu/groups/lanes.hpp"
 #include "cpu/groups/runs.hpp"
 #include "cpu/kernels/elementwise.hpp"
@@ -123,6 +124,7 @@ Plan plan_entry(const KernelEntry& entry, const PlanRequest& request) {
     lanes.parameter = plan.parameter;
     return lanes;
   }
+  if (Plan parts = plan_complex_exp(request, plan)) return parts;
   return plan;
 }
 
