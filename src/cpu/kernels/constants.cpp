@@ -27,7 +27,12 @@ struct FullState {
 };
 template <class T>
 void fill(const FullState<T>& s, const Call& call) {
-  std::fill_n(call.result<T>(), s.count, s.value);
+  constexpr T zero{};
+  if (s.count != 0 && std::memcmp(&s.value, &zero, sizeof(T)) == 0) {
+    std::memset(call.out[0], 0, static_cast<std::size_t>(s.count) * sizeof(T));
+  } else {
+    std::fill_n(call.result<T>(), s.count, s.value);
+  }
 }
 Plan plan_full(const PlanRequest& request) {
   const Literal& value = request.op.literal("value");
