@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "cpu/foreign.hpp"
+#include "cpu/groups/complex_lanes.hpp"
 #include "cpu/groups/lanes.hpp"
 #include "cpu/groups/runs.hpp"
+#include "cpu/groups/special_lanes.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "tidu/graph/literal.hpp"
 
@@ -123,6 +125,8 @@ Plan plan_entry(const KernelEntry& entry, const PlanRequest& request) {
     lanes.parameter = plan.parameter;
     return lanes;
   }
+  if (Plan parts = plan_complex_exp(request, plan)) return parts;
+  if (Plan several = plan_special_lanes(request, plan)) return several;
   return plan;
 }
 

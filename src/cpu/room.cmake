@@ -42,6 +42,7 @@ if(TIDU_SANITIZE)
 endif()
 foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary kernels/convert kernels/transcendental
         kernels/constants kernels/shape kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
+        groups/complex_lanes groups/special_lanes
         convolution/convolution)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${loops}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                ${loops_level} -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")

@@ -10,6 +10,7 @@
 #include "cpu/moves.hpp"
 #include "cpu/node_memory.hpp"
 #include "cpu/products/product_update.hpp"
+#include "cpu/scattered.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -43,6 +44,9 @@ class TakeoverFinder {
     if (has_composites) {
       make_updates_and_moves();
       turn_results();
+    }
+    if (!has_foreign_) {
+      scatter_in_place(program_, plans_, found_.values, found_.bound, found_.plans, found_.done);
     }
     for (std::size_t i = 0; !found_.done.empty() && i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind == NodeKind::operation && found_.done[nodes_[i].index]) found_.values[i] = {};

@@ -69,6 +69,10 @@ Values simplify_idempotent_reduction(SimplifyContext& c);
 Values simplify_dot(SimplifyContext& c);
 /// take, of a few rows of what products make.
 Values simplify_take(SimplifyContext& c);
+/// x + y, x - y and a sum along one axis, where an operand is scattered: see Note [Scattered once].
+Values sum_with_scattered(const SimplifyContext& c);
+Values difference_with_scattered(const SimplifyContext& c);
+Values sum_of_scattered(const SimplifyContext& c);
 
 // --- words
 /// No rule applies.

@@ -116,6 +116,7 @@ Values simplify_add(SimplifyContext& c) {
   if (const auto opposite = negated(c, y)) return ops::sub(x, *opposite);
   if (const auto opposite = negated(c, x)) return ops::sub(y, *opposite);
   if (Values joined = sum_of_stretches(c); !joined.empty()) return joined;
+  if (Values scattered = sum_with_scattered(c); !scattered.empty()) return scattered;
   return simplify_elementwise(c);
 }
 
@@ -126,6 +127,7 @@ Values simplify_sub(SimplifyContext& c) {
   if (is_neutral_zero(c, x)) return ops::neg(y);
   if (x == y && is_integer(x.dtype())) return integer_result(c, 0);
   if (const auto opposite = negated(c, y)) return ops::add(x, *opposite);
+  if (Values scattered = difference_with_scattered(c); !scattered.empty()) return scattered;
   return simplify_elementwise(c);
 }
 

@@ -98,7 +98,8 @@ bool lies_as_matrices(const Shape& shape, const Ints& batch, const Ints& free, c
 // Over axes of extent 1: x + 0, of integers x
 Values simplify_sum(SimplifyContext& c) {
   const Value x = c.operand();
-  if (!has_ones_only(x.shape(), c.op().ints("axes")) || x.type().size() == 0) return unchanged();
+  if (x.type().size() == 0) return unchanged();
+  if (!has_ones_only(x.shape(), c.op().ints("axes"))) return sum_of_scattered(c);
   const Value flat = ops::reshape(x, c.result_type().shape());
   if (is_integer(x.dtype()) || c.fast_math()) return flat;
   if (x.type().size() == 1) return unchanged();

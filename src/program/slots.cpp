@@ -122,6 +122,9 @@ class Planner {
     return id != no_index && plan_.slots[id].storage >= Storage::small;
   }
   bool has_slot(ValueId value) const { return plan_.slot_of[value] != no_index; }
+  bool is_output(ValueId value) const {
+    return has_slot(value) && plan_.slots[plan_.slot_of[value]].storage == Storage::output;
+  }
 
   SlotPlan finish() {
     for (ValueId id = 0; id < roots_.size(); ++id) plan_.slot_of[id] = plan_.slot_of[roots_[id]];
@@ -195,6 +198,13 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     if (!planner.has_slot(root)) planner.fixed(root, Storage::output, i);
   }
   const std::vector<std::uint32_t> last = last_readers(graph, nodes);
+  // What a node changes into an output is made where that is.
+  for (std::uint32_t node = static_cast<std::uint32_t>(nodes.size()); in_place && node-- > 0;) {
+    const ValueId changed = nodes[node].changed;
+    if (changed == no_index || last[changed] != node || planner.has_slot(changed)) continue;
+    const ValueId result = nodes[node].results[0];
+    if (planner.is_output(result)) planner.take_over(changed, result);
+  }
 
   std::vector<ValueId> taken;  // operands whose places results have taken, or that are free
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
@@ -217,8 +227,12 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
                std::find(values.whole.begin(), values.whole.end(), operand) == values.whole.end() &&
                (!of_rows || reads_in_order(graph, schedule, node, operand, roots));
       };
-      const auto operand =
-          reuse ? std::find_if(values.operands.begin(), values.operands.end(), fits) : values.operands.end();
+      const auto may_be_there = [&](ValueId operand) {
+        return operand == values.changed ? dies_here(operand) : reuse && fits(operand);
+      };
+      const auto operand = in_place
+                               ? std::find_if(values.operands.begin(), values.operands.end(), may_be_there)
+                               : values.operands.end();
       if (operand == values.operands.end()) {
         planner.place(result);
       } else {

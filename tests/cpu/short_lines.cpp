@@ -107,6 +107,21 @@ TEST_CASE_TEMPLATE("short lines fold as each does alone", T, float, double) {
   }
 }
 
+TEST_CASE("logsumexp of wide columns, with infinities and NaN") {
+  std::mt19937_64 random(39);
+  for (const DType dtype : {f32, f64, f16}) {
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 8, 11}) {
+      for (const std::int64_t columns : {63, 64, 65, 80, 255, 256, 257, 330}) {
+        for (const bool special : {false, true})
+          check_operation(Op::make(prim::logsumexp, {{"axes", Ints{0}}}), {Type(dtype, {rows, columns})},
+                          {{-20, 20, special}}, random);
+        check_operation(Op::make(prim::logsumexp, {{"axes", Ints{0, 2}}}),
+                        {Type(dtype, {rows, 2, 3, columns})}, {{-20, 20}}, random);
+      }
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("logsumexp of columns, many rows at once", T, float, double) {
   std::mt19937_64 random(47);
   const Shape shapes[] = {{2, 3}, {9, 1}, {1000, 5}, {300, 256}, {70, 700}, {1, 40}, {2000, 2}};

@@ -1,4 +1,6 @@
 // The kernels that move, reduce, gather and multiply, against the reference interpreter.
+#include <array>
+
 #include "cpu/compare.hpp"
 
 using namespace tidu;
@@ -216,6 +218,33 @@ TEST_CASE("an empty extent beside large ones") {
   check_operation(Op::make(prim::top_k, {{"k", 0}}), {x}, {{}}, random);
   check_operation(Op::make(prim::dynamic_slice, {{"slice_sizes", Ints{large, 0, 1, large}}}),
                   {x, Type(i64), Type(i64), Type(i64), Type(i64)}, {{}}, random);
+  finish_checks();
+}
+
+TEST_CASE("top_k of long rows: few of them, nearly all, in order, all equal") {
+  std::mt19937_64 random(18);
+  for (const DType dtype : every_dtype) {
+    if (is_complex(dtype)) continue;
+    for (const std::int64_t n : {16, 17, 18, 19, 300}) {
+      for (const std::int64_t k : {std::int64_t{1}, std::int64_t{2}, std::int64_t{10}, n / 2, n - 1, n}) {
+        if (k > n) continue;
+        const Op op = Op::make(prim::top_k, {{"k", k}});
+        for (const bool special : {false, true})
+          check_operation(op, {Type(dtype, {3, n})}, {{-100, 100, special}}, random);
+        check_operation(op, {Type(dtype, {2, n})}, {{1, 1}}, random);
+        GraphBuilder builder("in order");  // each one above all before
+        const Value numbers = ops::iota(builder, Type(i32, {n}), 0);
+        const Value rising = dtype == bool_
+                                 ? ops::gt(numbers, ops::full_like(numbers, static_cast<double>(n / 3)))
+                                 : ops::convert_element_type(numbers, dtype);
+        const Values top = builder.emit(op, std::array{rising}),
+                     last = builder.emit(op, std::array{ops::rev(rising, {0})});
+        for (const std::string& text :
+             differences(builder.build({top[0], top[1], last[0], last[1]}), {}, cpu()))
+          CHECK_MESSAGE(false, text);
+      }
+    }
+  }
   finish_checks();
 }
 

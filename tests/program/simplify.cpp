@@ -305,6 +305,58 @@ TEST_CASE("simplify: few rows of a product") {
   });
 }
 
+TEST_CASE("simplify: sums with what is scattered once") {
+  const std::vector<DType> real = floats | integers;
+  const auto indices = [](Value x, const Shape& shape) {
+    std::vector<std::int32_t> which;
+    for (std::int64_t i = 0; i < num_elements(shape); ++i)
+      which.push_back(static_cast<std::int32_t>((i * 7 + 3) % (n + 4) - 2));
+    return ops::constant(*x.emitter(), Literal::of<std::int32_t>(Type(i32, shape), which));
+  };
+  const auto along = [&](Value x, std::int64_t axis, const char* mode = "clip", double base = 0,
+                         std::int64_t count = 1) {
+    Shape shape{n, n};
+    shape[static_cast<std::size_t>(axis)] = count;
+    return ops::scatter_add_along_axis(number(x, base), indices(x, shape), ops::slice(x, {0, 0}, shape), axis,
+                                       mode);
+  };
+  const auto row = [&](Value x) {
+    return ops::scatter_add(number(x, 0), indices(x, {1}), ops::slice(x, {2, 0}, {3, n}), 0, "clip");
+  };
+  for (const char* mode : {"clip", "drop"}) {
+    rule(floats, "slice constant full add neg scatter_add_along_axis",
+         [&](Value x, Value y) { return y - along(x, 1, mode); });
+    rule(integers, "slice constant neg scatter_add_along_axis",
+         [&](Value x, Value y) { return y - along(x, 0, mode); });
+    rule(floats, "slice constant full full add sub scatter_add_along_axis",
+         [&](Value x, Value y) { return along(x, 0, mode) - y; });
+    rule(floats, "slice constant full full add add scatter_add_along_axis",
+         [&](Value x, Value y) { return along(x, 1, mode) + y; });
+    rule(integers, "slice constant scatter_add_along_axis",
+         [&](Value x, Value y) { return y + along(x, 1, mode); });
+  }
+  rule(floats, "slice constant full add neg scatter_add", [&](Value x, Value y) { return y - row(x); });
+  rule(floats, "slice full add reshape", [&](Value x, Value) { return ops::reduce_sum(along(x, 1), {1}); });
+  rule(integers, "slice reshape", [&](Value x, Value) { return ops::reduce_sum(row(x), {0}); });
+  // As a gradient of log_softmax has it.
+  rule(floats, "slice constant full full add reshape broadcast_in_dim mul sub scatter_add_along_axis",
+       [&](Value x, Value y) {
+         const Value ct = along(x, 1);
+         return ct - y * ops::broadcast_in_dim(ops::reduce_sum(ct, {1}), {n, n}, {0});
+       });
+  // What is scattered twice, into something else, or read elsewhere; dropped updates are in no sum.
+  no_rule(real, [&](Value x, Value y) { return y - along(x, 1, "clip", 0, 2); });
+  no_rule(floats, [&](Value x, Value y) { return y - along(x, 1, "clip", -0.0); });
+  no_rule(real, [&](Value x, Value y) { return y - along(x, 1, "clip", 3); });
+  no_rule(real, [&](Value x, Value) { return ops::reduce_sum(along(x, 1), {0}); });
+  no_rule(real, [&](Value x, Value) { return ops::reduce_sum(along(x, 1, "drop"), {1}); });
+  no_rule(real, [&](Value x, Value y) {
+    const Value scattered = along(x, 1);
+    return (y - scattered) * scattered;
+  });
+  no_rule(complexes, [&](Value x, Value y) { return y - along(x, 1); });
+}
+
 TEST_CASE("simplify: a sum of padded values is a concatenate") {
   const auto rows = [](Value x, std::int64_t from, std::int64_t to) {
     const Value part = ops::slice(x, {from, 0}, {to, n});

@@ -131,6 +131,8 @@ struct NodeValues {
   std::vector<ValueId> operands;  ///< roots; of repeated elements what is repeated, unless it is a literal
   std::vector<ValueId> results;   ///< of a group those that something else reads, or the graph gives out
   std::vector<ValueId> whole{};  ///< operands that are read while results are written, not element by element
+  /// An operand of an operation that may write its only result, of as many bytes, where that is; or none.
+  ValueId changed = no_index;
 };
 
 /// Gives every value of the schedule a slot. Values of the workspace share memory when their lives do not
@@ -143,8 +145,9 @@ struct NodeValues {
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 /// The same where `nodes` says by position what each node reads and leaves, which may be less than the
-/// schedule says: nothing, of one whose work another does. Inputs, constants and outputs come first, in an
-/// order that does not depend on the nodes, and so have the same slots for all.
+/// schedule says: nothing, of one whose work another does. What a node changes makes room for its result,
+/// which may be an output, if it dies with the node. Inputs, constants and outputs come first, in an order
+/// that does not depend on the nodes, and so have the same slots for all.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place);
 

@@ -195,10 +195,96 @@ Plan plan_reduce(const PlanRequest& request) {
   });
 }
 
+// log sum e^x = m + log sum e^(x - m), m being the largest x, or 0 where that is not finite.
+template <class T>
+T usable(T largest) {
+  return std::isfinite(largest) ? largest : T(0);
+}
+
+// Generated code for logsumexp of columns: `rows` of them to what is there.
+struct LogSumExpRows {
+  std::shared_ptr<const LaneKernel> largest;  // of rows, and of the largest so far
+  std::shared_ptr<const LaneKernel> add;      // of rows, the largest, and the sums so far
+};
+constexpr std::size_t rows_at_once = 4;
+constexpr std::int64_t columns_for_rows = 64;  // of fewer, vectors would not be full
+
 struct LogSumExpState {
   ReductionShape shape;
   std::shared_ptr<const LaneKernel> exp;  // null: the library's
+  LogSumExpRows one{}, several{};         // of one row and of rows_at_once; null: by loops
 };
+
+LogSumExpRows logsumexp_rows(LaneCompiler& lanes, DType dtype, std::uint32_t rows) {
+  LaneCode largest{.dtype = dtype, .steps = {}, .num_operands = rows + 1, .num_results = 1};
+  LaneCode add{.dtype = dtype, .steps = {}, .num_operands = rows + 2, .num_results = 1};
+  std::uint16_t most = largest.add({.op = LaneOp::load, .index = rows});
+  const std::uint16_t m = add.add({.op = LaneOp::load, .index = rows});
+  std::uint16_t sum = add.add({.op = LaneOp::load, .index = rows + 1});
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    const std::uint16_t row = largest.add({.op = LaneOp::load, .index = i});
+    most = largest.add({.op = LaneOp::max, .a = most, .b = row});
+    const std::uint16_t x = add.add({.op = LaneOp::load, .index = i});
+    const std::uint16_t power = add.add({.op = LaneOp::call,
+                                         .a = add.add({.op = LaneOp::sub, .a = x, .b = m}),
+                                         .index = static_cast<std::uint32_t>(LaneFunction::exp)});
+    sum = add.add({.op = LaneOp::add, .a = sum, .b = power});
+  }
+  largest.add({.op = LaneOp::store, .a = most});
+  add.add({.op = LaneOp::store, .a = sum});
+  return {lanes.compile(largest), lanes.compile(add)};
+}
+
+// Calls one(rows) and several(rows) with pointers to as many rows as they take, all in order.
+template <class T, class One, class Several>
+void for_rows(const ReductionShape& s, const T* x, const One& one, const Several& several) {
+  Walk walk(s.reduced);
+  std::int64_t f = 0;
+  const auto next = [&] {
+    const auto* const row = reinterpret_cast<const std::byte*>(x + walk.offset());
+    walk.next();
+    return row;
+  };
+  const std::byte* rows[rows_at_once + 2];
+  for (; f + static_cast<std::int64_t>(rows_at_once) <= s.folds; f += rows_at_once) {
+    for (std::size_t i = 0; i < rows_at_once; ++i) rows[i] = next();
+    several(rows);
+  }
+  for (; f < s.folds; ++f) {
+    rows[0] = next();
+    one(rows);
+  }
+}
+
+// The largest of each column, and the sum of e^(x - m): by generated code.
+template <class T>
+void logsumexp_columns(const LogSumExpState& state, const T* x, std::int64_t columns, T* y) {
+  const ReductionShape& s = state.shape;
+  T largest[fold_columns];
+  T sum[fold_columns];
+  std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
+  std::fill_n(sum, columns, T(0));
+  const auto* const m = reinterpret_cast<const std::byte*>(largest);
+  std::byte* const most = reinterpret_cast<std::byte*>(largest);
+  std::byte* const sums = reinterpret_cast<std::byte*>(sum);
+  const auto largest_of = [&](const LogSumExpRows& rows, std::size_t count) {
+    return [&rows, count, columns, m, most](const std::byte** in) {
+      in[count] = m;
+      rows.largest->run(in, &most, columns);
+    };
+  };
+  const auto add_of = [&](const LogSumExpRows& rows, std::size_t count) {
+    return [&rows, count, columns, m, sums](const std::byte** in) {
+      in[count] = m;
+      in[count + 1] = sums;
+      rows.add->run(in, &sums, columns);
+    };
+  };
+  for_rows(s, x, largest_of(state.one, 1), largest_of(state.several, rows_at_once));
+  for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
+  for_rows(s, x, add_of(state.one, 1), add_of(state.several, rows_at_once));
+  for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
+}
 
 // Adds e^(x - m) of `rows` rows of columns, one after another, to the sums; the rows are as `walk` finds
 // them.
@@ -222,11 +308,6 @@ void add_exponentials(const LaneKernel& exp, Walk& walk, std::int64_t rows, cons
   }
 }
 
-// log sum e^x = m + log sum e^(x - m), m being the largest x, or 0 where that is not finite.
-template <class T>
-T usable(T largest) {
-  return std::isfinite(largest) ? largest : T(0);
-}
 template <class T>
 void logsumexp(const LogSumExpState& state, const Call& call) {
   const ReductionShape& s = state.shape;
@@ -252,6 +333,8 @@ void logsumexp(const LogSumExpState& state, const Call& call) {
         *y = std::log(sum.result()) + m;
       },
       [&](const T* x, std::int64_t columns, T* y) {
+        if (state.several.add != nullptr && columns >= columns_for_rows)
+          return logsumexp_columns(state, x, columns, y);
         T largest[fold_columns];
         T sum[fold_columns];
         std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
@@ -348,7 +431,13 @@ Plan plan_logsumexp(const PlanRequest& request) {
         return make_plan<LinesState, logsumexp_lines<T>>(
             {std::move(exp), shape.outputs, shape.inner, request.threads});
       }
-      return make_plan<LogSumExpState, logsumexp<T>>({std::move(shape), std::move(exp)});
+      LogSumExpState state{std::move(shape), std::move(exp)};
+      if (state.exp != nullptr && !state.shape.inner_reduced && state.shape.inner >= columns_for_rows) {
+        state.one = logsumexp_rows(*request.lanes, request.in[0].dtype(), 1);
+        state.several = logsumexp_rows(*request.lanes, request.in[0].dtype(), rows_at_once);
+        if (!state.one.largest || !state.one.add || !state.several.largest) state.several.add = nullptr;
+      }
+      return make_plan<LogSumExpState, logsumexp<T>>(std::move(state));
     } else {
       return Plan();
     }

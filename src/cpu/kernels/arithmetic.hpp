@@ -28,6 +28,36 @@ T multiply(T x, T y) {
   }
 }
 
+/// multiply(x[i], y[i]) to z[i], which may lie where x or y does: in loops without branches, once more where
+/// some product is NaN.
+template <ComplexNumber T>
+void multiply_several(const T* x, const T* y, T* z, std::int64_t count) {
+  using R = typename T::value_type;
+  constexpr std::int64_t at_once = 64;
+  R re[at_once], im[at_once];
+  for (std::int64_t first = 0; first < count; first += at_once) {
+    const std::int64_t n = count - first < at_once ? count - first : at_once;
+    const R* const a = reinterpret_cast<const R*>(x + first);
+    const R* const b = reinterpret_cast<const R*>(y + first);
+    R* const c = reinterpret_cast<R*>(z + first);
+    int not_numbers = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      re[i] = a[2 * i] * b[2 * i] - a[2 * i + 1] * b[2 * i + 1];
+      im[i] = a[2 * i] * b[2 * i + 1] + a[2 * i + 1] * b[2 * i];
+    }
+    for (std::int64_t i = 0; i < n; ++i)
+      not_numbers |= static_cast<int>(re[i] != re[i]) & static_cast<int>(im[i] != im[i]);
+    if (not_numbers != 0) [[unlikely]] {
+      for (std::int64_t i = first; i < first + n; ++i) z[i] = multiply(x[i], y[i]);
+      continue;
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      c[2 * i] = re[i];
+      c[2 * i + 1] = im[i];
+    }
+  }
+}
+
 struct Add {
   template <class T>
   requires(!Boolean<T>) T operator()(T x, T y) const {
@@ -53,6 +83,10 @@ struct Subtract {
 struct Multiply {
   template <class T>
   requires(!Boolean<T>) T operator()(T x, T y) const { return multiply(x, y); }
+  template <ComplexNumber T>
+  void several(const T* x, const T* y, T* z, std::int64_t count) const {
+    multiply_several(x, y, z, count);
+  }
 };
 
 struct Divide {

@@ -1,6 +1,8 @@
 // constants.cpp - kernels without operands.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <span>
 
 #include "cpu/compiled.hpp"
 #include "cpu/kernel.hpp"
@@ -27,7 +29,13 @@ struct FullState {
 };
 template <class T>
 void fill(const FullState<T>& s, const Call& call) {
-  std::fill_n(call.result<T>(), s.count, s.value);
+  const std::span bytes = std::as_bytes(std::span(&s.value, 1));
+  const bool is_zero = std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  if (is_zero && s.count != 0) {
+    std::memset(call.out[0], 0, static_cast<std::size_t>(s.count) * sizeof(T));
+  } else {
+    std::fill_n(call.result<T>(), s.count, s.value);
+  }
 }
 Plan plan_full(const PlanRequest& request) {
   const Literal& value = request.op.literal("value");

@@ -79,7 +79,8 @@ struct UpdateState {
   bool empty;         // is the update?
 };
 void dynamic_update_slice(const UpdateState& s, const Call& call) {
-  if (s.bytes != 0) std::memcpy(call.out[0], call.in[0], s.bytes);
+  // It may be there already: see Note [Scattered].
+  if (s.bytes != 0 && call.out[0] != call.in[0]) std::memcpy(call.out[0], call.in[0], s.bytes);
   if (!s.empty) s.copy.run(call.in[1], call.out[0] + s.place.offset(call));
 }
 Plan plan_update(const PlanRequest& request) {

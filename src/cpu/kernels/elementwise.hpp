@@ -1,6 +1,6 @@
 // elementwise.hpp - from a functor on elements to a kernel: a loop over contiguous memory and a scalar step.
-// A functor is empty, or is made of one 32-bit parameter; which dtypes it takes, its call operator says.
-// Results may lie where an operand does, element on element.
+// A functor is empty, or is made of one 32-bit parameter; which dtypes it takes, its call operator says. It
+// may have a loop of its own, several(). Results may lie where an operand does, element on element.
 #pragma once
 
 #include <cstring>
@@ -57,8 +57,12 @@ void unary_loop(const ElementState<F>& s, const Call& call) {
   R* y = call.result<R>();
   const F f = s.function;
   parallel_for(s.threads, s.count, element_grain, [=](std::int64_t begin, std::int64_t end) {
-    TIDU_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) y[i] = f(x[i]);
+    if constexpr (requires { f.several(x, y, end); }) {
+      f.several(x + begin, y + begin, end - begin);
+    } else {
+      TIDU_INDEPENDENT
+      for (std::int64_t i = begin; i < end; ++i) y[i] = f(x[i]);
+    }
   });
 }
 
@@ -74,8 +78,12 @@ void binary_loop(const ElementState<F>& s, const Call& call) {
   R* z = call.result<R>();
   const F f = s.function;
   parallel_for(s.threads, s.count, element_grain, [=](std::int64_t begin, std::int64_t end) {
-    TIDU_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) z[i] = f(x[i], y[i]);
+    if constexpr (requires { f.several(x, y, z, end); }) {
+      f.several(x + begin, y + begin, z + begin, end - begin);
+    } else {
+      TIDU_INDEPENDENT
+      for (std::int64_t i = begin; i < end; ++i) z[i] = f(x[i], y[i]);
+    }
   });
 }
 

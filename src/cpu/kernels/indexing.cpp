@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "cpu/kernel.hpp"
@@ -43,14 +44,20 @@ std::int64_t resolve(const IndexState& s, const I* indices, std::int64_t positio
   return index < 0 ? 0 : s.extent - 1;
 }
 
-// Are all in range, so that they are used as they are? Without a branch for each.
+// Are all in range, so that they are used as they are? Without a branch for each, in numbers as wide as they
+// are: an index below zero, or the last one less an index beyond it, has the sign bit, which wraps to no
+// other.
 template <class I>
 bool are_in_range(const IndexState& s, const I* indices, std::int64_t count) {
-  const auto extent = static_cast<std::uint64_t>(s.extent);
-  bool all = true;
-  for (std::int64_t i = 0; i < count; ++i)
-    all &= static_cast<std::uint64_t>(static_cast<std::int64_t>(indices[i])) < extent;
-  return all;
+  using Bits = std::make_unsigned_t<I>;
+  if (s.extent == 0) return count == 0;
+  const auto last = static_cast<Bits>(std::min<std::int64_t>(s.extent - 1, std::numeric_limits<I>::max()));
+  Bits signs = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<Bits>(indices[i]);
+    signs |= index | (last - index);
+  }
+  return static_cast<I>(signs) >= 0;
 }
 
 template <class I>
@@ -72,6 +79,16 @@ void take(const IndexState& s, const Call& call) {
   }
 }
 
+// The inner loops, of indices in range, with registers of their own.
+template <class Row, class I>
+[[gnu::noinline]] void take_all(Row* to, const Row* from, const I* indices, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[indices[i]];
+}
+template <class T, class I>
+[[gnu::noinline]] void add_all(T* to, const T* update, const I* indices, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[indices[i]] = Add()(to[indices[i]], update[i]);
+}
+
 // The same for short rows, which move as one. Indices are looked at once, so many at a time.
 template <class Row, class I>
 void take_rows(const IndexState& s, const Call& call) {
@@ -86,9 +103,45 @@ void take_rows(const IndexState& s, const Call& call) {
       const Row* const from = call.operand<Row>(0) + o * s.extent;
       Row* const to = call.result<Row>() + o * s.count + first;
       if (all) {
-        for (std::int64_t i = 0; i < n; ++i) to[i] = from[indices[first + i]];
+        take_all(to, from, indices + first, n);
       } else {
         for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
+      }
+    }
+  }
+}
+
+// Of an index for each position, looked at once, so many at a time: of several lines, or of some slices of
+// one. Calls line(position, first, n) for n positions whose indices are in range and count single elements
+// from the one at `first`, and for others element(position, place) with the place in x that an index names,
+// or -1.
+template <class I, class Line, class Element>
+void for_places_along(const IndexState& s, const I* indices, const Line& line, const Element& element) {
+  constexpr std::int64_t at_once = 256;
+  const std::int64_t size = s.count * s.inner;
+  if (size == 0) return;
+  const std::int64_t lines = std::max<std::int64_t>(at_once / size, 1),
+                     slices = lines > 1 ? s.count : std::max<std::int64_t>(at_once / s.inner, 1);
+  std::int64_t position = 0;
+  for (std::int64_t o = 0; o < s.outer; o += lines) {
+    const std::int64_t last_line = std::min(o + lines, s.outer);
+    for (std::int64_t i = 0; i < s.count; i += slices) {
+      const std::int64_t n = std::min(slices, s.count - i);
+      const bool all = are_in_range(s, indices + position, (last_line - o) * n * s.inner);
+      for (std::int64_t at = o; at < last_line; ++at) {
+        const std::int64_t first = at * s.extent;
+        if (all && s.inner == 1) {
+          line(position, first, n);
+          position += n;
+          continue;
+        }
+        for (std::int64_t k = 0; k < n; ++k) {
+          for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
+            const std::int64_t index =
+                all ? static_cast<std::int64_t>(indices[position]) : resolve(s, indices, position);
+            element(position, index < 0 ? -1 : (first + index) * s.inner + j);
+          }
+        }
       }
     }
   }
@@ -97,17 +150,20 @@ void take_rows(const IndexState& s, const Call& call) {
 template <class Element, class I>
 void take_along(const IndexState& s, const Call& call) {
   const I* const indices = call.operand<I>(1);
-  const Element* from = call.operand<Element>(0);
+  const Element* const from = call.operand<Element>(0);
   Element* const to = call.result<Element>();
-  std::int64_t position = 0;
-  for (std::int64_t o = 0; o < s.outer; ++o, from += s.extent * s.inner) {
-    for (std::int64_t i = 0; i < s.count; ++i) {
-      for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
-        const std::int64_t index = resolve(s, indices, position);
-        to[position] = index < 0 ? Element{} : from[index * s.inner + j];
-      }
-    }
-  }
+  for_places_along(
+      s, indices,
+      [=](std::int64_t position, std::int64_t first, std::int64_t n) {
+        take_all(to + position, from + first, indices + position, n);
+      },
+      [=](std::int64_t position, std::int64_t place) { to[position] = place < 0 ? Element{} : from[place]; });
+}
+
+// Operand 0, which may be in the result's place: see Note [Scattered].
+template <class T>
+void begin_as_operand(const Call& call, T* y, std::int64_t count) {
+  if (call.operand<T>(0) != y) std::copy_n(call.operand<T>(0), count, y);
 }
 
 template <class T, class I>
@@ -115,7 +171,7 @@ void scatter_add(const IndexState& s, const Call& call) {
   const I* indices = call.operand<I>(1);
   const T* update = call.operand<T>(2);
   T* y = call.result<T>();
-  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
+  begin_as_operand(call, y, s.outer * s.extent * s.inner);
   for (std::int64_t o = 0; o < s.outer; ++o) {
     for (std::int64_t i = 0; i < s.count; ++i, update += s.inner) {
       const std::int64_t index = resolve(s, indices, i);
@@ -132,7 +188,7 @@ void scatter_elements(const IndexState& s, const Call& call) {
   constexpr std::int64_t at_once = 256;
   const I* const indices = call.operand<I>(1);
   T* const y = call.result<T>();
-  std::copy_n(call.operand<T>(0), s.outer * s.extent, y);
+  begin_as_operand(call, y, s.outer * s.extent);
   std::int64_t places[at_once], positions[at_once];
   for (std::int64_t first = 0; first < s.count; first += at_once) {
     const std::int64_t end = std::min(first + at_once, s.count);
@@ -140,7 +196,7 @@ void scatter_elements(const IndexState& s, const Call& call) {
       for (std::int64_t o = 0; o < s.outer; ++o) {
         const T* const update = call.operand<T>(2) + o * s.count;
         T* const to = y + o * s.extent;
-        for (std::int64_t i = first; i < end; ++i) to[indices[i]] = Add()(to[indices[i]], update[i]);
+        add_all(to, update + first, indices + first, end - first);
       }
       continue;
     }
@@ -161,21 +217,18 @@ void scatter_elements(const IndexState& s, const Call& call) {
 
 template <class T, class I>
 void scatter_add_along(const IndexState& s, const Call& call) {
-  const I* indices = call.operand<I>(1);
-  const T* update = call.operand<T>(2);
-  T* y = call.result<T>();
-  std::copy_n(call.operand<T>(0), s.outer * s.extent * s.inner, y);
-  std::int64_t position = 0;
-  for (std::int64_t o = 0; o < s.outer; ++o) {
-    for (std::int64_t i = 0; i < s.count; ++i) {
-      for (std::int64_t j = 0; j < s.inner; ++j, ++position) {
-        const std::int64_t index = resolve(s, indices, position);
-        if (index < 0) continue;
-        T& at = y[(o * s.extent + index) * s.inner + j];
-        at = Add()(at, update[position]);
-      }
-    }
-  }
+  const I* const indices = call.operand<I>(1);
+  const T* const update = call.operand<T>(2);
+  T* const y = call.result<T>();
+  begin_as_operand(call, y, s.outer * s.extent * s.inner);
+  for_places_along(
+      s, indices,
+      [=](std::int64_t position, std::int64_t first, std::int64_t n) {
+        add_all(y + first, update + position, indices + position, n);
+      },
+      [=](std::int64_t position, std::int64_t place) {
+        if (place >= 0) y[place] = Add()(y[place], update[position]);
+      });
 }
 
 IndexState state_of(const PlanRequest& request, bool along) {

@@ -171,20 +171,57 @@ struct TopKState {
   std::int64_t rows, extent, k;
   DType dtype;
 };
+bool is_above(const Keyed& a, const Keyed& b) {
+  return a.word > b.word || (a.word == b.word && a.index < b.index);
+}
+
+// The k first of a row, in order, to the beginning of `line`. Candidates are gathered until they are several
+// times as many; then the k first of them stay, of which the last is what later ones have to be above.
+template <class T>
+void first_of_row(const T* x, std::int64_t extent, std::int64_t k, Keyed* line) {
+  const std::int64_t most = std::min(extent, 2 * k + 16);
+  std::int64_t i = 0;
+  for (; i < most; ++i) line[i] = {word_of<true>(x[i]), i};
+  std::int64_t count = most;
+  const auto keep_first = [&] {
+    if (k < count) std::nth_element(line, line + (k - 1), line + count, is_above);
+    count = k;
+  };
+  while (i < extent) {
+    keep_first();
+    const std::uint64_t last = line[k - 1].word;
+    const T least = x[line[k - 1].index];
+    for (; i < extent && count < most; ++i) {
+      if (x[i] < least) continue;  // most are
+      const std::uint64_t word = word_of<true>(x[i]);
+      if (word > last) line[count++] = {word, i};
+    }
+  }
+  keep_first();
+  std::sort(line, line + k, is_above);
+}
+
 void top_k(const TopKState& s, const Call& call) {
   Keyed* const line = reinterpret_cast<Keyed*>(call.scratch);
   const std::size_t size = size_of(s.dtype);
   std::int32_t* indices = call.result<std::int32_t>(1);
   for (std::int64_t row = 0; row < s.rows; ++row, indices += s.k) {
     const std::byte* from = call.in[0] + static_cast<std::size_t>(row * s.extent) * size;
-    for_words<true>(s.dtype, from, 1, s.extent, [&](std::int64_t i, std::uint64_t word) {
-      line[i] = {word, i};
-    });
-    const auto above = [](const Keyed& a, const Keyed& b) {
-      return a.word > b.word || (a.word == b.word && a.index < b.index);
+    const auto first = [&]<class T>(std::type_identity<T>) {
+      first_of_row(reinterpret_cast<const T*>(from), s.extent, s.k, line);
     };
-    if (s.k < s.extent) std::nth_element(line, line + s.k, line + s.extent, above);
-    std::sort(line, line + s.k, above);
+    switch (s.dtype) {
+      case DType::f32: first(std::type_identity<float>()); break;
+      case DType::f64: first(std::type_identity<double>()); break;
+      case DType::i32: first(std::type_identity<std::int32_t>()); break;
+      case DType::i64: first(std::type_identity<std::int64_t>()); break;
+      default:
+        for_words<true>(s.dtype, from, 1, s.extent, [&](std::int64_t i, std::uint64_t word) {
+          line[i] = {word, i};
+        });
+        if (s.k < s.extent) std::nth_element(line, line + s.k, line + s.extent, is_above);
+        std::sort(line, line + s.k, is_above);
+    }
     for (std::int64_t i = 0; i < s.k; ++i) indices[i] = static_cast<std::int32_t>(line[i].index);
     gather(size, from, call.out[0] + static_cast<std::size_t>(row * s.k) * size, 1, s.k,
            [=](std::int64_t i) { return line[i].index; });

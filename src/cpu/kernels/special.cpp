@@ -1,4 +1,7 @@
 // special.cpp - erf_inv, log_gamma, digamma, polygamma.
+//
+// Note [Sums of fractions]: the terms of a recurrence, 1 / x, 1 / (x + 1), ..., are added as fractions, since
+// products take a fraction of a division's time; always as many, so that no branch depends on x.
 #include "cpu/kernels/special.hpp"
 
 #include <cmath>
@@ -24,25 +27,89 @@ double erf_inv_estimate(double x) {
   return p * x;
 }
 
-// Hurwitz' zeta(s, q) = sum (q + k)^-s, for whole s > 1.
-double hurwitz_zeta(double s, double q) {
+// B_2, B_4, ...
+constexpr double bernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
+                                -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
+constexpr int num_bernoulli = 10;
+
+// From here on asymptotic series have all digits, so many steps of recurrence away from 0.
+constexpr double far = 10;
+constexpr int far_steps = 10;
+
+// x^n for a small n.
+template <int n>
+constexpr double power(double x) {
+  if constexpr (n == 1) {
+    return x;
+  } else {
+    const double half = power<n / 2>(x);
+    return n % 2 == 0 ? half * half : half * half * x;
+  }
+}
+double inverse_power(double x, int n) {
+  constexpr int few = 16;  // beyond, products might overflow where the inverse is a number
+  if (n > few) return std::pow(x, -n);
+  double result = 1;
+  for (int i = 0; i < n; ++i) result *= x;
+  return 1 / result;
+}
+
+// The sum of (x + k)^-n for so many k, as two fractions.
+template <int n>
+double sum_of_inverses(double x) {
+  constexpr int half = far_steps / 2;
+  double over[2] = {0, 0}, under[2] = {1, 1};
+  for (int k = 0; k < half; ++k) {
+    for (int part = 0; part < 2; ++part) {
+      const double term = power<n>(x + (part * half + k));
+      over[part] = over[part] * term + under[part];
+      under[part] *= term;
+    }
+  }
+  return over[0] / under[0] + over[1] / under[1];
+}
+
+// Euler-Maclaurin from q on: q^(1-s)/(s-1) + q^-s/2 + sum B_2j/(2j)! s(s+1)..(s+2j-2) q^(-s-2j+1)
+struct ZetaSeries {
+  double factors[num_bernoulli] = {};  // of q^-2j
+  constexpr explicit ZetaSeries(double s) {
+    double factor = s / 2;
+    for (int j = 1; j <= num_bernoulli; ++j) {
+      const double k = 2.0 * j;
+      factors[j - 1] = bernoulli[j - 1] * factor;
+      factor *= (s + k - 1) * (s + k) / ((k + 1) * (k + 2));
+    }
+  }
+};
+
+// Hurwitz' zeta(s, q) = sum (q + k)^-s where q is positive, and q^-s no less than the least number.
+template <int s>
+double zeta_of(double q) {
+  static constexpr ZetaSeries series(s);
   double sum = 0;
-  int steps = 0;
-  for (; q < 10 || steps < 9; ++steps, q += 1) {
-    if (q == 0) return infinity;
+  if (q < far) {
+    sum = sum_of_inverses<s>(q);
+    q += far_steps;
+  }
+  const double inverse = 1 / q, square = inverse * inverse;
+  double tail = 0;
+  for (int j = num_bernoulli - 1; j >= 0; --j) tail = tail * square + series.factors[j];
+  return sum + power<s - 1>(inverse) * (1.0 / (s - 1) + inverse * (0.5 + inverse * tail));
+}
+
+// The same for whole s > 1.
+double hurwitz_zeta(int s, double q) {
+  double sum = 0;
+  for (int steps = 0; q < far || steps < far_steps - 1; ++steps, q += 1) {
     if (q < -1e5) return nan;  // not worth a hundred thousand terms
-    const double term = std::pow(q, -s);
+    const double term = inverse_power(q, s);
     sum += term;
     if (q > 0 && term < sum * 1e-17) return sum;
   }
-  // Euler-Maclaurin from q on: q^(1-s)/(s-1) + q^-s/2 + sum B_2j/(2j)! s(s+1)..(s+2j-2) q^(-s-2j+1)
-  constexpr double bernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
-                                  -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
-  const double power = std::pow(q, -s);
-  sum += power * q / (s - 1) + 0.5 * power;
-  double factor = s * power / q;  // s(s+1)..(s+2j-2) q^(-s-2j+1) / (2j)!, without the Bernoulli number
-  factor /= 2;
-  for (int j = 1; j <= 10; ++j) {
+  const double first = inverse_power(q, s);
+  sum += first * q / (s - 1) + 0.5 * first;
+  double factor = s * first / q / 2;  // s(s+1)..(s+2j-2) q^(-s-2j+1) / (2j)!
+  for (int j = 1; j <= num_bernoulli; ++j) {
     const double term = bernoulli[j - 1] * factor;
     sum += term;
     if (std::fabs(term) < std::fabs(sum) * 1e-17) break;
@@ -50,6 +117,15 @@ double hurwitz_zeta(double s, double q) {
     factor *= (s + k - 1) * (s + k) / (q * q) / ((k + 1) * (k + 2));
   }
   return sum;
+}
+
+// m! for m >= 1.
+double factorial(int m) {
+  constexpr int exact = 20;
+  if (m > exact) return std::exp(log_gamma(m + 1.0));
+  double product = 1;
+  for (int i = 2; i <= m; ++i) product *= i;
+  return product;
 }
 
 }  // namespace
@@ -84,7 +160,10 @@ double digamma(double x) {
     return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * reduced);
   }
   double sum = 0;
-  for (; x < 10; x += 1) sum -= 1 / x;
+  if (x < far) {
+    sum = -sum_of_inverses<1>(x);
+    x += far_steps;
+  }
   const double w = 1 / (x * x);
   constexpr double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
   double series = 0;
@@ -96,8 +175,14 @@ double polygamma(int m, double x) {
   if (m == 0) return digamma(x);
   if (std::isnan(x)) return x;
   if (x == infinity) return 0;
-  const double zeta = hurwitz_zeta(m + 1.0, x);
-  return (m % 2 == 0 ? -1.0 : 1.0) * std::exp(log_gamma(m + 1.0)) * zeta;
+  if (x <= 0 && x == std::floor(x)) return m % 2 == 1 ? infinity : nan;
+  constexpr double small = 1e-60, large = 1e60;  // beyond, powers are no numbers or lose digits
+  if (x > small && x < large) {
+    if (m == 1) return zeta_of<2>(x);
+    if (m == 2) return -2 * zeta_of<3>(x);
+    if (m == 3) return 6 * zeta_of<4>(x);
+  }
+  return (m % 2 == 0 ? -1.0 : 1.0) * factorial(m) * hurwitz_zeta(m + 1, x);
 }
 
 }  // namespace tidu::cpu_detail

@@ -18,11 +18,25 @@ struct Negate {
     }
   }
 };
+// As std::abs, which calls functions that no loop takes: squares of floats are no more than doubles hold.
+template <ComplexNumber T>
+auto magnitude_of(T z) {
+  if constexpr (std::is_same_v<T, std::complex<float>>) {
+    const double re = z.real(), im = z.imag();
+    const auto size = static_cast<float>(std::sqrt(re * re + im * im));
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    return std::fabs(z.real()) == infinity || std::fabs(z.imag()) == infinity ? infinity : size;
+  } else {
+    return std::abs(z);
+  }
+}
 struct Absolute {
   template <class T>
   requires(!Boolean<T>) auto operator()(T x) const {
     if constexpr (Integer<T>) {
       return x < 0 ? Negate()(x) : x;
+    } else if constexpr (ComplexNumber<T>) {
+      return magnitude_of(x);
     } else {
       return std::abs(x);
     }
@@ -34,7 +48,7 @@ struct Sign {
     if constexpr (Integer<T>) {
       return static_cast<T>((x > 0) - (x < 0));
     } else if constexpr (ComplexNumber<T>) {
-      const auto magnitude = std::abs(x);
+      const auto magnitude = magnitude_of(x);
       return magnitude == 0 ? T(0) : x / magnitude;
     } else {
       return x > 0 ? T(1) : x < 0 ? T(-1) : x;  // zeros and NaN stay what they are
@@ -68,6 +82,10 @@ struct RoundAway {
 struct Square {
   template <class T>
   requires(!Boolean<T>) T operator()(T x) const { return multiply(x, x); }
+  template <ComplexNumber T>
+  void several(const T* x, T* y, std::int64_t count) const {
+    multiply_several(x, x, y, count);
+  }
 };
 struct Reciprocal {
   template <Inexact T>

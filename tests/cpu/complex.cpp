@@ -1,0 +1,80 @@
+// Loops over many complex numbers, whose every element is what one number alone gives; exp by generated code
+// nearly so.
+#include "cpu/compare.hpp"
+#include "program/simplify_support.hpp"
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace complex_cases {
+
+bool same_part(double a, double b, double relative) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b ? std::signbit(a) == std::signbit(b) : std::fabs(a - b) <= relative * std::fabs(b);
+}
+
+// Each element of op on many against that of one.
+void check_alone(const Op& op, const std::vector<Tensor>& inputs, double relative) {
+  std::vector<Type> many, one;
+  for (const Tensor& input : inputs) {
+    many.push_back(input.type());
+    one.emplace_back(input.dtype(), Shape{});
+  }
+  const Executable single = cpu().compile(graph_of(op, one));
+  const Tensor got = cpu().run(graph_of(op, many), std::span<const Tensor>(inputs))[0];
+  for (std::int64_t i = 0; i < got.size(); ++i) {
+    std::vector<Tensor> elements;
+    for (const Tensor& input : inputs) {
+      Tensor element(Type(input.dtype(), {}));
+      const std::size_t size = size_of(input.dtype());
+      std::memcpy(element.mutable_bytes(), input.bytes() + static_cast<std::size_t>(i) * size, size);
+      elements.push_back(std::move(element));
+    }
+    const std::complex<double> a = got.at(i), b = single.run(elements)[0].at(0);
+    const double scale =
+        relative * std::abs(b) / std::max(std::fabs(b.real()), 1e-300);  // e^x cos y, near a root
+    CHECK_MESSAGE((same_part(a.real(), b.real(), relative == 0 ? 0 : std::max(relative, scale)) &&
+                   same_part(a.imag(), b.imag(), relative)),
+                  op.name(), " of ", elements[0].at(0), ": ", a, ", alone ", b);
+  }
+}
+
+TEST_CASE("many complex numbers are what each is alone, infinities, NaN and zeros among them") {
+  for (const DType dtype : {c64, c128}) {
+    for (const std::int64_t count : {3, 64, 65, 400}) {
+      const Type type(dtype, {count});
+      const Tensor x = special_tensor(type, [](std::size_t i) { return i % 20; });
+      const Tensor y = special_tensor(type, [](std::size_t i) { return (i / 20 + i * 3) % 20; });
+      std::mt19937_64 random(37);
+      const Tensor plain = random_tensor(type, {}, random), others = random_tensor(type, {-30, 30}, random);
+      for (const Primitive* const op : {&prim::abs, &prim::sign, &prim::square, &prim::neg}) {
+        check_alone(Op::make(*op), {x}, 0);
+        check_alone(Op::make(*op), {plain}, 0);
+      }
+      check_alone(Op::make(prim::mul), {x, y}, 0);
+      check_alone(Op::make(prim::mul), {plain, x}, 0);
+      check_alone(Op::make(prim::mul), {plain, others}, 0);
+      const double relative = dtype == c64 ? 2e-6 : 5e-15;
+      for (const Tensor& each : {x, y, plain, others}) check_alone(Op::make(prim::exp), {each}, relative);
+    }
+  }
+}
+
+TEST_CASE("groups of complex operations") {
+  std::mt19937_64 random(38);
+  for (const DType dtype : {c64, c128}) {
+    for (const std::int64_t count : {64, 1000, 40000}) {
+      const Type type(dtype, {count});
+      GraphBuilder builder("complex");
+      const Value z = builder.input("z", type), w = builder.input("w", type);
+      const Value e = ops::exp(ops::mul(ops::square(z), w));
+      const Graph graph = builder.build({e, ops::abs(e), ops::sign(ops::mul(e, z)), ops::mul(w, w)});
+      for (const std::string& text : differences(
+               graph, {random_tensor(type, {-1, 1}, random), random_tensor(type, {-1, 1}, random)}, cpu()))
+        CHECK_MESSAGE(false, text);
+    }
+  }
+  finish_checks();
+}
+
+}  // namespace complex_cases
