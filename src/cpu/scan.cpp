@@ -87,10 +87,9 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
   const auto num_carry = static_cast<std::size_t>(op.integer("num_carry"));
   const ScanBody parts = split_scan_body(body, s.num_consts, num_carry, !context.kernels.has_foreign(),
                                          context.program.max_operations);
-  for (std::size_t k = 0; k < num_carry; ++k) {
-    const bool adds = std::count(parts.sums.begin(), parts.sums.end(), k) != 0;
-    s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, adds});
-  }
+  for (std::size_t k = 0; k < num_carry; ++k)
+    s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, false});
+  for (const std::uint32_t k : parts.sums) s.carries[k].is_sum = true;
   for (std::size_t i = s.num_consts + num_carry; i < s.num_inputs; ++i)
     s.x_bytes.push_back(body.type(body.inputs()[i]).bytes());
   for (std::size_t k = num_carry; k < s.num_outputs; ++k)

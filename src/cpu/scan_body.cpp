@@ -1,28 +1,28 @@
 // scan_body.cpp - what of a scan's body depends on consts alone, and which of its carries are only added to.
 #include "cpu/scan_body.hpp"
 
-#include <algorithm>
-
 #include "tidu/graph/builder.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-// Is output k of the body carry k and something that does not depend on it, and neither read for anything
-// else?
-bool is_sum(const Graph& body, std::size_t num_consts, std::size_t k) {
-  const ValueId carry = body.inputs()[num_consts + k], sum = body.outputs()[k];
-  const auto producer = body.producer(sum);
-  if (!producer || body.type(sum).size() <= 1) return false;
-  const Operation addition = body.operation(*producer);
-  if (&addition.primitive() != body.primitives().add() || addition.input(0) != carry) return false;
-  const auto& operands = body.data().operands;
-  const auto outputs = body.outputs();
-  return std::count(operands.begin(), operands.end(), carry) == 1 &&
-         std::count(operands.begin(), operands.end(), sum) == 0 &&
-         std::count(outputs.begin(), outputs.end(), carry) == 0 &&
-         std::count(outputs.begin(), outputs.end(), sum) == 1;
+// The carries of which the output is the carry and something that does not depend on it, and neither is read
+// for anything else.
+std::vector<std::uint32_t> find_sums(const Graph& body, std::size_t num_consts, std::size_t num_carry) {
+  std::vector<std::uint32_t> reads(body.num_values(), 0), gives(body.num_values(), 0), sums;
+  for (const ValueId id : body.data().operands) ++reads[id];
+  for (const ValueId id : body.outputs()) ++gives[id];
+  for (std::size_t k = 0; k < num_carry; ++k) {
+    const ValueId carry = body.inputs()[num_consts + k], sum = body.outputs()[k];
+    const auto producer = body.producer(sum);
+    if (!producer || body.type(sum).size() <= 1) continue;
+    const Operation addition = body.operation(*producer);
+    if (&addition.primitive() != body.primitives().add() || addition.input(0) != carry) continue;
+    if (reads[carry] == 1 && reads[sum] == 0 && gives[carry] == 0 && gives[sum] == 1)
+      sums.push_back(static_cast<std::uint32_t>(k));
+  }
+  return sums;
 }
 
 // By value: is it to be made before the steps? What only repeats or names elements is left in a step, where
@@ -74,9 +74,7 @@ ScanBody split_scan_body(const Graph& given, std::size_t num_consts, std::size_t
     if (is_made[id]) made.push_back(id);
   }
   result.num_made = made.size();
-  for (std::size_t k = 0; k < num_carry && adds; ++k) {
-    if (is_sum(body, num_consts, k)) result.sums.push_back(static_cast<std::uint32_t>(k));
-  }
+  if (adds) result.sums = find_sums(body, num_consts, num_carry);
   std::vector<Value> values;
   const auto add_input = [&](GraphBuilder& builder, std::size_t i) {
     const ValueId id = body.inputs()[i];
