@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t special_grain = 16384, special_block = 128, fewest_special = 64;
 constexpr double special_far = 10;  // where the series have all digits
-constexpr int special_steps = 10;
+constexpr int special_steps = 10, half_special_steps = 5;
 
 struct SpecialState {
   std::shared_ptr<const LaneKernel> log;  // of f64
@@ -35,28 +35,28 @@ struct DigammaLanes {
   static double of_one(double x) { return digamma(x); }
   // log q - 1 / (2 q) - sum B_2j / (2 j q^2j) - sum 1 / (x + k), the last sum as two fractions
   static void of_block(const LaneKernel& log, const double* x, double* y, std::int64_t n) {
-    alignas(64) double far[special_block];
+    alignas(64) double from_far[special_block];
     for (std::int64_t i = 0; i < n; ++i) {
       double over = 0, under = 1, over_behind = 0, under_behind = 1;
-      for (int k = 0; k < special_steps / 2; ++k) {
-        const double near = x[i] + k, behind = x[i] + (special_steps / 2 + k);
-        over = over * near + under;
-        under *= near;
+      for (int k = 0; k < half_special_steps; ++k) {
+        const double from_near = x[i] + k, behind = x[i] + (half_special_steps + k);
+        over = over * from_near + under;
+        under *= from_near;
         over_behind = over_behind * behind + under_behind;
         under_behind *= behind;
       }
       const bool is_near = x[i] < special_far;
       const double steps = over / under + over_behind / under_behind;
-      far[i] = is_near ? x[i] + special_steps : x[i];
-      const double inverse = 1 / far[i], w = inverse * inverse;
+      from_far[i] = is_near ? x[i] + special_steps : x[i];
+      const double inverse = 1 / from_far[i], w = inverse * inverse;
       const double series =
           w * (1.0 / 12 +
                w * (-1.0 / 120 +
                     w * (1.0 / 252 + w * (-1.0 / 240 + w * (1.0 / 132 + w * (-691.0 / 32760 + w / 12))))));
       y[i] = -(is_near ? steps : 0.0) - 0.5 * inverse - series;
     }
-    logarithms(log, far, n);
-    for (std::int64_t i = 0; i < n; ++i) y[i] += far[i];
+    logarithms(log, from_far, n);
+    for (std::int64_t i = 0; i < n; ++i) y[i] += from_far[i];
   }
 };
 
@@ -65,23 +65,23 @@ struct LgammaLanes {
   // (q - 1/2) log q - q + log(2 pi) / 2 + sum B_2j / (2j (2j - 1) q^(2j-1)) - log x (x + 1) ...
   static void of_block(const LaneKernel& log, const double* x, double* y, std::int64_t n) {
     constexpr double half_log_two_pi = 0.918938533204672741780329736406;
-    alignas(64) double far[special_block], product[special_block], factor[special_block];
+    alignas(64) double from_far[special_block], product[special_block], factor[special_block];
     for (std::int64_t i = 0; i < n; ++i) {
       double steps = x[i];
       for (int k = 1; k < special_steps; ++k) steps *= x[i] + k;
       const bool is_near = x[i] < special_far;
       product[i] = is_near ? steps : 1.0;
-      far[i] = is_near ? x[i] + special_steps : x[i];
-      factor[i] = far[i] - 0.5;
-      const double inverse = 1 / far[i], w = inverse * inverse;
+      from_far[i] = is_near ? x[i] + special_steps : x[i];
+      factor[i] = from_far[i] - 0.5;
+      const double inverse = 1 / from_far[i], w = inverse * inverse;
       const double series =
           inverse * (1.0 / 12 + w * (-1.0 / 360 + w * (1.0 / 1260 + w * (-1.0 / 1680 + w / 1188))));
-      y[i] = half_log_two_pi - far[i] + series;
+      y[i] = half_log_two_pi - from_far[i] + series;
     }
-    logarithms(log, far, n);
+    logarithms(log, from_far, n);
     logarithms(log, product, n);
     for (std::int64_t i = 0; i < n; ++i) {
-      const double sum = (factor[i] * far[i] - product[i]) + y[i];
+      const double sum = (factor[i] * from_far[i] - product[i]) + y[i];
       y[i] = x[i] == 1 || x[i] == 2 ? 0 : sum;  // the roots, where terms cancel
     }
   }

@@ -33,16 +33,16 @@ constexpr double bernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 
 constexpr int num_bernoulli = 10;
 
 // From here on asymptotic series have all digits, so many steps of recurrence away from 0.
-constexpr double far = 10;
-constexpr int far_steps = 10;
+constexpr double asymptotic_from = 10;
+constexpr int asymptotic_steps = 10;
 
 // x^n for a small n.
 template <int n>
-constexpr double power(double x) {
+constexpr double power_of_few(double x) {
   if constexpr (n == 1) {
     return x;
   } else {
-    const double half = power<n / 2>(x);
+    const double half = power_of_few<n / 2>(x);
     return n % 2 == 0 ? half * half : half * half * x;
   }
 }
@@ -57,11 +57,11 @@ double inverse_power(double x, int n) {
 // The sum of (x + k)^-n for so many k, as two fractions.
 template <int n>
 double sum_of_inverses(double x) {
-  constexpr int half = far_steps / 2;
+  constexpr int half = asymptotic_steps / 2;
   double over[2] = {0, 0}, under[2] = {1, 1};
   for (int k = 0; k < half; ++k) {
     for (int part = 0; part < 2; ++part) {
-      const double term = power<n>(x + (part * half + k));
+      const double term = power_of_few<n>(x + (part * half + k));
       over[part] = over[part] * term + under[part];
       under[part] *= term;
     }
@@ -87,20 +87,20 @@ template <int s>
 double zeta_of(double q) {
   static constexpr ZetaSeries series(s);
   double sum = 0;
-  if (q < far) {
+  if (q < asymptotic_from) {
     sum = sum_of_inverses<s>(q);
-    q += far_steps;
+    q += asymptotic_steps;
   }
   const double inverse = 1 / q, square = inverse * inverse;
   double tail = 0;
   for (int j = num_bernoulli - 1; j >= 0; --j) tail = tail * square + series.factors[j];
-  return sum + power<s - 1>(inverse) * (1.0 / (s - 1) + inverse * (0.5 + inverse * tail));
+  return sum + power_of_few<s - 1>(inverse) * (1.0 / (s - 1) + inverse * (0.5 + inverse * tail));
 }
 
 // The same for whole s > 1.
 double hurwitz_zeta(int s, double q) {
   double sum = 0;
-  for (int steps = 0; q < far || steps < far_steps - 1; ++steps, q += 1) {
+  for (int steps = 0; q < asymptotic_from || steps < asymptotic_steps - 1; ++steps, q += 1) {
     if (q < -1e5) return nan;  // not worth a hundred thousand terms
     const double term = inverse_power(q, s);
     sum += term;
@@ -160,9 +160,9 @@ double digamma(double x) {
     return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * reduced);
   }
   double sum = 0;
-  if (x < far) {
+  if (x < asymptotic_from) {
     sum = -sum_of_inverses<1>(x);
-    x += far_steps;
+    x += asymptotic_steps;
   }
   const double w = 1 / (x * x);
   constexpr double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};

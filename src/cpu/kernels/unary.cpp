@@ -24,8 +24,8 @@ auto magnitude_of(T z) {
   if constexpr (std::is_same_v<T, std::complex<float>>) {
     const double re = z.real(), im = z.imag();
     const auto size = static_cast<float>(std::sqrt(re * re + im * im));
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    return std::fabs(z.real()) == infinity || std::fabs(z.imag()) == infinity ? infinity : size;
+    constexpr float unbounded = std::numeric_limits<float>::infinity();
+    return std::fabs(z.real()) == unbounded || std::fabs(z.imag()) == unbounded ? unbounded : size;
   } else {
     return std::abs(z);
   }
