@@ -317,11 +317,12 @@ TEST_CASE("simplify: sums with what is scattered once") {
                          std::int64_t count = 1) {
     Shape shape{n, n};
     shape[static_cast<std::size_t>(axis)] = count;
-    return ops::scatter_add_along_axis(number(x, base), indices(x, shape), ops::slice(x, {0, 0}, shape), axis,
-                                       mode);
+    const Value updates = ops::slice(x, {0, 0}, shape), places = indices(x, shape);
+    return ops::scatter_add_along_axis(number(x, base), places, updates, axis, mode);
   };
   const auto row = [&](Value x) {
-    return ops::scatter_add(number(x, 0), indices(x, {1}), ops::slice(x, {2, 0}, {3, n}), 0, "clip");
+    const Value updates = ops::slice(x, {2, 0}, {3, n}), places = indices(x, {1});
+    return ops::scatter_add(number(x, 0), places, updates, 0, "clip");
   };
   for (const char* mode : {"clip", "drop"}) {
     rule(floats, "slice constant full add neg scatter_add_along_axis",

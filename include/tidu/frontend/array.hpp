@@ -112,19 +112,23 @@ class Indices {
 
 /// Where x[{...}] has an axis of one element that x has not, as None in NumPy.
 struct NewAxis {};
+/// That axis.
 inline constexpr NewAxis newaxis{};
 /// All axes that the other subscripts of x[{...}] leave, as ... in Python.
 struct Ellipsis {};
+/// Those axes.
 inline constexpr Ellipsis ellipsis{};
 
 /// One of the subscripts of x[{...}], and the place where it stands. It borrows an Array.
 class Subscript {
  public:
+  /// What it stands for.
   enum class Kind : std::uint8_t { part, position, indices, new_axis, other_axes };
-  /// Of Where alone, so that {} is none.
+  /// The place of a subscript; made of a Where alone, so that {} is none.
   struct Here {
+    /// That place.
     Here(Where place) : where(place) {}
-    Where where;
+    Where where;  ///< it
   };
   /// {}: a whole axis, as : in Python.
   Subscript(Here place = Where::current()) : place_(place) {}
@@ -132,6 +136,7 @@ class Subscript {
   Subscript(std::optional<std::int64_t> start, std::optional<std::int64_t> stop, std::int64_t step = 1,
             Here place = Where::current())
       : part_{start, stop, step}, place_(place) {}
+  /// Such a part.
   Subscript(const Slice& part, Here place = Where::current()) : part_(part), place_(place) {}
   /// A position, of any integer.
   template <class T>
@@ -141,7 +146,9 @@ class Subscript {
   template <class T>
   requires std::is_same_v<T, Array> Subscript(const T& array, Here place = Where::current())
       : kind_(Kind::indices), array_(&array), place_(place) {}
+  /// An axis of one element.
   Subscript(NewAxis, Here place = Where::current()) : kind_(Kind::new_axis), place_(place) {}
+  /// The axes that are left.
   Subscript(Ellipsis, Here place = Where::current()) : kind_(Kind::other_axes), place_(place) {}
 
   Kind kind() const { return kind_; }
