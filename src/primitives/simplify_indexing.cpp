@@ -257,7 +257,8 @@ Values sum_with_scattered(const SimplifyContext& c) {
   for (const std::size_t i : {1U, 0U}) {
     const auto what = scattered_once(c, c.operand(i));
     if (!what || !only_sums_read(c, c.operand(i), what->op)) continue;
-    return scatter_into(c, *what, plus_zero(c.operand(1 - i)), plus_zero(what->updates));
+    const Value rest = plus_zero(c.operand(1 - i)), updates = plus_zero(what->updates);
+    return scatter_into(c, *what, rest, updates);
   }
   return unchanged();
 }
@@ -266,8 +267,10 @@ Values difference_with_scattered(const SimplifyContext& c) {
   const Value x = c.operand(0), y = c.operand(1);
   if (const auto what = scattered_once(c, y); what && only_sums_read(c, y, what->op))
     return scatter_into(c, *what, x, ops::neg(plus_zero(what->updates)));
-  if (const auto what = scattered_once(c, x); what && only_sums_read(c, x, what->op))
-    return scatter_into(c, *what, ops::sub(ops::full_like(y, 0.0), y), plus_zero(what->updates));
+  if (const auto what = scattered_once(c, x); what && only_sums_read(c, x, what->op)) {
+    const Value rest = ops::sub(ops::full_like(y, 0.0), y), updates = plus_zero(what->updates);
+    return scatter_into(c, *what, rest, updates);
+  }
   return unchanged();
 }
 

@@ -141,8 +141,10 @@ Values outer_product(SimplifyContext& c, const Operand& lhs, const Operand& rhs)
       rhs.value.type().size() < least_row)
     return unchanged();
   const auto left = static_cast<std::int64_t>(lhs.value.rank());
-  return ops::broadcast_in_dim(lhs.value, shape, range(0, left)) *
-         ops::broadcast_in_dim(rhs.value, shape, range(left, static_cast<std::int64_t>(shape.size())));
+  const Value columns = ops::broadcast_in_dim(lhs.value, shape, range(0, left));
+  const Value rows =
+      ops::broadcast_in_dim(rhs.value, shape, range(left, static_cast<std::int64_t>(shape.size())));
+  return columns * rows;
 }
 
 }  // namespace

@@ -329,9 +329,9 @@ TEST_CASE("simplify: sums with what is scattered once") {
          [&](Value x, Value y) { return y - along(x, 1, mode); });
     rule(integers, "slice constant neg scatter_add_along_axis",
          [&](Value x, Value y) { return y - along(x, 0, mode); });
-    rule(floats, "slice constant full full add sub scatter_add_along_axis",
+    rule(floats, "slice constant full sub full add scatter_add_along_axis",
          [&](Value x, Value y) { return along(x, 0, mode) - y; });
-    rule(floats, "slice constant full full add add scatter_add_along_axis",
+    rule(floats, "slice constant full add full add scatter_add_along_axis",
          [&](Value x, Value y) { return along(x, 1, mode) + y; });
     rule(integers, "slice constant scatter_add_along_axis",
          [&](Value x, Value y) { return y + along(x, 1, mode); });
