@@ -71,23 +71,31 @@ Value product_with(Value there, Value v) {
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
 
-std::int64_t position_in(const Array& x, const char* name, const Index& i) {
-  if (rank_of(x, name, i.where) == 0) {
-    refuse(ErrorKind::invalid_argument, name, detail::str("expected an Array with axes, got ", x.type()),
-           i.where);
-  }
-  const std::int64_t extent = x.shape()[0];
-  if (i.value < -extent || i.value >= extent) {
-    refuse(ErrorKind::invalid_argument, name,
-           detail::str("expected a position along the first axis of ", x.type(), ", got ", i.value), i.where);
-  }
-  return i.value < 0 ? i.value + extent : i.value;
+// What subscripts with those words read, by indices that are data.
+Array read_at(const char* name, const Array& x, const Ints& words, std::span<const Array> indices,
+              Where where) {
+  std::vector<Input> operands{x};
+  operands.insert(operands.end(), indices.begin(), indices.end());
+  return invoke(
+      {"index", words}, operands,
+      [&](Emitter&, std::span<const Value> v) { return Subscripts(words).read(v[0], v.subspan(1), name); },
+      where);
 }
+Array read_at(const Array& x, const Subscripts& places, Where where) {
+  return read_at("index", x, places.words(), places.indices(), where);
+}
+
+Subscripts places_of(const char* name, const Array& x, const Subscript& subscript) {
+  return {name, x, std::span(&subscript, 1)};
+}
+Subscript whole(const Indices& indices) { return {indices.array(), indices.where()}; }
 
 }  // namespace
 
 Array Array::operator[](const Index& i) const {
-  const std::int64_t words[] = {position_in(*this, "index", i)};
+  // Of loops over elements: with one word, so that nothing is allocated.
+  if (rank_of(*this, "index", i.where) == 0) return (*this)[{Subscript(i.value, i.where)}];  // refuses it
+  const std::int64_t words[] = {frontend_detail::position_along(0, i.value, "index", *this, i.where)};
   const Input operands[] = {*this};
   return invoke(
       {"index", words}, operands,
@@ -97,24 +105,6 @@ Array Array::operator[](const Index& i) const {
       },
       i.where);
 }
-
-namespace {
-
-Array read_at(const Array& x, const Subscripts& subscripts, Where where) {
-  std::vector<Input> operands{x};
-  operands.insert(operands.end(), subscripts.indices().begin(), subscripts.indices().end());
-  return invoke(
-      {"index", subscripts.words()}, operands,
-      [&](Emitter&, std::span<const Value> v) { return subscripts.read(v[0], v.subspan(1), "index"); },
-      where);
-}
-
-Subscripts places_of(const char* name, const Array& x, const Subscript& subscript) {
-  return {name, x, std::span(&subscript, 1)};
-}
-Subscript whole(const Indices& indices) { return {indices.array(), indices.where()}; }
-
-}  // namespace
 
 Array Array::operator[](const Indices& indices) const {
   require_value(*this, "index", indices.where());
@@ -172,14 +162,7 @@ Array At::get(Where where) const {
         "it runs; choose between values by where()",
         where);
   }
-  std::vector<Input> operands{x_};
-  operands.insert(operands.end(), places_.begin(), places_.end());
-  return invoke(
-      {"index", words_}, operands,
-      [&](Emitter&, std::span<const Value> v) {
-        return Subscripts(words_).read(v[0], v.subspan(1), "at.get");
-      },
-      where);
+  return read_at("at.get", x_, words_, places_, where);
 }
 
 namespace {

@@ -17,17 +17,6 @@ Value from_the_end(Value indices, std::int64_t extent) {
   return ops::select_n(negative, indices, indices + ops::full_like(indices, static_cast<double>(extent)));
 }
 
-std::int64_t position_along(std::int64_t axis, const Subscript& i, std::string_view function,
-                            const Array& x) {
-  const std::int64_t extent = x.shape()[static_cast<std::size_t>(axis)], position = i.position();
-  if (position < -extent || position >= extent) {
-    refuse(ErrorKind::invalid_argument, function,
-           detail::str("expected a position along axis ", axis, " of ", x.type(), ", got ", position),
-           i.where());
-  }
-  return position < 0 ? position + extent : position;
-}
-
 void require_integers(const Subscript& indices, std::string_view function) {
   require_value(indices.array(), function, indices.where());
   if (is_integer(indices.array().dtype(indices.where()))) return;
@@ -75,6 +64,16 @@ Ints inverse(const Ints& permutation) {
 
 }  // namespace
 
+std::int64_t position_along(std::int64_t axis, std::int64_t position, std::string_view function,
+                            const Array& x, Where where) {
+  const std::int64_t extent = x.shape()[static_cast<std::size_t>(axis)];
+  if (position < -extent || position >= extent) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected a position along axis ", axis, " of ", x.type(), ", got ", position), where);
+  }
+  return position < 0 ? position + extent : position;
+}
+
 Subscripts::Subscripts(std::string_view function, const Array& x, std::span<const Subscript> list) {
   using Kind = Subscript::Kind;
   const std::int64_t left = axes_left(function, x, list);
@@ -105,7 +104,7 @@ Subscripts::Subscripts(std::string_view function, const Array& x, std::span<cons
         layout_.push_back(axis++);
         break;
       case Kind::position: {
-        const std::int64_t position = position_along(axis++, i, function, x);
+        const std::int64_t position = position_along(axis++, i.position(), function, x, i.where());
         ranges_.push_back({position, position + 1, 1, false});
         dropped_.push_back(true);
         break;

@@ -16,6 +16,11 @@
 
 namespace tidu::frontend_detail {
 
+/// The position from the beginning of an axis that x has. Throws Error (invalid_argument) for one that is not
+/// there.
+std::int64_t position_along(std::int64_t axis, std::int64_t position, std::string_view function,
+                            const Array& x, Where where);
+
 class Subscripts {
  public:
   /// Throws Error (invalid_argument, type) that says which subscript does not fit x.

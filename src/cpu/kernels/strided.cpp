@@ -142,21 +142,10 @@ __attribute__((noinline)) void copy_short_lines(const StridedAxis& planes, const
       copy_short(reinterpret_cast<const std::byte*>(source), reinterpret_cast<std::byte*>(target), bytes);
   }
 }
-// Of elements of 4 bytes four at a time, which makes two loads and one shuffle.
+// Of its own, so that it is made of vectors.
 template <class E>
 void copy_every_second(std::int64_t count, const E* from, E* to) {
-  std::int64_t i = 0;
-  if constexpr (sizeof(E) == 4) {
-    using Four = std::uint32_t __attribute__((vector_size(16)));
-    for (; i + 4 < count; i += 4) {  // the last element has none after it
-      Four low, high;
-      std::memcpy(&low, from + 2 * i, sizeof low);
-      std::memcpy(&high, from + 2 * i + 4, sizeof high);
-      const Four even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
-      std::memcpy(to + i, &even, sizeof even);
-    }
-  }
-  for (; i < count; ++i) to[i] = from[2 * i];
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
 }
 // Each element twice, in `lines` lines that are `line` apart.
 template <class E>
