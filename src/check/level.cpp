@@ -346,8 +346,7 @@ LevelResult check_level(const Subject& subject, const KeySet& frozen, const Exec
 std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed) {
   std::vector<Subject> subjects;
   if (subject.wrt.empty()) return subjects;
-  Names names;
-  for (const std::size_t i : subject.wrt) names.push_back(subject.graph.input_name(i));
+  const Names names = names_at(subject.graph, subject.wrt);
   Random random(seed);
   for (const bool forward : {true, false}) {
     const Derivative derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);

@@ -14,7 +14,7 @@ JsonObject::Named named(const Job& job, const Derivative& derivative, const std:
   JsonObject::Named object;
   for (std::size_t i = 0; i < derivative.wrt.size(); ++i) {
     const bool present = derivative.present[from - derivative.first + i];
-    object.emplace_back(job.graph().input_name(derivative.wrt[i]),
+    object.emplace_back(job.names()[derivative.wrt[i]],
                         present ? std::optional<Tensor>(results[from + i]) : std::nullopt);
   }
   return object;
@@ -80,7 +80,7 @@ int run_jac(const Session& session) {
     // it is refused.
     Names wrt = job.wrt();
     for (std::size_t i = 0; i < graph.inputs().size() && !session.arguments.wrt; ++i) {
-      if (is_floating(graph.type(graph.inputs()[i]).dtype())) wrt.push_back(graph.input_name(i));
+      if (is_floating(graph.type(graph.inputs()[i]).dtype())) wrt.push_back(job.names()[i]);
     }
     return forward ? jacfwd_parts(graph, wrt) : jacrev_parts(graph, wrt);
   });
@@ -92,8 +92,7 @@ int run_jac(const Session& session) {
       jacobians[k] = named(job, derivative, results, from);
       from += derivative.wrt.size();
     } else {
-      for (const std::size_t i : derivative.wrt)
-        jacobians[k].emplace_back(job.graph().input_name(i), std::nullopt);
+      for (const std::size_t i : derivative.wrt) jacobians[k].emplace_back(job.names()[i], std::nullopt);
     }
   }
   JsonObject object = job.outputs_of(results);

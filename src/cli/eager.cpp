@@ -63,8 +63,7 @@ int finish(const Session& session, const Job& job, const EagerRun& run, const Js
 
 JsonObject::Named named(const Job& job, const std::vector<std::size_t>& wrt, const EagerValues& values) {
   JsonObject::Named object;
-  for (std::size_t i = 0; i < wrt.size(); ++i)
-    object.emplace_back(job.graph().input_name(wrt[i]), values[i].tensor);
+  for (std::size_t i = 0; i < wrt.size(); ++i) object.emplace_back(job.names()[wrt[i]], values[i].tensor);
   return object;
 }
 
@@ -265,7 +264,7 @@ int run_eager_jac(const Session& session) {
   std::vector<JsonObject::Named> jacobians(outputs.size());
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     for (std::size_t i = 0; i < wrt.size(); ++i)
-      jacobians[k].emplace_back(job.graph().input_name(wrt[i]), blocks[k][i].tensor());
+      jacobians[k].emplace_back(job.names()[wrt[i]], blocks[k][i].tensor());
   }
   JsonObject object = with_outputs_of(run);
   object.list_of_objects("jacobians", jacobians);

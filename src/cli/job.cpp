@@ -2,8 +2,10 @@
 #include "cli/job.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <ostream>
 
+#include "graph/input_index.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cli {
@@ -25,9 +27,9 @@ Tensor repeated(const Tensor& tensor, std::int64_t size) {
 }
 
 Names input_names(const Graph& graph) {
-  Names names;
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i) names.push_back(graph.input_name(i));
-  return names;
+  std::vector<std::size_t> all(graph.inputs().size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return names_at(graph, all);
 }
 
 void require_type(const Tensor& tensor, Type type, const std::string& what) {
@@ -40,6 +42,7 @@ void require_type(const Tensor& tensor, Type type, const std::string& what) {
 Job::Job(const Session& session)
     : session_(session),
       graph_(read_graph(session.arguments.graph_file, session.set)),
+      names_(input_names(graph_)),
       executor_(make_executor(session)) {
   if (!graph_.externals().empty()) {
     refuse(detail::str(shown_path(session.arguments.graph_file),
@@ -49,7 +52,7 @@ Job::Job(const Session& session)
   for (const std::size_t position : positions("--wrt", wrt())) {
     const Type type = graph_.type(graph_.inputs()[position]);
     if (!is_inexact(type.dtype())) {
-      refuse(detail::str("--wrt: expected floating or complex inputs, got \"", graph_.input_name(position),
+      refuse(detail::str("--wrt: expected floating or complex inputs, got \"", names_[position],
                          "\" of type ", type));
     }
   }
@@ -58,7 +61,7 @@ Job::Job(const Session& session)
   const auto by_input = by_position(read_named_tensors(file), file);
   find_batch(by_input);
   for (std::size_t i = 0; i < by_input.size(); ++i) {
-    const std::string what = detail::str(shown_path(file), ": input \"", graph_.input_name(i), '"');
+    const std::string what = detail::str(shown_path(file), ": input \"", names_[i], '"');
     if (!by_input[i]) refuse(detail::str(what, ": expected a tensor of type ", input_type(i), ", got none"));
     require_type(*by_input[i], input_type(i), what);
     tensors_.push_back(*by_input[i]);
@@ -70,7 +73,7 @@ void Job::add_tangents() {
   const auto given = by_position(read_named_tensors(file), file);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Type type = graph_.type(graph_.inputs()[i]);
-    const std::string what = detail::str(shown_path(file), ": tangent of \"", graph_.input_name(i), '"');
+    const std::string what = detail::str(shown_path(file), ": tangent of \"", names_[i], '"');
     if (!is_inexact(type.dtype())) {
       if (given[i]) {
         refuse(detail::str(what, ": expected none, the input of type ", type,
@@ -154,11 +157,12 @@ Type Job::input_type(std::size_t position) const {
 std::vector<std::size_t> Job::positions(std::string_view option, const Names& names) const {
   std::vector<std::size_t> found;
   std::vector<bool> seen(graph_.inputs().size(), false);
+  const detail::InputIndex index(graph_);
   for (const std::string& name : names) {
-    const auto position = graph_.find_input(name);
+    const auto position = index.find(name);
     if (!position) {
-      refuse(detail::str(option, ": expected names of inputs, ", detail::list(input_names(graph_)),
-                         ", got \"", name, '"'));
+      refuse(
+          detail::str(option, ": expected names of inputs, ", detail::list(names_), ", got \"", name, '"'));
     }
     if (seen[*position]) refuse(detail::str(option, ": expected each input once, got \"", name, "\" twice"));
     seen[*position] = true;
@@ -170,11 +174,12 @@ std::vector<std::size_t> Job::positions(std::string_view option, const Names& na
 std::vector<std::optional<Tensor>> Job::by_position(const NamedTensors& given,
                                                     const std::string& file) const {
   std::vector<std::optional<Tensor>> tensors(graph_.inputs().size());
+  const detail::InputIndex index(graph_);
   for (const auto& [name, tensor] : given) {
-    const auto position = graph_.find_input(name);
+    const auto position = index.find(name);
     if (!position) {
-      refuse(detail::str(shown_path(file), ": expected names of inputs, ", detail::list(input_names(graph_)),
-                         ", got ", json_string(name)));
+      refuse(detail::str(shown_path(file), ": expected names of inputs, ", detail::list(names_), ", got ",
+                         json_string(name)));
     }
     tensors[*position] = tensor;
   }
@@ -187,10 +192,9 @@ void Job::find_batch(const std::vector<std::optional<Tensor>>& by_input) {
   for (const std::size_t position : positions("--batched", *session_.arguments.batched)) {
     const auto& tensor = by_input[position];
     if (tensor && (tensor->rank() == 0 || (size && tensor->dim(0) != *size))) {
-      throw Error(
-          ErrorKind::type,
-          detail::str("--batched: expected input \"", graph_.input_name(position), "\" with a leading axis",
-                      size ? detail::str(" of ", *size) : std::string(), ", got ", tensor->type()));
+      throw Error(ErrorKind::type,
+                  detail::str("--batched: expected input \"", names_[position], "\" with a leading axis",
+                              size ? detail::str(" of ", *size) : std::string(), ", got ", tensor->type()));
     }
     batched_[position] = true;
     if (tensor) size = tensor->dim(0);

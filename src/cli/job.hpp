@@ -22,6 +22,8 @@ class Job {
   explicit Job(const Session& session);
 
   const Graph& graph() const { return graph_; }
+  /// By which files and options name the inputs, and results their derivatives.
+  const Names& names() const { return names_; }
   const Executor& executor() const { return *executor_; }
   /// For the inputs of the graph, then what was added.
   const std::vector<Tensor>& tensors() const { return tensors_; }
@@ -66,6 +68,7 @@ class Job {
 
   const Session& session_;
   Graph graph_;
+  Names names_;
   std::shared_ptr<const Executor> executor_;
   std::vector<Tensor> tensors_;
   std::vector<bool> batched_;  // by input of graph_

@@ -22,12 +22,6 @@ Applied apply_traced(const FlatFunction& f, const std::vector<Array>& arguments,
   return applied;
 }
 
-Names names_of(const Graph& graph, const std::vector<std::size_t>& positions) {
-  Names names;
-  for (const std::size_t position : positions) names.push_back(graph.input_name(position));
-  return names;
-}
-
 std::vector<std::size_t> inexact_positions(const std::vector<Array>& arrays) {
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; i < arrays.size(); ++i)
@@ -105,7 +99,7 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
                                              Where where) {
   const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
-  const Graph gradients = tidu::grad(scalar_output(graph, name, where), names_of(graph, wrt));
+  const Graph gradients = tidu::grad(scalar_output(graph, name, where), names_at(graph, wrt));
   return {call_graph(graph, applied.inputs, where), call_graph(gradients, applied.inputs, where)};
 }
 
@@ -114,7 +108,7 @@ namespace {
 FlatPullback pullback_of(const Applied& applied, const std::vector<Array>& arguments, Where where) {
   const Graph& graph = applied.traced.graph;
   const std::vector<std::size_t> wrt = inexact_positions(arguments);
-  return [graph, derivative = vjp_parts(graph, names_of(graph, wrt)), arguments, inputs = applied.inputs,
+  return [graph, derivative = vjp_parts(graph, names_at(graph, wrt)), arguments, inputs = applied.inputs,
           where](const std::vector<Array>& cotangents) {
     require_cotangents(output_types(graph), cotangents, where);
     std::vector<Array> seeds;
@@ -146,7 +140,7 @@ std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& a
   const Applied applied = apply_traced(f, arguments, "hvp", where);
   const Graph& graph = applied.traced.graph;
   const Derivative derivative =
-      hvp_parts(scalar_output(graph, "hvp", where), names_of(graph, inexact_positions(arguments)));
+      hvp_parts(scalar_output(graph, "hvp", where), names_at(graph, inexact_positions(arguments)));
   std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
   all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(arguments.size()));
   return all;
@@ -158,7 +152,7 @@ std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f
   require_tangents(arguments, tangents, "jvp", where);
   const Applied applied = apply_traced(f, arguments, "jvp", where);
   const Graph& graph = applied.traced.graph;
-  const Derivative derivative = jvp_parts(graph, names_of(graph, inexact_positions(arguments)));
+  const Derivative derivative = jvp_parts(graph, names_at(graph, inexact_positions(arguments)));
   const std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
   std::vector<Array> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(derivative.first));
   std::vector<Array> output_tangents;
@@ -185,7 +179,7 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
                                                  graph.type(graph.outputs()[0])),
            where);
   }
-  const Names names = names_of(graph, wrt);
+  const Names names = names_at(graph, wrt);
   const Graph whole = kind == Jacobian::hessian ? scalar_output(graph, name, where) : graph;
   Graph derivative;
   try {
@@ -259,7 +253,7 @@ std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& ar
   const Graph& graph = applied.traced.graph;
   Graph batched;
   try {
-    batched = vmap(graph, applied.inputs[mapped[0]].shape()[0], names_of(graph, mapped));
+    batched = vmap(graph, applied.inputs[mapped[0]].shape()[0], names_at(graph, mapped));
   } catch (const Error& error) {
     raise_located(error, "vmap", types_of(arguments), where);
   }

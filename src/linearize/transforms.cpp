@@ -5,6 +5,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "graph/input_index.hpp"
 #include "linearize/derive.hpp"
 #include "linearize/rule_call.hpp"
 #include "tidu/graph/strands.hpp"
@@ -94,8 +95,9 @@ std::vector<std::size_t> wrt_positions(const Graph& f, const Names& wrt) {
     }
     return positions;
   }
+  const detail::InputIndex index(f);
   for (const std::string& name : wrt) {
-    const std::optional<std::size_t> position = f.find_input(name);
+    const std::optional<std::size_t> position = index.find(name);
     if (!position) {
       Names known;
       for (std::size_t i = 0; i < f.inputs().size(); ++i) known.push_back(f.input_name(i));
@@ -105,6 +107,20 @@ std::vector<std::size_t> wrt_positions(const Graph& f, const Names& wrt) {
     positions.push_back(*position);
   }
   return positions;  // linearize refuses repeated and integer ones
+}
+
+Names names_at(const Graph& f, std::span<const std::size_t> positions) {
+  const detail::InputIndex index(f);
+  Names names;
+  for (const std::size_t i : positions) {
+    if (i >= f.inputs().size()) {
+      throw Error(ErrorKind::invalid_argument, detail::str("names_at: expected an input of \"", f.name(),
+                                                           "\" below ", f.inputs().size(), ", got ", i));
+    }
+    std::string name = f.input_name(i);
+    names.push_back(index.find(name) == i ? std::move(name) : to_hex(f.input_key(i).bits()));
+  }
+  return names;
 }
 
 Derivative jvp_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
@@ -203,9 +219,7 @@ Derivative value_and_grad_parts(const Graph& f, const Names& wrt, const Derivati
 Derivative hvp_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   require_floating_scalar(f, "hvp");
   const Derivative first = value_and_grad_parts(f, wrt, options);
-  Names names;
-  for (const std::size_t i : first.wrt) names.push_back(f.input_name(i));
-  Derivative both = jvp_parts(first.graph, names, options);
+  Derivative both = jvp_parts(first.graph, names_at(f, first.wrt), options);
   // Outputs of both: value, gradients, tangent of the value, tangents of the gradients.
   const std::size_t count = first.wrt.size();
   std::vector<std::size_t> kept;
@@ -245,17 +259,16 @@ Graph jacrev(const Graph& f, const Names& wrt, const DerivativeOptions& options)
 Graph hessian(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   require_floating_scalar(f, "hessian");
   const Derivative first = value_and_grad_parts(f, wrt, options);
-  Names names;
-  for (const std::size_t i : first.wrt) names.push_back(f.input_name(i));
-  return jacfwd(only_derivatives(first), names, options);
+  return jacfwd(only_derivatives(first), names_at(f, first.wrt), options);
 }
 
 Graph vmap(const Graph& f, std::int64_t size, const Names& batched, ADContext* context) {
   BatchOptions options;
   options.context = context;
   options.inputs.emplace(f.inputs().size(), batched.empty());
+  const detail::InputIndex index(f);
   for (const std::string& name : batched) {
-    const std::optional<std::size_t> position = f.find_input(name);
+    const std::optional<std::size_t> position = index.find(name);
     if (!position) {
       throw Error(ErrorKind::invalid_argument,
                   detail::str("vmap: expected inputs of \"", f.name(), "\", got \"", name, '"'));

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "graph/input_index.hpp"
 #include "tensor/calls.hpp"
 
 namespace tidu {
@@ -73,8 +74,9 @@ void detail::refuse_call(const Graph& graph, std::span<const Tensor* const> inpu
 
 std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTensor> inputs) {
   std::vector<std::optional<Tensor>> found(graph.inputs().size());
+  const detail::InputIndex index(graph);
   for (const auto& [name, tensor] : inputs) {
-    const auto position = graph.find_input(name);
+    const auto position = index.find(name);
     if (!position) {
       throw Error(ErrorKind::invalid_argument, detail::str("run: expected the names of inputs of \"",
                                                            graph.name(), "\", got \"", name, "\""));

@@ -80,6 +80,34 @@ TEST_CASE("values and derivatives of a graph of reals") {
   }
 }
 
+TEST_CASE("inputs that share a name are told apart by the digits of their keys") {
+  const Files f;
+  const std::string digits = "000000000000000200000000000000ff";
+  const std::string graph =
+      f.folder.file("shared.json", R"({"format": "tidu.graph", "version": 1, "name": "f",
+ "values": [
+  {"id": 0, "dtype": "f64", "shape": [], "name": "w"},
+  {"id": 1, "dtype": "f64", "shape": [], "name": "w", "input_key": ")" +
+                                       digits + R"("},
+  {"id": 2, "dtype": "f64", "shape": []},
+  {"id": 3, "dtype": "f64", "shape": []}],
+ "inputs": [0, 1],
+ "operations": [
+  {"op": "mul", "inputs": [0, 1], "outputs": [2]},
+  {"op": "mul", "inputs": [2, 1], "outputs": [3]}],
+ "outputs": [3]})");
+  const json two = tensor("f64", json::array(), {2.0}), three = tensor("f64", json::array(), {3.0});
+  const std::string inputs = f.folder.file("shared_i.json", json{{"w", two}, {digits, three}}.dump());
+  const json gradients{{"w", tensor("f64", json::array(), {9.0})},
+                       {digits, tensor("f64", json::array(), {12.0})}};
+  CHECK(f.tell({"grad", graph, "--inputs", inputs})["gradients"] == gradients);
+  CHECK(f.tell({"jac", graph, "--inputs", inputs})["jacobians"] == json{gradients});
+  const json hvp = f.tell({"hvp", graph, "--inputs", inputs, "--tangents", inputs})["hvp"];
+  CHECK(hvp ==
+        json{{"w", tensor("f64", json::array(), {18.0})}, {digits, tensor("f64", json::array(), {24.0})}});
+  CHECK(run_command({"check", graph, "--inputs", inputs}).status == 0);
+}
+
 TEST_CASE("what is not differentiable, or on no path, is null") {
   const Files f;
   const json outputs{tensor("i32", json::array(), {49}), tensor("f64", json::array(), {3.0}),

@@ -300,6 +300,57 @@ TEST_CASE("a seed that coincides with a constant of a rule is no cotangent of it
   CHECK(results[0].item<double>() == doctest::Approx(2.0 / 8.0));
 }
 
+// w³ + v⁵ w of two inputs with keys of their own and one label.
+Graph of_one_label() {
+  GraphBuilder g("f");
+  const Value w = g.input(InputKey::fresh({1, 2}, 3), f64, "w"),
+              v = g.input(InputKey::fresh({1, 2}, 4), f64, "w");
+  return g.build({w * w * w + v * v * v * v * v * w});
+}
+
+TEST_CASE("inputs that share a label are differentiated by, each by itself and all together") {
+  const Graph f = of_one_label();
+  const std::vector<std::size_t> both{0, 1};
+  const Names names = names_at(f, both);
+  CHECK(names == Names{"w", to_hex(f.input_key(1).bits())});
+  CHECK(wrt_positions(f, names) == both);
+  CHECK(mentions(try_grad(f, {"w", "w"}).error(), "expected each input once"));
+
+  const Tensor two = Tensor::scalar(2.0), three = Tensor::scalar(3.0), one = Tensor::scalar(1.0);
+  const std::vector<Tensor> by_v = reference().run(hvp(f, Names{names[1]}), {two, three, one});
+  CHECK(by_v[1].item<double>() == doctest::Approx(810.0));
+  CHECK(by_v[2].item<double>() == doctest::Approx(1080.0));
+  CHECK(reference().run(hessian(f, Names{names[1]}), {two, three})[0].item<double>() ==
+        doctest::Approx(1080.0));
+  const std::vector<Tensor> by_both = reference().run(hvp(f), {two, three, one, one});
+  CHECK(by_both[3].item<double>() == doctest::Approx(12.0 + 405.0));
+  CHECK(by_both[4].item<double>() == doctest::Approx(405.0 + 1080.0));
+  CHECK(reference().run(hessian(f), {two, three}).size() == 4);
+
+  const std::vector<std::size_t> none{2};
+  CHECK_THROWS_AS(names_at(f, none), Error);
+}
+
+TEST_CASE("many inputs are found by name, as few are") {
+  GraphBuilder g("f");
+  const std::size_t count = 100;
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < count; ++i)
+    inputs.push_back(i % 2 == 0 ? g.input("x" + std::to_string(i), f64)
+                                : g.input(InputKey::fresh({1, 2}, i), f64, "x" + std::to_string(i / 4)));
+  Value product = inputs[0];
+  for (std::size_t i = 1; i < count; ++i) product = product * inputs[i];
+  const Graph f = g.build({product});
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::string& name : {f.input_name(i), to_hex(f.input_key(i).bits())}) {
+      const std::optional<std::size_t> found = f.find_input(name);
+      REQUIRE(found.has_value());
+      CHECK(wrt_positions(f, {name}) == std::vector<std::size_t>{*found});
+    }
+  }
+  CHECK_THROWS_AS(wrt_positions(f, {"x1000"}), Error);
+}
+
 TEST_CASE("try_batch and try_pullback give what batch and pullback give, or their error") {
   const Graph f = two_outputs();
   const BatchOptions some{.inputs = std::vector<bool>{true, false, true}, .all_outputs = false};

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ struct Derivative {
 /// Positions of the inputs that `wrt` names. Throws Error (invalid_argument) for an unknown, repeated or
 /// integer one.
 std::vector<std::size_t> wrt_positions(const Graph& f, const Names& wrt);
+/// By which `wrt` names the inputs at these positions: their names, but of inputs that share a label (two
+/// tangents "x.tangent") those after the first by the digits of their keys.
+Names names_at(const Graph& f, std::span<const std::size_t> positions);
 
 /// Inputs: f's, then a tangent for each input in wrt. Outputs: f's, then a tangent for each floating or
 /// complex output.
