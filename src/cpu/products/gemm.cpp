@@ -37,24 +37,27 @@ struct Room {
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
   ~Room() { std::free(data); }
+  // At least so many bytes, aligned to 64.
+  void* of(std::int64_t wanted) {
+    if (bytes < wanted) {
+      const std::int64_t rounded = (wanted + 4095) / 4096 * 4096;
+      void* more = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
+      if (more == nullptr) throw std::bad_alloc();
+      std::free(data);
+      data = more;
+      bytes = rounded;
+    }
+    return data;
+  }
   void* data = nullptr;
   std::int64_t bytes = 0;
 };
+struct PackedRoom : Room {};
+struct PieceRoom : Room {};  // of C, before it goes past the caches
 
 }  // namespace
 
-void* gemm_workspace(std::int64_t bytes) {
-  Room& room = tidu::detail::ThreadKept<Room>::get();
-  if (room.bytes < bytes) {
-    const std::int64_t rounded = (bytes + 4095) / 4096 * 4096;
-    void* data = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
-    if (data == nullptr) throw std::bad_alloc();
-    std::free(room.data);
-    room.data = data;
-    room.bytes = rounded;
-  }
-  return room.data;
-}
+void* gemm_workspace(std::int64_t bytes) { return tidu::detail::ThreadKept<PackedRoom>::get().of(bytes); }
 
 namespace {
 
@@ -312,8 +315,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   }
 }
 
-void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const {
-  if (call_.batch == 0) return;
+GemmRange GemmPlan::range_of(int index) const {
   const auto [batch_begin, batch_end] = part_of(call_.batch, 1, index % batch_pieces_, batch_pieces_);
   index /= batch_pieces_;
   const auto [row_begin, row_end] =
@@ -321,9 +323,34 @@ void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const
   index /= row_pieces_;
   const auto [column_begin, column_end] =
       part_of(call_.n, column_pieces_ == 1 ? call_.n : column_unit_, index, column_pieces_);
-  const GemmRange range{batch_begin, batch_end, row_begin, row_end, column_begin, column_end};
+  return {batch_begin, batch_end, row_begin, row_end, column_begin, column_end};
+}
+
+void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const {
+  if (call_.batch == 0) return;
   const SubnormalsAreZeros flush(flushes_);
-  kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, c);
+  kernel_(call_, range_of(index), swapped_ ? b : a, swapped_ ? a : b, c);
+}
+
+void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, void* c) const {
+  constexpr Index most = 1 << 20;  // bytes from the first row of a piece to its last
+  const Index size = gemm_element_size(call_.type), row = call_.ldc * size;
+  if (call_.batch != 1 || call_.add || row < 64) return run_piece(index, a, b, c);
+  const GemmRange range = range_of(index);
+  const Index rows = range.row_end - range.row_begin, begin = range.column_begin * size;
+  if (rows > most / row) return run_piece(index, a, b, c);
+  // The same call, so that no bit differs, of a C that would have the piece's first row here. It may begin
+  // before the room: no arithmetic on pointers leads there.
+  auto* const room = static_cast<std::byte*>(tidu::detail::ThreadKept<PieceRoom>::get().of(rows * row));
+  const auto first =
+      reinterpret_cast<std::uintptr_t>(room) - static_cast<std::uintptr_t>(range.row_begin * row);
+  auto* const moved = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr)
+  const SubnormalsAreZeros flush(flushes_);
+  kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, moved);
+  std::byte* const to = static_cast<std::byte*>(c) + range.row_begin * row + begin;
+  const auto bytes = static_cast<std::size_t>((range.column_end - range.column_begin) * size);
+  for (Index r = 0; r < rows; ++r) copy_past_caches(room + r * row + begin, to + r * row, bytes);
+  finish_past_caches();
 }
 
 void GemmPlan::run(const void* a, const void* b, void* c) const {
@@ -350,7 +377,10 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
       threads_, count,
       [](void* untyped, std::int64_t piece) {
         const Context& at = *static_cast<const Context*>(untyped);
-        at.plan.run_piece(static_cast<int>(piece), at.a, at.b, at.c);
+        const auto index = static_cast<int>(piece);
+        // See Note [Apart] in parallel.cpp: others read what is written here.
+        is_apart() ? at.plan.run_piece_past_caches(index, at.a, at.b, at.c)
+                   : at.plan.run_piece(index, at.a, at.b, at.c);
       },
       &context);
 }

@@ -105,9 +105,14 @@ class GemmPlan {
   /// Computes piece `index` of pieces(), on the calling thread. Pieces are of about the same work, write
   /// disjoint parts of C, and may run at the same time.
   void run_piece(int index, const void* a, const void* b, void* c) const;
+  /// The same bits, written past the caches, for where threads that share no cache read them next: made in
+  /// memory of the thread's own first. Pieces of batches, of more than a MiB, and of products that are added
+  /// to C are written as run_piece does.
+  void run_piece_past_caches(int index, const void* a, const void* b, void* c) const;
 
-  /// Computes the whole product, on this thread and at most threads - 1 helpers (run_pieces). k == 0 writes
-  /// zeros, or leaves C. Throws std::bad_alloc where there is no memory for packing.
+  /// Computes the whole product, on this thread and at most threads - 1 helpers (run_pieces), past the caches
+  /// where those share none. k == 0 writes zeros, or leaves C. Throws std::bad_alloc where there is no memory
+  /// for packing.
   void run(const void* a, const void* b, void* c) const;
 
   /// Where products with one B after another repay it that B is packed once for all of them: the bytes that
@@ -127,6 +132,8 @@ class GemmPlan {
   void update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
  private:
+  [[nodiscard]] GemmRange range_of(int index) const;
+
   GemmCall call_;
   GemmKernel kernel_ = nullptr;
   GemmPack pack_ = nullptr;
