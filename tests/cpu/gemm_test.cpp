@@ -1,6 +1,7 @@
 // Products against plain loops: all types, transposes, sizes on both sides of every tile and block, batches,
 // threads, refusals. Operands are small integers, whose sums are exact in every type: results must be equal.
 #include "cpu/products/gemm.hpp"
+#include "cpu/gemm_calls.hpp"
 #include "support/support.hpp"
 
 #include <doctest/doctest.h>
@@ -18,55 +19,10 @@
 #include <vector>
 
 using namespace tidu::cpu_detail;
-using tidu::test::shortened;
+using tidu::test::make_call, tidu::test::random_elements, tidu::test::shortened, tidu::test::TypeOf;
 using Index = std::int64_t;
 
 namespace {
-
-template <class T>
-struct TypeOf;
-template <>
-struct TypeOf<float> {
-  static constexpr GemmType value = GemmType::f32;
-};
-template <>
-struct TypeOf<double> {
-  static constexpr GemmType value = GemmType::f64;
-};
-template <>
-struct TypeOf<std::complex<float>> {
-  static constexpr GemmType value = GemmType::c64;
-};
-template <>
-struct TypeOf<std::complex<double>> {
-  static constexpr GemmType value = GemmType::c128;
-};
-template <>
-struct TypeOf<std::int32_t> {
-  static constexpr GemmType value = GemmType::i32;
-};
-template <>
-struct TypeOf<std::int64_t> {
-  static constexpr GemmType value = GemmType::i64;
-};
-
-template <class T>
-T random_element(std::mt19937& random) {
-  std::uniform_int_distribution<int> digit(-9, 9);
-  if constexpr (requires { typename T::value_type; }) {
-    const auto re = static_cast<typename T::value_type>(digit(random));
-    return T(re, static_cast<typename T::value_type>(digit(random)));
-  } else {
-    return static_cast<T>(digit(random));
-  }
-}
-
-template <class T>
-std::vector<T> random_elements(Index count, std::mt19937& random) {
-  std::vector<T> v(static_cast<std::size_t>(count));
-  for (T& x : v) x = random_element<T>(random);
-  return v;
-}
 
 template <class T>
 void plain_product(const GemmCall& g, const T* a, const T* b, T* c) {
@@ -82,23 +38,6 @@ void plain_product(const GemmCall& g, const T* a, const T* b, T* c) {
       }
     }
   }
-}
-
-GemmCall make_call(GemmType type, bool trans_a, bool trans_b, Index m, Index n, Index k, Index gap = 0) {
-  GemmCall g;
-  g.type = type;
-  g.trans_a = trans_a;
-  g.trans_b = trans_b;
-  g.m = m;
-  g.n = n;
-  g.k = k;
-  g.lda = (trans_a ? m : k) + gap;
-  g.ldb = (trans_b ? k : n) + gap;
-  g.ldc = n + gap;
-  g.stride_a = (trans_a ? k : m) * g.lda;
-  g.stride_b = (trans_b ? n : k) * g.ldb;
-  g.stride_c = m * g.ldc;
-  return g;
 }
 
 std::string describe(const GemmCall& g, int threads, GemmIsa isa) {
@@ -398,37 +337,6 @@ TEST_CASE("threads change no bit, and pieces may be run one by one") {
         };
         check_plans();
         check_plans(GemmIsa::avx512);
-      }
-    }
-  }
-}
-
-TEST_CASE_TEMPLATE("pieces that go past the caches have the same bits, and write nothing else", T, float,
-                   double, std::complex<float>, std::int32_t) {
-  std::mt19937 random(23);
-  struct Size {
-    Index m, n, k, gap;
-  };
-  // Whole lines, parts of lines, one row of less than a line, rows with gaps, more than a piece may have.
-  for (const Size size : {Size{64, 512, 100, 0}, Size{30, 70, 300, 0}, Size{40, 3, 9, 0},
-                          Size{33, 200, 64, 13}, Size{2000, 300, 5, 0}, Size{8, 64, 0, 0}}) {
-    for (const bool trans_b : {false, true}) {
-      for (const bool add : {false, true}) {
-        GemmCall g = make_call(TypeOf<T>::value, false, trans_b, size.m, size.n, size.k, size.gap);
-        g.add = add;
-        const auto a = random_elements<T>(std::max<Index>(g.stride_a, 1), random);
-        const auto b = random_elements<T>(std::max<Index>(g.stride_b, 1), random);
-        const auto before = random_elements<T>(size.m * g.ldc + 1, random);
-        for (const int threads : {1, 2, 7}) {
-          const GemmPlan plan(g, threads);
-          for (const std::size_t shift : {0, 1}) {  // C begins where a line does, and where none does
-            std::vector<T> one = before, other = before;
-            for (int i = 0; i < plan.pieces(); ++i) plan.run_piece(i, a.data(), b.data(), one.data() + shift);
-            for (int i = plan.pieces(); i-- > 0;)
-              plan.run_piece_past_caches(i, a.data(), b.data(), other.data() + shift);
-            CHECK(std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0);
-          }
-        }
       }
     }
   }
