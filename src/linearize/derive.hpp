@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "tidu/graph/builder.hpp"
@@ -34,6 +35,9 @@ struct Derivation {
   std::vector<bool> present;     ///< by derivative
   std::optional<std::vector<std::uint32_t>>
       origin_map;  ///< primal operation -> operation in the builder, when they differ
+
+ private:
+  std::unordered_set<Key128> keys_;  ///< of the builder's inputs, for who names new ones
 };
 
 }  // namespace tidu::detail

@@ -48,18 +48,6 @@ void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId
   }
 }
 
-std::string unused_name(const GraphBuilder& builder, const std::string& name) {
-  const auto& keys = builder.data().input_keys;
-  std::string candidate = name;
-  for (std::size_t n = 2;; ++n) {
-    const InputKey key = InputKey::named(candidate);
-    bool used = false;
-    for (const InputKey& other : keys) used = used || other == key;
-    if (!used) return candidate;
-    candidate = str(name, '.', n);
-  }
-}
-
 const InnerLinearization& InnerGraphs::linearize(const Graph& graph, const std::vector<bool>& active) {
   Key key{graph.structural_key(), active, {}, 0};
   if (const auto it = linearized_.find(key); it != linearized_.end()) return it->second;

@@ -97,7 +97,4 @@ std::vector<std::optional<Value>> transpose_into(GraphBuilder& builder, const Gr
                                                  ADContext* context,
                                                  const std::vector<std::uint32_t>* origin_map);
 
-/// "name" or "name.2", "name.3", … whichever no input of `builder` has.
-std::string unused_name(const GraphBuilder& builder, const std::string& name);
-
 }  // namespace tidu::detail

@@ -38,8 +38,13 @@ Derivation::Derivation(const Graph& f, const Names& wrt, const DerivativeOptions
 }
 
 Value Derivation::new_input(const InputKey& key, Type type, const std::string& label) {
-  if (options.named_inputs) return builder->input(unused_name(*builder, label), type);
-  return builder->input(key, type, label);
+  if (!options.named_inputs) return builder->input(key, type, label);
+  if (keys_.empty()) {
+    for (const InputKey& there : builder->data().input_keys) keys_.insert(there.bits());
+  }
+  std::string name = label;
+  for (std::size_t n = 2; !keys_.insert(InputKey::named(name).bits()).second; ++n) name = str(label, '.', n);
+  return builder->input(name, type);
 }
 
 Graph Derivation::transformed(const Graph& linear) const {
