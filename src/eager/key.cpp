@@ -8,11 +8,10 @@
 #include "tidu/graph/error.hpp"
 
 namespace tidu::eager {
-namespace {
 
 // Multiplying by an odd number keeps sources of one process apart; the random start those of processes.
-std::uint64_t next_source() {
-  static const std::uint64_t start = tidu::detail::random_key().low;
+std::uint64_t KeySource::next_source() {
+  const std::uint64_t start = tidu::detail::process_key().low;
   static std::atomic<std::uint64_t> count{0};
   for (;;) {
     const std::uint64_t source =
@@ -21,10 +20,9 @@ std::uint64_t next_source() {
   }
 }
 
-}  // namespace
-
 KeySource::KeySource() : source_(next_source()) {}
 
+// Keys from before a fork keep their names in the child: this random stays.
 InputKey Key::input_key() const {
   static const std::uint64_t process = tidu::detail::random_key().high;
   return InputKey::fresh({process, source}, counter);

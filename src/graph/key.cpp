@@ -1,8 +1,12 @@
 // key.cpp - mixing of bytes, fresh keys, hexadecimal text.
 #include "tidu/graph/key.hpp"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
+#include <ctime>
 #include <random>
 
 namespace tidu {
@@ -63,10 +67,35 @@ Key128 random_key() {
   return {word(), word()};
 }
 
+namespace {
+
+Key128 key_of_process;  // written before other threads are there: at first use, and in the child of a fork
+
+// Neither allocates nor waits for anything, as the child of a process of many threads may not.
+void renew_key_of_process() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const Key128 here{
+      static_cast<std::uint64_t>(getpid()),
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec)};
+  key_of_process = mix(key_of_process, here);
+}
+
+}  // namespace
+
+const Key128& process_key() {
+  static const bool begun = [] {
+    key_of_process = random_key();
+    pthread_atfork(nullptr, nullptr, renew_key_of_process);
+    return true;
+  }();
+  static_cast<void>(begun);
+  return key_of_process;
+}
+
 Key128 fresh_instance() {
-  static const Key128 source = random_key();
   static std::atomic<std::uint64_t> counter{0};
-  return mix(source, counter.fetch_add(1, std::memory_order_relaxed));
+  return mix(process_key(), counter.fetch_add(1, std::memory_order_relaxed));
 }
 
 }  // namespace detail

@@ -28,17 +28,21 @@ struct Key {
 std::string to_string(const Key& key);
 
 /// Hands out fresh keys, consecutive ones one after another. A source belongs to one thread at a time; any
-/// number of sources may be in use at once.
+/// number of sources may be in use at once. A source that was there when the process forked is the same in
+/// both processes: what records on in the child there makes a source (a Recorder) of its own.
 class KeySource {
  public:
   KeySource();
   KeySource(const KeySource&) = delete;
   KeySource& operator=(const KeySource&) = delete;
-  KeySource(KeySource&& other) noexcept : source_(other.source_), next_(other.next_) { other.source_ = 0; }
+  /// The other goes on as a source of its own.
+  KeySource(KeySource&& other) noexcept : source_(other.source_), next_(other.next_) {
+    other.source_ = next_source();
+  }
   KeySource& operator=(KeySource&& other) noexcept {
     source_ = other.source_;
     next_ = other.next_;
-    other.source_ = 0;
+    other.source_ = next_source();
     return *this;
   }
 
@@ -54,6 +58,7 @@ class KeySource {
   std::uint64_t source() const noexcept { return source_; }
 
  private:
+  static std::uint64_t next_source();
   std::uint64_t source_;
   std::uint64_t next_ = 1;
 };

@@ -58,6 +58,8 @@ inline Key128 mix(const Key128& key, std::string_view text) {
 
 /// 128 fresh random bits, once per source of keys.
 Key128 random_key();
+/// Random bits of this process; a child of fork has others.
+const Key128& process_key();
 /// A number that no other call in this process returns, mixed with a per-process random: two passes never
 /// share one.
 Key128 fresh_instance();
