@@ -21,7 +21,8 @@ class Operands {
   static constexpr std::size_t in_place = 3;
 
   Operands() = default;
-  Operands(std::initializer_list<T> values) {
+  // Both begin with an empty list that is whole, and is destroyed when a later copy throws.
+  Operands(std::initializer_list<T> values) : Operands() {
     reserve(values.size());
     for (const T& value : values) push_back(value);
   }
@@ -34,7 +35,8 @@ class Operands {
              r.end();
            })  // which clang-tidy 14 does not read
       // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
-      explicit Operands(Range&& range) {
+      explicit Operands(Range&& range)
+      : Operands() {
     for (auto&& value : range) {
       if constexpr (std::is_rvalue_reference_v<Range&&>) {
         push_back(std::move(value));
