@@ -88,7 +88,7 @@ struct BackwardCall {
                   std::size_t index) const;
   /// Of what a node returned.
   void check_device(const Cell& cell, const Node& node, std::size_t input) const;
-  void run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
+  void run_hooks(const HookList::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
                  std::span<Cell*> outgoing);
 
   struct Ready {
@@ -160,7 +160,8 @@ struct BackwardCall {
                         const std::function<std::string()>& within);
   void profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,
                     std::int64_t begin) const;
-  void explain_failure(const Error& error, const Node& node, const char* phase) const;
+  /// From the handler that caught `error`: throws it again, with where it happened.
+  [[noreturn]] static void explain_failure(const Error& error, const Node& node, const char* phase);
   void settle(const Edge& edge, bool failed);
   void accumulate();
   void join_streams(std::span<Cell* const> sums);

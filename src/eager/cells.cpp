@@ -236,10 +236,17 @@ void at_end(BackwardCall& call, std::function<void()> callback) {
   const std::lock_guard<std::mutex> lock(call.callbacks_mutex);
   call.callbacks.push_back(std::move(callback));
 }
+Cell*& cell_at(std::span<Cell*> cells, std::size_t index, const char* what) {
+  if (index >= cells.size()) {
+    throw Error(ErrorKind::invalid_argument, str("HookContext::", what, ": expected an index of ",
+                                                 cells.size(), " cotangents, got ", index));
+  }
+  return cells[index];
+}
 bool creates_graph(const HookFrame& frame) { return frame.call.creates_graph; }
 
-void BackwardCall::run_hooks(const Extras::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
-                             std::span<Cell*> outgoing) {
+void BackwardCall::run_hooks(const HookList::Hooks& hooks, HookKind kind, Node& node,
+                             std::span<Cell*> incoming, std::span<Cell*> outgoing) {
   for (const auto& entry : hooks) {
     if (entry->kind != kind || entry->removed.load(std::memory_order_acquire)) continue;
     const bool one = kind == HookKind::value;

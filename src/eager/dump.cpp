@@ -68,11 +68,7 @@ class TapeWriter {
     if (node.device != 0) number("device", node.device);
     if (node.stream != 0) number("stream", node.stream);
     if (detail::Extras* extras = node.extras.load(std::memory_order_acquire)) {
-      std::size_t hooks = 0;
-      if (const auto list = extras->snapshot()) {
-        for (const auto& hook : *list) hooks += hook->removed.load(std::memory_order_acquire) ? 0 : 1;
-      }
-      if (hooks != 0) number("hooks", hooks);
+      if (const auto hooks = extras->snapshot()) number("hooks", hooks->size());
     }
   }
 
@@ -139,7 +135,9 @@ class TapeWriter {
       append_json_string(out_, saved_value(node, k));
       text("type", str(type));
       number("bytes", type.bytes());
-      if (node.has_versions) number("version", const_cast<Node&>(node).versions()[k]);
+      const std::uint64_t version =
+          node.has_versions ? const_cast<Node&>(node).versions()[k] : Node::no_version;
+      if (version != Node::no_version) number("version", version);
       out_ += '}';
     }
     out_ += str("], \"freed\": ", freed ? "true" : "false");

@@ -1,6 +1,7 @@
 // engine.cpp - running one node: what it is given, and what it returns. Which runs when, and where that goes,
 // is in order.cpp.
 #include <algorithm>
+#include <typeinfo>
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
@@ -69,16 +70,21 @@ BackwardCall::~BackwardCall() {
 
 // --- one node
 
-void BackwardCall::explain_failure(const Error& error, const Node& node, const char* phase) const {
-  if (node.is_leaf())
-    error.with_message(str(error.what(), "\n  in ", phase, " of ", node.describe()))->raise();
-  std::string types;
-  for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
-  error
-      .with_message(str(error.what(), "\n  in ", phase, " of the backward of ", node.name(), '(', types, ')',
-                        node.file != nullptr ? str(", recorded at ", node.where()) : std::string(), " (node ",
-                        node.sequence, ')'))
-      ->raise();
+void BackwardCall::explain_failure(const Error& error, const Node& node, const char* phase) {
+  std::string place;
+  if (node.is_leaf()) {
+    place = node.describe();
+  } else {
+    std::string types;
+    for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
+    place = str("the backward of ", node.name(), '(', types, ')',
+                node.file != nullptr ? str(", recorded at ", node.where()) : std::string(), " (node ",
+                node.sequence, ')');
+  }
+  const auto explained = error.with_message(str(error.what(), "\n  in ", phase, " of ", place));
+  const Error& made = *explained;
+  if (typeid(made) == typeid(error)) made.raise();
+  throw;  // a type of the user's, which has no with_message of its own
 }
 
 // The cotangents that came in, each folded into one.
@@ -124,7 +130,7 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   const char* phase = "add_operands";
   try {
     take_incoming(state, incoming);
-    std::shared_ptr<const Extras::Hooks> hooks;
+    std::shared_ptr<const HookList::Hooks> hooks;
     if (Extras* extras = node.extras.load(std::memory_order_acquire)) [[unlikely]]
       hooks = extras->snapshot();
     phase = "a hook";
@@ -178,6 +184,7 @@ BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* cons
 void BackwardCall::check_versions(const Node& node, const BackwardProgram& program) const {
   const auto check = [&](std::uint32_t k) {
     const std::uint64_t saved = const_cast<Node&>(node).versions()[k];
+    if (saved == Node::no_version) return;
     const std::optional<std::uint64_t> now = host.version(node.saved(k));
     if (!now || *now == saved) return;
     throw Error(ErrorKind::tape,

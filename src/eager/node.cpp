@@ -114,6 +114,53 @@ Extras& Node::extras_or_make() {
   return *made;
 }
 
+HookList::Place HookList::add(std::shared_ptr<Entry> entry) {
+  std::shared_ptr<const Hooks> before;  // goes after the lock does, as what it holds may do anything then
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Place place{entry->slot, added_++};
+  entries_.emplace(place, std::move(entry));
+  before.swap(made_);
+  return place;
+}
+
+void HookList::remove(Place place) {
+  std::shared_ptr<const Hooks> before;
+  std::shared_ptr<Entry> entry;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto at = entries_.find(place);
+  if (at == entries_.end()) return;
+  at->second->removed.store(true, std::memory_order_release);
+  entry = std::move(at->second);
+  entries_.erase(at);
+  before.swap(made_);
+}
+
+std::shared_ptr<const HookList::Hooks> HookList::snapshot() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (made_ == nullptr && !entries_.empty()) {
+    auto hooks = std::make_shared<Hooks>();
+    hooks->reserve(entries_.size());
+    for (const auto& [place, entry] : entries_) hooks->push_back(entry);
+    made_ = std::move(hooks);
+  }
+  return made_;
+}
+
+std::shared_ptr<HookList> Extras::hooks_or_make() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (hooks == nullptr) hooks = std::make_shared<HookList>();
+  return hooks;
+}
+
+std::shared_ptr<const HookList::Hooks> Extras::snapshot() {
+  std::shared_ptr<HookList> list;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    list = hooks;
+  }
+  return list != nullptr ? list->snapshot() : nullptr;
+}
+
 std::string Node::where() const { return file == nullptr ? std::string() : str(file, ':', line); }
 
 std::string Node::name() const {
@@ -141,27 +188,15 @@ HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHo
                 "hook: expected a recorded value, got one without a trace (it does not require a gradient)");
   }
   Node* node = node_of(trace.node());
-  Extras& extras = node->extras_or_make();
-  auto entry = std::make_shared<Extras::Entry>();
+  auto entry = std::make_shared<HookList::Entry>();
   entry->kind = kind;
   entry->slot = slot;
   entry->hook = std::move(hook);
-  {
-    const std::lock_guard<std::mutex> lock(extras.mutex);
-    auto hooks = std::make_shared<Extras::Hooks>();
-    if (extras.hooks) {
-      for (const auto& there : *extras.hooks)
-        if (!there->removed.load(std::memory_order_acquire)) hooks->push_back(there);
-    }
-    hooks->push_back(entry);
-    std::stable_sort(hooks->begin(), hooks->end(),
-                     [](const auto& a, const auto& b) { return a->slot < b->slot; });
-    extras.hooks = std::move(hooks);
-  }
-  // The node may be gone by the time the hook is removed: the entry alone is marked, and dropped from the
-  // list when the next one is added.
-  return HookHandle([entry = std::weak_ptr<Extras::Entry>(entry)] {
-    if (const auto held = entry.lock()) held->removed.store(true, std::memory_order_release);
+  const std::shared_ptr<HookList> list = node->extras_or_make().hooks_or_make();
+  const HookList::Place place = list->add(std::move(entry));
+  // The node may be gone by the time the hook is removed.
+  return HookHandle([hooks = std::weak_ptr<HookList>(list), place] {
+    if (const auto held = hooks.lock()) held->remove(place);
   });
 }
 
@@ -227,6 +262,29 @@ void LeafSlot::write(void* from, const EagerOutput* recorded) {
 
 using detail::node_of;
 
+namespace {
+
+void check_index(std::size_t index, std::size_t count, const char* what) {
+  if (index < count) return;
+  throw Error(ErrorKind::invalid_argument,
+              tidu::detail::str("NodeView: expected an index of ", count, ' ', what, ", got ", index));
+}
+
+// Edges are few where a node is no leaf, which has none.
+const detail::Node& with_edge(TraceRef trace, std::size_t edge) {
+  const detail::Node& node = *node_of(trace.node());
+  check_index(edge, node.num_edges, "recorded inputs");
+  return node;
+}
+
+}  // namespace
+
+void NodeView::refuse_empty() {
+  throw Error(
+      ErrorKind::invalid_argument,
+      "NodeView: expected the trace of a recorded value, got an empty one (the value does not require a"
+      " gradient)");
+}
 bool NodeView::is_leaf() const { return node_of(node_.node())->is_leaf(); }
 std::string NodeView::name() const { return node_of(node_.node())->name(); }
 std::string NodeView::where() const { return node_of(node_.node())->where(); }
@@ -240,23 +298,25 @@ std::optional<RecordedGraph> NodeView::graph() const {
 }
 std::size_t NodeView::num_outputs() const { return node_of(node_.node())->num_outputs(); }
 Key NodeView::output_key(std::size_t slot) const {
+  check_index(slot, num_outputs(), "outputs");
   return node_of(node_.node())->key_of(static_cast<std::uint32_t>(slot));
 }
 std::size_t NodeView::num_edges() const { return node_of(node_.node())->num_edges; }
 std::size_t NodeView::edge_input(std::size_t edge) const {
-  return node_of(node_.node())->variant->edges[edge];
+  return with_edge(node_, edge).variant->edges[edge];
 }
 TraceRef NodeView::edge_node(std::size_t edge) const {
-  return detail::ref(node_of(node_.node())->edges()[edge].target);
+  return detail::ref(with_edge(node_, edge).edges()[edge].target);
 }
 std::uint32_t NodeView::edge_slot(std::size_t edge) const {
-  return node_of(node_.node())->edges()[edge].slot;
+  return with_edge(node_, edge).edges()[edge].slot;
 }
 std::size_t NodeView::num_saved() const {
   const detail::Node* node = node_of(node_.node());
   return node->freed() ? 0 : node->num_saved;
 }
 std::string NodeView::saved_name(std::size_t saved) const {
+  check_index(saved, node_of(node_.node())->num_saved, "saved operands");
   const detail::Variant& variant = *node_of(node_.node())->variant;
   const detail::SavedSource& source = variant.saved[saved];
   constexpr const char* kinds[] = {"input ", "output ", "retained value "};

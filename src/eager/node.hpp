@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,8 +30,10 @@ struct Edge {
   std::uint32_t slot;
 };
 
-/// What few nodes have: hooks and names.
-struct Extras {
+/// The hooks of one node, in the order in which they run: by slot, then as they were added. Handles may
+/// outlive the node.
+class HookList {
+ public:
   struct Entry {
     HookKind kind;
     std::uint32_t slot;
@@ -38,14 +41,29 @@ struct Extras {
     UntypedHook hook;
   };
   using Hooks = std::vector<std::shared_ptr<Entry>>;
+  using Place = std::pair<std::uint32_t, std::uint64_t>;  ///< slot, how many were added before
+
+  Place add(std::shared_ptr<Entry> entry);
+  /// Lets go of the hook, as soon as no call runs it any more.
+  void remove(Place place);
+  /// What a call runs, which later changes leave alone; null: none. Made at the first call after a change.
+  std::shared_ptr<const Hooks> snapshot();
+
+ private:
+  std::mutex mutex_;
+  std::map<Place, std::shared_ptr<Entry>> entries_;
+  std::uint64_t added_ = 0;
+  std::shared_ptr<const Hooks> made_;
+};
+
+/// What few nodes have: hooks and names.
+struct Extras {
   std::mutex mutex;
-  std::shared_ptr<const Hooks> hooks;  ///< replaced, never changed
+  std::shared_ptr<HookList> hooks;
   std::vector<std::pair<std::uint32_t, std::string>> names;
 
-  std::shared_ptr<const Hooks> snapshot() {
-    const std::lock_guard<std::mutex> lock(mutex);
-    return hooks;
-  }
+  std::shared_ptr<const HookList::Hooks> snapshot();
+  std::shared_ptr<HookList> hooks_or_make();
 };
 
 /// The slot of a Leaf.
@@ -61,6 +79,7 @@ struct Accumulator {
 struct Node : NodeCount {
   static constexpr std::uint32_t freed_bit = 0x80000000U;
   static constexpr std::uint32_t dropped_bit = 0x40000000U;
+  static constexpr std::uint64_t no_version = ~std::uint64_t{0};  ///< of a saved operand that counts none
 
   std::atomic<std::uint32_t> uses{0};
   std::uint64_t sequence = 0;        ///< 0: a leaf
@@ -75,8 +94,8 @@ struct Node : NodeCount {
   std::uint32_t num_edges = 0;
   std::uint32_t num_passive = 0;  ///< further edges, to blocked nodes, which explain() alone reads
   std::uint32_t num_saved = 0;
-  bool has_versions = false;
-  bool blocked = false;  ///< kept for explain() only: no gradient flows through it
+  bool has_versions = false;  ///< of one saved operand at least
+  bool blocked = false;       ///< kept for explain() only: no gradient flows through it
 
   bool is_leaf() const { return variant == nullptr; }
   Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }

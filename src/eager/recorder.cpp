@@ -161,10 +161,10 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
     if (data[k] == nullptr)
       refuse(request,
              str("expected data for input ", variant.saved[k].index, ", which backward reads, got none"));
-    if (host_ == nullptr || (k != 0 && !has_versions)) continue;
+    if (host_ == nullptr) continue;
     const std::optional<std::uint64_t> version = host_->version(data[k]);
-    has_versions = version.has_value();
-    versions[k] = version.value_or(0);
+    has_versions = has_versions || version.has_value();
+    versions[k] = version.value_or(Node::no_version);
   }
   std::uint64_t sequence = 0;
   ShortArray<std::uint32_t, 8> slots(num_edges);

@@ -87,6 +87,30 @@ TEST_CASE("[C9] values that backward does not read may change") {
   }
 }
 
+TEST_CASE("[C9] a change is seen where the executor counts versions of some operands alone") {
+  std::uint64_t version = 3;  // of what holds 5; of 7 nothing is known
+  CountedTape tape;
+  tape.executor.versions = [&](const Counted& operand) {
+    return operand.value == 5.0 ? std::optional<std::uint64_t>(version) : std::nullopt;
+  };
+  const Var x = tape.leaf(5.0), y = tape.leaf(7.0);
+  for (const bool known_first : {true, false}) {
+    CAPTURE(known_first);
+    const Var z = known_first ? tape.apply<prim::mul>(x, y) : tape.apply<prim::mul>(y, x);
+    const std::string json = eager::to_json(std::span(&z.who, 1));
+    const std::size_t at = json.find("\"version\": " + std::to_string(version));
+    CHECK(at != std::string::npos);
+    CHECK(json.find("\"version\"", at + 1) == std::string::npos);
+    BackwardOptions keep;
+    keep.keep_graph = true;
+    CHECK(tape.backward(z, keep).at(x.who.key).value == 7.0);
+    ++version;
+    CHECK_THROWS_AS_MESSAGE(tape.backward(z, keep), Error, "the write is to be noticed");
+    --version;
+    CHECK(tape.backward(z).at(y.who.key).value == 5.0);
+  }
+}
+
 TEST_CASE("[C9] the tape is not lost: another root still works") {
   Tape tape;
   Tensor w = three(1.0, 2.0, 4.0);

@@ -152,7 +152,8 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
     std::size_t inputs, outputs;
   };
   mutable std::vector<Call> calls;
-  eager::Placement placement{};  ///< where what is recorded next runs
+  eager::Placement placement{};                                          ///< where what is recorded next runs
+  std::function<std::optional<std::uint64_t>(const Counted&)> versions;  ///< none: always 0
 
   std::size_t count(char hook) const {
     std::size_t number = 0;
@@ -177,9 +178,9 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
     Faults::pass(Place::describe);
     return Type(f64);
   }
-  std::optional<std::uint64_t> version(const Counted&) const override {
+  std::optional<std::uint64_t> version(const Counted& operand) const override {
     Faults::pass(Place::version);
-    return 0;
+    return versions ? versions(operand) : 0;
   }
   eager::Placement current_placement() const override { return placement; }
   eager::Event record(eager::Placement) const override {

@@ -170,6 +170,15 @@ std::optional<ErrorKind> kind_of(const Body& body) {
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
+
+/// All of that is in the message.
+inline void expect_parts(const std::string& message, std::initializer_list<const char*> parts) {
+  CAPTURE(message);
+  for (const char* part : parts) {
+    CAPTURE(part);
+    CHECK(contains(message, part));
+  }
+}
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.type() == b.type() && std::equal(a.bytes(), a.bytes() + a.num_bytes(), b.bytes());
 }

@@ -49,6 +49,8 @@ mutation("C8", "operands beyond the 64th are left out", "src/eager/engine.cpp",
 mutation("C8", "operands beyond the eighth are left out", "src/eager/engine.cpp",
          "    std::uint64_t wanted = (std::uint64_t{1} << node.num_edges) - 1;",
          "    std::uint64_t wanted = (std::uint64_t{1} << std::min(node.num_edges, 8U)) - 1;")
+mutation("C9", "versions are kept where the last saved operand has one alone", "src/eager/recorder.cpp",
+         "has_versions = has_versions || version.has_value();", "has_versions = version.has_value();")
 mutation("C9", "changed values are read", "src/eager/engine.cpp",
          "    if (!now || *now == saved) return;", "    return;")
 mutation("C9", "versions of what computes residuals only are checked", "src/eager/engine.cpp",

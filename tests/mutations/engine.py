@@ -55,6 +55,10 @@ mutation("P6", "seeds are taken for constants", "src/eager/discover.cpp",
 mutation("P7", "a hook that was removed still runs", "src/eager/cells.cpp",
          "    if (entry->kind != kind || entry->removed.load(std::memory_order_acquire)) continue;",
          "    if (entry->kind != kind) continue;")
+mutation("P7", "what a removed hook held stays until the next change", "src/eager/node.cpp",
+         "  entries_.erase(at);\n  before.swap(made_);", "  entries_.erase(at);")
+mutation("P13", "errors of users' types come out as plain ones", "src/eager/engine.cpp",
+         "if (typeid(made) == typeid(error)) made.raise();", "made.raise();")
 mutation("P7", "the callbacks after one that throws do not run", "src/eager/finish.cpp",
          "      if (!failure) failure = std::current_exception();",
          "      failure = std::current_exception();\n      break;")

@@ -62,6 +62,8 @@ void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutpu
 void drop_cell(HookFrame& frame, Cell*& cell);
 void at_end(BackwardCall& call, std::function<void()> callback);
 bool creates_graph(const HookFrame& frame);
+/// The cell of that index; `what`: of which list, for messages.
+Cell*& cell_at(std::span<Cell*> cells, std::size_t index, const char* what);
 
 using UntypedHook = std::function<void(HookFrame&)>;
 
@@ -139,15 +141,21 @@ class HookContext {
   NodeView node() const { return NodeView(frame_.node); }
   /// Which output, for a hook on a value.
   std::uint32_t output_slot() const { return frame_.slot; }
-  /// The cotangent of a value or leaf; of a node, by output slot.
-  HookValue<Operand> incoming(std::size_t slot = 0) { return {frame_, frame_.incoming[slot]}; }
+  /// The cotangent of a value or leaf, the only one there, whatever its output_slot(); of a node, by slot.
+  /// Throws Error (invalid_argument) from num_incoming() on.
+  HookValue<Operand> incoming(std::size_t slot = 0) {
+    return {frame_, detail::cell_at(frame_.incoming, slot, "incoming")};
+  }
   std::size_t num_incoming() const { return frame_.incoming.size(); }
-  /// After a node: the cotangents of its recorded inputs, by edge.
-  HookValue<Operand> outgoing(std::size_t edge) { return {frame_, frame_.outgoing[edge]}; }
+  /// After a node: the cotangents of its recorded inputs, by edge. Throws Error (invalid_argument) from
+  /// num_outgoing() on, which is 0 in hooks of other kinds.
+  HookValue<Operand> outgoing(std::size_t edge) {
+    return {frame_, detail::cell_at(frame_.outgoing, edge, "outgoing")};
+  }
   std::size_t num_outgoing() const { return frame_.outgoing.size(); }
   bool creates_graph() const { return detail::creates_graph(frame_); }
   /// Runs `callback` once, after everything else in this backward call has succeeded. What callbacks throw is
-  /// thrown (the first) when all of them have run.
+  /// thrown (the first) when all of them have run; the slots of leaves have their sums by then.
   void at_end(std::function<void()> callback) { detail::at_end(frame_.call, std::move(callback)); }
   /// The same for callbacks that enter further ones.
   AtEnd end() { return AtEnd(frame_.call); }

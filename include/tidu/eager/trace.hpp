@@ -94,11 +94,14 @@ struct EagerOutput {
   std::uint32_t output_slot = 0;  ///< which output of the invocation
 };
 
-/// Reads a node; valid while somebody holds it.
+/// Reads a node; valid while somebody holds it. Functions that take an index throw Error (invalid_argument)
+/// where there is none of that index.
 class NodeView {
  public:
-  /// Of the node of that trace.
-  explicit NodeView(TraceRef trace) : node_(trace) {}
+  /// Of the node of that trace. Throws Error (invalid_argument) when the trace is empty.
+  explicit NodeView(TraceRef trace) : node_(trace) {
+    if (!trace) refuse_empty();
+  }
 
   bool is_leaf() const;
   /// Name of the primitive, or of the composite graph; the name of a leaf, or empty.
@@ -131,6 +134,7 @@ class NodeView {
   TraceRef trace() const { return node_; }
 
  private:
+  [[noreturn]] static void refuse_empty();
   TraceRef node_;
 };
 

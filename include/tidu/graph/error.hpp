@@ -3,6 +3,8 @@
 // file:line".
 #pragma once
 
+#include <cxxabi.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -41,7 +43,9 @@ constexpr std::string_view to_string(ErrorKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Base of everything that tidu throws.
+/// Base of everything that tidu throws. A class that is derived from it and thrown by a hook, a rule or an
+/// executor comes out as it was thrown; when it overrides with_message and raise, as ADRuleError does, where
+/// it happened is added to its message, and Result::error has its type, too.
 class Error : public std::runtime_error {
  public:
   /// With the whole message.
@@ -181,17 +185,28 @@ std::string list(const Range& range) {
   return std::move(out).str();
 }
 
+/// An error that is being handled, to be kept in a Result, which throws it by its own type.
+std::shared_ptr<const Error> held_error(const Error& error);
+
 /// Runs `body` and turns whatever it throws into a Result: this is what every `try_` function is made of.
 template <class Body>
 auto capture(Body&& body) -> Result<std::invoke_result_t<Body>> {
   try {
     return std::forward<Body>(body)();
   } catch (const Error& error) {
-    return error;
+    return held_error(error);
   } catch (const std::bad_alloc&) {
     return Error(ErrorKind::out_of_memory, "out of memory");
   } catch (const std::exception& error) {
     return Error(ErrorKind::internal, error.what());
+  }
+#ifdef __GLIBCXX__
+  catch (const abi::__forced_unwind&) {  // a thread that is cancelled
+    throw;
+  }
+#endif
+  catch (...) {
+    return Error(ErrorKind::internal, "something was thrown that is no std::exception");
   }
 }
 
