@@ -24,6 +24,9 @@ Array unary(const char* name, const Array& x, Where where, bool needs_inexact = 
       where);
 }
 
+/// logsumexp over these axes, of what becomes a floating number.
+Value logsumexp_of(Value x, const Ints& axes);
+
 /// F of x and y, promoted and broadcast.
 template <Binary F>
 Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes takes = Takes::numbers) {

@@ -146,7 +146,7 @@ Array softmax_cross_entropy_with_integer_labels(const Array& logits, const Array
         }
         const auto last = static_cast<std::int64_t>(x.rank()) - 1;
         const Value chosen_logit = ops::take_along_axis(x, ops::expand_dims(v[1], {last}), last);
-        return ops::logsumexp(x, {last}) - ops::squeeze(chosen_logit, {last});
+        return frontend_detail::logsumexp_of(x, {last}) - ops::squeeze(chosen_logit, {last});
       },
       where);
 }

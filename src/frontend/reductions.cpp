@@ -1,7 +1,7 @@
 // reductions.cpp - functions of Arrays that reduce axes, and those that are made of reductions.
 #include <limits>
 
-#include "frontend/broadcast.hpp"
+#include "frontend/elementwise.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
@@ -129,6 +129,23 @@ Array cumulative(const char* name, const Array& x, std::int64_t axis, bool rever
 
 }  // namespace
 
+namespace frontend_detail {
+
+// m + log sum e^(x - m), written out: its derivative, e^(x - m) / sum e^(x - m), takes powers that are there
+// (that of the primitive takes new ones). m is the greatest, or 0 where that is infinite, and a constant: by
+// it the derivative is 0.
+Value logsumexp_of(Value x, const Ints& axes) {
+  const Value y = widened(x);
+  const Value greatest = ops::stop_gradient(ops::reduce_max(y, axes));
+  const Value infinite =
+      ops::eq(ops::abs(greatest), ops::full_like(greatest, std::numeric_limits<double>::infinity()));
+  const Value m = ops::select_n(infinite, greatest, ops::full_like(greatest, 0.0));
+  const Value sum = ops::reduce_sum(ops::exp(y - spread(m, axes, y.shape())), axes);
+  return convert(ops::log(sum) + m, inexact(x.dtype()));
+}
+
+}  // namespace frontend_detail
+
 Array sum(const Array& x, const Axes& axes, bool keepdims, Where where) {
   return reduce("sum", x, axes, keepdims, where,
                 [](Value v, const Ints& list) { return ops::reduce_sum(as_number(v), list); });
@@ -180,9 +197,7 @@ Array stddev(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims,
       ddof);
 }
 Array logsumexp(const Array& x, const Axes& axes, bool keepdims, Where where) {
-  return reduce("logsumexp", x, axes, keepdims, where, [](Value v, const Ints& list) {
-    return ops::logsumexp(convert(v, inexact(v.dtype())), list);
-  });
+  return reduce("logsumexp", x, axes, keepdims, where, frontend_detail::logsumexp_of);
 }
 
 Array softmax(const Array& x, const Axes& axes, Where where) {
