@@ -150,6 +150,17 @@ const Tensor& Array::one_element(Where where) const {
   return body.tensor;
 }
 
+double Array::real_element(const Tensor& data, Where where) {
+  const std::complex<double> value = data.at(0);
+  if (value.imag() != 0.0) {
+    refuse(ErrorKind::invalid_argument, "Array::item",
+           detail::str("expected a real number, got ", value.real(), value.imag() < 0.0 ? "" : "+",
+                       value.imag(), "i (real(x) is its real part, item<std::complex<double>>() all of it)"),
+           where);
+  }
+  return value.real();
+}
+
 void Array::require_whole(const Tensor& data, bool is_signed, int digits, Where where) {
   const auto refuse_it = [&](auto value) {
     refuse(ErrorKind::invalid_argument, "Array::item",
@@ -163,7 +174,7 @@ void Array::require_whole(const Tensor& data, bool is_signed, int digits, Where 
     if ((value < 0 && !is_signed) || (digits < 63 && beyond >> digits != 0)) refuse_it(value);
     return;
   }
-  const double value = data.at(0).real(), limit = std::ldexp(1.0, digits), whole = std::trunc(value);
+  const double value = real_element(data, where), limit = std::ldexp(1.0, digits), whole = std::trunc(value);
   if (!(whole >= (is_signed ? -limit : 0.0) && whole < limit)) refuse_it(value);
 }
 

@@ -1,4 +1,5 @@
 // basics.cpp - what Arrays are, how they compute, and what they refuse.
+#include <complex>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -39,6 +40,20 @@ TEST_CASE("the only element as a number of another type") {
   CHECK_THROWS_AS((void)Array(256).item<std::uint8_t>(), Error);
   CHECK_THROWS_AS((void)Array(std::int64_t{-1}).item<std::uint64_t>(), Error);
   CHECK_THROWS_AS((void)Array(9223372036854775808.0).item<std::int64_t>(), Error);
+}
+
+TEST_CASE("a complex element is a real number where it is one") {
+  using c = std::complex<double>;
+  CHECK(Array(c(1.5, 0.0)).item() == 1.5);
+  CHECK(Array(c(-2.0, -0.0)).item<int>() == -2);
+  CHECK(Array(c(0.0, 1.0)).item<bool>());
+  CHECK(Array(c(1.0, -2.0)).item<c>() == c(1.0, -2.0));
+  const Array z = c(1.0, -2.0);
+  for (const std::string& error : {error_of([&] { (void)z.item(); }), error_of([&] { (void)z.item<int>(); }),
+                                   error_of([&] { (void)z.item<float>(); })})
+    CHECK(contains(error, "[Array::item] expected a real number, got 1-2i (real(x)"));
+  CHECK(contains(error_of([] { (void)Array(c(1.0, 2.0)).item(); }), "got 1+2i"));
+  CHECK_THROWS_AS((void)Array(c(1.0, std::numeric_limits<double>::quiet_NaN())).item(), Error);
 }
 
 TEST_CASE("an Array is made of numbers, lists and tensors") {

@@ -230,7 +230,8 @@ class Array {
   /// there before says so.
   const Tensor& tensor(Where where = Where::current()) const;
   /// The only element, converted to T; to an integer it is truncated. Throws Error (invalid_argument) when
-  /// there is not exactly one, and for one that an integer T does not hold.
+  /// there is not exactly one, for one that an integer T does not hold, and for one with an imaginary part
+  /// where T is a real number.
   template <class T = double>
   T item(Where where = Where::current()) const {
     const Tensor& data = one_element(where);
@@ -241,7 +242,7 @@ class Array {
       if (data.dtype() == i64) return static_cast<T>(data.data<std::int64_t>()[0]);
       return static_cast<T>(data.at(0).real());
     } else if constexpr (std::is_arithmetic_v<T>) {
-      return static_cast<T>(data.at(0).real());
+      return static_cast<T>(real_element(data, where));
     } else {
       return T(data.at(0));
     }
@@ -398,6 +399,7 @@ class Array {
   }
   const Tensor& one_element(Where where) const;
   /// Refuses an element that no integer of that many binary digits (beside the sign) is when truncated.
+  static double real_element(const Tensor& data, Where where);
   static void require_whole(const Tensor& data, bool is_signed, int digits, Where where);
   HookHandle add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const;
 
