@@ -11,6 +11,7 @@
 #include "cpu/loop.hpp"
 #include "cpu/node_memory.hpp"
 #include "cpu/operation_plans.hpp"
+#include "cpu/placed_parts.hpp"
 #include "cpu/products/product_group.hpp"
 #include "cpu/takeovers.hpp"
 #include "tidu/graph/error.hpp"
@@ -47,7 +48,8 @@ class Compiler {
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
     takeovers_ = find_takeovers(given_, plans_, options_, kernels_, around_);
-    if (!takeovers_.done.empty()) plan_memory();
+    const std::vector<passes::PlacedPart> parts = find_placed_parts(given_, takeovers_);
+    if (!takeovers_.done.empty() || !parts.empty()) plan_memory(parts);
     place_small_values();
     const std::vector<Run> runs = find_runs(to_.program_, options_, takeovers_.bound);
     auto next_run = runs.begin();
@@ -212,8 +214,8 @@ class Compiler {
     to_.operations_.push_back(index);
   }
   // What groups and updates do beside has changed who reads what, and when.
-  void plan_memory() {
-    to_.program_ = place_again(given_, takeovers_.values);
+  void plan_memory(std::span<const passes::PlacedPart> parts) {
+    to_.program_ = place_again(given_, takeovers_.values, parts);
     plan_ = &to_.program_.plan();
   }
   Plan plan_of_composite(std::size_t node) {
@@ -276,7 +278,7 @@ class Compiler {
     }
     switch (slot.storage) {
       case Storage::input: to_.input_pointers_.push_back({at, slot.index, 0}); break;
-      case Storage::output: to_.output_pointers_.push_back({at, slot.index, 0}); break;
+      case Storage::output: to_.output_pointers_.push_back({at, slot.index, slot.offset}); break;
       case Storage::constant: to_.constant_pointers_.push_back({at, slot.index, 0}); break;
       default: to_.large_pointers_.push_back({at, 0, slot.offset}); break;
     }

@@ -211,7 +211,8 @@ void Compiled::run_at(const Places& places, const Inputs& input, const Outputs& 
   for (const Move& load : loads_) copy_element(places.small + load.offset, input(load.index), load.bytes);
   for (const Patch& patch : input_pointers_)
     places.pointers[patch.pointer] = const_cast<std::byte*>(input(patch.index));
-  for (const Patch& patch : output_pointers_) places.pointers[patch.pointer] = output(patch.index);
+  for (const Patch& patch : output_pointers_)
+    places.pointers[patch.pointer] = output(patch.index) + patch.offset;
 
   execute(places.small, Frame{steps_.data(), places.pointers, places.scratch});
 

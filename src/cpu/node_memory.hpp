@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ inline std::vector<std::uint32_t> count_readers(const Program& program,
 }
 
 /// The program with places for what its nodes read and leave by `values`, where some do what others did.
-inline Program place_again(const Program& program, const std::vector<passes::NodeValues>& values) {
+inline Program place_again(const Program& program, const std::vector<passes::NodeValues>& values,
+                           std::span<const passes::PlacedPart> parts) {
   std::vector<bool> is_constant(program.graph().num_values());
   for (ValueId id = 0; id < is_constant.size(); ++id) {
     const SlotId slot = program.slot_of(id);
@@ -30,7 +32,7 @@ inline Program place_again(const Program& program, const std::vector<passes::Nod
         program.roots()[id] == id && slot != no_index && program.slot(slot).storage == Storage::constant;
   }
   SlotPlan plan = passes::assign_slots(program.graph(), program.schedule(), is_constant, program.roots(),
-                                       values, program.options().in_place);
+                                       values, program.options().in_place, parts);
   plan.block_bytes = program.plan().block_bytes;
   return program.with_plan(std::move(plan));
 }

@@ -117,6 +117,11 @@ class Planner {
     plan_.slot_of[value] = plan_.slot_of[from];
     ++plan_.in_place;
   }
+  void place_part(const PlacedPart& part) {
+    const Slot& whole = plan_.slots[plan_.slot_of[part.whole]];
+    plan_.slot_of[part.part] = add({whole.storage, whole.index, part.offset, graph_.type(part.part).bytes()});
+    ++plan_.in_place;
+  }
   bool in_workspace(ValueId value) const {
     const SlotId id = plan_.slot_of[value];
     return id != no_index && plan_.slots[id].storage >= Storage::small;
@@ -182,8 +187,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
 }
 
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
-                      const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes,
-                      bool in_place) {
+                      const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place,
+                      std::span<const PlacedPart> parts) {
   Planner planner(graph, roots);
   for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
     planner.fixed(graph.inputs()[i], Storage::input, i);
@@ -204,6 +209,9 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     if (changed == no_index || last[changed] != node || planner.has_slot(changed)) continue;
     const ValueId result = nodes[node].results[0];
     if (planner.is_output(result)) planner.take_over(changed, result);
+  }
+  for (const PlacedPart& part : parts) {
+    if (planner.is_output(part.whole) && !planner.has_slot(part.part)) planner.place_part(part);
   }
 
   std::vector<ValueId> taken;  // operands whose places results have taken, or that are free

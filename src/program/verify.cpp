@@ -32,7 +32,7 @@ class Memory {
     std::vector<ValueId>& bytes = regions_[{slot.storage, shared ? 0 : slot.index}];
     const std::size_t size = slot.storage == Storage::small   ? plan_.small_bytes
                              : slot.storage == Storage::large ? plan_.large_bytes
-                                                              : slot.bytes;
+                                                              : slot.offset + slot.bytes;
     if (bytes.size() < size) bytes.resize(size, no_index);
     return bytes;
   }

@@ -117,8 +117,15 @@ fault("moves", "a slice begins where its own steps lead", PARTS,
 fault("moves", "parts of a part begin where the part does", PARTS,
       "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
 fault("moves", "what is copied from does not live until then", COMPILE,
-      "if (!takeovers_.done.empty()) plan_memory();",
-      "if (!takeovers_.columns.empty() || !takeovers_.turned.empty()) plan_memory();")
+      "if (!takeovers_.done.empty() || !parts.empty()) plan_memory(parts);",
+      "if (!takeovers_.turned.empty() || !parts.empty()) plan_memory(parts);")
+
+# Operands of concatenates in their places.
+PARTS = "src/cpu/placed_parts.cpp"
+fault("parts", "all parts are made at the beginning", PARTS, "      offset += bytes;\n", "")
+fault("parts", "no part is made in its place", PARTS, "if (!program.options().in_place) return {};", "return {};")
+fault("parts", "parts of what is no stretch are taken for such", PARTS,
+      "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
 # Transposes that groups of rows do.
 TURNED = "src/cpu/groups/turned.cpp"

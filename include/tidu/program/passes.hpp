@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tidu/graph/graph.hpp"
@@ -144,12 +145,21 @@ struct NodeValues {
 /// only read element by element, and no fold of a row): for each element, a group reads all before it writes.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
+/// A value that is made where a part of another will be, which an operation then finds there.
+struct PlacedPart {
+  ValueId part = no_index;   ///< read by nothing but that operation, and no output
+  ValueId whole = no_index;  ///< an output with memory of its own
+  std::size_t offset = 0;    ///< of the part in the whole, in bytes
+};
+
 /// The same where `nodes` says by position what each node reads and leaves, which may be less than the
 /// schedule says: nothing, of one whose work another does. What a node changes makes room for its result,
 /// which may be an output, if it dies with the node. Inputs, constants and outputs come first, in an order
-/// that does not depend on the nodes, and so have the same slots for all.
+/// that does not depend on the nodes, and so have the same slots for all. `parts` get no memory of their own;
+/// those whose `whole` has none are left out.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
-                      const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place);
+                      const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place,
+                      std::span<const PlacedPart> parts = {});
 
 /// Checks a plan by following who wrote each byte last: no operation, and no output at the end, may read what
 /// something else has written since. Throws Error (internal) naming operation and value. Takes as long as

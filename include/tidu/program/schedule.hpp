@@ -87,8 +87,8 @@ constexpr std::string_view to_string(Storage storage) {
 struct Slot {
   Storage storage = Storage::small;  ///< where the bytes are
   std::uint32_t index = 0;           ///< see Storage
-  std::size_t offset =
-      0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); 0 elsewhere
+  std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); of
+                           ///< an output's part (see PlacedPart) from the start of that; 0 elsewhere
   std::size_t bytes = 0;  ///< how many
 };
 

@@ -241,7 +241,8 @@ void concatenate_rows(const ConcatenateState& s, const Call& call, std::int64_t 
   for (std::int64_t o = begin; o < end; ++o) {
     for (std::size_t i = 0; i < s.bytes.size(); ++i) {
       if (s.bytes[i] == 0) continue;
-      std::memcpy(to, call.in[i] + static_cast<std::size_t>(o) * s.bytes[i], s.bytes[i]);
+      const std::byte* const part = call.in[i] + static_cast<std::size_t>(o) * s.bytes[i];
+      if (part != to) std::memcpy(to, part, s.bytes[i]);  // else it was made there, see placed_parts.hpp
       to += s.bytes[i];
     }
   }

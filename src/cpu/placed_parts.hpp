@@ -1,0 +1,17 @@
+// placed_parts.hpp - parts of a concatenate that are made where it wants them.
+#pragma once
+
+#include <vector>
+
+#include "cpu/takeovers.hpp"
+#include "tidu/program/passes.hpp"
+#include "tidu/program/program.hpp"
+
+namespace tidu::cpu_detail {
+
+/// Of concatenates along the first axis of more than one element, so that each operand is one stretch of the
+/// result, which are outputs: the operands that a group, a loop or an operation makes for nothing else, of
+/// some cache lines and from one on. The kernel leaves alone what it finds in its place.
+std::vector<passes::PlacedPart> find_placed_parts(const Program& program, const Takeovers& takeovers);
+
+}  // namespace tidu::cpu_detail
