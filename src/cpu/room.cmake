@@ -11,7 +11,8 @@ set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp")
 foreach(isa baseline avx2 avx512)
   list(APPEND decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/decompositions_${isa}.cpp")
 endforeach()
-set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>)
 # Eigen's templates differ with the instruction set and alignment that a program is compiled for, not in their names. Under a
 # name of their own those made here are never taken for the ones of a program that links tidu::cpu statically and uses Eigen too.
 foreach(source IN LISTS decompositions)
