@@ -89,7 +89,7 @@ struct Slot {
   std::uint32_t index = 0;           ///< see Storage
   std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); of
                            ///< an output's part (see PlacedPart) from the start of that; 0 elsewhere
-  std::size_t bytes = 0;  ///< how many
+  std::size_t bytes = 0;   ///< how many
 };
 
 /// Index of a slot.
