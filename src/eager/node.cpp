@@ -270,7 +270,7 @@ void check_index(std::size_t index, std::size_t count, const char* what) {
               tidu::detail::str("NodeView: expected an index of ", count, ' ', what, ", got ", index));
 }
 
-// Edges are few where a node is no leaf, which has none.
+// The node, which has that edge; leaves have none.
 const detail::Node& with_edge(TraceRef trace, std::size_t edge) {
   const detail::Node& node = *node_of(trace.node());
   check_index(edge, node.num_edges, "recorded inputs");

@@ -43,9 +43,10 @@ constexpr std::string_view to_string(ErrorKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Base of everything that tidu throws. A class that is derived from it and thrown by a hook, a rule or an
-/// executor comes out as it was thrown; when it overrides with_message and raise, as ADRuleError does, where
-/// it happened is added to its message, and Result::error has its type, too.
+/// Base of everything that tidu throws. A class that is derived from it overrides with_message and raise, as
+/// ADRuleError does, so that it keeps its type where a place is added to its message. Of one that does not,
+/// thrown by a hook or an executor, backward throws what was thrown; from a rule or a kernel it comes as
+/// Error.
 class Error : public std::runtime_error {
  public:
   /// With the whole message.

@@ -145,6 +145,7 @@ struct NodeValues {
 /// only read element by element, and no fold of a row): for each element, a group reads all before it writes.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
+
 /// A value that is made where a part of another will be, which an operation then finds there.
 struct PlacedPart {
   ValueId part = no_index;   ///< read by nothing but that operation, and no output
