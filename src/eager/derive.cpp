@@ -160,22 +160,32 @@ class ProgramMaker {
     std::sort(forward_base_.begin(), forward_base_.end());
   }
 
-  // An output of an operation that a rule replaced (custom_vjp_call, custom_jvp_call, call) is what it is by
-  // operations that the first derivative need not look into; the second one does: it reads what they are of.
-  void use_what_replaced_outputs_are_of() {
-    if (linearization_->value_map.empty() || used_.empty()) return;
+  // What a later derivative reads, and this one does not. The derivative of a retained value is what its rule
+  // makes of the operands of its operation: it reads the inputs that the value is of, where they were given.
+  // So is that of an output of an operation that a rule replaced (custom_vjp_call, custom_jvp_call, call),
+  // which the first derivative need not look into. Any other output's rule reads the output alone, or its
+  // inputs, which are used then.
+  void use_what_later_derivatives_read() {
+    if (used_.empty()) return;
+    const bool replaced = !linearization_->value_map.empty();
     std::vector<ValueId> roots;
-    for (std::uint32_t s = 0; s < sources_.size(); ++s)
-      if (used_[s] != 0 && sources_[s].kind != SavedSource::Kind::input) roots.push_back(source_ids_[s]);
+    for (std::uint32_t s = 0; s < sources_.size(); ++s) {
+      const SavedSource::Kind kind = sources_[s].kind;
+      const bool root =
+          kind == SavedSource::Kind::retained || (replaced && kind == SavedSource::Kind::output);
+      if (root && used_[s] != 0) roots.push_back(source_ids_[s]);
+    }
     if (roots.empty()) return;
     const std::vector<bool> reached = reachable(augmented_, roots);
-    for (std::uint32_t s = 0; s < sources_.size(); ++s)
-      if (sources_[s].kind == SavedSource::Kind::input && reached[source_ids_[s]]) use(s);
+    for (std::uint32_t s = 0; s < sources_.size(); ++s) {
+      if (sources_[s].kind != SavedSource::Kind::input || !reached[source_ids_[s]]) continue;
+      if (variant_.retained.empty() || test(variant_.given, sources_[s].index)) use(s);
+    }
   }
 
   // Which saved operand is which: the plan is made here when the variant has none yet.
   void name_saved(std::vector<SavedSource>* plan) {
-    if (plan != nullptr) use_what_replaced_outputs_are_of();
+    if (plan != nullptr) use_what_later_derivatives_read();
     saved_of_.assign(sources_.size(), no_index);
     if (plan != nullptr) {
       for (std::uint32_t s = 0; s < sources_.size(); ++s) {

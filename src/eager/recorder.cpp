@@ -111,13 +111,11 @@ Node* RecorderCore::record(const Request& request, bool* active) {
     variant = &graph.variant(mask, outputs_given);
   } else {
     Mask mask = make_mask(num_inputs);
-    Mask given;
-    for (std::size_t i = 0; i < num_inputs; ++i)
+    Mask given = make_mask(num_inputs);
+    for (std::size_t i = 0; i < num_inputs; ++i) {
       if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype())) set(mask, i);
-    if (everything) {
-      given = make_mask(num_inputs);
-      for (std::size_t i = 0; i < num_inputs; ++i)
-        if (request.inputs[i].data != nullptr) set(given, i);
+      // Which inputs have data matters where a plan may choose: everything, or what retained values are of.
+      if ((everything || !request.retained.empty()) && request.inputs[i].data != nullptr) set(given, i);
     }
     std::vector<ValueId> retained;
     for (const RecordRetained& value : request.retained) {

@@ -96,6 +96,12 @@ Array diag(const ArrayLike& like, std::int64_t k) {
     refuse(ErrorKind::type, "diag", detail::str("expected an Array of one or two axes, got ", x.type()),
            where);
   }
+  constexpr std::int64_t farthest = std::int64_t{1} << 31;
+  if (rank == 1 && (k < -farthest || k > farthest)) {
+    refuse(ErrorKind::invalid_argument, "diag",
+           detail::str("expected a diagonal at most 2^31 from the main one, got ", k), where);
+  }
+  k = std::clamp(k, -farthest, farthest);  // of a matrix: what is beyond has no elements
   const std::int64_t words[] = {k};
   const Input operands[] = {x};
   return invoke(

@@ -148,7 +148,8 @@ Values sign_and_logarithm(Value x) {
         const Values lu = ops::lu(v[0]);
         const Value diagonal = prim::diagonal(lu[0]);
         const Value signs = ops::reduce_prod(ops::sign(diagonal), last);
-        return Values{signs * parity(lu[1], v[0].dtype()),
+        const Value zero = ops::full_like(signs, 0.0);  // of a singular matrix 0, not -0
+        return Values{signs * parity(lu[1], v[0].dtype()) + zero,
                       ops::reduce_sum(ops::log(ops::abs(diagonal)), last)};
       },
       [](const Values& v, const Values& results, const Values& dv) {

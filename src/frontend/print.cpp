@@ -94,6 +94,7 @@ class Printer {
   explicit Printer(const Tensor& tensor) : tensor_(tensor), cut_(tensor.size() > whole) {}
 
   std::string print() {
+    if (only_brackets()) return "[]";
     collect(0, 0);
     const Format format(tensor_.dtype(), shown_);
     next_ = 0;
@@ -102,6 +103,16 @@ class Printer {
   }
 
  private:
+  // Nothing to show, in more brackets than elements would be shown?
+  bool only_brackets() const {
+    if (tensor_.size() != 0) return false;
+    std::int64_t brackets = 1;
+    for (std::size_t axis = 0; tensor_.dim(axis) != 0; ++axis) {
+      if (tensor_.dim(axis) > whole / brackets) return true;
+      brackets *= tensor_.dim(axis);
+    }
+    return false;
+  }
   bool cut(std::size_t axis) const { return cut_ && tensor_.dim(axis) > 2 * edge; }
   std::int64_t stride(std::size_t axis) const {
     std::int64_t elements = 1;

@@ -136,6 +136,13 @@ Value spread(Value x, const Shape& shape, const Ints& reduced) {
   return ops::broadcast_in_dim(x, shape, remaining(shape.size(), reduced));
 }
 
+Value sum_of_none(Value x, Type type) {
+  const Ints begin(x.rank(), 0);
+  const Value none = ops::slice(x, begin, begin);
+  const Value sum = ops::reduce_sum(none, range(0, static_cast<std::int64_t>(x.rank())));
+  return ops::broadcast_in_dim(sum, type.shape(), {});
+}
+
 Value emit_same(const BatchContext& c, Attributes attributes, std::initializer_list<Value> operands) {
   return emit1(Op::make(c.op().primitive(), std::move(attributes)), operands);
 }

@@ -58,6 +58,8 @@ Ints normal_axes(Ints axes, std::size_t rank);
 Value move_axis(Value x, std::size_t from, std::size_t to);
 /// x without the axes of `reduced`, spread over them again to `shape`.
 Value spread(Value x, const Shape& shape, const Ints& reduced);
+/// Zeros of that type as a linear function of x, which has an axis: the sum of none of its elements.
+Value sum_of_none(Value x, Type type);
 /// The primitive of `c` on `operands`, which keeps none of the old attributes but those given.
 Value emit_same(const BatchContext& c, Attributes attributes, std::initializer_list<Value> operands);
 

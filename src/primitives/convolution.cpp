@@ -165,7 +165,10 @@ Derivatives transpose_convolution(TransposeContext& c) {
   const Value other = c.operand(1 - wanted);
   const Shape& shape = c.operand_type(wanted).shape();
   Derivatives result = Derivatives::absent(2);
-  if (ct.type().size() == 0 || other.type().size() == 0 || c.operand_type(wanted).size() == 0) return result;
+  if (ct.type().size() == 0 || other.type().size() == 0 || c.operand_type(wanted).size() == 0) {
+    result.set(wanted, sum_of_none(ct, c.operand_type(wanted)));
+    return result;
+  }
   result.set(wanted,
              wanted == 0 ? transpose_lhs(ct, other, conv, shape) : transpose_rhs(ct, other, conv, shape));
   return result;

@@ -107,7 +107,7 @@ Derivatives transpose_sum(TransposeContext& c) {
   const Value ct = *c.cotangent();
   const Window window = window_of(c.op());
   const Shape& shape = c.operand_type(0).shape();
-  if (ct.type().size() == 0) return std::nullopt;
+  if (ct.type().size() == 0) return sum_of_none(ct, c.operand_type(0));
   IntLists config;
   for (std::size_t k = 0; k < shape.size(); ++k) {
     const std::int64_t low = window.extents[k] - 1 - window.padding[k][0];
@@ -303,8 +303,8 @@ Value first_maxima(Value x, const Window& window) {
 }
 
 Derivatives jvp_max(JvpContext& c) {
-  if (c.result().type().size() == 0) return std::nullopt;
   const Value tangent = *c.tangent(0);
+  if (c.result().type().size() == 0) return sum_of_none(tangent, c.result().type());
   const Window window = window_of(c.op());
   if (places_of(window) > 1 && lie_side_by_side(c.primal(0).shape(), window))
     return tangent_of_few(c.primal(0), tangent, window);

@@ -94,7 +94,7 @@ std::string element_statistics(const Tensor& tensor, std::size_t places) {
   return text;
 }
 
-Tensor ones(Type type) {
+Tensor detail::ones_of(Type type) {
   const Tensor one(Literal::scalar(type.dtype(), 1.0));
   Tensor result(type);
   std::byte* to = result.mutable_bytes();

@@ -355,7 +355,7 @@ class Array {
   At at(std::span<const Slice> parts, Where where = Where::current()) const;
   /// A part of each of the first axes.
   Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;
-  /// Converted to another dtype.
+  /// Converted to another dtype: itself, no copy, where it has that one (copy() makes one).
   Array to(DType dtype, Where where = Where::current()) const;
   /// On the device of that executor (cuda(), or cpu() for the host): itself where it is there, else a copy,
   /// through which gradients flow back to where this is (device_put). Operations on Arrays there are done by

@@ -69,7 +69,7 @@ requires std::is_floating_point_v<T> Array arange(T n, DType dtype = f64, Where 
   return arange(0.0, n, 1.0, dtype, where);
 }
 /// `count` numbers from start to stop, both included; of an integer dtype the greatest whole numbers that are
-/// not above them. Throws Error (invalid_argument) for a count below 0.
+/// not above them, of bools whether they differ from 0. Throws Error (invalid_argument) for a count below 0.
 Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
                Where where = Where::current());
 /// The n x n identity.

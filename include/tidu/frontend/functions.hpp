@@ -60,7 +60,8 @@ Array reciprocal(const Array& x, Where where = Where::current());
 Array square(const Array& x, Where where = Where::current());
 Array abs(const Array& x, Where where = Where::current());
 Array sign(const Array& x, Where where = Where::current());
-/// The function of that name; integers and bools stay what they are.
+/// The function of that name. Integers and bools stay what they are: the result is x itself, no copy of it,
+/// and so it is of round, trunc and nan_to_num.
 Array floor(const Array& x, Where where = Where::current());
 Array ceil(const Array& x, Where where = Where::current());
 /// To the nearest integer, ties to even. Integers and bools stay what they are.
@@ -75,7 +76,7 @@ Array isfinite(const Array& x, Where where = Where::current());
 Array isnan(const Array& x, Where where = Where::current());
 /// Where it is infinite, of either sign, or a part of it is.
 Array isinf(const Array& x, Where where = Where::current());
-/// Of complex numbers; of other x these are x, zeros and x.
+/// Of complex numbers; of other x these are x itself (no copy), zeros and x itself.
 Array real(const Array& x, Where where = Where::current());
 Array imag(const Array& x, Where where = Where::current());
 Array conj(const Array& x, Where where = Where::current());

@@ -20,7 +20,8 @@ Array split(const Array& key, std::int64_t count = 2, Where where = Where::curre
 /// Independent random bits: integers of `dtype`, i32 or i64.
 Array bits(const Array& key, const Shape& shape = {}, DType dtype = i32, Where where = Where::current());
 /// Uniform in [low, high), of `dtype`, f32 or f64: multiples of 2^-23 (f32) or 2^-52 (f64) in [0, 1), which
-/// are those of JAX, scaled and moved, which may round otherwise than JAX's compiler does.
+/// are those of JAX, scaled and moved, which may round otherwise than JAX's compiler does: to `high` itself
+/// where the numbers of `dtype` there lie further apart than such multiples of high - low.
 Array uniform(const Array& key, const Shape& shape = {}, DType dtype = f64, double low = 0.0,
               double high = 1.0, Where where = Where::current());
 /// Normal with mean 0 and variance 1, of `dtype`, f32 or f64: sqrt(2) erf_inv(uniform in (-1, 1)).

@@ -2,6 +2,7 @@
 // answers them for an eager executor of tensors.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,8 +21,13 @@ bool all_zero(const Tensor& tensor);
 /// "f64[32,10] has 3 zeros, at [0,4] [7,1] [30,9]", with NaNs, infinities, zeros, smallest and largest finite
 /// value. At most `places` indices of each kind.
 std::string element_statistics(const Tensor& tensor, std::size_t places = 4);
-/// Ones of that type.
-Tensor ones(Type type);
+namespace detail {
+Tensor ones_of(Type type);
+}  // namespace detail
+
+/// Ones of that type. `ones({})` is not one of these: it is the frontend's, of a shape.
+template <class T>
+requires std::convertible_to<T, Type> Tensor ones(T type) { return detail::ones_of(type); }
 
 /// The optional methods of an eager executor of tensors. `Base` is its interface.
 template <class Base>
