@@ -160,19 +160,19 @@ class ProgramMaker {
     std::sort(forward_base_.begin(), forward_base_.end());
   }
 
-  // What a later derivative reads, and this one does not. The derivative of a retained value is what its rule
-  // makes of the operands of its operation: it reads the inputs that the value is of, where they were given.
-  // So is that of an output of an operation that a rule replaced (custom_vjp_call, custom_jvp_call, call),
-  // which the first derivative need not look into. Any other output's rule reads the output alone, or its
-  // inputs, which are used then.
+  // What a later derivative reads, and this one does not. The derivative of a value is what its rule makes of
+  // the operands of its operation: it reads the inputs that the value is of, where they were given. So it is
+  // of retained values; of outputs of operations that a rule replaced (custom_vjp_call, custom_jvp_call,
+  // call), which the first derivative need not look into; and of one of several outputs, which the derivative
+  // of another may read (that of sin x reads cos x) and be all that a later one keeps. The derivative of the
+  // only output reads the same in every order.
   void use_what_later_derivatives_read() {
     if (used_.empty()) return;
-    const bool replaced = !linearization_->value_map.empty();
+    const bool open = !linearization_->value_map.empty() || graph_.outputs().size() > 1;
     std::vector<ValueId> roots;
     for (std::uint32_t s = 0; s < sources_.size(); ++s) {
       const SavedSource::Kind kind = sources_[s].kind;
-      const bool root =
-          kind == SavedSource::Kind::retained || (replaced && kind == SavedSource::Kind::output);
+      const bool root = kind == SavedSource::Kind::retained || (open && kind == SavedSource::Kind::output);
       if (root && used_[s] != 0) roots.push_back(source_ids_[s]);
     }
     if (roots.empty()) return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "primitives/scan.hpp"
 #include "tidu/graph/simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -50,22 +51,43 @@ void infer_cond(InferContext& c) {
   for (const ValueId id : first.outputs()) c.result(first.type(id));
 }
 
-// With an index for each example every branch runs on all of them, and each example takes its results.
+// Which examples take a branch: bool[n].
+Value takes(Value index, std::size_t branch, std::size_t num_branches) {
+  if (is_bool(index.dtype())) return branch == 1 ? index : ops::logical_not(index);
+  const Value number = ops::full_like(index, static_cast<double>(branch));
+  if (branch == 0) return ops::le(index, number);
+  return branch + 1 == num_branches ? ops::ge(index, number) : ops::eq(index, number);
+}
+
+// With an index for each example every branch runs on all of them, and each example takes its results. A
+// number that they share is one of each for its derivative; what is larger is not copied, since products with
+// it would be many: see Note [Cases not taken].
 Values batch_cond(BatchContext& c) {
   const std::vector<Graph> branches = c.op().graphs("branches");
   std::vector<Value> operands = operands_of(c);
   std::vector<bool> batched = batched_operands(c);
   operands.erase(operands.begin());
   batched.erase(batched.begin());
+  const bool apart = c.batched(0) && branches.size() > 1;
+  for (std::size_t i = 0; i < operands.size() && apart; ++i) {
+    if (batched[i] || operands[i].rank() != 0 || !is_inexact(operands[i].dtype())) continue;
+    operands[i] = broadcast_to_batch(operands[i], c.size());
+    batched[i] = true;
+  }
   std::vector<Graph> mapped;
   for (const Graph& branch : branches) mapped.push_back(c.host().batch(branch, batched, c.size()));
   const Value index = c.operand(0);
   if (!c.batched(0)) return ops::cond(index, mapped, operands);
 
   std::vector<std::vector<Value>> cases(mapped[0].outputs().size());
-  for (const Graph& branch : mapped) {
-    const std::vector<Value> values = inline_graph(c.emitter(), branch, operands);
-    for (std::size_t k = 0; k < cases.size(); ++k) cases[k].push_back(values[branch.outputs()[k]]);
+  for (std::size_t b = 0; b < mapped.size(); ++b) {
+    std::vector<Value> inputs = operands;
+    const Value taken = apart ? takes(index, b, mapped.size()) : Value();
+    for (std::size_t i = 0; i < inputs.size() && apart; ++i) {
+      if (batched[i]) inputs[i] = where_taken(taken, inputs[i]);
+    }
+    const std::vector<Value> values = inline_graph(c.emitter(), mapped[b], inputs);
+    for (std::size_t k = 0; k < cases.size(); ++k) cases[k].push_back(values[mapped[b].outputs()[k]]);
   }
   Values results;
   for (const std::vector<Value>& of_branches : cases) {
@@ -143,6 +165,12 @@ Values CondMaker::emit(Value index) {
     if (read[i]) kept.push_back(operands_[i]);
   }
   return ops::cond(index, branches, kept);
+}
+
+Value where_taken(Value taken, Value x) {
+  if (!is_inexact(x.dtype())) return x;
+  const Value which = x.rank() == 1 ? taken : ops::broadcast_in_dim(taken, x.shape(), {0});
+  return ops::select_n(which, ops::full_like(x, 0.0), x);
 }
 
 Value select_case(Value which, std::span<const Value> cases) {

@@ -3,6 +3,7 @@
 // Note [Examples that end apart]: where cond depends on what is batched, the loop goes on while any example
 // does, and carries of those that have ended stay as they are. Which go on is a carry, so that cond is
 // computed once for each step.
+#include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -92,7 +93,11 @@ class WhileBatch {
         of_body.push_back(loop_.body.outputs()[k]);
       }
     }
-    const std::vector<Value> mapped = of(maker_.body(), body_, in_body_, of_mapped),
+    std::vector<Value> read = in_body_;  // see Note [Cases not taken]
+    for (std::size_t i = 0; i < read.size() && apart_; ++i) {
+      if (batched_[i]) read[i] = where_taken(goes_on_, read[i]);
+    }
+    const std::vector<Value> mapped = of(maker_.body(), body_, read, of_mapped),
                              alone = of(maker_.body(), loop_.body, plain(in_body_), of_body);
     std::vector<Value> next = in_body_;
     auto next_mapped = mapped.begin();

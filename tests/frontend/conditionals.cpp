@@ -314,6 +314,71 @@ TEST_CASE("cond: a custom rule may choose, for tangents and for values") {
   CHECK(hvp(f, Array(3.0), Array(1.0)).item<double>() == 2.0);
 }
 
+// What is not chosen has infinite derivatives, at a point or of what another branch handed out.
+TEST_CASE("gradients of what vmap maps have nothing of branches and steps that are not taken") {
+  const auto rows_alone = [](const auto& f, const Array& m) {
+    std::vector<Array> rows;
+    for (std::int64_t i = 0; i < m.shape(0); ++i) rows.push_back(grad(f)(m[i]));
+    return stack(rows);
+  };
+  const auto check = [&](const auto& f, const Array& m, double tolerance = 1e-13) {
+    const Array expected = rows_alone(f, m);
+    const auto total = [&f](const Array& a) { return sum(vmap(f)(a)); };
+    CHECK(test::distance(grad(total)(m), expected) < tolerance);
+    CHECK(test::distance(compile(grad(total))(m), expected) < tolerance);
+    CHECK(test::distance(vmap(grad(f))(m), expected) < tolerance);
+  };
+  const Array m = array({{0.5, 0.1}, {-0.4, -0.7}, {0.3, -0.1}});
+  const auto root = [](const Array& x) {
+    return cond(
+        x > 0.0, [](const Array& y) { return sqrt(y); }, [](const Array& y) { return 3.0 * y; }, x);
+  };
+  check(root, array({4.0, 0.0, 1.0, -2.0}));
+  const auto several = [](const Array& x) {
+    return switch_case(astype(x, i32),
+                       std::tuple([](const Array& y) { return log(y - 1.0); },
+                                  [](const Array& y) { return 1.0 / (y - 2.0); },
+                                  [](const Array& y) { return sqrt(y - 1.0); }),
+                       x);
+  };
+  check(several, array({1.0, 2.0}));
+  check(several, array({1.5, 2.5, 3.0}));
+
+  const auto branch = [](const Array& v) {
+    return cond(
+        sum(v) > 0.0, [](const Array& y) { return y * logsumexp(y); }, [](const Array& y) { return y * y; },
+        v);
+  };
+  const auto penalty = [&](const Array& v) {
+    return sum(square(grad([&](const Array& y) { return sum(branch(y)); })(v)));
+  };
+  check(penalty, m);
+  const auto loop = [](const Array& v) {
+    return while_loop([](const Array& y) { return sum(y) > 0.0; },
+                      [](const Array& y) { return y * logsumexp(y) - 2.0; }, v, 3);
+  };
+  check([&](const Array& v) { return sum(jvp(loop, v, v).second); }, m);
+  check([&](const Array& v) { return sum(loop(v)); }, m);
+
+  const Array two(2.0);
+  const auto quotient = [&](const Array& x) {
+    return cond(
+        sum(x) > 0.0, [&](const Array& y) { return y / (square(two) - 2.0 + square(y)); },
+        [](const Array& y) { return y * y; }, x);
+  };
+  const auto own = custom_jvp(quotient, [&](const Array& x, const Array& t) { return jvp(quotient, x, t); });
+  check([&](const Array& x) { return sum(own(x)); }, m);
+  // A captured number is one of each example.
+  const auto of_number = [&](const Array& c) {
+    return sum(vmap([&](const Array& x) {
+      return cond(
+          x > 0.0, [&](const Array& y) { return log(c - 1.0) * y; }, [&](const Array& y) { return c * y; },
+          x);
+    })(array({-1.0, -3.0})));
+  };
+  CHECK(grad(of_number)(Array(1.0)).item<double>() == -4.0);
+}
+
 TEST_CASE("cond: what does not fit is refused with what was expected") {
   const auto says = [](const auto& body, const std::string& text) {
     const std::string message = error_of(body);
