@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -52,6 +53,7 @@ struct BackwardCall {
   [[noreturn]] void refuse_freed(const Node& node) const;
   void seed_roots();
   Absence why_absent(const Requested& requested);
+  bool depends_on(const Requested& requested);
 
   // --- one node (engine.cpp)
   /// Runs a node whose cotangents are all there; `outgoing` by edge. Touches nothing that threads share.
@@ -126,7 +128,9 @@ struct BackwardCall {
   Leaves leaves;
   std::vector<State*> found;  ///< all states, in the order of discovery; only where that is needed
   std::unordered_multimap<const Node*, std::uint32_t> captures;  ///< node -> request
-  const Node* freed = nullptr;                                   ///< one that is to run and cannot
+  std::set<std::pair<const Node*, std::uint32_t>>
+      depended_on;              ///< outputs that roots depend on; made when asked
+  const Node* freed = nullptr;  ///< one that is to run and cannot
   bool has_devices = false;
   bool knows_types = false;    ///< the executor describes operands
   bool knows_devices = false;  ///< and tells their devices
@@ -164,6 +168,7 @@ struct BackwardCall {
   [[noreturn]] static void explain_failure(const Error& error, const Node& node, const char* phase);
   void settle(const Edge& edge, bool failed);
   void accumulate();
+  void add_to_slot(Cell* sum, Cell* from, const LeafState& leaf);
   void join_streams(std::span<Cell* const> sums);
   void run_callbacks();
 };

@@ -21,6 +21,7 @@ void BackwardCall::check_roots() {
                       " without a trace: it depends on nothing that requires a gradient"));
     }
     const Node* node = node_of(root.node);
+    if (node->operands() != &table) node->require_operands(table, str("root ", i));
     root_slots.push_back(slot_of(TraceRef(root.node), root.key, "backward"));
     if (!node->is_leaf() && node->variant->output_active[root_slots.back()] == 0) {
       throw Error(ErrorKind::invalid_argument,
@@ -223,10 +224,28 @@ void BackwardCall::seed_roots() {
   }
 }
 
+// Does a root depend on that output of an invocation, or is it one? Other outputs of the same do not count.
+bool BackwardCall::depends_on(const Requested& requested) {
+  const Node* node = node_of(requested.trace.node());
+  if (states.find(node) == nullptr) return false;
+  if (depended_on.empty()) {
+    for (std::size_t i = 0; i < request.roots.size(); ++i)
+      depended_on.emplace(node_of(request.roots[i].node), root_slots[i]);
+    for (const State* state : found) {
+      for (std::uint32_t e = 0; e < state->node->num_edges; ++e) {
+        const Edge& edge = state->node->edges()[e];
+        if (!edge.target->is_leaf()) depended_on.emplace(edge.target, edge.slot);
+      }
+    }
+  }
+  const auto slot = static_cast<std::uint32_t>(requested.key.counter - node->first_key.counter);
+  return depended_on.contains({node, slot});
+}
+
 Absence BackwardCall::why_absent(const Requested& requested) {
   if (!requested.key) return Absence::not_recorded;
   if (requested.trace && !node_of(requested.trace.node())->is_leaf())
-    return states.find(node_of(requested.trace.node())) == nullptr ? Absence::unreachable : Absence::zero;
+    return depends_on(requested) ? Absence::zero : Absence::unreachable;
   return leaves.find(requested.key) == nullptr ? Absence::unreachable : Absence::zero;
 }
 

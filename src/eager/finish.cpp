@@ -6,6 +6,23 @@
 namespace tidu::eager::detail {
 
 // All slots change together: sums are made beside them, and put in when nobody changed one in the meantime.
+// `from` is gone, whatever happens.
+void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
+  Cell* given[] = {from};
+  const CellGuard guard(table, given);
+  try {
+    const std::optional<Type> held = knows_types ? host.describe(sum->operand()) : std::nullopt;
+    if (held && *held != from->type) {
+      throw Error(ErrorKind::type, str("expected a gradient of type ", *held,
+                                       ", as that in the slot of the leaf, got ", from->type));
+    }
+    sum->type = from->type;
+    fold(sum, std::exchange(given[0], nullptr), leaf.set, leaf.node->placement());
+  } catch (const Error& error) {
+    explain_failure(error, *leaf.node, "add_operands");
+  }
+}
+
 void BackwardCall::accumulate() {
   std::vector<LeafState*> into;
   for (LeafState& leaf : leaves.list())
@@ -30,8 +47,7 @@ void BackwardCall::accumulate() {
       if (sums[i] == nullptr) {
         sums[i] = grown;
       } else {
-        sums[i]->type = grown->type;
-        fold(sums[i], grown, into[i]->set, into[i]->node->placement());
+        add_to_slot(sums[i], grown, *into[i]);
       }
     }
     join_streams(sums);

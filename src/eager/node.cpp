@@ -182,12 +182,28 @@ std::string Node::describe() const {
   return text;
 }
 
-HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHook hook) {
+std::string operand_name(const OperandTable& table) {
+  const std::string text = table.text;  // ... [with Operand = Name]
+  const std::size_t begin = text.find("Operand = "), end = text.rfind(']');
+  if (begin == std::string::npos || end == std::string::npos) return text;
+  return text.substr(begin + 10, end - begin - 10);
+}
+
+void Node::refuse_operands(const OperandTable& others, const std::string& what) const {
+  throw Error(ErrorKind::invalid_argument,
+              str("expected operands of type ", operand_name(*operands()), ", as those of ", describe(),
+                  ", got ", operand_name(others), " in ", what));
+}
+
+HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHook hook,
+                    const OperandTable& table) {
+  if (!hook) throw Error(ErrorKind::invalid_argument, "hook: expected a function, got an empty one");
   if (!trace) {
     throw Error(ErrorKind::invalid_argument,
                 "hook: expected a recorded value, got one without a trace (it does not require a gradient)");
   }
   Node* node = node_of(trace.node());
+  node->require_operands(table, "a hook");
   auto entry = std::make_shared<HookList::Entry>();
   entry->kind = kind;
   entry->slot = slot;
@@ -228,8 +244,14 @@ LeafSlot::~LeafSlot() {
   if (trace_) write(nullptr, nullptr);
 }
 
+Accumulator& LeafSlot::slot() const {
+  if (!trace_)
+    throw Error(ErrorKind::invalid_argument, "Leaf: expected one that is there, got one that was moved from");
+  return *node_of(trace_.node())->accumulator();
+}
+
 bool LeafSlot::read(void* to, EagerOutput* recorded) const {
-  Accumulator& slot = *node_of(trace_.node())->accumulator();
+  Accumulator& slot = this->slot();
   const std::lock_guard lock(slot.mutex);
   if (slot.cell == nullptr) return false;
   if (to != nullptr) slot.table.copy(to, slot.cell->operand());
@@ -239,7 +261,7 @@ bool LeafSlot::read(void* to, EagerOutput* recorded) const {
 }
 
 void LeafSlot::write(void* from, const EagerOutput* recorded) {
-  Accumulator& slot = *node_of(trace_.node())->accumulator();
+  Accumulator& slot = this->slot();
   Cell* cell = nullptr;
   if (from != nullptr) {
     cell = copy_cell(slot.table, Type(), from);

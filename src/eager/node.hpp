@@ -108,6 +108,17 @@ struct Node : NodeCount {
   }
   Accumulator*& accumulator() { return *reinterpret_cast<Accumulator**>(this + 1); }
   Accumulator* accumulator() const { return const_cast<Node*>(this)->accumulator(); }
+  /// Which operands its cotangents are; null: a leaf without a slot, of any.
+  const OperandTable* operands() const {
+    if (!is_leaf()) return table;
+    return accumulator() != nullptr ? &accumulator()->table : nullptr;
+  }
+  /// Throws Error (invalid_argument) unless they are those of `others`. `what`, say "root 0", is of `others`.
+  void require_operands(const OperandTable& others, const std::string& what) const {
+    const OperandTable* mine = operands();
+    if (mine != nullptr && mine != &others && !same_operands(*mine, others)) refuse_operands(others, what);
+  }
+  [[noreturn]] void refuse_operands(const OperandTable& others, const std::string& what) const;
   Placement placement() const { return {device, stream}; }
   std::uint32_t num_outputs() const { return is_leaf() ? 1 : variant->num_outputs(); }
   Key key_of(std::uint32_t slot) const { return {first_key.source, first_key.counter + slot}; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "eager/anomaly.hpp"
 #include "eager/node.hpp"
@@ -80,6 +81,23 @@ const void* saved_data(const Request& request, const SavedSource& source, const 
 RecorderCore::RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options)
     : table_(&table), host_(host), options_(options) {}
 
+RecorderCore::RecorderCore(RecorderCore&& other) noexcept
+    : table_(other.table_),
+      host_(std::exchange(other.host_, nullptr)),
+      options_(other.options_),
+      keys_(std::move(other.keys_)),
+      last_(other.last_),
+      recorded_(other.recorded_) {}
+RecorderCore& RecorderCore::operator=(RecorderCore&& other) noexcept {
+  table_ = other.table_;
+  host_ = std::exchange(other.host_, nullptr);
+  options_ = other.options_;
+  keys_ = std::move(other.keys_);
+  last_ = other.last_;
+  recorded_ = other.recorded_;
+  return *this;
+}
+
 Node* RecorderCore::record(const Request& request, bool* active) {
   const Template& graph = *request.graph;
   const std::int64_t begin = options_.profile != nullptr ? options_.profile->now() : 0;
@@ -121,6 +139,8 @@ Node* RecorderCore::record(const Request& request, bool* active) {
     for (const RecordRetained& value : request.retained) {
       if (value.value >= graph.graph.num_values() || value.data == nullptr)
         refuse(request, str("expected retained values of the graph with data, got value ", value.value));
+      if (host_ != nullptr)
+        check_type(request, *host_, value.data, graph.graph.type(value.value), "retained value", value.value);
       retained.push_back(value.value);
     }
     std::sort(retained.begin(), retained.end());
@@ -171,6 +191,11 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
     slots[e] = 0;
     if (input.node != nullptr) {
       slots[e] = producer_slot(request, input, variant.edges[e]);
+      const OperandTable* theirs = node_of(input.node)->operands();
+      if (theirs != table_ && theirs != nullptr && !same_operands(*theirs, *table_)) [[unlikely]] {
+        refuse(request, str("expected operands of type ", operand_name(*table_), ", got input ",
+                            variant.edges[e], " of ", operand_name(*theirs)));
+      }
       sequence = std::max(sequence, node_of(input.node)->sequence);
     } else if (!input.key) {
       refuse(request,

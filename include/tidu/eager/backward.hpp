@@ -53,7 +53,8 @@ struct BackwardOptions {
   Profile* profile = nullptr;  ///< what runs is entered there; null: nowhere
 };
 
-/// A value or leaf whose cotangent is wanted. A leaf needs its key alone.
+/// A value or leaf whose cotangent is wanted. A leaf needs its key alone; a value without its trace is taken
+/// for a leaf that no root depends on.
 struct Requested {
   Key key{};         ///< of the value or leaf
   TraceRef trace{};  ///< of the invocation that made it; none for a leaf
@@ -70,7 +71,7 @@ enum class Absence : std::uint8_t {
   unreachable,   ///< no root depends on it
   zero           ///< the roots depend on it, but every derivative on the way is zero
 };
-/// "none", "not recorded", …
+/// "present", "not recorded", …
 std::string_view to_string(Absence absence);
 
 /// Something to differentiate, and its cotangent.

@@ -169,10 +169,12 @@ template <class Operand>
 using Hook = std::function<void(HookContext<Operand>&)>;
 
 namespace detail {
-HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHook hook);
+HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHook hook,
+                    const OperandTable& table);
 std::uint32_t slot_of(TraceRef trace, const Key& key, const char* who);
 template <class Operand>
 UntypedHook untyped(Hook<Operand> hook) {
+  if (!hook) return {};
   return [hook = std::move(hook)](HookFrame& frame) {
     HookContext<Operand> context(frame);
     hook(context);
@@ -181,24 +183,28 @@ UntypedHook untyped(Hook<Operand> hook) {
 }  // namespace detail
 
 /// Calls `hook` with the whole cotangent of that output (or leaf) in every later backward call that reaches
-/// it. Throws Error (invalid_argument) when the key is not one of the trace's outputs.
+/// it. Throws Error (invalid_argument) when the key is not one of the trace's outputs, as all of these do for
+/// an empty function and for a trace of operands of another type.
 template <class Operand>
 HookHandle on_value(TraceRef trace, const Key& key, Hook<Operand> hook) {
   return detail::add_hook(trace, HookKind::value, detail::slot_of(trace, key, "on_value"),
-                          detail::untyped(std::move(hook)));
+                          detail::untyped(std::move(hook)), detail::operand_table<Operand>);
 }
 /// Calls `hook` before (after) the node of that trace in every later backward call that runs it.
 template <class Operand>
 HookHandle before_node(TraceRef trace, Hook<Operand> hook) {
-  return detail::add_hook(trace, HookKind::before_node, 0, detail::untyped(std::move(hook)));
+  return detail::add_hook(trace, HookKind::before_node, 0, detail::untyped(std::move(hook)),
+                          detail::operand_table<Operand>);
 }
 template <class Operand>
 HookHandle after_node(TraceRef trace, Hook<Operand> hook) {
-  return detail::add_hook(trace, HookKind::after_node, 0, detail::untyped(std::move(hook)));
+  return detail::add_hook(trace, HookKind::after_node, 0, detail::untyped(std::move(hook)),
+                          detail::operand_table<Operand>);
 }
 
 namespace detail {
 /// The slot of a leaf: a value and how it was recorded.
+struct Accumulator;
 class LeafSlot {
  public:
   LeafSlot(const OperandTable& table, Key key, std::string name, Placement placement);
@@ -211,6 +217,7 @@ class LeafSlot {
   void write(void* from, const EagerOutput* recorded);
 
  private:
+  Accumulator& slot() const;  ///< throws Error (invalid_argument) after a move
   Trace trace_;
 };
 }  // namespace detail
@@ -250,11 +257,13 @@ class Leaf {
 
   /// Sees, or replaces, the leaf's whole cotangent.
   HookHandle on_value(Hook<Operand> hook) {
-    return detail::add_hook(trace(), HookKind::value, 0, detail::untyped(std::move(hook)));
+    return detail::add_hook(trace(), HookKind::value, 0, detail::untyped(std::move(hook)),
+                            detail::operand_table<Operand>);
   }
   /// Sees, or replaces, what is about to be added to the slot or returned.
   HookHandle on_accumulate(Hook<Operand> hook) {
-    return detail::add_hook(trace(), HookKind::accumulate, 0, detail::untyped(std::move(hook)));
+    return detail::add_hook(trace(), HookKind::accumulate, 0, detail::untyped(std::move(hook)),
+                            detail::operand_table<Operand>);
   }
 
  private:

@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -114,24 +116,38 @@ class Operands {
 namespace detail {
 
 /// What the untyped part needs to know of an operand type.
+template <class Operand>
+constexpr const char* operand_text() {
+  return __PRETTY_FUNCTION__;
+}
+
 struct OperandTable {
   std::size_t size;
   std::size_t align;
   void (*copy)(void* to, const void* from);         ///< constructs `to`; may throw
   void (*relocate)(void* to, void* from) noexcept;  ///< constructs `to` and destroys `from`
   void (*destroy)(void* operand) noexcept;
+  const char* text;  ///< has the name of the type
 };
+/// Of one type? The tables of one type may be several, one in each shared library.
+inline bool same_operands(const OperandTable& a, const OperandTable& b) {
+  return &a == &b || (a.size == b.size && a.align == b.align && std::strcmp(a.text, b.text) == 0);
+}
+/// The name of the type, as the compiler writes it.
+std::string operand_name(const OperandTable& table);
 
 template <class Operand>
 inline constexpr OperandTable operand_table{
-    sizeof(Operand), alignof(Operand),
+    sizeof(Operand),
+    alignof(Operand),
     [](void* to, const void* from) { ::new (to) Operand(*static_cast<const Operand*>(from)); },
     [](void* to, void* from) noexcept {
       auto* operand = static_cast<Operand*>(from);
       ::new (to) Operand(std::move(*operand));
       operand->~Operand();
     },
-    [](void* operand) noexcept { static_cast<Operand*>(operand)->~Operand(); }};
+    [](void* operand) noexcept { static_cast<Operand*>(operand)->~Operand(); },
+    operand_text<Operand>()};
 
 }  // namespace detail
 

@@ -62,7 +62,7 @@ class RecordedGraph {
   }
 
   RecordedGraph(const RecordedGraph& other) noexcept : template_(other.template_) {
-    detail::retain(template_);
+    if (template_ != nullptr) detail::retain(template_);
   }
   RecordedGraph(RecordedGraph&& other) noexcept : template_(std::exchange(other.template_, nullptr)) {}
   RecordedGraph& operator=(RecordedGraph other) noexcept {

@@ -93,6 +93,9 @@ struct Variant;
 class RecorderCore {
  public:
   RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options);
+  /// The other goes on without a host.
+  RecorderCore(RecorderCore&& other) noexcept;
+  RecorderCore& operator=(RecorderCore&& other) noexcept;
 
   struct Request {
     const Template* graph;
