@@ -36,11 +36,11 @@ class CondMaker {
 /// The case at `which`, a scalar or of the shape of the cases; an index of no case is moved into range.
 Value select_case(Value which, std::span<const Value> cases);
 
-/// x of shape [n, ...], zeros for examples where `taken`, bool[n], does not hold. Note [Cases not taken]: what is
-/// computed for an example whose results are dropped may be infinite or NaN, and so are its derivatives, which
-/// a cotangent of 0 does not make 0. So what it is computed of is masked as well as its results: no cotangent
-/// goes back there. It is zeros, not the same without a derivative, since x may be a tangent, of which all has
-/// to be linear.
+/// x of shape [n, ...], zeros for examples where `taken`, bool[n], does not hold. Note [Cases not taken]:
+/// what is computed for an example whose results are dropped may be infinite or NaN, and so are its
+/// derivatives, which a cotangent of 0 does not make 0. So what it is computed of is masked as well as its
+/// results: no cotangent goes back there. It is zeros, not the same without a derivative, since x may be a
+/// tangent, of which all has to be linear.
 Value where_taken(Value taken, Value x);
 
 // --- the rules, in files of their own

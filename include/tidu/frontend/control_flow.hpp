@@ -236,10 +236,10 @@ auto fori_loop(const Lower& lower, const Upper& upper, const Body& body, const I
 /// counts as whether it is not 0. Operands and what the functions return are Arrays or structures of such
 /// (see tree.hpp); both return the same structure, of Arrays of the same types, with what is no Array in it
 /// equal. What the function that is not chosen would make (an infinity, a NaN) is in no gradient. Where both
-/// run for what vmap maps, it meets cotangents of zero, as with where(), on the way to captured Arrays of axes
-/// that vmap does not map, and on no other. What they compute of captured Arrays alone is a part of them, too,
-/// and has no data when they are traced. Throws Error (invalid_argument, type) where these do not fit, and
-/// what tracing throws.
+/// run for what vmap maps, it meets cotangents of zero, as with where(), on the way to captured Arrays of
+/// axes that vmap does not map, and on no other. What they compute of captured Arrays alone is a part of
+/// them, too, and has no data when they are traced. Throws Error (invalid_argument, type) where these do not
+/// fit, and what tracing throws.
 template <class TrueF, class FalseF, class... Operands>
 auto cond(const ArrayLike& predicate, const TrueF& true_fn, const FalseF& false_fn,
           const Operands&... operands) {
