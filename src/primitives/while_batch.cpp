@@ -93,8 +93,9 @@ class WhileBatch {
         of_body.push_back(loop_.body.outputs()[k]);
       }
     }
-    std::vector<Value> read = in_body_;  // see Note [Cases not taken]
-    for (std::size_t i = 0; i < read.size() && apart_; ++i) {
+    // See Note [Cases not taken]. Without a bound no cotangent goes back.
+    std::vector<Value> read = in_body_;
+    for (std::size_t i = 0; i < read.size() && apart_ && loop_.shape.max_steps; ++i) {
       if (batched_[i]) read[i] = where_taken(goes_on_, read[i]);
     }
     const std::vector<Value> mapped = of(maker_.body(), body_, read, of_mapped),
