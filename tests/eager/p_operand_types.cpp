@@ -161,7 +161,7 @@ TEST_CASE("[P6] outputs that are each other's derivatives have derivatives of an
     return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
   });
   const Var x = tape.leaf(0.5);
-  for (const std::size_t output : {0, 1}) {
+  for (std::size_t output = 0; output < 2; ++output) {
     Var y = tape.apply(graph, {x})[output];
     for (int order = 1; order <= 6; ++order) {
       BackwardOptions options;
