@@ -52,6 +52,15 @@ mutation("P6", "seeds are taken for constants", "src/eager/discover.cpp",
          "    if (creates_graph) set_recorded(*cell, *root.recorded);",
          "    if (false) set_recorded(*cell, *root.recorded);")
 
+mutation("P6", "what retained values and several outputs are of is dropped", "src/eager/derive.cpp",
+         "    if (plan != nullptr) use_what_later_derivatives_read();\n", "")
+mutation("P5", "other outputs of a root's node count as what the root depends on", "src/eager/discover.cpp",
+         "  return depended_on.contains({node, slot});", "  return true;")
+mutation("P13", "roots of other operands are taken", "src/eager/discover.cpp",
+         "    if (node->operands() != &table) node->require_operands(table, str(\"root \", i));\n", "")
+mutation("P8", "a gradient of another type than the slot's is added", "src/eager/finish.cpp",
+         "if (held && *held != from->type) {", "if (false) {")
+
 mutation("P7", "a hook that was removed still runs", "src/eager/cells.cpp",
          "    if (entry->kind != kind || entry->removed.load(std::memory_order_acquire)) continue;",
          "    if (entry->kind != kind) continue;")
