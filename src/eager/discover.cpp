@@ -2,6 +2,7 @@
 // cotangents each node waits for. Whatever can be refused is refused here.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
@@ -159,12 +160,16 @@ void BackwardCall::refuse_freed(const Node& node) const {
 
 // Seeds are contributions that come before all others.
 void BackwardCall::seed_roots() {
+  // All of them are there and fit before any two are added.
+  ShortArray<Cell*, 4> seeds(request.roots.size());
+  std::fill_n(seeds.data(), seeds.size(), nullptr);
+  const CellGuard guard(table, {seeds.data(), seeds.size()});
   for (std::size_t i = request.roots.size(); i-- > 0;) {
     const UntypedRoot& root = request.roots[i];
     Node& node = *node_of(root.node);
     const std::optional<Type> type =
         node.is_leaf() ? std::nullopt : std::optional<Type>(node.variant->owner->output_types[root_slots[i]]);
-    Cell* cell = nullptr;
+    Cell*& cell = seeds[i];
     if (root.seed != nullptr) {
       cell = copy_cell(table, type ? *type : host.describe(root.seed).value_or(Type()), root.seed);
     } else {
@@ -174,23 +179,22 @@ void BackwardCall::seed_roots() {
                         type ? str("of type ", *type, ", ") : std::string(), node.describe(),
                         "), got none: only a root of one element has an implicit seed"));
       }
-      cell = make_cell(table, *type);
+      Cell* room = make_cell(table, *type);
       bool made = false;
       try {
-        made = host.ones_like(*type, cell->operand());
+        made = host.ones_like(*type, room->operand());
       } catch (...) {
-        free_cell(table, cell);
+        free_cell(table, room);
         throw;
       }
       if (!made) {
-        free_cell(table, cell);
+        free_cell(table, room);
         throw Error(ErrorKind::invalid_argument,
                     str("backward: expected a seed for root ", i, " (", node.describe(),
                         "), got none, and the executor makes no ones"));
       }
+      cell = room;
     }
-    Cell* owned[] = {cell};
-    const CellGuard guard(table, owned);
     const std::optional<Type> got = host.describe(cell->operand());
     knows_types = knows_types || got;
     knows_devices = knows_devices || host.device_of(cell->operand());
@@ -208,9 +212,9 @@ void BackwardCall::seed_roots() {
     cell->device = placement.device;
     cell->stream = placement.stream;
     if (creates_graph) set_recorded(*cell, *root.recorded);
-    owned[0] = nullptr;
-    contribute(node, cell, nullptr);
   }
+  for (std::size_t i = seeds.size(); i-- > 0;)
+    contribute(*node_of(request.roots[i].node), std::exchange(seeds[i], nullptr), nullptr);
   // What waits for nobody is ready.
   for (const UntypedRoot& root : request.roots) {
     Node* node = node_of(root.node);

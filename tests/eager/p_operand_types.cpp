@@ -135,6 +135,19 @@ TEST_CASE("[P8] a gradient that does not fit what the slot holds names the leaf"
   CHECK(same_bits(*leaf.gradient(), vec({1, 2})));
 }
 
+TEST_CASE("[P3] nothing is added before all seeds fit") {
+  Tape tape;
+  const Var x = tape.leaf(vec({1, 2}));
+  const Var y = tape.apply<prim::sin>({x});
+  const Spy spy;
+  for (const bool first : {true, false}) {
+    std::vector<Root> roots{root_of(y, vec({1, 1})), root_of(y, vec({1, 2})), root_of(y, vec({2, 1}))};
+    roots[first ? 0 : 2].seed = vec({1, 2, 3});
+    check_says([&] { run(spy, roots); }, {"expected a seed of type f64[2]", "got f64[3]"});
+  }
+  CHECK(spy.num_calls() == 0);
+}
+
 TEST_CASE("[P5] of another output of the root's node nothing depends") {
   Tape tape;
   const RecordedGraph graph = graph_of("two", {Type(f64), Type(f64)}, [](const auto& in) {
