@@ -183,7 +183,7 @@ std::string Node::describe() const {
 }
 
 std::string operand_name(const OperandTable& table) {
-  const std::string text = table.text;  // ... [with Operand = Name]
+  std::string text = table.text;  // ... [with Operand = Name]
   const std::size_t begin = text.find("Operand = "), end = text.rfind(']');
   if (begin == std::string::npos || end == std::string::npos) return text;
   return text.substr(begin + 10, end - begin - 10);
