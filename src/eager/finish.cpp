@@ -13,8 +13,8 @@ void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
   try {
     const std::optional<Type> held = knows_types ? host.describe(sum->operand()) : std::nullopt;
     if (held && *held != from->type) {
-      throw Error(ErrorKind::type, str("expected a gradient of type ", *held,
-                                       ", as that in the slot of the leaf, got ", from->type));
+      throw Error(ErrorKind::type, tidu::detail::str("expected a gradient of type ", *held,
+                                                     ", as that in the slot of the leaf, got ", from->type));
     }
     sum->type = from->type;
     fold(sum, std::exchange(given[0], nullptr), leaf.set, leaf.node->placement());
