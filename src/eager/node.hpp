@@ -116,7 +116,7 @@ struct Node : NodeCount {
   /// Throws Error (invalid_argument) unless they are those of `others`. `what`, say "root 0", is of `others`.
   void require_operands(const OperandTable& others, const std::string& what) const {
     const OperandTable* mine = operands();
-    if (mine != nullptr && mine != &others && !same_operands(*mine, others)) refuse_operands(others, what);
+    if (mine != nullptr && !same_operands(*mine, others)) refuse_operands(others, what);
   }
   [[noreturn]] void refuse_operands(const OperandTable& others, const std::string& what) const;
   Placement placement() const { return {device, stream}; }

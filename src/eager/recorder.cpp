@@ -192,7 +192,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
     if (input.node != nullptr) {
       slots[e] = producer_slot(request, input, variant.edges[e]);
       const OperandTable* theirs = node_of(input.node)->operands();
-      if (theirs != table_ && theirs != nullptr && !same_operands(*theirs, *table_)) [[unlikely]] {
+      if (theirs != nullptr && !same_operands(*theirs, *table_)) [[unlikely]] {
         refuse(request, str("expected operands of type ", operand_name(*table_), ", got input ",
                             variant.edges[e], " of ", operand_name(*theirs)));
       }

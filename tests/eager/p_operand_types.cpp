@@ -28,17 +28,11 @@ class OtherExecutor final : public eager::BackwardExecutor<Other> {
   Result<Other> add_operands(const eager::AddCall&, Other a, const Other&) const override { return a; }
 };
 
-std::string refusal(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return std::string(to_string(error.kind())) + ": " + error.what();
-  }
-  return "";
-}
-void check_says(const std::function<void()>& body, const std::vector<std::string>& parts) {
-  const std::string text = refusal(body);
-  for (const std::string& part : parts) CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+template <class Body>
+void check_says(const Body& body, std::initializer_list<const char*> parts,
+                ErrorKind kind = ErrorKind::invalid_argument) {
+  CHECK(kind_of(body) == kind);
+  expect_parts(message_of(body), parts);
 }
 
 TEST_CASE("[P13] operands of another type are refused by roots, inputs and hooks") {
@@ -53,7 +47,7 @@ TEST_CASE("[P13] operands of another type are refused by roots, inputs and hooks
         root.seed = Other{"seed"};
         eager::backward<Other>(std::span(&root, 1), OtherExecutor());
       },
-      {"invalid argument", "expected operands of type tidu::Tensor", "Other in root 0"});
+      {"expected operands of type tidu::Tensor", "Other in root 0"});
   check_says([&] { eager::on_value<Other>(y.first.trace, y.first.key, [](HookContext<Other>&) {}); },
              {"expected operands of type tidu::Tensor", "Other in a hook"});
 
@@ -83,7 +77,7 @@ TEST_CASE("[P13] retained values have to be of their types") {
   const Tensor wrong = Tensor::from<float>(Shape{5}, {1, 2, 3, 4, 5});
   const eager::Retained<Tensor> retained{graph.graph().operation(0).output(), &wrong};
   check_says([&] { tape.recorder.record_graph(graph, std::span(&in, 1), {}, std::span(&retained, 1)); },
-             {"type: ", "[composite] expected f64[2] as retained value", "got f32[5]"});
+             {"[composite] expected f64[2] as retained value", "got f32[5]"}, ErrorKind::type);
 }
 
 TEST_CASE("[P13] recorders, graphs and leaves that were moved from") {
@@ -111,7 +105,7 @@ TEST_CASE("[P7] empty functions are no hooks") {
   Tape tape;
   Leaf<Tensor> leaf(tape.recorder.keys(), "w");
   const Var y = tape.apply<prim::sin>({var(leaf, scalar(1.0))});
-  const std::vector<std::string> says{"hook: expected a function, got an empty one"};
+  const auto says = {"hook: expected a function, got an empty one"};
   check_says([&] { leaf.on_value({}); }, says);
   check_says([&] { leaf.on_accumulate({}); }, says);
   check_says([&] { eager::before_node<Tensor>(y.first.trace, {}); }, says);
@@ -131,7 +125,7 @@ TEST_CASE("[P8] a gradient that does not fit what the slot holds names the leaf"
       [&] {
         run(Spy(), {root_of(w, vec({1, 1, 1}))}, options);
       },
-      {"type: ", "expected a gradient of type f64[2]", "got f64[3]", "in add_operands of leaf \"w\""});
+      {"expected a gradient of type f64[2]", "got f64[3]", "in add_operands of leaf \"w\""}, ErrorKind::type);
   CHECK(same_bits(*leaf.gradient(), vec({1, 2})));
 }
 
@@ -143,7 +137,7 @@ TEST_CASE("[P3] nothing is added before all seeds fit") {
   for (const bool first : {true, false}) {
     std::vector<Root> roots{root_of(y, vec({1, 1})), root_of(y, vec({1, 2})), root_of(y, vec({2, 1}))};
     roots[first ? 0 : 2].seed = vec({1, 2, 3});
-    check_says([&] { run(spy, roots); }, {"expected a seed of type f64[2]", "got f64[3]"});
+    check_says([&] { run(spy, roots); }, {"expected a seed of type f64[2]", "got f64[3]"}, ErrorKind::type);
   }
   CHECK(spy.num_calls() == 0);
 }

@@ -203,8 +203,9 @@ HookHandle after_node(TraceRef trace, Hook<Operand> hook) {
 }
 
 namespace detail {
-/// The slot of a leaf: a value and how it was recorded.
 struct Accumulator;
+
+/// The slot of a leaf: a value and how it was recorded.
 class LeafSlot {
  public:
   LeafSlot(const OperandTable& table, Key key, std::string name, Placement placement);

@@ -115,12 +115,12 @@ class Operands {
 
 namespace detail {
 
-/// What the untyped part needs to know of an operand type.
 template <class Operand>
 constexpr const char* operand_text() {
   return __PRETTY_FUNCTION__;
 }
 
+/// What the untyped part needs to know of an operand type.
 struct OperandTable {
   std::size_t size;
   std::size_t align;
