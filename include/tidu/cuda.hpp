@@ -52,9 +52,10 @@ struct CudaOptions {
   /// Streams that independent operations of one program may run on at once.
   int streams = 4;
   /// Where compiled kernels are kept between processes. "default": $TIDU_KERNEL_CACHE, or tidu/kernels in
-  /// $XDG_CACHE_HOME or
-  /// ~/.cache; empty: nowhere.
+  /// $XDG_CACHE_HOME or ~/.cache; empty: nowhere. Of the executors of one device the first one's holds.
   std::string kernel_cache = "default";
+  /// Most bytes of the files there; beyond them those go that were not read for longest.
+  std::uint64_t kernel_cache_bytes = std::uint64_t{1} << 30;
   /// How graphs become programs. `fuse` says whether kernels may take several operations; `block` is not for
   /// devices.
   ProgramOptions program{};

@@ -169,8 +169,8 @@ class Device {
 };
 
 /// Device `ordinal` of this machine by the CUDA runtime. Kernels that were compiled are kept in
-/// `cache_folder` unless it is empty. Throws Error (execution) in one line when there is no such device, or
-/// no driver.
-std::shared_ptr<Device> open_device(int ordinal, const std::string& cache_folder);
+/// `cache_folder`, in at most `cache_bytes`, unless it is empty. Throws Error (execution) in one line when
+/// there is no such device, or no driver.
+std::shared_ptr<Device> open_device(int ordinal, const std::string& cache_folder, std::uint64_t cache_bytes);
 
 }  // namespace tidu::cuda_detail

@@ -34,9 +34,10 @@ cudaGraphExec_t native(ReplayGraph graph) { return static_cast<cudaGraphExec_t>(
 
 class RuntimeDevice final : public Device {
  public:
-  RuntimeDevice(int ordinal, const cudaDeviceProp& properties, const std::string& cache_folder)
+  RuntimeDevice(int ordinal, const cudaDeviceProp& properties, const std::string& cache_folder,
+                std::uint64_t cache_bytes)
       : ordinal_(ordinal),
-        compiler_(properties.major, properties.minor, cache_folder),
+        compiler_(properties.major, properties.minor, cache_folder, cache_bytes),
         libraries_(make_libraries(ordinal)) {
     properties_.name = properties.name;
     properties_.major = properties.major;
@@ -306,7 +307,7 @@ ReplayGraph RuntimeDevice::end_capture(Stream stream, ReplayGraph previous) {
 
 }  // namespace
 
-std::shared_ptr<Device> open_device(int ordinal, const std::string& cache_folder) {
+std::shared_ptr<Device> open_device(int ordinal, const std::string& cache_folder, std::uint64_t cache_bytes) {
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (counted != cudaSuccess) refuse_device(ordinal, detail::str("none (", cudaGetErrorString(counted), ')'));
@@ -314,7 +315,7 @@ std::shared_ptr<Device> open_device(int ordinal, const std::string& cache_folder
   cudaDeviceProp properties;
   const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
   if (error != cudaSuccess) refuse_device(ordinal, cudaGetErrorString(error));
-  return std::make_shared<RuntimeDevice>(ordinal, properties, cache_folder);
+  return std::make_shared<RuntimeDevice>(ordinal, properties, cache_folder, cache_bytes);
 }
 
 }  // namespace tidu::cuda_detail

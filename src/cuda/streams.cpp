@@ -40,7 +40,8 @@ const std::shared_ptr<Runtime>& Opener::runtime() {
     if (runtime_ == nullptr) {
       const std::string folder =
           options_.kernel_cache == "default" ? default_kernel_folder() : options_.kernel_cache;
-      const std::shared_ptr<Device> device = open_device(options_.device, folder);
+      const std::shared_ptr<Device> device =
+          open_device(options_.device, folder, options_.kernel_cache_bytes);
       runtime_ = std::make_shared<Runtime>(device, memory_limit(*device, options_.memory_limit), number);
       known = runtime_;
     } else if (options_.memory_limit != 0) {

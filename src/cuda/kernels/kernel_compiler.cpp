@@ -1,20 +1,14 @@
-// kernel_compiler.cpp - calls of NVRTC, and files of machine code: a line that says what the file is of, its
-// length and a sum of its bytes, then the bytes. A file that says or sums up otherwise is taken for none.
+// kernel_compiler.cpp - calls of NVRTC.
 #include "cuda/kernels/kernel_compiler.hpp"
 
 #include <nvrtc.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "cuda/dynamic_library.hpp"
 #include "cuda/kernels/prelude.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/graph/key.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
@@ -68,50 +62,10 @@ class ProgramHandle {
 
 constexpr const char* compile_options[] = {"--std=c++17", "--device-as-default-execution-space"};
 
-Key128 sum_of(std::string_view bytes) { return detail::mix_bytes(Key128{}, bytes.data(), bytes.size()); }
-
-std::string hex(const Key128& key) {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(key.high),
-                static_cast<unsigned long long>(key.low));
-  return text;
-}
-
-std::vector<char> read_kept(const std::string& path, const std::string& title) {
-  std::ifstream in(path, std::ios::binary);
-  std::string line, sum;
-  std::size_t length = 0;
-  if (!in || !std::getline(in, line) || line != title || !(in >> length >> sum) || in.get() != '\n')
-    return {};
-  std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-  if (bytes.size() != length || hex(sum_of({bytes.data(), bytes.size()})) != sum) return {};
-  return bytes;
-}
-
-// A file of another name first, so that nobody reads half of it. What cannot be kept is compiled again.
-void keep(const std::string& folder, const std::string& path, const std::string& title,
-          const std::vector<char>& bytes) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  const std::string part = detail::str(path, '.', ::getpid(), '.', reinterpret_cast<std::uintptr_t>(&bytes));
-  {
-    std::ofstream out(part, std::ios::binary);
-    out << title << '\n' << bytes.size() << ' ' << hex(sum_of({bytes.data(), bytes.size()})) << '\n';
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    out.close();
-    if (!out) {
-      std::filesystem::remove(part, failed);
-      return;
-    }
-  }
-  std::filesystem::rename(part, path, failed);
-  if (failed) std::filesystem::remove(part, failed);
-}
-
 }  // namespace
 
-KernelCompiler::KernelCompiler(int major, int minor, std::string folder)
-    : architecture_(detail::str("sm_", major, minor)), folder_(std::move(folder)) {}
+KernelCompiler::KernelCompiler(int major, int minor, std::string folder, std::uint64_t folder_bytes)
+    : architecture_(detail::str("sm_", major, minor)), folder_(std::move(folder), folder_bytes) {}
 
 // What the file's first line says: all that its bytes depend on, the text by its sum.
 std::string KernelCompiler::key_text(const std::string& program) const {
@@ -120,23 +74,19 @@ std::string KernelCompiler::key_text(const std::string& program) const {
   nvrtc.check(nvrtc.version(&major, &minor), "nvrtcVersion");
   std::string text = detail::str("tidu kernel 1 ", architecture_, " nvrtc ", major, '.', minor);
   for (const char* const option : compile_options) text += detail::str(' ', option);
-  return detail::str(text, ' ', program.size(), ' ', hex(sum_of(program)));
+  return detail::str(text, ' ', program.size(), ' ', digest(program));
 }
 
 std::string KernelCompiler::path_of(const KernelSource& source) const {
-  if (folder_.empty()) return {};
-  return folder_ + '/' + hex(sum_of(key_text(with_prelude(source)))) + ".cubin";
+  return folder_.path_of(key_text(with_prelude(source)));
 }
 
 std::vector<char> KernelCompiler::compile(const KernelSource& source, bool* compiled) const {
   const Nvrtc& nvrtc = Nvrtc::get();
   const std::string text = with_prelude(source);
   const std::string title = key_text(text);
-  const std::string path = folder_.empty() ? std::string() : folder_ + '/' + hex(sum_of(title)) + ".cubin";
   if (compiled != nullptr) *compiled = false;
-  if (!path.empty()) {
-    if (std::vector<char> kept = read_kept(path, title); !kept.empty()) return kept;
-  }
+  if (std::vector<char> kept = folder_.read(title); !kept.empty()) return kept;
   const ProgramHandle program(nvrtc, text, source.entry);
   const std::string architecture = "--gpu-architecture=" + architecture_;
   std::vector<const char*> options{std::begin(compile_options), std::end(compile_options)};
@@ -158,7 +108,7 @@ std::vector<char> KernelCompiler::compile(const KernelSource& source, bool* comp
   std::vector<char> cubin(size);
   nvrtc.check(nvrtc.cubin(program.get(), cubin.data()), "nvrtcGetCUBIN");
   if (compiled != nullptr) *compiled = true;
-  if (!path.empty()) keep(folder_, path, title, cubin);
+  folder_.keep(title, cubin);
   return cubin;
 }
 

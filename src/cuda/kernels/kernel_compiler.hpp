@@ -2,9 +2,11 @@
 // what was compiled before. Needs no device.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "cuda/kernels/kernel_folder.hpp"
 #include "cuda/plan.hpp"
 
 namespace tidu::cuda_detail {
@@ -12,9 +14,10 @@ namespace tidu::cuda_detail {
 /// Compiles kernels. Any thread may call it.
 class KernelCompiler {
  public:
-  /// For compute capability major.minor. `folder` is made when something is first kept there; empty: nothing
-  /// is kept.
-  KernelCompiler(int major, int minor, std::string folder);
+  /// For compute capability major.minor. What is compiled is kept in `folder`, of so many bytes at most;
+  /// empty: nowhere.
+  KernelCompiler(int major, int minor, std::string folder,
+                 std::uint64_t folder_bytes = std::uint64_t{1} << 30);
 
   /// A cubin. Throws Error (internal) with the compiler's log for a text that does not compile, (execution)
   /// when there is no NVRTC. `compiled`, if given, says whether it was compiled now.
@@ -25,7 +28,8 @@ class KernelCompiler {
 
  private:
   std::string key_text(const std::string& program) const;
-  std::string architecture_, folder_;
+  std::string architecture_;
+  KernelFolder folder_;
 };
 
 /// Where kernels are kept unless options say otherwise: $TIDU_KERNEL_CACHE ("" keeps none), else tidu/kernels
