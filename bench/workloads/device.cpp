@@ -47,7 +47,7 @@ void add_copy(Workload& workload, const Setting& setting, std::size_t bytes) {
 #ifdef TIDU_WITH_CUDA
   if (setting.gpu == nullptr) return;
   const std::shared_ptr<cuda_detail::Device> device =
-      cuda_detail::open_device(setting.gpu->options().device, "");
+      cuda_detail::open_device(setting.gpu->options().device, "", 0);
   struct Copy {
     std::shared_ptr<cuda_detail::Device> device;
     std::size_t bytes;

@@ -214,6 +214,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
     return *compile_cache().get<CudaExecutable>(request, [&] {
       ProgramOptions options = options_.program;
       options.block = false;  // `fuse` is read when it is compiled
+      options.shift = false;
       const Graph written_out = with_control_flow_written_out(without_unread(graph));
       auto made = std::make_shared<const CudaExecutable>(compile(Program::make(written_out, options)));
       const Graph& small = made->program().graph();

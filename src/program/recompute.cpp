@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "program/cheap.hpp"
 #include "program/groups.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/program/passes.hpp"
@@ -65,19 +66,6 @@ class Recomputer {
   std::span<const ValueId> operands(std::uint32_t operation) const {
     const OperationRecord& record = g_.operations[operation];
     return {g_.operands.data() + record.first_input, record.num_inputs};
-  }
-  // Linear in each of its operands: sums, products, signs. Or a square, or the like: of one operand, which
-  // may be an integer.
-  static bool is_cheap(const OperationRecord& record) {
-    const Primitive& primitive = *record.op->primitive;
-    if (!primitive.has_trait(Trait::elementwise)) return false;
-    if (record.num_inputs == 1 && primitive.attributes.empty() && !primitive.has_trait(Trait::inexact))
-      return true;
-    if (primitive.linearity.kind == Linearity::Kind::none) return false;
-    for (std::size_t i = 0; i < record.num_inputs; ++i) {
-      if (!primitive.linearity.includes(i)) return false;
-    }
-    return true;
   }
   // Of a whole array of the group, not of one for each row.
   std::int64_t elements_of(const Group& group) const {

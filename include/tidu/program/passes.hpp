@@ -38,6 +38,12 @@ Graph simplify(const Graph& graph, bool fast_math);
 /// primitives without a vocabulary for constants. Throws Error (execution) when it gives other types.
 Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const ProgramOptions& options);
 
+/// The same function, in which pads of what is computed element by element of slices, and rolls, are computed
+/// of whole arrays at a distance, as arrays of one axis, and then selected: see Note [Shifts] in shifts.cpp.
+/// Only where element-wise operations read them, and no rows. The graph itself where there is no such move, or
+/// its set does not have the primitives that this takes. Linear in the size of the graph.
+Graph moves_as_shifts(const Graph& graph);
+
 /// By value: is it made once, when the program is compiled? Results of operations without operands, of trait
 /// constant, that have at most `constant_bytes` bytes or that the operation carries as a tensor.
 std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes);

@@ -32,6 +32,9 @@ struct ProgramOptions {
   /// Let equal products that do not need one another stand side by side, where each is too small for threads
   /// to share. Part of `fuse`.
   bool group_products = true;
+  /// Let pads and rolls that element-wise operations read be all elements at a distance, of which some are
+  /// selected, with what was computed of slices before. Part of `fuse`; not for devices.
+  bool shift = true;
   /// Bytes that a block's values may take, so that they stay in a core's cache.
   std::size_t block_bytes = std::size_t{1} << 20;
   /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.

@@ -79,7 +79,7 @@ LinesFinder::Unmade LinesFinder::unmade(std::uint32_t operation) const {
 bool LinesFinder::can_read(ValueId id, const Unmade& value) const {
   if (!value.lines) return false;
   const std::optional<Lines> lines = lines_to_read(*value.lines);
-  if (!lines || (!lines->is_one_line() && graph_.type(id).bytes() < least_gathered)) return false;
+  if (!lines || (lines->axes.size() > 1 && graph_.type(id).bytes() < least_gathered)) return false;
   if (value.from == no_index) return true;
   // It may live on until the groups have run: no more than twice what they would read, and where the last of
   // several may run much later, hardly more.

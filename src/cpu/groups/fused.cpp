@@ -231,7 +231,8 @@ class GroupPlanner {
         lined_[operand.value] = {Place::Kind::lines, static_cast<std::uint32_t>(state_.linings.size()),
                                  step_of(operand.value)};
       state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
-                                kept->second, operand.lines, operand.lines.are_equal()});
+                                kept->second, operand.lines, operand.lines.are_equal(),
+                                operand.lines.has_padded_lines()});
     }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
@@ -262,8 +263,32 @@ class GroupPlanner {
     };
     if (line < shortest || std::any_of(folds_.begin(), folds_.end(), folds_lines)) return;
     state_.line = line;
+    find_cuts();
     for (const ValueId id : values_.results) state_.in_place = state_.in_place || is_in_place(id);
     state_.block = !folds_.empty() ? 2 * fold_block : line < most ? most / line * line : most;
+  }
+  // What is one line is read where it comes from but at its ends: these are pieces of their own.
+  void find_cuts() {
+    for (const LinesOperand& operand : lines_) {
+      if (kept_.find(operand.value) == kept_.end() || operand.lines.axes.size() > 1) continue;
+      const LineAxis& axis = operand.lines.axes.back();
+      for (const std::int64_t cut : {axis.begin, axis.begin + axis.count, axis.turn})
+        if (cut > 0 && cut < state_.count) state_.cuts.push_back(cut);
+    }
+    std::sort(state_.cuts.begin(), state_.cuts.end());
+    // Of some that are near each other what lies between them is one piece; so is what they have to an end.
+    constexpr std::int64_t near = 256;
+    std::vector<std::int64_t> cuts;
+    for (std::size_t i = 0, next = 0; i < state_.cuts.size(); i = next) {
+      next = i + 1;
+      while (next < state_.cuts.size() && state_.cuts[next] - state_.cuts[next - 1] < near) ++next;
+      const std::int64_t first = state_.cuts[i], last = state_.cuts[next - 1];
+      if (first >= near) cuts.push_back(first);
+      if (last > first || first < near) {
+        if (state_.count - last >= near) cuts.push_back(last);
+      }
+    }
+    state_.cuts = std::move(cuts);
   }
   template <class Body>
   void for_reads(const Draft& draft, const Body& body) {

@@ -53,20 +53,33 @@ std::int64_t turned(const LineAxis& axis, std::int64_t place) {
 }  // namespace
 
 bool Lines::are_equal() const {
-  return std::all_of(axes.begin(), axes.end() - 1,
-                     [](const LineAxis& axis) { return axis.is_whole() && axis.stride == 0; });
+  return std::all_of(axes.begin(), axes.end() - 1, [](const LineAxis& axis) { return axis.stride == 0; });
 }
 
-Lines::Found Lines::find(std::int64_t at, std::int64_t count) const {
+bool Lines::has_padded_lines() const {
+  return std::any_of(axes.begin(), axes.end() - 1,
+                     [](const LineAxis& axis) { return axis.count != axis.extent; });
+}
+
+bool Lines::is_there(std::int64_t number) const {
+  std::int64_t rest = number;
+  for (std::size_t k = axes.size() - 1; k-- > 0; rest /= k > 0 ? axes[k].extent : 1) {
+    const std::int64_t there = turned(axes[k], k > 0 ? rest % axes[k].extent : rest);
+    if (there < 0 || there >= axes[k].count) return false;
+  }
+  return true;
+}
+
+Lines::Found Lines::find(std::int64_t in_line, std::int64_t number, std::int64_t count) const {
   const LineAxis& line = axes.back();
-  const std::int64_t in_line = at % line.extent, end = in_line + count;
+  const std::int64_t end = in_line + count;
   Found found;
   found.place = offset + turned(line, in_line) * line.stride;
   found.side_by_side = line.stride == 1 && !counts() && in_line >= line.begin &&
                        end <= line.begin + line.count && (in_line >= line.turn || end <= line.turn);
-  std::int64_t rest = at / line.extent;
-  for (std::size_t k = axes.size() - 1; k-- > 0; rest /= axes[k].extent) {
-    const std::int64_t there = turned(axes[k], rest % axes[k].extent);
+  std::int64_t rest = number;
+  for (std::size_t k = axes.size() - 1; k-- > 0; rest /= k > 0 ? axes[k].extent : 1) {
+    const std::int64_t there = turned(axes[k], k > 0 ? rest % axes[k].extent : rest);
     found.side_by_side = found.side_by_side && there >= 0 && there < axes[k].count;
     found.place += there * axes[k].stride;
   }

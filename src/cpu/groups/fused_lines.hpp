@@ -35,15 +35,24 @@ struct Lines {
     return axes.size() == 1 && axes[0].is_whole() && axes[0].stride == 1 && !counts();
   }
   bool counts() const { return counted != bool_; }
-  /// Are all lines the same?
+  /// Are all lines that come from there the same?
   bool are_equal() const;
+  /// Are there lines that are padding and nothing else?
+  bool has_padded_lines() const;
+  /// Does the line of that number come from there? If not, it is padding.
+  bool is_there(std::int64_t number) const;
   /// Where an element is there, if it is, and whether those behind it follow there as they do here.
   struct Found {
     std::int64_t place = 0;
     bool side_by_side = false;
   };
   /// Of elements [at, at + count).
-  Found find(std::int64_t at, std::int64_t count) const;
+  Found find(std::int64_t at, std::int64_t count) const {
+    const std::int64_t extent = axes.back().extent;
+    return axes.size() == 1 ? find(at, 0, count) : find(at % extent, at / extent, count);
+  }
+  /// Of so many behind the beginning of a line of that number.
+  Found find(std::int64_t in_line, std::int64_t number, std::int64_t count) const;
   /// Elements [at, at + count), from an array that begins at `from`.
   void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
 };

@@ -48,19 +48,25 @@ class BlockRun {
   // 12 bits of their addresses are near.
   const std::byte* line(std::uint32_t index, std::int64_t at, std::int64_t count) {
     const Lining& lining = s_.linings[index];
-    if (!lining.stays) return line(lining, at, count);
-    const std::int64_t begin = at % lining.lines.axes.back().extent;
+    const std::int64_t extent = lining.lines.axes.back().extent;
+    const bool one = lining.lines.axes.size() == 1, same = extent == s_.line;
+    const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
+    const std::int64_t number = one ? 0 : same ? number_ : at / extent;
+    if (!lining.stays) return line(lining, at, in_line, number, count);
+    const bool is_there = !lining.is_padded || lining.lines.is_there(number);
     Brought& brought = brought_[index];
-    if (brought.at == nullptr || brought.begin != begin || brought.count < count)
-      brought = {begin, count, line(lining, at, count)};
+    if (brought.at == nullptr || brought.begin != in_line || brought.count < count ||
+        brought.is_there != is_there)
+      brought = {in_line, count, line(lining, at, in_line, number, count), is_there};
     return brought.at;
   }
-  const std::byte* line(const Lining& lining, std::int64_t at, std::int64_t count) {
+  const std::byte* line(const Lining& lining, std::int64_t at, std::int64_t in_line, std::int64_t number,
+                        std::int64_t count) {
     std::byte* to = memory_ + lining.to;
     const std::byte* from = nullptr;
     if (lining.from != no_index) {
       from = call_.in[lining.from];
-      const Lines::Found found = lining.lines.find(at, count);
+      const Lines::Found found = lining.lines.find(in_line, number, count);
       const auto bytes = static_cast<std::size_t>(found.place) * lining.lines.size;
       if (found.side_by_side) return from + bytes;
       const std::uintptr_t there = reinterpret_cast<std::uintptr_t>(from) + bytes;
@@ -70,13 +76,22 @@ class BlockRun {
     lining.lines.copy(from, at, count, to);
     return to;
   }
+  // Elements from `first` to the end of its line, or to a cut.
+  std::int64_t until_cut(std::int64_t first) {
+    number_ = first / s_.line;
+    in_line_ = first % s_.line;
+    const std::int64_t line = s_.line - in_line_;
+    if (s_.cuts.empty()) return line;
+    const auto cut = std::upper_bound(s_.cuts.begin(), s_.cuts.end(), first);
+    return cut == s_.cuts.end() ? line : std::min(line, *cut - first);
+  }
   // The segment's elements [at, at + count), line by line. What is kept of them lies where the block's does.
   void lines(const Segment& segment, std::int64_t at, std::int64_t count) {
     Pointers<const std::byte*> in(segment.in.size());
     Pointers<std::byte*> out(segment.out.size());
     for (std::int64_t done = 0; done < count;) {
       const std::int64_t first = at + done;
-      const std::int64_t some = std::min(count - done, s_.line - first % s_.line);
+      const std::int64_t some = std::min(count - done, until_cut(first));
       for (std::size_t i = 0; i < segment.in.size(); ++i) {
         const Place& place = segment.in[i];
         if (place.kind != Place::Kind::lines) {
@@ -230,12 +245,14 @@ class BlockRun {
   struct Brought {
     std::int64_t begin = 0, count = 0;
     const std::byte* at = nullptr;
+    bool is_there = true;
   };
 
   const GroupState& s_;
   const Call& call_;
   std::byte* memory_;
   eager::detail::ShortArray<Brought, 8> brought_;
+  std::int64_t number_ = 0, in_line_ = 0;  // of the line that is read now, of the length s_.line
   // Rows that are not yet copied past the caches, which takes long: it goes on beside what is done next.
   const std::byte* from_ = nullptr;
   std::byte* to_ = nullptr;

@@ -55,7 +55,8 @@ struct Lining {
   std::uint32_t from = no_index;  // an operand, or none
   std::uint32_t to = 0;           // bytes into a thread's memory
   Lines lines;
-  bool stays = false;  // once a part of a line is brought, is it that part of others too?
+  bool stays = false;      // once a part of a line is brought, is it that part of others too?
+  bool is_padded = false;  // are some lines padding and nothing else?
 };
 // See Note [Columns].
 struct Gathering {
@@ -86,7 +87,8 @@ struct GroupState {
   std::int64_t block = 0;
   std::int64_t grain = 0;
   std::int64_t line = 0;  // elements that the only segment does at a time, see Note [Lines]; 0: a block
-  bool in_place = false;  // is a result where an operand is?
+  std::vector<std::int64_t> cuts;  // in order: elements where it begins anew, too
+  bool in_place = false;           // is a result where an operand is?
   int threads = 1;
   std::vector<Segment> segments;
   std::vector<FoldStep> folds;

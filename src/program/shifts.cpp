@@ -1,0 +1,525 @@
+// shifts.cpp - pads of slices, and rolls, as shifts of all elements.
+//
+// Note [Shifts]: of an array whose elements lie one behind the other, what is sliced along any axes and
+// padded to the array's shape again is, but for the padding, the array moved by one distance; and what is
+// rolled along an axis is the array moved by two distances, one of which holds where the axis begins anew. So
+// element-wise work on such parts may be done on all elements, as on an array of one axis, of which those
+// that count are then selected: it reads the array where it lies, element by element and as far as there are
+// any, and neither parts nor what is made of them is ever in memory. What is computed and not selected costs
+// as much as the padding around it is large.
+//
+// A pad takes in its element-wise operations down to slices, a roll down to an array; what several of them
+// take in is computed again in each, where it is a few sums and products.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+#include "program/cheap.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/literal.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+namespace {
+
+// Below, operations run one by one; above, what says which elements count, a byte for each, takes its time.
+constexpr std::int64_t fewest_elements = 512, most_elements = std::int64_t{1} << 20;
+constexpr std::size_t most_taken_in = 12;  // operations
+
+// What the pass writes with, of the graph's set.
+struct Words {
+  explicit Words(const PrimitiveSet& set)
+      : slice(set.find("slice")),
+        pad(set.find("pad")),
+        concatenate(set.find("concatenate")),
+        reshape(set.find("reshape")),
+        select(set.find("select_n")),
+        broadcast(set.find("broadcast_in_dim")),
+        full(set.find("full")) {}
+  bool are_there() const {
+    return slice != nullptr && pad != nullptr && concatenate != nullptr && reshape != nullptr &&
+           select != nullptr && broadcast != nullptr && full != nullptr;
+  }
+  const Primitive *slice, *pad, *concatenate, *reshape, *select, *broadcast, *full;
+};
+
+// Where along each axis of a shape elements count: [first, last).
+struct Box {
+  Ints first, last;
+  friend auto operator<=>(const Box&, const Box&) = default;
+};
+
+// What a pad or roll takes in.
+struct Taken {
+  struct Part {  // a slice, or an array
+    ValueId value = no_index, from = no_index;
+    std::int64_t distance = 0;          // where an element lies there, beyond where it is here
+    std::vector<std::uint32_t> before;  // what makes of `from` that which is cut, in order
+  };
+  std::vector<std::uint32_t> operations;  // in order
+  std::vector<Part> parts;
+};
+
+class Shifter {
+ public:
+  Shifter(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats)
+      : graph_(graph),
+        g_(graph.data()),
+        words_(graph.primitives()),
+        roots_(roots),
+        splats_(splats),
+        reads_(graph.num_values(), 0),
+        others_(graph.num_values(), false),
+        read_element_wise_(graph.num_values(), false),
+        moved_(graph.num_values(), false) {}
+
+  Graph run() {
+    if (!words_.are_there() || graph_.primitives().vocabulary().constant == nullptr || !find_moves())
+      return graph_;
+    find_readers();
+    find_rows();
+    std::map<std::uint32_t, Taken> taken;
+    for (const std::uint32_t move : moves_) {
+      if (std::optional<Taken> found = take_in(move)) taken.emplace(move, std::move(*found));
+    }
+    if (taken.empty()) return graph_;
+    return prune(rebuilt(taken));
+  }
+
+ private:
+  std::span<const ValueId> operands(const OperationRecord& record) const {
+    return {g_.operands.data() + record.first_input, record.num_inputs};
+  }
+  bool is(const OperationRecord& record, const Primitive* primitive) const {
+    return record.op->primitive == primitive;
+  }
+  static bool is_element_wise(const OperationRecord& record) {
+    const Primitive& primitive = *record.op->primitive;
+    return record.num_outputs == 1 && primitive.has_trait(Trait::elementwise) &&
+           !primitive.has_trait(Trait::impure) && !primitive.has_trait(Trait::barrier);
+  }
+  // What selects are generated for.
+  static bool fits(Type type) {
+    return (type.dtype() == f32 || type.dtype() == f64) && type.size() >= fewest_elements &&
+           type.size() <= most_elements;
+  }
+
+  bool find_moves() {
+    for (std::uint32_t k = 0; k < g_.operations.size(); ++k) {
+      const OperationRecord& record = g_.operations[k];
+      if (!is(record, words_.pad) && !is(record, words_.concatenate)) continue;
+      if (!fits(g_.types[record.first_output])) continue;
+      if (is(record, words_.pad) ? pads_around(record) : roll_of(graph_, k).has_value()) moves_.push_back(k);
+    }
+    return !moves_.empty();
+  }
+  // And with no more than there is already, since what is computed there is for nothing.
+  bool pads_around(const OperationRecord& record) const {
+    for (const Ints& axis : Op::of(record.op).lists("padding_config")) {
+      if (axis[0] < 0 || axis[1] < 0 || axis[2] != 0) return false;
+    }
+    return 2 * g_.types[operands(record)[0]].size() >= g_.types[record.first_output].size();
+  }
+
+  // By value: how often moves and element-wise operations read it, whether anything else does, and whether
+  // anything reads it that is not element-wise.
+  void find_readers() {
+    std::vector<bool> is_move(g_.operations.size(), false);
+    for (const std::uint32_t move : moves_) {
+      is_move[move] = true;
+      if (const std::optional<Roll> roll = roll_of(graph_, move)) {
+        ++reads_[roll->from];
+        moved_[roll->from] = true;
+        for (const std::uint32_t slice : roll->slices) is_move[slice] = true;
+      }
+    }
+    for (const ValueId id : g_.outputs) others_[id] = true;
+    for (auto k = static_cast<std::uint32_t>(g_.operations.size()); k-- > 0;) {
+      const OperationRecord& record = g_.operations[k];
+      if (is_move[k] && !is(record, words_.pad)) continue;  // of a roll
+      const bool cuts = is(record, words_.slice) && !others_[record.first_output];
+      for (const ValueId id : operands(record)) {
+        if (is_move[k] || cuts || is_element_wise(record)) {
+          ++reads_[id];
+        } else {
+          others_[id] = true;
+        }
+        if (is_element_wise(record)) {
+          read_element_wise_[id] = true;
+        } else {
+          moved_[id] = true;
+        }
+      }
+    }
+  }
+
+  // Values that element-wise operations join, and which of these sets have rows that are folded or repeated:
+  // their groups read no parts of arrays.
+  ValueId set_of(ValueId id) {
+    while (sets_[id] != id) id = sets_[id] = sets_[sets_[id]];
+    return id;
+  }
+  void find_rows() {
+    sets_.resize(g_.types.size());
+    std::iota(sets_.begin(), sets_.end(), ValueId{0});
+    for (const OperationRecord& record : g_.operations) {
+      if (!is_element_wise(record)) continue;
+      const ValueId made = set_of(record.first_output);
+      for (const ValueId id : operands(record)) {
+        if (splats_[id] == no_index && g_.types[id].size() == g_.types[made].size())
+          sets_[set_of(roots_[id])] = set_of(made);
+      }
+    }
+    has_rows_.assign(g_.types.size(), false);
+    for (const OperationRecord& record : g_.operations) {
+      if (record.num_outputs != 1 || record.num_inputs == 0) continue;
+      const Primitive& primitive = *record.op->primitive;
+      const ValueId from = operands(record)[0], made = record.first_output;
+      if (primitive.has_trait(Trait::folds) && g_.types[made].size() > 1)
+        has_rows_[set_of(roots_[from])] = true;
+      if (primitive.has_trait(Trait::repeats) && splats_[made] == no_index)
+        has_rows_[set_of(roots_[made])] = true;
+    }
+  }
+
+  std::optional<Taken> take_in(std::uint32_t move) {
+    const OperationRecord& record = g_.operations[move];
+    const ValueId made = record.first_output;
+    if (!read_element_wise_[made] || moved_[made] || has_rows_[set_of(roots_[made])]) return std::nullopt;
+    const std::optional<Roll> roll = roll_of(graph_, move);
+    Taken taken;
+    if (roll) {
+      const ValueId from = array_of(roll->from, false, taken.operations);
+      if (is_moved(from)) return std::nullopt;
+      taken.parts.push_back({from, from, 0, {}});
+      const bool moved_only = taken.operations.empty() && is_leading(g_.types[made], roll->axis);
+      return moved_only ? std::nullopt : std::optional(std::move(taken));
+    }
+    if (!take_in_pad(record, taken)) return std::nullopt;
+    const bool moved_only = taken.operations.empty() && g_.types[made].rank() == 1;
+    return moved_only ? std::nullopt : std::optional(std::move(taken));
+  }
+  // Is it a part of an array, or parts? Groups read moves of moves where the first one finds its elements.
+  bool is_moved(ValueId id) const {
+    const auto maker = graph_.producer(roots_[id]);
+    if (!maker) return false;
+    const OperationRecord& record = g_.operations[*maker];
+    return is(record, words_.slice) || is(record, words_.pad) || is(record, words_.concatenate) ||
+           record.op->primitive->has_trait(Trait::repeats);
+  }
+  // Are elements that lie along the axis and behind it all there are?
+  static bool is_leading(Type type, std::size_t axis) {
+    for (std::size_t k = 0; k < axis; ++k) {
+      if (type.dim(k) != 1) return false;
+    }
+    return true;
+  }
+  // May the moves that read it compute it themselves?
+  bool may_take(const OperationRecord& record, DType dtype) const {
+    const ValueId made = record.first_output;
+    const bool fits = g_.types[made].dtype() == dtype || is_bool(g_.types[made].dtype());
+    return is_element_wise(record) && !others_[made] && fits && (reads_[made] == 1 || is_cheap(record));
+  }
+  bool is_splat(ValueId id) const {
+    if (splats_[id] == no_index) return false;
+    const Type source = g_.types[splats_[id]];
+    return source.size() == 1 || is(g_.operations[*graph_.producer(splats_[id])], words_.full);
+  }
+
+  // Down to the first array that is no operation on one array and on equal elements. `again`: several may
+  // compute them.
+  ValueId array_of(ValueId at, bool again, std::vector<std::uint32_t>& operations) const {
+    const Type type = g_.types[at];
+    while (operations.size() < most_taken_in) {
+      const auto maker = graph_.producer(at);
+      if (!maker || !may_take(g_.operations[*maker], type.dtype())) break;
+      if (again && !is_cheap(g_.operations[*maker])) break;
+      ValueId next = no_index;
+      bool one = true;
+      for (const ValueId id : operands(g_.operations[*maker])) {
+        if (is_splat(id)) continue;
+        one = one && g_.types[id] == type && (next == no_index || next == id);
+        next = id;
+      }
+      if (!one || next == no_index) break;
+      operations.push_back(*maker);
+      at = next;
+    }
+    std::reverse(operations.begin(), operations.end());
+    return at;
+  }
+  // Down to slices of arrays of the pad's shape.
+  bool take_in_pad(const OperationRecord& pad, Taken& taken) const {
+    const Type type = g_.types[pad.first_output];
+    const IntLists& config = Op::of(pad.op).lists("padding_config");
+    std::vector<ValueId> wanted = {operands(pad)[0]};
+    bool again = false;  // does something else compute them, too?
+    std::vector<ValueId> seen;
+    while (!wanted.empty()) {
+      const ValueId id = wanted.back();
+      wanted.pop_back();
+      if (std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
+      seen.push_back(id);
+      const auto maker = graph_.producer(id);
+      if (is_splat(id)) continue;
+      if (!maker) return false;
+      const OperationRecord& record = g_.operations[*maker];
+      if (is(record, words_.slice)) {
+        const ValueId from = operands(record)[0];
+        if (g_.types[from] != type) return false;
+        const std::optional<std::int64_t> distance = distance_of(Op::of(record.op), config, type);
+        if (!distance) return false;
+        Taken::Part part{id, from, *distance, {}};
+        part.from = array_of(from, true, part.before);
+        if (is_moved(part.from)) return false;
+        taken.parts.push_back(std::move(part));
+        continue;
+      }
+      if (!may_take(record, type.dtype()) || taken.operations.size() == most_taken_in) return false;
+      again = again || reads_[id] > 1;
+      taken.operations.push_back(*maker);
+      for (const ValueId operand : operands(record)) wanted.push_back(operand);
+    }
+    std::sort(taken.operations.begin(), taken.operations.end());
+    const bool cheap = std::all_of(taken.operations.begin(), taken.operations.end(),
+                                   [&](std::uint32_t k) { return is_cheap(g_.operations[k]); });
+    return !taken.parts.empty() && (cheap || !again);
+  }
+  std::optional<std::int64_t> distance_of(const Op& slice, const IntLists& config, Type type) const {
+    for (const std::int64_t step : slice.ints("strides")) {
+      if (step != 1) return std::nullopt;
+    }
+    const Ints& starts = slice.ints("start_indices");
+    std::int64_t distance = 0, stride = 1;
+    for (std::size_t k = type.rank(); k-- > 0; stride *= type.dim(k))
+      distance += (starts[k] - config[k][0]) * stride;
+    return distance;
+  }
+
+  // --- writing
+
+  class Writer {
+   public:
+    Writer(const Graph& graph, const Words& words, const std::vector<ValueId>& splats)
+        : graph_(graph),
+          g_(graph.data()),
+          words_(words),
+          splats_(splats),
+          builder_(graph.name(), graph.primitives()) {
+      values_.resize(graph.num_values());
+      builder_.reserve(graph.num_values(), graph.num_operations(), g_.operands.size());
+      for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+        const ValueId id = graph.inputs()[i];
+        values_[id] = builder_.input(graph.input_key(i), graph.type(id), graph.label(id)).id();
+      }
+    }
+    void copy(std::uint32_t k) {
+      const OperationRecord& record = g_.operations[k];
+      place(k);
+      std::vector<ValueId> operands;
+      for (const ValueId id : operands_of(record)) operands.push_back(values_[id]);
+      const ValueId first = builder_.add_typed(record.op, operands, g_.types.data() + record.first_output,
+                                               record.num_outputs, extra_);
+      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+        values_[record.first_output + slot] = first + slot;
+    }
+    void pad(std::uint32_t k, const Taken& taken) {
+      place(k);
+      const OperationRecord& record = g_.operations[k];
+      const Type type = g_.types[record.first_output];
+      const IntLists& config = Op::of(record.op).lists("padding_config");
+      std::unordered_map<ValueId, ValueId> known;
+      for (const Taken::Part& part : taken.parts) {
+        std::unordered_map<ValueId, ValueId> before;
+        before[part.from] = shifted(part.from, part.distance);
+        compute(part.before, flat(type), before);
+        known[part.value] = part.before.empty() ? before.at(part.from)
+                                                : before.at(g_.operations[part.before.back()].first_output);
+      }
+      compute(taken.operations, flat(type), known);
+      Box box;
+      for (std::size_t i = 0; i < type.rank(); ++i) {
+        box.first.push_back(config[i][0]);
+        box.last.push_back(type.dim(i) - config[i][1]);
+      }
+      const ValueId around = spread(values_[operands_of(record)[1]], flat(type));
+      const ValueId inside = known.at(operands_of(record)[0]);
+      values_[record.first_output] = shaped(emit(words_.select, {}, {mask(type, box), around, inside}), type);
+    }
+    void roll(std::uint32_t k, const Roll& roll, const Taken& taken) {
+      place(k);
+      const Type type = g_.types[roll.from];
+      const ValueId from = taken.parts[0].value;
+      std::unordered_map<ValueId, ValueId> known;
+      if (is_leading(type, roll.axis)) {
+        known[from] = moved(roll, type, values_[from]);
+        compute(taken.operations, type, known);
+        values_[g_.operations[k].first_output] = known.at(roll.from);
+        return;
+      }
+      std::int64_t stride = 1;
+      for (std::size_t i = roll.axis + 1; i < type.rank(); ++i) stride *= type.dim(i);
+      Box box;
+      for (std::size_t i = 0; i < type.rank(); ++i) {
+        box.first.push_back(0);
+        box.last.push_back(i == roll.axis ? roll.shift : type.dim(i));
+      }
+      const ValueId behind = shifted(from, -roll.shift * stride);
+      const ValueId begun = shifted(from, (type.dim(roll.axis) - roll.shift) * stride);
+      known[from] = emit(words_.select, {}, {mask(type, box), behind, begun});
+      compute(taken.operations, flat(type), known);
+      values_[g_.operations[k].first_output] = shaped(known.at(roll.from), type);
+    }
+    Graph build() {
+      std::vector<ValueId> outputs;
+      for (const ValueId id : graph_.outputs()) outputs.push_back(values_[id]);
+      return builder_.build_ids(std::move(outputs));
+    }
+
+   private:
+    std::span<const ValueId> operands_of(const OperationRecord& record) const {
+      return {g_.operands.data() + record.first_input, record.num_inputs};
+    }
+    // What is written from now on stands where operation k does.
+    void place(std::uint32_t k) {
+      const Operation operation = graph_.operation(k);
+      extra_ = {};
+      if (!operation.where().empty()) extra_.where = builder_.intern_where(operation.where());
+    }
+    ValueId emit(const Primitive* primitive, Attributes attributes, std::vector<ValueId> operands) {
+      return builder_.add(Op::make(*primitive, std::move(attributes)).record(), operands, extra_);
+    }
+    static Type flat(Type type) { return Type(type.dtype(), {type.size()}); }
+    ValueId shaped(ValueId id, Type type) {
+      if (builder_.data().types[id] == type) return id;
+      return emit(words_.reshape, {{"new_sizes", type.shape()}}, {id});
+    }
+    ValueId full(Type type, const Literal& element) {
+      return emit(words_.full, {{"value", element}, {"dtype", type.dtype()}, {"shape", type.shape()}}, {});
+    }
+    ValueId zero(DType dtype) {
+      const std::byte bytes[8] = {};
+      const Type type(dtype, {});
+      return full(type, Literal(type, std::span(bytes, type.bytes())));
+    }
+    ValueId part(ValueId id, Ints starts, Ints limits) {
+      Ints steps(starts.size(), 1);
+      return emit(words_.slice,
+                  {{"start_indices", std::move(starts)},
+                   {"limit_indices", std::move(limits)},
+                   {"strides", std::move(steps)}},
+                  {id});
+    }
+    // Element i is element i + distance, where there is one.
+    ValueId shifted(ValueId old, std::int64_t distance) {
+      const Type type = flat(g_.types[old]);
+      const ValueId all = shaped(values_[old], type);
+      const std::int64_t size = type.size(), far = std::abs(distance);
+      if (distance == 0) return all;
+      const ValueId some = distance > 0 ? part(all, {far}, {size}) : part(all, {0}, {size - far});
+      const Ints around = distance > 0 ? Ints{0, far, 0} : Ints{far, 0, 0};
+      return emit(words_.pad, {{"padding_config", IntLists{around}}}, {some, zero(type.dtype())});
+    }
+    ValueId moved(const Roll& roll, Type type, ValueId from) {
+      Ints first(type.rank(), 0), last(type.shape().begin(), type.shape().end());
+      const std::int64_t cut = type.dim(roll.axis) - roll.shift;
+      Ints start = first, limit = last;
+      start[roll.axis] = limit[roll.axis] = cut;
+      const ValueId behind = part(from, start, last), before = part(from, first, limit);
+      return emit(words_.concatenate, {{"dimension", static_cast<std::int64_t>(roll.axis)}},
+                  {behind, before});
+    }
+    // A scalar, as often as the type has elements.
+    ValueId spread(ValueId id, Type type) {
+      const ValueId scalar = shaped(id, Type(type.dtype(), {}));
+      return emit(words_.broadcast, {{"shape", type.shape()}, {"broadcast_dimensions", Ints{}}}, {scalar});
+    }
+    // An operand of what is computed in the given shape.
+    ValueId operand(ValueId old, Type shape, const std::unordered_map<ValueId, ValueId>& known) {
+      if (const auto found = known.find(old); found != known.end()) return found->second;
+      const Type old_type = g_.types[old], type = shape.with_dtype(old_type.dtype());
+      if (old_type.size() == 1) return values_[old];  // a scalar beside arrays
+      const ValueId source = splats_[old];
+      if (g_.types[source].size() == 1) return spread(values_[source], type);
+      const OperationRecord& full_record = g_.operations[*graph_.producer(source)];
+      for (const auto& [name, value] : full_record.op->attributes) {
+        if (const auto* literal = value.get_if<Literal>()) return full(type, *literal);
+      }
+      throw Error(ErrorKind::internal, "[full] expected a literal, got none");
+    }
+    void compute(const std::vector<std::uint32_t>& operations, Type shape,
+                 std::unordered_map<ValueId, ValueId>& known) {
+      for (const std::uint32_t k : operations) {
+        const OperationRecord& record = g_.operations[k];
+        std::vector<ValueId> operands;
+        for (const ValueId id : operands_of(record)) operands.push_back(operand(id, shape, known));
+        known[record.first_output] = builder_.add(record.op, operands, extra_);
+      }
+    }
+    // Of one axis: is the element in the box?
+    ValueId mask(Type type, const Box& box) {
+      const auto [at, fresh] = masks_.try_emplace({type.shape(), box}, no_index);
+      if (fresh) at->second = make_mask(type, box);
+      return at->second;
+    }
+    ValueId make_mask(Type type, const Box& box) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(type.size()));
+      Ints at(type.rank(), 0);
+      for (std::byte& byte : bytes) {
+        bool in = true;
+        for (std::size_t k = 0; k < at.size(); ++k) in = in && at[k] >= box.first[k] && at[k] < box.last[k];
+        byte = std::byte{in};
+        for (std::size_t k = at.size(); k-- > 0;) {
+          if (++at[k] < type.dim(k)) break;
+          at[k] = 0;
+        }
+      }
+      const Literal mask(Type(bool_, {type.size()}), bytes);
+      return graph_.primitives().vocabulary().constant(builder_, mask).id();
+    }
+
+    const Graph& graph_;
+    const GraphData& g_;
+    const Words& words_;
+    const std::vector<ValueId>& splats_;
+    GraphBuilder builder_;
+    GraphBuilder::Extra extra_;
+    std::vector<ValueId> values_;  // by old value
+    std::map<std::pair<Shape, Box>, ValueId> masks_;
+  };
+
+  Graph rebuilt(const std::map<std::uint32_t, Taken>& taken) const {
+    Writer writer(graph_, words_, splats_);
+    for (std::uint32_t k = 0; k < g_.operations.size(); ++k) {
+      const auto found = taken.find(k);
+      if (found == taken.end()) {
+        writer.copy(k);
+      } else if (const std::optional<Roll> roll = roll_of(graph_, k)) {
+        writer.roll(k, *roll, found->second);
+      } else {
+        writer.pad(k, found->second);
+      }
+    }
+    return writer.build();
+  }
+
+  const Graph& graph_;
+  const GraphData& g_;
+  const Words words_;
+  const std::vector<ValueId>& roots_;
+  const std::vector<ValueId>& splats_;
+  std::vector<std::uint32_t> moves_;
+  std::vector<std::uint32_t> reads_;
+  std::vector<bool> others_, read_element_wise_, moved_, has_rows_;
+  std::vector<ValueId> sets_;
+};
+
+}  // namespace
+
+Graph moves_as_shifts(const Graph& graph) {
+  const std::vector<ValueId> roots = storage_roots(graph), splats = find_splats(graph);
+  return Shifter(graph, roots, splats).run();
+}
+
+}  // namespace tidu::passes
