@@ -319,6 +319,8 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
       state.sum_bytes += aligned(part.bytes);
       state.sums.push_back(static_cast<std::uint32_t>(state.out.size()));
       state.in.push_back(part);
+      state.out.push_back(part);
+      if (part.bytes == 0) continue;  // nothing is added, and the blocks need no chunks for it
       const Op add = Op::make(*graph.primitives().add());
       const std::array<Type, 2> in{type, type};
       Adding adding{kernels.plan({add,
@@ -336,8 +338,9 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
       }
       state.add_scratch = std::max(state.add_scratch, adding.plan.scratch);
       state.adding.push_back(std::move(adding));
+    } else {
+      state.out.push_back(part);
     }
-    state.out.push_back(part);
   }
   state.chunks = state.blocks;
   if (state.sum_bytes > 0) state.chunks = passes::sum_chunks(state.blocks, state.sum_bytes);

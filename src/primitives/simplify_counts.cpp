@@ -84,7 +84,8 @@ std::optional<Value> mask_of_counts(const SimplifyContext& c, Value mask, DType 
   const Value operands[] = {c.input(*made, 0), c.input(*made, 1)};
   if (!is_integer(operands[0].dtype())) return {};
   const DType dtype = chosen == f64 ? f64 : f32;
-  const int digits = chosen == f64 ? 53 : 24;
+  // Where they are beyond the integers' own range, these have begun anew at its other end.
+  const int digits = std::min(chosen == f64 ? 53 : 24, operands[0].dtype() == i32 ? 31 : 63);
   std::optional<Count> counts[2];
   Value sources[2];
   Ints placed[2];

@@ -160,7 +160,33 @@ const Outputs of_rows = [](Value x) {
   return std::vector{ops::cos(x) * each + ops::sin(each), ops::reduce_sum(ops::sin(x) * each, {0})};
 };
 
+// Both of what is one element for each row, one of them needed far behind the other: as of a gradient.
+const Outputs of_one_a_row = [](Value x) {
+  const Shape shape = x.shape();
+  const Value w = ops::rev(x, {0}), t = ops::tanh(x * w);
+  const Value largest = ops::broadcast_in_dim(ops::reduce_max(t, {1}), shape, {0});
+  const Value is_it = ops::convert_element_type(ops::eq(t, largest), x.dtype());
+  const Value share = is_it / ops::broadcast_in_dim(ops::reduce_sum(is_it, {1}), shape, {0});
+  const Value sum = ops::broadcast_in_dim(ops::reduce_sum(ops::cos(largest), {1}), shape, {0});
+  const Value slope = ops::full(*x.emitter(), x.type(), 1.0) - ops::square(t);
+  return std::vector{ops::sin(largest), sum * share * slope * w};
+};
+
 }  // namespace
+
+TEST_CASE("lanes: sin and cos of one element for each row, wherever either is needed") {
+  std::mt19937_64 random(8);
+  for (const VectorUnits each : units()) {
+    for (const DType dtype : {f32, f64}) {
+      for (const std::int64_t columns : {16, 24, 32, 70}) {
+        const Tensor rows = random_tensor(Type(dtype, {600, columns}), Domain{-2, 2}, random);
+        const std::vector<Tensor> together = results(with_units(each), of_one_a_row, rows);
+        const std::vector<Tensor> apart = results(with_units(each, false), of_one_a_row, rows);
+        for (std::size_t i = 0; i < together.size(); ++i) CHECK(same_bits(together[i], apart[i]));
+      }
+    }
+  }
+}
 
 TEST_CASE("lanes: among many live values and on rows sin and cos change no bit") {
   std::mt19937_64 random(7);

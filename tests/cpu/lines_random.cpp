@@ -5,6 +5,7 @@
 
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
+#include "tidu/primitives/control_flow.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
@@ -220,6 +221,11 @@ CpuOptions lines_options(std::size_t kind, VectorUnits units, std::uint64_t some
   return options;
 }
 
+Graph converted(Type type, DType dtype) {
+  GraphBuilder builder("converted");
+  return builder.build({ops::convert_element_type(builder.input("x", type), dtype)});
+}
+
 std::int64_t peak_of(const Graph& graph) {
   return static_cast<std::int64_t>(CpuExecutor({.threads = 1}).compile(graph).peak_bytes());
 }
@@ -252,6 +258,42 @@ TEST_CASE(
                                                : same_bits_or_nan(got[k], expected[k]);
           CHECK_MESSAGE(same, "output ", k, " of ", got.size());
           wrong += !same;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("[lines] what a scan or a loop adds to in its place is added once") {
+  for (const DType dtype : {f32, f64}) {
+    for (const std::int64_t extent : {8192, 10001, 16389, 40007}) {
+      CAPTURE(extent);
+      GraphBuilder body("body");
+      const Value s = body.input("s", {dtype, {extent}}), part = body.input("x", {dtype, {extent - 5}});
+      const Value zero = ops::full(body, Type(dtype, {}), 0.0);
+      const Graph step = body.build({ops::add(s, ops::pad(part, zero, {{3, 2, 0}}))});
+      GraphBuilder scans("scan");
+      const std::vector<Value> operands{scans.input("s", {dtype, {extent}}),
+                                        scans.input("xs", {dtype, {3, extent - 5}})};
+      const Graph scan = scans.build({ops::scan(step, operands, {3, false, 0, 1})[0]});
+
+      GraphBuilder loops("loop");
+      const Value x = loops.input("x", {dtype, {100, extent - 5}});
+      const Value none = ops::full(loops, Type(dtype, {}), 0.0);
+      const Value padded = ops::pad(ops::cumsum(x, 1), none, {{0, 0, 0}, {3, 2, 0}});
+      const Graph loop = loops.build({ops::reduce_sum(padded, {0})});
+
+      std::mt19937_64 random(1);
+      for (const Graph& graph : {scan, loop}) {
+        std::vector<Tensor> inputs;  // small whole numbers, of which any sum is exact
+        for (const ValueId id : graph.inputs()) {
+          const Tensor drawn = random_tensor(Type(i32, graph.type(id).shape()), Domain{-3, 3}, random);
+          inputs.push_back(reference().run(converted(drawn.type(), dtype), {drawn})[0]);
+        }
+        const Tensor expected = reference().run(graph, std::span<const Tensor>(inputs))[0];
+        for (const VectorUnits units : {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none}) {
+          const CpuExecutor executor(lines_options(1, units, 1));
+          CHECK(same_bits_or_nan(executor.run(graph, std::span<const Tensor>(inputs))[0], expected));
         }
       }
     }

@@ -221,6 +221,15 @@ TEST_CASE("16-bit sums are not carried from block to block, and empty products a
   check_loops(e.build({ops::reduce_max(ops::cos(h) * h, {2}), product}), ProgramOptions(), random, 1e-12, 0);
 }
 
+TEST_CASE("a loop whose only sums have no elements") {
+  GraphBuilder g("none");
+  const Value x = g.input("x", {f32, {20000, 512}}), y = g.input("y", {f32, {20000, 0}});
+  const Value e = ops::cumsum(ops::tanh(ops::cumsum(x, 1)), 1);
+  const Value none = ops::dot_general(e, y, {.lhs_contracting = {0}, .rhs_contracting = {0}});
+  std::mt19937_64 random(13);
+  check_loops(g.build({ops::reduce_sum(e, {1}), none}), ProgramOptions(), random, 2e-4, 1);
+}
+
 TEST_CASE("what is fused anyway and fits no cache is not run as one block") {
   GraphBuilder g("chain");
   const Value x = g.input("x", {f32, {100000, 100}});

@@ -109,6 +109,12 @@ TEST_CASE("simplify: counted places that no floating number of the size is stay 
   check_mask(shifted(-(std::int64_t{1} << 24)), f32, false);
   check_mask(shifted(std::int64_t{1} << 49), f64, true);
   check_mask(shifted(std::int64_t{1} << 53), f64, false);
+  const auto narrow = [](std::int64_t shift) {
+    return [shift](GraphBuilder& g) { return ops::le(counted(g, i32, 0, shift), counted(g, i32, 1, 0)); };
+  };
+  check_mask(narrow((std::int64_t{1} << 31) - num_rows - 2), f64, true);
+  check_mask(narrow((std::int64_t{1} << 31) - 7), f64, false);  // some begin anew at the other end
+  check_mask(narrow(-(std::int64_t{1} << 31) + 7), f64, true);
 }
 
 TEST_CASE("simplify: products that sum nothing are products of broadcasts") {

@@ -17,7 +17,11 @@ namespace {
 class BlockRun {
  public:
   BlockRun(const GroupState& s, const Call& call, std::byte* memory)
-      : s_(s), call_(call), memory_(memory), brought_(s.line > 0 ? s.linings.size() : 0) {
+      : s_(s),
+        call_(call),
+        memory_(memory),
+        brought_(s.line > 0 ? s.linings.size() : 0),
+        apart_(s.line > 0 && !s.in_place && are_apart()) {
     for (const Filling& filling : s_.fillings) {
       std::byte* to = memory_ + filling.to;
       const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
@@ -35,6 +39,20 @@ class BlockRun {
   }
 
  private:
+  // Is no result's memory an operand's? That of a sum which a loop or a scan carries along is, in the slots
+  // of two values.
+  bool are_apart() const {
+    for (const Segment& segment : s_.segments) {
+      for (const Place& out : segment.out) {
+        if (out.kind != Place::Kind::result) continue;
+        const auto is_there = [&](const Place& in) {
+          return in.kind == Place::Kind::operand && call_.in[in.index] == call_.out[out.index];
+        };
+        if (std::any_of(segment.in.begin(), segment.in.end(), is_there)) return false;
+      }
+    }
+    return true;
+  }
   std::byte* address(const Place& place, std::int64_t at) const {
     const std::size_t offset = place.offset + static_cast<std::size_t>(at) * place.step;
     switch (place.kind) {
@@ -105,10 +123,10 @@ class BlockRun {
         out[i] = address(place, first);
         if (place.kind == Place::Kind::kept) out[i] += static_cast<std::size_t>(done) * place.step;
       }
-      if (s_.in_place) {
-        segment.kernel->run(in.data(), out.data(), some);
-      } else {
+      if (apart_) {
         segment.kernel->run_apart(in.data(), out.data(), some);
+      } else {
+        segment.kernel->run(in.data(), out.data(), some);
       }
       done += some;
     }
@@ -252,6 +270,7 @@ class BlockRun {
   const Call& call_;
   std::byte* memory_;
   eager::detail::ShortArray<Brought, 8> brought_;
+  const bool apart_;                       // may elements be computed twice?
   std::int64_t number_ = 0, in_line_ = 0;  // of the line that is read now, of the length s_.line
   // Rows that are not yet copied past the caches, which takes long: it goes on beside what is done next.
   const std::byte* from_ = nullptr;

@@ -303,15 +303,18 @@ class LaneAssembler : protected CircularAssembler {
     if (is_circular(s)) return circular_function(i, s);
     is(s, LaneFunction::exp) ? exponential(i, s) : hyperbolic_tangent(i, s);
   }
-  // With the other function of the same value, where a later step wants that.
+  bool is_made(std::size_t i) const { return values_[i].reg != nowhere || values_[i].slot != nowhere; }
+  // With the other function of the same value, where a later step wants that. Steps that are there several
+  // times may want it of one value: it is made once.
   void circular_function(std::size_t i, const LaneStep& s) {
-    if (values_[i].reg != nowhere || values_[i].slot != nowhere) return;  // made with the other
+    if (is_made(i)) return;  // with the other
     std::size_t other = i + 1;
-    const auto is_other = [&](const LaneStep& step) {
+    const auto is_other = [&](std::size_t k) {
+      const LaneStep& step = (*steps_)[k];
       return step.op == LaneOp::call && step.a == s.a && step.bits == s.bits && is_circular(step) &&
-             step.index != s.index;
+             step.index != s.index && !values_[k].uses.empty() && !is_made(k);
     };
-    while (other < steps_->size() && !(is_other((*steps_)[other]) && !values_[other].uses.empty())) ++other;
+    while (other < steps_->size() && !is_other(other)) ++other;
     const bool pair = other < steps_->size();
     const bool sine = is(s, LaneFunction::sin);
     const Ymm x = in_register(s.a);
