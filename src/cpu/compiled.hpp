@@ -102,6 +102,11 @@ class Compiled {
   void prepare_inner(std::byte* memory) const;
   /// Of Surroundings::fixed. Runs find what is made behind their inputs, in this order.
   const std::vector<Preparation>& preparations() const { return preparations_; }
+  /// The input, or none, whose memory may be that of the output: an operation changes it into what is the
+  /// output in the end, and nothing reads it from then on.
+  std::uint32_t changed_into(std::size_t output) const {
+    return changed_inputs_.empty() ? no_index : changed_inputs_[output];
+  }
   /// Throws what kernels throw.
   void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
 
@@ -155,6 +160,7 @@ class Compiled {
   void explain(const Error& error, const Instruction* at) const;
 
   Program program_;
+  std::vector<std::uint32_t> changed_inputs_;  // by output, or empty
   std::shared_ptr<Arena> arena_;
   std::vector<Instruction> instructions_;
   std::vector<GeneralStep> steps_;

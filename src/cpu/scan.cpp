@@ -5,6 +5,7 @@
 // of which the one that has the last step's is the result; the first step reads what the scan is given. One
 // that the body only adds to, as transposed scans do, stays in the result, which begins as what is given:
 // products are added to it where it is (see Surroundings::sums; such inputs are the last of the program's).
+// So does one of which the body changes some elements, and reads none behind that (Compiled::changed_into).
 // What products read of consts is packed once for all steps, as in blocked loops. Nothing is allocated while
 // steps run.
 #include "cpu/scan.hpp"
@@ -22,7 +23,7 @@ namespace {
 struct ScanCarry {
   std::size_t bytes;
   std::size_t other;  // offset of its second place
-  bool is_sum;
+  bool stays;
 };
 
 struct ScanState {
@@ -41,7 +42,7 @@ void copy_carry(std::byte* to, const std::byte* from, std::size_t bytes) {
 void run_scan(const ScanState& s, const Call& call) {
   const std::size_t num_carry = s.carries.size(), first_x = s.num_consts + num_carry;
   for (std::size_t k = 0; k < num_carry; ++k) {
-    if (s.length == 0 || s.carries[k].is_sum)
+    if (s.length == 0 || s.carries[k].stays)
       copy_carry(call.out[k], call.in[s.num_consts + k], s.carries[k].bytes);
   }
   if (s.length == 0) return;
@@ -54,7 +55,7 @@ void run_scan(const ScanState& s, const Call& call) {
   const std::size_t* const x_at = carry_at + num_carry;
   for (std::size_t k = 0; k < num_carry; ++k) {
     in[carry_at[k]] = call.in[s.num_consts + k];
-    if (s.carries[k].is_sum) in[carry_at[k]] = out[k] = call.out[k];
+    if (s.carries[k].stays) in[carry_at[k]] = out[k] = call.out[k];
   }
   for (std::int64_t step = 0; step < s.length; ++step) {
     const auto at = static_cast<std::size_t>(s.reverse ? s.length - 1 - step : step);
@@ -62,7 +63,7 @@ void run_scan(const ScanState& s, const Call& call) {
       in[x_at[i - first_x]] = call.in[i] + at * s.x_bytes[i - first_x];
     const bool in_result = (s.length - 1 - step) % 2 == 0;
     for (std::size_t k = 0; k < num_carry; ++k) {
-      if (!s.carries[k].is_sum) out[k] = in_result ? call.out[k] : scratch + s.carries[k].other;
+      if (!s.carries[k].stays) out[k] = in_result ? call.out[k] : scratch + s.carries[k].other;
     }
     for (std::size_t k = num_carry; k < s.num_outputs; ++k)
       out[k] = call.out[k] + at * s.y_bytes[k - num_carry];
@@ -89,7 +90,7 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
                                          context.program.max_operations);
   for (std::size_t k = 0; k < num_carry; ++k)
     s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, false});
-  for (const std::uint32_t k : parts.sums) s.carries[k].is_sum = true;
+  for (const std::uint32_t k : parts.sums) s.carries[k].stays = true;
   for (std::size_t i = s.num_consts + num_carry; i < s.num_inputs; ++i)
     s.x_bytes.push_back(body.type(body.inputs()[i]).bytes());
   for (std::size_t k = num_carry; k < s.num_outputs; ++k)
@@ -97,8 +98,9 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
 
   ScratchLayout scratch;
   s.steps = StepRunner(parts, s.num_consts, s.length, context, scratch);
+  for (std::size_t k = 0; k < num_carry; ++k) s.carries[k].stays |= s.steps.changes_in_place(k);
   for (ScanCarry& carry : s.carries) {
-    if (s.length > 1 && !carry.is_sum) carry.other = scratch.place(carry.bytes);
+    if (s.length > 1 && !carry.stays) carry.other = scratch.place(carry.bytes);
   }
   return make_plan<ScanState, run_scan>(std::move(s), scratch.bytes());
 }

@@ -45,6 +45,10 @@ class StepRunner {
   std::byte** outputs(std::byte* scratch) const { return reinterpret_cast<std::byte**>(scratch + outputs_); }
   /// By carry, then by slice: which input of a step it is.
   const std::size_t* behind_consts() const { return place_.data() + num_consts_ + made_.size(); }
+  /// Does a step change the carry where it is? Then input and output are one place.
+  bool changes_in_place(std::size_t carry) const {
+    return step_->changed_into(carry) == behind_consts()[carry];
+  }
   /// Before the first step, when inputs() has the consts: makes what steps read of them. Writes to outputs().
   void begin(std::byte* scratch) const;
   void run(std::byte* scratch) const { step_->run_inner(memory(scratch), inputs(scratch), outputs(scratch)); }

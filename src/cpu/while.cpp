@@ -2,10 +2,11 @@
 //
 // Note [Steps of a while]: a step is the body and, of what it gives, cond: one program, compiled once, in
 // memory that the loop has for all steps; what cond says of the first carries is a program of its own. As in
-// a scan (see Note [Steps of a scan]) a carry is written to two places by turns, one that is only added to
-// stays in the result, and what depends on consts alone is made before the first step. Carries that the body
-// gives as they came in are consts. How many steps there are is known at the end: where the last one wrote to
-// the other place, carries are copied, once. Nothing is allocated while steps run.
+// a scan (see Note [Steps of a scan]) a carry is written to two places by turns, one that is only added to,
+// or changed where it is, stays in the result, and what depends on consts alone is made before the first
+// step. Carries that the body gives as they came in are consts. How many steps there are is known at the end:
+// where the last one wrote to the other place, carries are copied, once. Nothing is allocated while steps
+// run.
 #include "cpu/while.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct WhileCarry {
   std::size_t operand, result;
   std::size_t bytes;
   std::size_t other;  // offset of its second place
-  bool is_sum;
+  bool stays;
 };
 struct WhileConst {
   std::size_t operand;
@@ -65,7 +66,7 @@ void run_while(const WhileState& s, const Call& call) {
   }
   const bool none = s.max_steps == 0 || !goes_on(flag);
   for (const WhileCarry& carry : s.carries) {
-    if (none || carry.is_sum) copy_value(call.out[carry.result], call.in[carry.operand], carry.bytes);
+    if (none || carry.stays) copy_value(call.out[carry.result], call.in[carry.operand], carry.bytes);
   }
   if (none) return;
 
@@ -78,14 +79,14 @@ void run_while(const WhileState& s, const Call& call) {
   for (std::size_t k = 0; k < num_carry; ++k) {
     const WhileCarry& carry = s.carries[k];
     in[carry_at[k]] = call.in[carry.operand];
-    if (carry.is_sum) in[carry_at[k]] = out[k] = call.out[carry.result];
+    if (carry.stays) in[carry_at[k]] = out[k] = call.out[carry.result];
   }
   out[num_carry] = flag;
   std::int64_t steps = 0;
   do {
     for (std::size_t k = 0; k < num_carry; ++k) {
       const WhileCarry& carry = s.carries[k];
-      if (!carry.is_sum) out[k] = steps % 2 == 0 ? call.out[carry.result] : scratch + carry.other;
+      if (!carry.stays) out[k] = steps % 2 == 0 ? call.out[carry.result] : scratch + carry.other;
     }
     s.steps.run(scratch);
     for (std::size_t k = 0; k < num_carry; ++k) in[carry_at[k]] = out[k];
@@ -138,13 +139,14 @@ Plan plan_while(const Operation& operation, const InnerContext& context) {
   find_operands(loop, s);
   const ScanBody parts = split_scan_body(step_of(loop), s.consts.size(), s.carries.size(),
                                          !context.kernels.has_foreign(), context.program.max_operations);
-  for (const std::uint32_t k : parts.sums) s.carries[k].is_sum = true;
+  for (const std::uint32_t k : parts.sums) s.carries[k].stays = true;
   s.first = compile_inner(loop.cond, context);
   ScratchLayout scratch;
   s.steps = StepRunner(parts, s.consts.size(), loop.shape.max_steps.value_or(usual_steps), context, scratch,
                        s.first->inner_bytes());
+  for (std::size_t k = 0; k < s.carries.size(); ++k) s.carries[k].stays |= s.steps.changes_in_place(k);
   for (WhileCarry& carry : s.carries) {
-    if (!carry.is_sum && s.max_steps != 1) carry.other = scratch.place(carry.bytes);
+    if (!carry.stays && s.max_steps != 1) carry.other = scratch.place(carry.bytes);
   }
   s.goes_on = scratch.place(sizeof(bool));
   return make_plan<WhileState, run_while>(std::move(s), scratch.bytes());
