@@ -132,10 +132,10 @@ bool CpuExecutor::supports(const Primitive& primitive, DType dtype) const {
 namespace {
 
 // What an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
-// constants, and a workspace or two.
+// constants, and a workspace or two. Of a small program most is what any one has.
 std::size_t footprint(const Program& program) {
   const Graph& graph = program.graph();
-  std::size_t bytes = 1024 + 256 * graph.num_operations() + 96 * graph.num_values();
+  std::size_t bytes = 8192 + 256 * graph.num_operations() + 96 * graph.num_values();
   bytes += 2 * program.plan().small_bytes + program.plan().constant_bytes;
   return bytes;
 }

@@ -269,7 +269,7 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
     for (const std::uint32_t number : apart.outputs) outputs.push_back(numbers[number]);
     made->graph = prune(builder.build(outputs));
     if (runner.cpu != nullptr) made->executable.emplace(runner.cpu->compile(made->graph));
-    const std::size_t bytes = 512 + 16 * run.words.size() + 64 * made->graph.num_operations();
+    const std::size_t bytes = 4096 + 16 * run.words.size() + 64 * made->graph.num_operations();
     return CacheMade<Program>{std::move(made), bytes};
   });
 }
