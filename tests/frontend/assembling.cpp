@@ -88,6 +88,7 @@ TEST_CASE("diagonals and what neighbours differ by") {
   CHECK(diff(array({1, 4}), 5).shape() == Shape{0});
   CHECK(is(diff(array({true, true, false})), array({false, true})));
   CHECK(is(diff(m, 1, 0), m.slice({{1}}) - m.slice({{0, 3}})));
+  CHECK(is(slice(m, {{1}}), m.slice({{1}})));
   CHECK(is(diff(m, 0), m));
   check_gradient(
       "diff", [](const Array& a) { return diff(a, 2, 0); }, m);

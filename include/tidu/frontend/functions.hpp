@@ -303,6 +303,9 @@ std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis =
                          Where where = Where::current());
 /// A part of each of the first axes.
 Array slice(const Array& x, std::span<const Slice> parts, Where where = Where::current());
+inline Array slice(const Array& x, std::initializer_list<Slice> parts, Where where = Where::current()) {
+  return slice(x, std::span(parts.begin(), parts.size()), where);
+}
 /// x[start : start + sizes], where starts are integer scalars, one for each axis, each moved into
 /// [0, extent - size].
 Array dynamic_slice(const Array& x, std::span<const Array> starts, const Shape& sizes,
