@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 
@@ -38,7 +39,7 @@ class Store {
       retain(at->second);
       return at->second;
     }
-    if (templates_.size() >= limit_) sweep();
+    if (templates_.size() >= next_sweep_) sweep();
     auto made = std::make_unique<Template>(graph, op);
     templates_.emplace(key, made.get());
     retain(made.get());
@@ -47,12 +48,13 @@ class Store {
   std::size_t set_limit(std::size_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::swap(count, limit_);
+    next_sweep_ = limit_;
     if (templates_.size() > limit_) sweep();
     return count;
   }
   TemplateStatistics statistics() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {templates_.size(), derivations.load(), transpositions.load(), evictions_};
+    return {templates_.size(), derivations.load(), transpositions.load(), evictions_, looked_at_};
   }
 
   std::atomic<std::uint64_t> derivations{0};
@@ -69,6 +71,7 @@ class Store {
   // again have come.
   void sweep() {
     std::vector<const Template*> idle;
+    looked_at_ += templates_.size();
     for (auto at = templates_.begin(); at != templates_.end();) {
       if (at->second->references.load(std::memory_order_acquire) == 1) {
         idle.push_back(at->second);
@@ -78,13 +81,16 @@ class Store {
       }
     }
     evictions_ += idle.size();
+    next_sweep_ = std::max(limit_, 2 * templates_.size());
     for (const Template* graph : idle) release(graph);
   }
 
   std::mutex mutex_;
   std::unordered_multimap<Key128, const Template*> templates_;
   std::size_t limit_ = 16384;
+  std::size_t next_sweep_ = 16384;  // how many there are then
   std::uint64_t evictions_ = 0;
+  std::uint64_t looked_at_ = 0;
 };
 
 }  // namespace

@@ -357,5 +357,31 @@ TEST_CASE("a second backward over a structure seen before calls no rule") {
   CHECK(after.templates == warm.templates);
 }
 
+TEST_CASE("[T10] however many templates are in use, the store looks at few for each that comes") {
+  const std::size_t limit = eager::set_template_limit(16);
+  const auto start = eager::template_statistics();
+  constexpr std::uint64_t count = 3000;
+  {
+    std::vector<RecordedGraph> held;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      held.push_back(graph_of(
+          1, [](std::vector<Value> v) { return std::vector{ops::sin(v[0])}; }, detail::str("template ", i)));
+    }
+    const auto full = eager::template_statistics();
+    CHECK(full.templates >= count);
+    CHECK(full.looked_at - start.looked_at <= 4 * (start.templates + count));
+  }
+  // Those that nobody uses any more go when as many again would come, not later.
+  for (std::uint64_t i = 0; i < 2 * count + 2 * start.templates; ++i) {
+    (void)graph_of(
+        1, [](std::vector<Value> v) { return std::vector{ops::cos(v[0])}; }, detail::str("template ", i));
+  }
+  const auto after = eager::template_statistics();
+  CHECK(after.evictions - start.evictions >= count);
+  CHECK(after.templates <= start.templates + count);
+  CHECK(after.looked_at - start.looked_at <= 12 * (start.templates + count));
+  eager::set_template_limit(limit);
+}
+
 }  // namespace
 }  // namespace tidu::test::counted

@@ -96,6 +96,7 @@ struct TemplateStatistics {
   std::uint64_t derivations = 0;     ///< linearizations: what calls JVP rules
   std::uint64_t transpositions = 0;  ///< what calls transpose rules
   std::uint64_t evictions = 0;       ///< templates dropped from the store because it was full
+  std::uint64_t looked_at = 0;       ///< templates that were looked at to find those
 };
 /// The counters as they are now.
 TemplateStatistics template_statistics();
