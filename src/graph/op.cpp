@@ -17,7 +17,7 @@ namespace {
 
 struct Table {
   std::mutex mutex;
-  std::unordered_multimap<std::uint64_t, std::unique_ptr<OpRecord>> records;
+  std::unordered_multimap<std::uint64_t, std::unique_ptr<OpRecord>> records;  // by hash
 };
 
 Table& table() {
@@ -119,11 +119,57 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
   return ordered;
 }
 
+// Do operations of equal graphs hold graphs that are equal in their metadata too?
+bool same_inside(const GraphData& x, const GraphData& y) {
+  return x.depth == 1 || std::equal(x.operations.begin(), x.operations.end(), y.operations.begin(),
+                                    [](const auto& p, const auto& q) { return p.op == q.op; });
+}
+
 bool same_metadata(const std::shared_ptr<const GraphData>& x, const std::shared_ptr<const GraphData>& y) {
-  return x == y ||
-         (x->name == y->name && x->labels == y->labels && x->input_keys == y->input_keys &&
-          x->roles == y->roles && x->origins == y->origins && x->dump_ids == y->dump_ids &&
-          x->wide_roles == y->wide_roles && x->wheres == y->wheres && x->where_table == y->where_table);
+  return x == y || (x->name == y->name && x->labels == y->labels && x->input_keys == y->input_keys &&
+                    x->roles == y->roles && x->origins == y->origins && x->dump_ids == y->dump_ids &&
+                    x->wide_roles == y->wide_roles && x->wheres == y->wheres &&
+                    x->where_table == y->where_table && same_inside(*x, *y));
+}
+
+// Of what same_metadata compares. Computed once.
+const Key128& metadata_key(const GraphData& graph) {
+  std::call_once(graph.metadata_once, [&graph] {
+    Key128 key = detail::mix(Key128{23, 29}, graph.name);
+    const auto bytes = [&key](const auto& array) {
+      key = detail::mix_bytes(key, array.data(), array.size() * sizeof(array[0]));
+    };
+    bytes(graph.roles);
+    bytes(graph.origins);
+    bytes(graph.wheres);
+    bytes(graph.dump_ids);
+    for (const std::string& where : graph.where_table) key = detail::mix(key, where);
+    for (const InputKey& input : graph.input_keys) key = detail::mix(key, input.bits());
+    Key128 labels{};  // in no order
+    for (const auto& [value, text] : graph.labels) {
+      const Key128 one = detail::mix(detail::mix(Key128{31, 37}, static_cast<std::uint64_t>(value)), text);
+      labels.low += one.low;
+      labels.high += one.high;
+    }
+    key = detail::mix(key, labels);
+    for (const std::vector<bool>& role : graph.wide_roles) {
+      for (const bool linear : role) key = detail::mix(key, static_cast<std::uint64_t>(linear));
+    }
+    if (graph.depth > 1) {
+      for (const OperationRecord& record : graph.operations) key = detail::mix(key, record.op->hash);
+    }
+    graph.metadata = key;
+  });
+  return graph.metadata;
+}
+
+// Equal for identical attributes.
+std::uint64_t hash_of(Key128 key, const Attributes& attributes) {
+  for (const auto& [name, value] : attributes) {
+    for (const std::shared_ptr<const GraphData>& graph : value.graphs())
+      key = detail::mix(key, metadata_key(*graph));
+  }
+  return key.low;
 }
 
 // Equal, and for graphs also in their names and other metadata, so that a dump gets back what it said.
@@ -151,9 +197,10 @@ Op Op::make(const Primitive& primitive, Attributes given) {
       detail::mix(detail::mix(Key128{11, 13}, primitive.name), static_cast<std::uint64_t>(primitive.version));
   for (const auto& [name, value] : attributes)
     key = detail::mix(detail::mix(key, std::string_view(name)), value.key());
+  const std::uint64_t hash = hash_of(key, attributes);
 
   const std::lock_guard lock(table().mutex);
-  const auto [first, last] = table().records.equal_range(key.low);
+  const auto [first, last] = table().records.equal_range(hash);
   for (auto it = first; it != last; ++it) {
     const OpRecord& record = *it->second;
     if (record.primitive == &primitive && record.key == key && identical(record.attributes, attributes))
@@ -169,15 +216,16 @@ Op Op::make(const Primitive& primitive, Attributes given) {
   }
   record->attributes = std::move(attributes);
   record->key = key;
-  return Op(table().records.emplace(key.low, std::move(record))->second.get());
+  record->hash = hash;
+  return Op(table().records.emplace(hash, std::move(record))->second.get());
 }
 
 void Op::release(const OpRecord* record) {
-  const std::uint64_t low = record->key.low;  // another thread may free the record once the count is down
+  const std::uint64_t hash = record->hash;  // another thread may free the record once the count is down
   if (record->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   std::unique_ptr<OpRecord> dead;  // destroyed after the lock: it may hold a graph that holds ops
   const std::lock_guard lock(table().mutex);
-  const auto [first, last] = table().records.equal_range(low);
+  const auto [first, last] = table().records.equal_range(hash);
   for (auto it = first; it != last; ++it) {
     // An address may have been freed and found again by others; only one that still counts nobody goes.
     if (it->second.get() == record && record->references.load(std::memory_order_acquire) == 0) {

@@ -211,6 +211,48 @@ TEST_CASE("attributes are compared by value, graphs among them by structure") {
   CHECK_FALSE(Literal::of<double>(f64, negative) == Literal::of<double>(f64, positive));
 }
 
+TEST_CASE(
+    "ops of graphs that are equal but for names, at any depth, are as many records with hashes of their "
+    "own") {
+  const auto held = [](std::string_view name, std::string_view input, std::string_view label,
+                       std::string_view where) {
+    GraphBuilder builder(std::string(name), test_set());
+    const Value x = builder.input(input, f64);
+    const std::vector<ValueId> operands{x.id(), x.id()};
+    const Op product = Op::make(*test_set().find("mul"));
+    GraphBuilder::Extra extra;
+    extra.where = builder.intern_where(where);
+    const Value y = builder.value(builder.add(product.record(), operands, extra));
+    builder.set_label(y, label);
+    return builder.build({y});
+  };
+  const auto within = [](const Graph& graph, int levels) {
+    Op op = Op::make(test::call_p, {{"graph", graph}});
+    for (; levels > 0; --levels) {
+      GraphBuilder builder("outer", test_set());
+      op = Op::make(test::call_p, {{"graph", builder.build({emit1(op, {builder.input("x", f64)})})}});
+    }
+    return op;
+  };
+  for (const int levels : {0, 1, 3}) {
+    std::vector<Op> ops;
+    for (int i = 0; i < 20; ++i)
+      ops.push_back(within(held(detail::str("layer", i), "x", "y", "a:1"), levels));
+    ops.push_back(within(held("layer0", "z", "y", "a:1"), levels));
+    ops.push_back(within(held("layer0", "x", "z", "a:1"), levels));
+    ops.push_back(within(held("layer0", "x", "y", "b:1"), levels));
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      CHECK(ops[i] == ops[0]);
+      CHECK(ops[i].key() == ops[0].key());
+      for (std::size_t j = 0; j < i; ++j) {
+        CHECK(ops[i].record() != ops[j].record());
+        CHECK(ops[i].record()->hash != ops[j].record()->hash);
+      }
+    }
+    CHECK(within(held("layer0", "x", "y", "a:1"), levels).record() == ops[0].record());
+  }
+}
+
 TEST_CASE("verify shows what is wrong and where") {
   GraphBuilder builder("f", test_set());
   const Value x = builder.input("x", f64);

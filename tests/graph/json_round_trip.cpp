@@ -93,6 +93,32 @@ TEST_CASE("attributes of every kind come back, in the order of the schema, witho
   check_round_trip(text);
 }
 
+TEST_CASE("graphs inside graphs in attributes keep names of their own") {
+  const auto held = [](std::string_view name, std::string_view operation) {
+    return detail::str(R"({"format": "tidu.graph", "version": 1, "name": ")", name,
+                       R"(", "values": [{"id": 0, "dtype": "f64", "shape": [], "name": "x"},)",
+                       R"( {"id": 1, "dtype": "f64", "shape": []}], "inputs": [0], "operations": [{"op": )",
+                       operation, R"(}], "outputs": [1]})");
+  };
+  const auto outer = [&](std::string_view name) {
+    return held("outer", detail::str(R"("call", "inputs": [0], "outputs": [1], "attrs": {"graph": )",
+                                     held(name, R"("sin", "inputs": [0], "outputs": [1])"), "}"));
+  };
+  check_round_trip(detail::str(R"({"format": "tidu.graph", "version": 1, "name": "f",
+ "values": [
+  {"id": 0, "dtype": "f64", "shape": [], "name": "x"},
+  {"id": 1, "dtype": "f64", "shape": []},
+  {"id": 2, "dtype": "f64", "shape": []}],
+ "inputs": [0],
+ "operations": [
+  {"op": "call", "inputs": [0], "outputs": [1], "attrs": {"graph": )",
+                               outer("a"), R"(}},
+  {"op": "call", "inputs": [0], "outputs": [2], "attrs": {"graph": )",
+                               outer("b"), R"(}}],
+ "outputs": [1, 2]}
+)"));
+}
+
 TEST_CASE("graphs in attributes keep ids and names of their own") {
   const auto dump = [](std::string_view input, int first) {
     return detail::str(

@@ -80,6 +80,9 @@ struct GraphData {
   // structural address, on demand
   mutable std::once_flag structural_once;  ///< guards `structural`
   mutable Key128 structural;               ///< see Graph::structural_key
+  // address of what the structural one leaves out, on demand
+  mutable std::once_flag metadata_once;  ///< guards `metadata`
+  mutable Key128 metadata;               ///< of names, keys of inputs, roles, origins, places, ids in dumps
 };
 
 /// One operation of a graph, as a view.

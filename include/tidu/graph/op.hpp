@@ -19,6 +19,7 @@ struct OpRecord {
   const Primitive* primitive;                        ///< what is applied
   Attributes attributes;                             ///< in the order of the schema, defaults filled in
   Key128 key;                                        ///< of name, version and attributes
+  std::uint64_t hash;                                ///< of key and what identical graphs in attributes share
   bool immortal;                                     ///< without attributes: never freed
   bool impure;                                       ///< its primitive is, or an operation of its graphs
   mutable std::atomic<std::uint32_t> references{0};  ///< handles and graphs that hold it
