@@ -4,15 +4,19 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "graph/literal_json_impl.hpp"
+#include "graph/json_tape.hpp"
 #include "tensor/json_impl.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/graph/literal_json.hpp"
 
 namespace tidu::cli {
+
+using detail::JsonTape;
+
 std::string shown_path(const std::string& path) {
   return path == "-" ? "standard input" : path.empty() ? "\"\"" : path;
 }
@@ -59,15 +63,24 @@ Graph read_graph(const std::string& path, const PrimitiveSet& set) {
 NamedTensors read_named_tensors(const std::string& path) {
   const std::string text = read_file(path);
   return in_file(path, [&] {
-    const nlohmann::json json = detail::parse_json(text);
-    if (!json.is_object())
-      throw Error(ErrorKind::dump, detail::str("expected an object of tensors, got ", json.type_name()));
+    const JsonTape tape(text);
+    if (tape.kind(JsonTape::root) != JsonTape::Kind::object) {
+      throw Error(ErrorKind::dump,
+                  detail::str("expected an object of tensors, got ", tape.shown(JsonTape::root)));
+    }
+    std::map<std::string_view, JsonTape::Index> members;
+    for (auto at = JsonTape::first(JsonTape::root); at != tape.end(JsonTape::root); at = tape.next(at + 1)) {
+      if (!members.emplace(tape.string(at), at + 1).second) {
+        throw Error(ErrorKind::dump,
+                    detail::str("expected every name of an object once, got ", tape.shown(at), " twice"));
+      }
+    }
     NamedTensors tensors;
-    for (const auto& [name, value] : json.items()) {
+    for (const auto& [name, value] : members) {
       try {
-        tensors.emplace_back(name, detail::tensor_from_json(value));
+        tensors.emplace_back(name, detail::tensor_from_json(tape, value));
       } catch (const Error& error) {
-        error.with_message(detail::str("tensor \"", name, "\": ", error.what()))->raise();
+        error.with_message(detail::str("tensor \"", detail::shortened(name), "\": ", error.what()))->raise();
       }
     }
     return tensors;
@@ -77,16 +90,18 @@ NamedTensors read_named_tensors(const std::string& path) {
 std::vector<std::optional<Tensor>> read_tensor_list(const std::string& path) {
   const std::string text = read_file(path);
   return in_file(path, [&] {
-    const nlohmann::json json = detail::parse_json(text);
-    if (!json.is_array())
+    const JsonTape tape(text);
+    if (tape.kind(JsonTape::root) != JsonTape::Kind::array) {
       throw Error(ErrorKind::dump,
                   detail::str("expected a list of tensors, one for each output or null for zero, got ",
-                              json.type_name()));
+                              tape.shown(JsonTape::root)));
+    }
     std::vector<std::optional<Tensor>> tensors;
-    for (const auto& value : json) {
+    for (auto at = JsonTape::first(JsonTape::root); at != tape.end(JsonTape::root); at = tape.next(at)) {
       try {
-        tensors.push_back(value.is_null() ? std::nullopt
-                                          : std::optional<Tensor>(detail::tensor_from_json(value)));
+        tensors.push_back(tape.kind(at) == JsonTape::Kind::null
+                              ? std::nullopt
+                              : std::optional<Tensor>(detail::tensor_from_json(tape, at)));
       } catch (const Error& error) {
         error.with_message(detail::str("tensor ", tensors.size(), ": ", error.what()))->raise();
       }

@@ -76,7 +76,7 @@ DType dtype_from(const JsonTape& tape, Index node, std::string_view what) {
 Literal number_from(const JsonTape& tape, Index node, Index all) {
   for (Index at = tape.first(all); at != tape.end(all); at = tape.next(at + 1)) {
     if (tape.string(at) != "dtype") continue;
-    return scalar_from_json(tape.to_nlohmann(node, 2), dtype_from(tape, at + 1, "attribute \"dtype\""));
+    return scalar_from_json(tape, node, dtype_from(tape, at + 1, "attribute \"dtype\""));
   }
   throw Error(ErrorKind::dump, "expected an attribute \"dtype\" beside a number, got none");
 }
@@ -102,7 +102,7 @@ Attribute attribute_from(const JsonTape& tape, Index node, Index all, const Attr
     case AttributeKind::int_lists: return lists_from(tape, node, what);
     case AttributeKind::dot_dimension_numbers: return dot_numbers_from(tape, node, what);
     case AttributeKind::conv_dimension_numbers: return conv_numbers_from(tape, node, what);
-    case AttributeKind::literal: return literal_from_json(tape.to_nlohmann(node));
+    case AttributeKind::literal: return literal_from_json(tape, node);
     case AttributeKind::graph: return read_graph(node);
     case AttributeKind::graphs: return graphs_from(tape, node, what, read_graph);
     case AttributeKind::policy:

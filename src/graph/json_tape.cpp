@@ -3,6 +3,8 @@
 #include "graph/json_tape.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +20,20 @@ constexpr std::string_view kind_name(JsonTape::Kind kind) {
       "null",     "true or false", "an integer", "an integer beyond 64 bits",
       "a number", "a string",      "an array",   "an object"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+// The f32 nearest to the number in `token`, which was read as `value`. Where `value` lies midway between two
+// of f32 it may have been rounded there, and rounding it again could go the wrong way: 7.038531e-26 is such a
+// number.
+float nearest_float(double value, const std::string& token) {
+  const auto rounded = static_cast<float>(value);
+  const double error = value - static_cast<double>(rounded);
+  if (error == 0) return rounded;
+  const float other = std::nextafter(rounded, error > 0 ? INFINITY : -INFINITY);
+  if (static_cast<double>(other) - value != error) return rounded;
+  float read = rounded;
+  std::from_chars(token.data(), token.data() + token.size(), read);
+  return read;
 }
 
 }  // namespace
@@ -74,8 +90,9 @@ struct JsonTape::Handler {
     const bool fits = value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     return add(fits ? Kind::integer : Kind::large_integer, value);
   }
-  bool number_float(double value, const std::string&) {
-    return add(Kind::number, std::bit_cast<std::uint64_t>(value));
+  bool number_float(double value, const std::string& token) {
+    return add(Kind::number, std::bit_cast<std::uint64_t>(value),
+               std::bit_cast<std::uint32_t>(nearest_float(value, token)));
   }
   bool string(const std::string& value) { return add_string(value, false); }
   bool binary(const std::vector<std::uint8_t>&) { return false; }  // JSON text has none
@@ -103,7 +120,7 @@ struct JsonTape::Handler {
 
 JsonTape::JsonTape(std::string_view text) {
   if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
-    fail(str("expected a dump of fewer than 2^32 - 1 bytes, got ", text.size()));
+    fail(str("expected JSON text of fewer than 2^32 - 1 bytes, got ", text.size()));
   }
   Handler handler{*this, text, {}, {}};
   if (!nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &handler)) fail(handler.error);
@@ -147,36 +164,25 @@ std::string JsonTape::shown(Index i) const {
     case Kind::string: return str('"', shortened(string(i)), '"');
     case Kind::integer: return str(integer(i));
     case Kind::large_integer: return str(nodes_[i].bits);
-    case Kind::number: return str(number(i));
+    case Kind::number: return str(as_double(i));
     case Kind::boolean: return boolean(i) ? "true" : "false";
     default: return std::string(kind_name(kind(i)));
   }
 }
 
-nlohmann::json JsonTape::to_nlohmann(Index i, int levels) const {
-  if (levels == 0) fail("expected a tensor, got something that is nested deeper");
+double JsonTape::as_double(Index i) const {
   switch (kind(i)) {
-    case Kind::null: return nullptr;
-    case Kind::boolean: return boolean(i);
-    case Kind::integer: return integer(i);
-    case Kind::large_integer: return nodes_[i].bits;
-    case Kind::number: return number(i);
-    case Kind::string: return std::string(string(i));
-    case Kind::array: {
-      nlohmann::json array = nlohmann::json::array();
-      array.get_ref<nlohmann::json::array_t&>().reserve(count(i));
-      for (Index at = first(i); at != end(i); at = next(at)) array.push_back(to_nlohmann(at, levels - 1));
-      return array;
-    }
-    default: {
-      nlohmann::json object = nlohmann::json::object();
-      for (Index at = first(i); at != end(i); at = next(at + 1)) {
-        const auto [it, added] = object.get_ref<nlohmann::json::object_t&>().emplace(
-            std::string(string(at)), to_nlohmann(at + 1, levels - 1));
-        if (!added) fail(str("member \"", shortened(it->first), "\" of a tensor is given twice"));
-      }
-      return object;
-    }
+    case Kind::integer: return static_cast<double>(integer(i));
+    case Kind::large_integer: return static_cast<double>(nodes_[i].bits);
+    default: return std::bit_cast<double>(nodes_[i].bits);
+  }
+}
+
+float JsonTape::as_float(Index i) const {
+  switch (kind(i)) {
+    case Kind::integer: return static_cast<float>(integer(i));
+    case Kind::large_integer: return static_cast<float>(nodes_[i].bits);
+    default: return std::bit_cast<float>(nodes_[i].count);
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +28,10 @@ class JsonTape {
   std::string_view string(Index i) const { return {strings_.data() + nodes_[i].bits, nodes_[i].count}; }
   std::int64_t integer(Index i) const { return static_cast<std::int64_t>(nodes_[i].bits); }
   bool boolean(Index i) const { return nodes_[i].bits != 0; }
-  double number(Index i) const { return std::bit_cast<double>(nodes_[i].bits); }
+  bool is_number(Index i) const { return kind(i) >= Kind::integer && kind(i) <= Kind::number; }
+  /// What is nearest to the number that stands in the text.
+  double as_double(Index i) const;
+  float as_float(Index i) const;
   /// First child of an array or object, and one past the last.
   static Index first(Index i) { return i + 1; }
   Index end(Index i) const { return static_cast<Index>(nodes_[i].bits); }
@@ -47,14 +49,12 @@ class JsonTape {
                std::string_view what) const;
   /// A node for a message: its kind, or a scalar's text, cut to a length fit to read.
   std::string shown(Index i) const;
-  /// The same as nlohmann's type; for tensors, so no more than a few levels, and refused beyond.
-  nlohmann::json to_nlohmann(Index i, int levels = 4) const;
 
  private:
   struct Node {
     std::uint64_t bits =
         0;  // value; offset into strings_; or, of arrays and objects, one past the last child
-    std::uint32_t count = 0;
+    std::uint32_t count = 0;  // also, of numbers, the bits of the nearest f32
     Kind kind = Kind::null;
   };
   struct Handler;

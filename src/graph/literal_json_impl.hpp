@@ -4,25 +4,28 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "graph/json_tape.hpp"
 #include "tidu/graph/literal.hpp"
 
 namespace tidu::detail {
 
-/// Parses text; the error tells line and column of what is malformed.
-nlohmann::json parse_json(std::string_view text);
-/// The type of a tensor object. Checks its members and that `data` has as many elements as the shape, so that
-/// whoever allocates afterwards allocates in proportion to the text.
-Type tensor_type_from_json(const nlohmann::json& tensor);
-/// Writes the elements of an array of type.size() elements to `out`, type.bytes() bytes.
-void tensor_data_from_json(const nlohmann::json& data, Type type, std::byte* out);
+/// The type of a tensor, and the node of its data.
+struct TensorJson {
+  Type type;
+  JsonTape::Index data;
+};
+/// Checks the members of a tensor object and that `data` has as many elements as the shape, so that whoever
+/// allocates afterwards allocates in proportion to the text.
+TensorJson tensor_json(const JsonTape& tape, JsonTape::Index tensor);
+/// Writes the elements to `out`, type.bytes() bytes.
+void tensor_data_from_json(const JsonTape& tape, const TensorJson& tensor, std::byte* out);
 /// A whole tensor.
-Literal literal_from_json(const nlohmann::json& tensor);
+Literal literal_from_json(const JsonTape& tape, JsonTape::Index tensor);
 /// A scalar of `dtype` from one element as it stands in the data of a tensor.
-Literal scalar_from_json(const nlohmann::json& element, DType dtype);
+Literal scalar_from_json(const JsonTape& tape, JsonTape::Index element, DType dtype);
 
 /// Appends a tensor as append_json does, of its elements the first `max_elements`; "elided" tells how many
 /// are left out, where some are.

@@ -6,9 +6,10 @@
 
 namespace tidu {
 
-Tensor detail::tensor_from_json(const nlohmann::json& tensor) {
-  Tensor result(tensor_type_from_json(tensor));
-  tensor_data_from_json(tensor["data"], result.type(), result.mutable_bytes());
+Tensor detail::tensor_from_json(const JsonTape& tape, JsonTape::Index tensor) {
+  const TensorJson read = tensor_json(tape, tensor);
+  Tensor result(read.type);
+  tensor_data_from_json(tape, read, result.mutable_bytes());
   return result;
 }
 
@@ -18,7 +19,9 @@ std::string to_json(const Tensor& tensor) {
   return out;
 }
 
-Tensor tensor_from_json(std::string_view text) { return detail::tensor_from_json(detail::parse_json(text)); }
+Tensor tensor_from_json(std::string_view text) {
+  return detail::tensor_from_json(detail::JsonTape(text), detail::JsonTape::root);
+}
 
 Result<Tensor> try_tensor_from_json(std::string_view text) {
   return detail::capture([&] { return tensor_from_json(text); });

@@ -1,13 +1,12 @@
 // json_impl.hpp - tensors from JSON that is parsed already.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "graph/json_tape.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::detail {
 
 /// Throws Error (dump) for what does not fit.
-Tensor tensor_from_json(const nlohmann::json& tensor);
+Tensor tensor_from_json(const JsonTape& tape, JsonTape::Index tensor);
 
 }  // namespace tidu::detail

@@ -130,7 +130,7 @@ const std::vector<Refusal>& refusals() {
       {{"eval", "@g", "--inputs", "@cut"}, 2, {"cut: expected JSON", "line 2"}},
       {{"eval", "@g", "--inputs", "@deep"}, 2, {"deep: expected JSON"}},
       {{"eval", "@deep", "--inputs", "@i"}, 2, {"deep: expected JSON", "levels"}},
-      {{"eval", "@g", "--inputs", "@list"}, 2, {"list: expected an object of tensors, got array"}},
+      {{"eval", "@g", "--inputs", "@list"}, 2, {"list: expected an object of tensors, got an array"}},
       {{"vjp", "@g", "--inputs", "@i", "--cotangents", "@none"},
        2,
        {"none: expected a list of tensors, one for each output"}},

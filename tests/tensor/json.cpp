@@ -104,10 +104,26 @@ TEST_CASE("floating numbers round-trip exactly") {
   }
 }
 
+TEST_CASE("a number between two of f32 is read as the nearest one, the even one of two that are as near") {
+  const auto read = [](const char* text) {
+    return tensor_from_json(std::string(R"({"dtype": "f32", "shape": [1], "data": [)") + text + "]}")
+        .at(0)
+        .real();
+  };
+  CHECK(read("1.000000059604644775390625") == 1.0);
+  CHECK(read("1.00000005960464477539062500000000000001") == 1.0 + 0x1p-23);
+  CHECK(read("1.000000059604644775390624999999999999") == 1.0);
+  CHECK(read("1.000000178813934326171875") == 1.0 + 0x1p-22);
+  CHECK(read("1.00000017881393432617187499999999999") == 1.0 + 0x1p-23);
+  CHECK(read("-1.000000059604644775390625") == -1.0);
+  CHECK(read("9007199791611905") == 0x1p53 + 0x1p30);  // its f64 is midway
+}
+
 TEST_CASE("what does not fit is refused with a typed error") {
   refused("{", "expected JSON");
-  refused("{\n\"a\": 1,}", "got a parse error at line 2");
-  refused(R"({"dtype": "f64", "shape": [], "data": [1], "data": [2]})", "got \"data\" twice");
+  refused("{\n\"a\": 1,}", "in line 2");
+  refused(R"({"dtype": "f64", "shape": [], "data": [1], "data": [2]})",
+          "\"data\" of a tensor is given twice");
   refused("[1]", "expected a tensor");
   refused(R"({"dtype": "f64", "shape": []})", "\"data\"");
   refused(R"({"dtype": "f64", "shape": [], "data": [1], "name": "x"})", "\"name\"");
