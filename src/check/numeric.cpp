@@ -55,12 +55,10 @@ Tensor tensor_of(Type type, const Numbers& numbers) {
       fill<std::int64_t>(tensor, numbers, [](Number z) { return static_cast<std::int64_t>(z.real()); });
       break;
     case DType::f16:
-      fill<std::uint16_t>(tensor, numbers,
-                          [](Number z) { return float_to_half(static_cast<float>(z.real())); });
+      fill<std::uint16_t>(tensor, numbers, [](Number z) { return double_to_half(z.real()); });
       break;
     case DType::bf16:
-      fill<std::uint16_t>(tensor, numbers,
-                          [](Number z) { return float_to_bfloat16(static_cast<float>(z.real())); });
+      fill<std::uint16_t>(tensor, numbers, [](Number z) { return double_to_bfloat16(z.real()); });
       break;
     case DType::f32:
       fill<float>(tensor, numbers, [](Number z) { return static_cast<float>(z.real()); });

@@ -150,11 +150,9 @@ void read_element(const JsonTape& tape, Index element, DType dtype, std::byte* o
     case DType::i32:
       return store(out, static_cast<std::int32_t>(integer(tape, element, dtype, I32::min(), I32::max())));
     case DType::i64: return store(out, integer(tape, element, dtype, I64::min(), I64::max()));
-    case DType::f16:
-      return store(out, float_to_half(static_cast<float>(number<double>(tape, element, dtype, beyond_f16))));
+    case DType::f16: return store(out, double_to_half(number<double>(tape, element, dtype, beyond_f16)));
     case DType::bf16:
-      return store(out,
-                   float_to_bfloat16(static_cast<float>(number<double>(tape, element, dtype, beyond_bf16))));
+      return store(out, double_to_bfloat16(number<double>(tape, element, dtype, beyond_bf16)));
     case DType::f32: return store(out, number<float>(tape, element, dtype, beyond_f32));
     case DType::f64: return store(out, number<double>(tape, element, dtype, beyond_f64));
     case DType::c64: return store(out, complex_number<float>(tape, element, dtype, beyond_f32));

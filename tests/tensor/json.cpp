@@ -119,6 +119,29 @@ TEST_CASE("a number between two of f32 is read as the nearest one, the even one 
   CHECK(read("9007199791611905") == 0x1p53 + 0x1p30);  // its f64 is midway
 }
 
+TEST_CASE("numbers of 16 bits are rounded once") {
+  const auto read = [](const char* dtype, const char* text) {
+    return tensor_from_json(std::string(R"({"dtype": ")") + dtype + R"(", "shape": [1], "data": [)" + text +
+                            "]}")
+        .at(0)
+        .real();
+  };
+  CHECK(read("f16", "65519.9999") == 65504.0);
+  CHECK(read("f16", "-65519.99999999999") == -65504.0);
+  CHECK(read("f16", "1.000488282185") == 1.0 + 0x1p-10);
+  CHECK(read("f16", "1.00048828125") == 1.0);
+  CHECK(read("f16", "1.00146484375") == 1.0 + 0x1p-9);
+  CHECK(read("f16", "2.9802322387695316e-08") == 0x1p-24);  // beside half the least subnormal
+  CHECK(read("f16", "2.9802322387695312e-08") == 0.0);
+  CHECK(read("bf16", "1.00390625000001") == 1.0 + 0x1p-7);
+  CHECK(read("bf16", "1.00390625") == 1.0);
+  CHECK(read("bf16", "1e-60") == 0.0);
+  CHECK(Literal::scalar(DType::f16, 65519.9999).at(0) == 65504.0);
+  CHECK(Literal::scalar(DType::f16, 1e300).at(0) == std::numeric_limits<double>::infinity());
+  CHECK(Literal::scalar(DType::bf16, -1.00390625000001).at(0) == -1.0 - 0x1p-7);
+  CHECK(std::isnan(Literal::scalar(DType::bf16, std::nan("")).at(0).real()));
+}
+
 TEST_CASE("what does not fit is refused with a typed error") {
   refused("{", "expected JSON");
   refused("{\n\"a\": 1,}", "in line 2");

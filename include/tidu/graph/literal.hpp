@@ -58,5 +58,8 @@ float bfloat16_to_float(std::uint16_t bits);
 /// The same in the other direction. Rounding is to nearest, ties to even.
 std::uint16_t float_to_half(float value);
 std::uint16_t float_to_bfloat16(float value);
+/// Rounded once: by way of f32 a number near the middle of two can go the wrong way.
+std::uint16_t double_to_half(double value);
+std::uint16_t double_to_bfloat16(double value);
 
 }  // namespace tidu
