@@ -38,14 +38,26 @@ float nearest_float(double value, const std::string& token) {
 
 }  // namespace
 
-std::string shortened(std::string_view text) {
-  constexpr std::size_t longest = 60;
+std::string shortened(std::string_view text, std::size_t longest) {
   if (text.size() <= longest) return std::string(text);
   std::size_t end = longest;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U)
     --end;  // not inside a character
   return std::string(text.substr(0, end)) + "...";
 }
+
+namespace {
+
+// That `said` is wrong with the byte at `at`.
+std::string not_json(std::string_view text, std::size_t at, std::string_view said) {
+  const std::string_view before = text.substr(0, std::min(at, text.size()));
+  const std::size_t line = before.rfind('\n');
+  return str("expected JSON, got something else in line ", 1 + std::count(before.begin(), before.end(), '\n'),
+             ", column ", line == std::string_view::npos ? before.size() + 1 : before.size() - line, ": ",
+             said);
+}
+
+}  // namespace
 
 struct JsonTape::Handler {
   JsonTape& tape;
@@ -110,10 +122,7 @@ struct JsonTape::Handler {
       if (said.substr(0, 11) != "parse error") break;
     }
     constexpr std::size_t longest = 200;
-    const auto stop =
-        text.begin() + static_cast<std::ptrdiff_t>(std::min(position == 0 ? 0 : position - 1, text.size()));
-    error = str("expected JSON, got something else in line ", 1 + std::count(text.begin(), stop, '\n'), ": ",
-                said.substr(0, longest));
+    error = not_json(text, position == 0 ? 0 : position - 1, shortened(said, longest));
     return false;
   }
 };
@@ -124,6 +133,9 @@ JsonTape::JsonTape(std::string_view text) {
   }
   Handler handler{*this, text, {}, {}};
   if (!nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &handler)) fail(handler.error);
+  // nlohmann's parser takes a NUL byte that is in no string for the end of the text.
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
+    fail(not_json(text, at, "a NUL byte"));
 }
 
 void JsonTape::expect(Index i, Kind wanted, std::string_view what) const {

@@ -18,7 +18,8 @@ class JsonTape {
   enum class Kind : std::uint8_t { null, boolean, integer, large_integer, number, string, array, object };
   static constexpr std::size_t deepest = 512;  ///< levels of arrays and objects
 
-  /// Throws Error (dump) with the line for text that is not JSON, is nested too deep or has 2^32 bytes.
+  /// Throws Error (dump) with line and column for text that is not JSON, is nested too deep or has 2^32
+  /// bytes.
   explicit JsonTape(std::string_view text);
 
   static constexpr Index root = 0;
@@ -63,6 +64,6 @@ class JsonTape {
 };
 
 /// Cut to a length that is fit to read in a message.
-std::string shortened(std::string_view text);
+std::string shortened(std::string_view text, std::size_t longest = 60);
 
 }  // namespace tidu::detail

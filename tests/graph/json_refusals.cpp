@@ -57,14 +57,14 @@ struct Row {
 constexpr ErrorKind dump = ErrorKind::dump;
 const Row rows[] = {
     // text
-    {"\"values\": [", "\"values\": ", dump, "in line 4: "},
+    {"\"values\": [", "\"values\": ", dump, "in line 4, column 2: "},
     {"\"outputs\": [3, 0]}", "\"outputs\": [3, 0]", dump, "expected JSON, got something else in line 21"},
     {"\"outputs\": [3, 0]}", "\"outputs\": [3, 0]} x", dump, "in line 20"},
     {"[1.5, \"nan\"]", "[1.5, NaN]", dump, "in line 18"},
-    {"[1.5, \"nan\"]", "[1.5, 1e999]", dump, "in line 18: number overflow"},
+    {"[1.5, \"nan\"]", "[1.5, 1e999]", dump, "in line 18, column 95: number overflow"},
     {"[1.5, \"nan\"]", "[1.5, Infinity]", dump, "in line 18"},
-    {"\"name\": \"x\"", "\"name\": \"\xff\"", dump, "in line 3: "},
-    {"\"name\": \"x\"", "\"name\": \"x", dump, "in line 3: "},
+    {"\"name\": \"x\"", "\"name\": \"\xff\"", dump, "in line 3, column "},
+    {"\"name\": \"x\"", "\"name\": \"x", dump, "in line 3, column "},
     // the graph
     {"\"format\": \"tidu.graph\", ", "", dump, "expected a graph to have \"format\", got none"},
     {"tidu.graph", "onnx", dump, "expected \"format\" to be \"tidu.graph\", got \"onnx\""},
@@ -182,6 +182,12 @@ TEST_CASE("malformed dumps are refused by kind, message and place") {
     CHECK(std::string_view(result.error().what()).find(row.says) != std::string_view::npos);
   }
   CHECK(std::size(rows) >= 40);
+  using namespace std::string_view_literals;
+  for (const std::string_view behind : {"\0"sv, "\0 "sv, " \n\0{}"sv, "\0x"sv}) {
+    const Result<Graph> result = try_graph_from_json(text + std::string(behind), test_set());
+    REQUIRE_FALSE(result);
+    CHECK(std::string_view(result.error().what()).find("a NUL byte") != std::string_view::npos);
+  }
   for (const std::string_view nothing : {"", "   ", "[]", "null", "3", "\"f\"", "{}"}) {
     CHECK(try_graph_from_json(nothing, test_set()).error().kind() == dump);
   }

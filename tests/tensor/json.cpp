@@ -21,7 +21,7 @@ std::string number(T value) {
   return out;
 }
 
-void refused(const char* text, const char* said) {
+void refused(const std::string& text, const char* said) {
   CAPTURE(text);
   const auto result = try_tensor_from_json(text);
   REQUIRE_FALSE(result);
@@ -144,9 +144,12 @@ TEST_CASE("numbers of 16 bits are rounded once") {
 
 TEST_CASE("what does not fit is refused with a typed error") {
   refused("{", "expected JSON");
-  refused("{\n\"a\": 1,}", "in line 2");
+  refused("{\n\"a\": 1,}", "in line 2, column 9");
   refused(R"({"dtype": "f64", "shape": [], "data": [1], "data": [2]})",
           "\"data\" of a tensor is given twice");
+  const std::string good = R"({"dtype": "f64", "shape": [], "data": [1]})";
+  refused((good + std::string("\0{}", 3)), "in line 1, column 44: a NUL byte");
+  refused((good + std::string("\0", 1)), "a NUL byte");
   refused("[1]", "expected a tensor");
   refused(R"({"dtype": "f64", "shape": []})", "\"data\"");
   refused(R"({"dtype": "f64", "shape": [], "data": [1], "name": "x"})", "\"name\"");
