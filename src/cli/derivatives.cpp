@@ -1,7 +1,5 @@
 // derivatives.cpp - eval, jvp, vjp, grad, hvp, jac: make the graph that is asked for, run it, and say which
 // output is what.
-#include <algorithm>
-
 #include "cli/commands.hpp"
 #include "cli/job.hpp"
 
@@ -87,10 +85,12 @@ int run_jac(const Session& session) {
   const std::vector<Tensor> results = job.run(derivative.graph);
   std::vector<JsonObject::Named> jacobians(job.graph().outputs().size());
   std::size_t from = derivative.first;
+  auto next = derivative.outputs.begin();  // they ascend
   for (std::size_t k = 0; k < jacobians.size(); ++k) {
-    if (std::find(derivative.outputs.begin(), derivative.outputs.end(), k) != derivative.outputs.end()) {
+    if (next != derivative.outputs.end() && *next == k) {
       jacobians[k] = named(job, derivative, results, from);
       from += derivative.wrt.size();
+      ++next;
     } else {
       for (const std::size_t i : derivative.wrt) jacobians[k].emplace_back(job.names()[i], std::nullopt);
     }

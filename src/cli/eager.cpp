@@ -2,8 +2,8 @@
 // derivatives by running the tape backward. A jvp is the backward of the backward: cotangents that go in as
 // leaves come out multiplied by the transposed Jacobian, which is linear in them, so its own transposition is
 // the Jacobian. With --batched every floating or complex input is mapped, which keeps gradients per example.
-#include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "cli/commands.hpp"
 #include "cli/eager_run.hpp"
@@ -72,17 +72,17 @@ class Pushforward {
  public:
   explicit Pushforward(EagerRun& run) : run_(run) {
     std::vector<EagerValue> roots;
+    std::unordered_map<eager::Key, std::size_t> root_of;
     for (const EagerValue& output : run.outputs()) {
-      std::size_t at = probes_.size();
-      if (output.who.trace) {  // an output that stands there twice is one root
-        const auto same = [&](const EagerValue& root) { return root.who.key == output.who.key; };
-        at = static_cast<std::size_t>(std::find_if(roots.begin(), roots.end(), same) - roots.begin());
-        if (at == roots.size()) {
-          roots.push_back(output);
-          probes_.push_back(run.leaf(Tensor::zeros(output.tensor->type())));
-        }
+      probe_of_output_.emplace_back();
+      if (!output.who.trace) continue;
+      // An output that stands there twice is one root.
+      const auto [at, added] = root_of.emplace(output.who.key, roots.size());
+      if (added) {
+        roots.push_back(output);
+        probes_.push_back(run.leaf(Tensor::zeros(output.tensor->type())));
       }
-      probe_of_output_.push_back(output.who.trace ? std::optional(at) : std::nullopt);
+      probe_of_output_.back() = at->second;
     }
     pulled_ = run.backward(roots, probes_, run.leaves(), {.graph = true, .record = true});
   }

@@ -1,6 +1,9 @@
 // jacobian.cpp - jacfwd and jacrev: every direction is a row of one batched linear graph, seeded with unit
 // vectors.
 
+#include <algorithm>
+#include <cstdint>
+
 #include "linearize/derive.hpp"
 #include "linearize/rule_call.hpp"
 
@@ -56,6 +59,29 @@ std::int64_t total_size(const std::vector<Type>& types) {
   return total;
 }
 
+// By output of a linear graph, by input: does a path lead from that to this? 64 inputs at a time.
+std::vector<std::vector<bool>> paths(const Graph& linear) {
+  std::vector<std::vector<bool>> found(linear.outputs().size(),
+                                       std::vector<bool>(linear.inputs().size(), false));
+  std::vector<std::uint64_t> from(linear.num_values());
+  for (std::size_t first = 0; first < linear.inputs().size(); first += 64) {
+    const std::size_t count = std::min<std::size_t>(64, linear.inputs().size() - first);
+    std::fill(from.begin(), from.end(), 0);
+    for (std::size_t i = 0; i < count; ++i) from[linear.inputs()[first + i]] = std::uint64_t{1} << i;
+    for (std::uint32_t at = 0; at < linear.num_operations(); ++at) {
+      const Operation operation = linear.operation(at);
+      std::uint64_t all = 0;
+      for (const ValueId id : operation.inputs()) all |= from[id];
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) from[operation.output(slot)] = all;
+    }
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      for (std::size_t i = 0; i < count; ++i)
+        found[k][first + i] = (from[linear.outputs()[k]] >> i & 1U) != 0;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 Derivative jacfwd_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
@@ -67,15 +93,17 @@ Derivative jacfwd_parts(const Graph& f, const Names& wrt, const DerivativeOption
   const std::int64_t rows = total_size(inputs);
   const Graph batched =
       batch(d.lin.linear, rows, {.inputs = {}, .all_outputs = true, .context = options.context}).graph;
+  const auto reached = paths(d.lin.linear);
   const std::vector<Value> tangents = d.apply_linear(batched, unit_vectors(d, inputs, rows));
   for (const std::size_t k : detail::inexact_outputs(f)) {
     const auto& position = d.lin.tangent_of_output[k];
     std::int64_t offset = 0;
-    for (const Type input : inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
       std::optional<Value> block;
-      if (position) block = words.trailing_block(tangents[*position], offset, input.shape());
-      d.add_output(block, block_type(f.type(f.outputs()[k]), input));
-      offset += input.size();
+      if (position && reached[*position][i])
+        block = words.trailing_block(tangents[*position], offset, inputs[i].shape());
+      d.add_output(block, block_type(f.type(f.outputs()[k]), inputs[i]));
+      offset += inputs[i].size();
     }
   }
   return d.finish(f);
@@ -88,20 +116,26 @@ Derivative jacrev_parts(const Graph& f, const Names& wrt, const DerivativeOption
   const Transposition transposition =
       linear_transpose(d.lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context});
   std::vector<Type> seeded;
-  for (const ValueId id : d.lin.linear.outputs()) seeded.push_back(d.lin.linear.type(id));
+  std::vector<std::int64_t> offsets;  // of their rows
+  std::int64_t next = 0;
+  for (const ValueId id : d.lin.linear.outputs()) {
+    seeded.push_back(d.lin.linear.type(id));
+    offsets.push_back(next);
+    next += seeded.back().size();
+  }
   const std::int64_t rows = total_size(seeded);
   const Graph batched =
       batch(transposition.graph, rows, {.inputs = {}, .all_outputs = true, .context = options.context}).graph;
+  const auto reached = paths(d.lin.linear);
   const std::vector<Value> gradients = d.apply_linear(batched, unit_vectors(d, seeded, rows));
   for (const std::size_t k : detail::inexact_outputs(f)) {
     const Type output = f.type(f.outputs()[k]);
     const auto& position = d.lin.tangent_of_output[k];
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; position && i < *position; ++i) offset += seeded[i].size();
     for (std::size_t i = 0; i < d.lin.wrt.size(); ++i) {
       const auto& gradient = transposition.cotangent_of_input[i];
       std::optional<Value> block;
-      if (position && gradient) block = words.leading_block(gradients[*gradient], offset, output.shape());
+      if (position && gradient && reached[*position][i])
+        block = words.leading_block(gradients[*gradient], offsets[*position], output.shape());
       d.add_output(block, block_type(output, f.type(f.inputs()[d.lin.wrt[i]])));
     }
   }

@@ -133,6 +133,37 @@ TEST_CASE("what is not differentiable, or on no path, is null") {
   CHECK_FALSE(jacobian[1].contains("z"));
 }
 
+TEST_CASE("a Jacobian by an input that no path leads from is null, both ways") {
+  const Files f;
+  const auto value = [](int id, const char* name) {
+    json listed{{"id", id}, {"dtype", "f64"}, {"shape", json::array()}};
+    if (*name != '\0') listed["name"] = name;
+    return listed;
+  };
+  const auto sine = [](int from, int to) {
+    return json{{"op", "sin"}, {"inputs", {from}}, {"outputs", {to}}};
+  };
+  const json graph = {
+      {"format", "tidu.graph"},
+      {"version", 1},
+      {"name", "f"},
+      {"values", {value(0, "x"), value(1, "y"), value(2, "z"), value(3, ""), value(4, ""), value(5, "")}},
+      {"inputs", {0, 1, 2}},
+      {"operations", {sine(0, 3), sine(1, 4), {{"op", "mul"}, {"inputs", {0, 1}}, {"outputs", {5}}}}},
+      {"outputs", {3, 4, 5, 3}}};
+  const std::string g = f.folder.file("apart.json", graph.dump());
+  const auto scalar = [](double number) { return tensor("f64", json::array(), {number}); };
+  const std::string at =
+      f.folder.file("at.json", json{{"x", scalar(0.0)}, {"y", scalar(0.0)}, {"z", scalar(0.0)}}.dump());
+  for (const std::string mode : {"forward", "reverse"}) {
+    CHECK(f.tell({"jac", g, "--inputs", at, "--mode", mode})["jacobians"] ==
+          json{{{"x", scalar(1.0)}, {"y", nullptr}, {"z", nullptr}},
+               {{"x", nullptr}, {"y", scalar(1.0)}, {"z", nullptr}},
+               {{"x", scalar(0.0)}, {"y", scalar(0.0)}, {"z", nullptr}},
+               {{"x", scalar(1.0)}, {"y", nullptr}, {"z", nullptr}}});
+  }
+}
+
 TEST_CASE("a Jacobian has the dtype of its columns forward, of its rows in reverse") {
   const Files f;
   for (const auto& [in, out] : {std::pair{"f64", "f32"}, std::pair{"f32", "f64"}}) {
