@@ -37,7 +37,10 @@ TEST_CASE("types of collectives") {
 TEST_CASE("what collectives refuse") {
   CHECK(refusal(prim::psum, {{"axis_name", ""}, {"axis_size", 4}}, {Type(f32, {})}) ==
         "[psum] expected an axis_name, got an empty one");
-  CHECK(refusal(prim::psum, axis(0), {Type(f32, {})}) == "[psum] expected axis_size of at least 1, got 0");
+  for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1} << 40}) {
+    CHECK(refusal(prim::psum, axis(size), {Type(f32, {})}) ==
+          detail::str("[psum] expected axis_size of 1 to 2147483647, got ", size));
+  }
   CHECK(refusal(prim::psum, axis(4), {Type(bool_, {})}).find("[psum] expected") == 0);
   CHECK(refusal(prim::all_gather, gather(2, true), {Type(f32, {2, 3})}).find("[all_gather] expected") == 0);
   CHECK(
