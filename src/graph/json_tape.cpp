@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tidu/graph/error.hpp"
+#include "tidu/graph/literal_json.hpp"
 
 namespace tidu::detail {
 namespace {
@@ -97,7 +98,9 @@ struct JsonTape::Handler {
   // nlohmann's events
   bool null() { return add(Kind::null, 0); }
   bool boolean(bool value) { return add(Kind::boolean, value ? 1 : 0); }
-  bool number_integer(std::int64_t value) { return add(Kind::integer, static_cast<std::uint64_t>(value)); }
+  bool number_integer(std::int64_t value) {  // one with a minus
+    return add(Kind::integer, static_cast<std::uint64_t>(value), value == 0 ? negative_zero : 0);
+  }
   bool number_unsigned(std::uint64_t value) {
     const bool fits = value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     return add(fits ? Kind::integer : Kind::large_integer, value);
@@ -176,7 +179,11 @@ std::string JsonTape::shown(Index i) const {
     case Kind::string: return str('"', shortened(string(i)), '"');
     case Kind::integer: return str(integer(i));
     case Kind::large_integer: return str(nodes_[i].bits);
-    case Kind::number: return str(as_double(i));
+    case Kind::number: {
+      std::string text;
+      append_json_element(text, DType::f64, reinterpret_cast<const std::byte*>(&nodes_[i].bits));
+      return text;
+    }
     case Kind::boolean: return boolean(i) ? "true" : "false";
     default: return std::string(kind_name(kind(i)));
   }
@@ -184,7 +191,7 @@ std::string JsonTape::shown(Index i) const {
 
 double JsonTape::as_double(Index i) const {
   switch (kind(i)) {
-    case Kind::integer: return static_cast<double>(integer(i));
+    case Kind::integer: return nodes_[i].count == negative_zero ? -0.0 : static_cast<double>(integer(i));
     case Kind::large_integer: return static_cast<double>(nodes_[i].bits);
     default: return std::bit_cast<double>(nodes_[i].bits);
   }
@@ -192,7 +199,7 @@ double JsonTape::as_double(Index i) const {
 
 float JsonTape::as_float(Index i) const {
   switch (kind(i)) {
-    case Kind::integer: return static_cast<float>(integer(i));
+    case Kind::integer: return nodes_[i].count == negative_zero ? -0.0F : static_cast<float>(integer(i));
     case Kind::large_integer: return static_cast<float>(nodes_[i].bits);
     default: return std::bit_cast<float>(nodes_[i].count);
   }

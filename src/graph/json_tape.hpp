@@ -58,6 +58,7 @@ class JsonTape {
     std::uint32_t count = 0;  // also, of numbers, the bits of the nearest f32
     Kind kind = Kind::null;
   };
+  static constexpr std::uint32_t negative_zero = 1;  // count of the integer -0
   struct Handler;
   std::vector<Node> nodes_;
   std::string strings_;

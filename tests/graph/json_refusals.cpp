@@ -71,7 +71,7 @@ const Row rows[] = {
     {"\"version\": 1", "\"version\": 2", dump, "expected \"version\" to be 1, got 2"},
     {"\"version\": 1, \"name\": \"f\",\n \"values\"", "\"version\": 2, \"name\": \"f\",\n \"nodes\"", dump,
      "expected \"version\" to be 1, got 2"},
-    {"\"version\": 1", "\"version\": 1.0", dump, "expected \"version\" to be an integer, got 1"},
+    {"\"version\": 1", "\"version\": 1.0", dump, "expected \"version\" to be an integer, got 1.0"},
     {"\"version\": 1", "\"version\": \"1\"", dump, "expected \"version\" to be an integer, got \"1\""},
     {"\"version\": 1", "\"version\": 1, \"author\": 2", dump, "unknown member \"author\" of a graph"},
     {"\"version\": 1", "\"version\": 1, \"version\": 1", dump,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tidu/tensor/json.hpp"
@@ -142,7 +143,24 @@ TEST_CASE("numbers of 16 bits are rounded once") {
   CHECK(std::isnan(Literal::scalar(DType::bf16, std::nan("")).at(0).real()));
 }
 
+TEST_CASE("a zero keeps its sign in floating data, and has none in integers") {
+  for (const char* dtype : {"f16", "bf16", "f32", "f64"}) {
+    CAPTURE(dtype);
+    const Tensor read = tensor_from_json(std::string(R"({"dtype": ")") + dtype +
+                                         R"(", "shape": [4], "data": [-0, -0.0, 0, 0.0]})");
+    for (std::int64_t i = 0; i < 4; ++i) CHECK(std::signbit(read.at(i).real()) == (i < 2));
+  }
+  const auto z = tensor_from_json(R"({"dtype": "c64", "shape": [], "data": [[-0, 0]]})").at(0);
+  CHECK(std::signbit(z.real()));
+  CHECK_FALSE(std::signbit(z.imag()));
+  CHECK(to_json(tensor_from_json(R"({"dtype": "i32", "shape": [], "data": [-0]})")) ==
+        R"({"dtype": "i32", "shape": [], "data": [0]})");
+}
+
 TEST_CASE("what does not fit is refused with a typed error") {
+  std::string many_characters = "\"";
+  for (int i = 0; i < 100; ++i) many_characters += "\xe6\xa2\xaf";
+  many_characters += '"';
   refused("{", "expected JSON");
   refused("{\n\"a\": 1,}", "in line 2, column 9");
   refused(R"({"dtype": "f64", "shape": [], "data": [1], "data": [2]})",
@@ -156,7 +174,21 @@ TEST_CASE("what does not fit is refused with a typed error") {
   refused(R"({"dtype": "f80", "shape": [], "data": [1]})", "expected a dtype, got \"f80\"");
   refused(R"({"dtype": 3, "shape": [], "data": [1]})", "expected a dtype, got 3");
   refused(R"({"dtype": "f64", "shape": [2], "data": [1]})", "expected 2 elements");
-  refused(R"({"dtype": "f64", "shape": [-2], "data": [1]})", "-2");
+  refused(R"({"dtype": "f64", "shape": [-2], "data": [1]})", "expected extents >= 0, got shape [-2]");
+  refused(R"({"dtype": "f64", "shape": [2.0], "data": [1, 2]})", "an extent to be an integer, got 2.0");
+  refused(R"({"dtype": "i32", "shape": [1], "data": [1e3]})", "range of i32, got 1000.0");
+  // Messages are short, and cut between characters.
+  refused(R"({"dtype": "f64", "shape": [1], "data": [1e400]})", "in line 1, column 45: number overflow");
+  for (const std::string& text :
+       {R"({"dtype": "f64", "shape": [1], "data": [)" + std::string(100000, '9') + "]}",
+        "\"" + std::string(1000, 'x') + "\xc3\xa4\xff",
+        R"({"dtype": "f64", "shape": [1], "data": [)" + many_characters + "]}"}) {
+    const auto result = try_tensor_from_json(text);
+    REQUIRE_FALSE(result);
+    const std::string said = result.error().what();
+    CHECK(said.size() < 400);
+    CHECK_NOTHROW((void)nlohmann::json(said).dump());
+  }
   refused(R"({"dtype": "f64", "shape": [4611686018427387904, 4611686018427387904], "data": []})", "2^62");
   refused(R"({"dtype": "f64", "shape": [9223372036854775807], "data": []})", "2^62");
   refused(R"({"dtype": "f64", "shape": 2, "data": [1, 2]})", "\"shape\"");
