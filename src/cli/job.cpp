@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "graph/input_index.hpp"
+#include "graph/json_tape.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cli {
@@ -32,6 +33,18 @@ Names input_names(const Graph& graph) {
   return names_at(graph, all);
 }
 
+// A name as a JSON string, cut to a length that is fit to read.
+std::string shown_name(std::string_view name) { return json_string(detail::shortened(name)); }
+
+// The first few names, and how many more there are.
+std::string shown_names(const Names& names) {
+  constexpr std::size_t most = 20;
+  Names shown;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) shown.push_back(detail::shortened(names[i]));
+  if (names.size() > most) shown.push_back(detail::str("and ", names.size() - most, " more"));
+  return detail::list(shown);
+}
+
 void require_type(const Tensor& tensor, Type type, const std::string& what) {
   if (tensor.type() != type)
     throw Error(ErrorKind::type, detail::str(what, ": expected ", type, ", got ", tensor.type()));
@@ -52,8 +65,8 @@ Job::Job(const Session& session)
   for (const std::size_t position : positions("--wrt", wrt())) {
     const Type type = graph_.type(graph_.inputs()[position]);
     if (!is_inexact(type.dtype())) {
-      refuse(detail::str("--wrt: expected floating or complex inputs, got \"", names_[position],
-                         "\" of type ", type));
+      refuse(detail::str("--wrt: expected floating or complex inputs, got ", shown_name(names_[position]),
+                         " of type ", type));
     }
   }
   batched_.assign(graph_.inputs().size(), false);
@@ -61,7 +74,7 @@ Job::Job(const Session& session)
   const auto by_input = by_position(read_named_tensors(file), file);
   find_batch(by_input);
   for (std::size_t i = 0; i < by_input.size(); ++i) {
-    const std::string what = detail::str(shown_path(file), ": input \"", names_[i], '"');
+    const std::string what = detail::str(shown_path(file), ": input ", shown_name(names_[i]));
     if (!by_input[i]) refuse(detail::str(what, ": expected a tensor of type ", input_type(i), ", got none"));
     require_type(*by_input[i], input_type(i), what);
     tensors_.push_back(*by_input[i]);
@@ -73,7 +86,7 @@ void Job::add_tangents() {
   const auto given = by_position(read_named_tensors(file), file);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Type type = graph_.type(graph_.inputs()[i]);
-    const std::string what = detail::str(shown_path(file), ": tangent of \"", names_[i], '"');
+    const std::string what = detail::str(shown_path(file), ": tangent of ", shown_name(names_[i]));
     if (!is_inexact(type.dtype())) {
       if (given[i]) {
         refuse(detail::str(what, ": expected none, the input of type ", type,
@@ -161,10 +174,11 @@ std::vector<std::size_t> Job::positions(std::string_view option, const Names& na
   for (const std::string& name : names) {
     const auto position = index.find(name);
     if (!position) {
-      refuse(
-          detail::str(option, ": expected names of inputs, ", detail::list(names_), ", got \"", name, '"'));
+      refuse(detail::str(option, ": expected names of inputs, ", shown_names(names_), ", got ",
+                         shown_name(name)));
     }
-    if (seen[*position]) refuse(detail::str(option, ": expected each input once, got \"", name, "\" twice"));
+    if (seen[*position])
+      refuse(detail::str(option, ": expected each input once, got ", shown_name(name), " twice"));
     seen[*position] = true;
     found.push_back(*position);
   }
@@ -178,8 +192,8 @@ std::vector<std::optional<Tensor>> Job::by_position(const NamedTensors& given,
   for (const auto& [name, tensor] : given) {
     const auto position = index.find(name);
     if (!position) {
-      refuse(detail::str(shown_path(file), ": expected names of inputs, ", detail::list(names_), ", got ",
-                         json_string(name)));
+      refuse(detail::str(shown_path(file), ": expected names of inputs, ", shown_names(names_), ", got ",
+                         shown_name(name)));
     }
     tensors[*position] = tensor;
   }
@@ -192,9 +206,10 @@ void Job::find_batch(const std::vector<std::optional<Tensor>>& by_input) {
   for (const std::size_t position : positions("--batched", *session_.arguments.batched)) {
     const auto& tensor = by_input[position];
     if (tensor && (tensor->rank() == 0 || (size && tensor->dim(0) != *size))) {
-      throw Error(ErrorKind::type,
-                  detail::str("--batched: expected input \"", names_[position], "\" with a leading axis",
-                              size ? detail::str(" of ", *size) : std::string(), ", got ", tensor->type()));
+      throw Error(
+          ErrorKind::type,
+          detail::str("--batched: expected input ", shown_name(names_[position]), " with a leading axis",
+                      size ? detail::str(" of ", *size) : std::string(), ", got ", tensor->type()));
     }
     batched_[position] = true;
     if (tensor) size = tensor->dim(0);

@@ -25,6 +25,17 @@ std::string graph_of(const std::string& values, const std::string& inputs, const
          inputs + R"(], "operations": [)" + operations + R"(], "outputs": [)" + outputs + "]}";
 }
 
+// With a thousand inputs.
+std::string wide_graph() {
+  std::string values, inputs;
+  for (int i = 0; i < 1000; ++i) {
+    if (i != 0) values += ", ", inputs += ", ";
+    values += detail::str(R"({"id": )", i, R"(, "dtype": "f64", "shape": [], "name": "x)", i, "\"}");
+    inputs += std::to_string(i);
+  }
+  return graph_of(values, inputs, "", "0");
+}
+
 const std::map<std::string, std::string>& files() {
   static const std::map<std::string, std::string> table{
       {"g", test::dot_graph},
@@ -46,6 +57,9 @@ const std::map<std::string, std::string>& files() {
                    "y": {"dtype": "f64", "shape": [3], "data": [1, 2, 3]}})"},
       {"rows", R"({"x": {"dtype": "f64", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]},
                    "y": {"dtype": "f64", "shape": [4, 3], "data": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}})"},
+      {"wide", wide_graph()},
+      {"overflow", R"({"x": {"dtype": "f64", "shape": [1], "data": [1e400]}})"},
+      {"nul", std::string("{}\0{}", 5)},
       {"word", R"({"x": {"dtype": "f64", "shape": [1], "data": ["one"]}})"},
       {"bare", R"({"x": [1, 2, 3]})"},
       {"cut", "{\"x\": {\"dtype\": \"f64\",\n \"sha"},
@@ -145,6 +159,12 @@ const std::vector<Refusal>& refusals() {
       {{"eval", "@g", "--inputs", "@twice"}, 2, {"twice: ", "\"x\" twice"}},
       {{"eval", "@g", "--inputs", "@x_alone"}, 2, {"x_alone: input \"y\"", "f64[3], got none"}},
       {{"eval", "@g", "--inputs", "@w"}, 2, {"w: expected names of inputs, [x,y], got \"w\""}},
+      {{"eval", "@wide", "--inputs", "@w"},
+       2,
+       {"w: expected names of inputs, [x0,x1,", ",x19,and 980 more], got \"w\""}},
+      {{"eval", "@g", "--inputs", "@overflow"}, 2, {"overflow: expected JSON", "line 1, column", "1e400"}},
+      {{"eval", "@g", "--inputs", "@nul"}, 2, {"nul: expected JSON", "a NUL byte"}},
+      {{"eval", "@nul", "--inputs", "@i"}, 2, {"nul: expected JSON", "a NUL byte"}},
       {{"eval", "@g", "--inputs", "@f32"}, 2, {"f32: input \"x\": expected f64[3], got f32[3]"}},
       {{"check", "@g", "--inputs", "@long"}, 2, {"long: input \"x\": expected f64[3], got f64[4]"}},
       {{"eval", "@g", "--inputs", "@word"}, 2, {"word: tensor \"x\": element 0", "got \"one\""}},
