@@ -74,11 +74,15 @@ Point::Point(const Derived& derived, std::span<const Tensor> inputs, const Execu
   outputs_.resize(own);
 }
 
-Tensors Point::run(const Closed& closed, std::span<const Tensor> arguments) const {
+Tensors Point::inputs_of(const Closed& closed, std::span<const Tensor> arguments) const {
   Tensors all;
   for (const ValueKey& key : closed.externals) all.push_back(values_.at(key));
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return executor_.run(closed.graph, all);
+  return all;
+}
+
+Tensors Point::run(const Closed& closed, std::span<const Tensor> arguments) const {
+  return executor_.run(closed.graph, inputs_of(closed, arguments));
 }
 
 MaybeTensors Point::jvp(const Tensors& tangents) const {

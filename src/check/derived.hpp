@@ -69,6 +69,8 @@ class Point {
   Tensors random_tangents(Random& random) const;
   /// Outputs of `closed` on `arguments`, its externals being residuals or values of f at this point.
   Tensors run(const Closed& closed, std::span<const Tensor> arguments) const;
+  /// What the inputs of `closed` are then.
+  Tensors inputs_of(const Closed& closed, std::span<const Tensor> arguments) const;
   /// The residual with that key.
   const Tensor& value(const ValueKey& key) const { return values_.at(key); }
 

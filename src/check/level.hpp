@@ -28,6 +28,8 @@ struct LevelResult {
   std::array<double, num_check_kinds> worst{};
   std::array<std::size_t, num_check_kinds> comparisons{};
   std::array<std::optional<Disagreement>, num_check_kinds> failed{};
+  /// Did sides differ that agree only in relation to what they are summed from?
+  bool cancelled = false;
   std::vector<std::string> notes;
   bool ok() const;
 };

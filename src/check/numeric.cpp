@@ -117,8 +117,7 @@ double relative_error(std::complex<double> a, std::complex<double> b, double sca
   return distance == 0.0 ? 0.0 : distance / std::max(scale, std::numeric_limits<double>::min());
 }
 
-double relative_error(const Tensor& a, const Tensor& b) {
-  double scale = 0.0;
+double relative_error(const Tensor& a, const Tensor& b, double scale) {
   for (std::int64_t i = 0; i < a.size(); ++i) {
     for (const std::complex<double> z : {a.at(i), b.at(i)}) {
       if (finite(z)) scale = std::max(scale, std::abs(z));

@@ -52,8 +52,9 @@ InnerProduct inner_product(const MaybeTensors& a, const MaybeTensors& b);
 
 /// |a - b| / scale; 0 where neither is finite, infinity where one is not.
 double relative_error(std::complex<double> a, std::complex<double> b, double scale);
-/// The largest difference of elements, relative to the largest element of either.
-double relative_error(const Tensor& a, const Tensor& b);
+/// The largest difference of elements, relative to the largest element of either, or to `scale` where that is
+/// larger.
+double relative_error(const Tensor& a, const Tensor& b, double scale = 0.0);
 
 /// A directional derivative, element by element, and how far off it may be; infinity where it cannot be told
 /// (a kink, a function that is not finite nearby).

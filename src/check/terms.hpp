@@ -1,0 +1,20 @@
+// terms.hpp - how large the numbers are that an output is summed from: what cancels leaves their rounding.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "check/numeric.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/tensor/executor.hpp"
+
+namespace tidu::check {
+
+/// For every value x of `graph` (inner graphs written out) the sum of |x| |dy/dx| over its elements, y being
+/// the output: what relative changes of x move y by. The largest of them, for one element of y on average. A
+/// sum 1e8 - 1e8 has 1e8. At least as large as an element of y where y is linear in some value, but for
+/// random signs. 0 where there is no derivative. The graph has no externals.
+double magnitude_of_terms(const Graph& graph, std::span<const Tensor> inputs, std::size_t output,
+                          const Executor& executor);
+
+}  // namespace tidu::check
