@@ -81,9 +81,13 @@ class RuleMaker {
     choose_outputs_of_backward();
     if (kept_.empty()) return std::nullopt;
     choose_cotangents();
-    if (rule_.outputs.empty()) return std::nullopt;
     rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
     const std::optional<InnerTransposition> transposed = affine_ ? std::nullopt : transposed_backward();
+    if (!transposed && !affine_) {
+      affine_ = true;
+      choose_cotangents();
+      rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
+    }
     if (transposed) {
       from_transposed(*transposed);
     } else {
@@ -109,13 +113,17 @@ class RuleMaker {
     }
   }
 
+  // Those that the kept outputs of backward read. All where backward may give something for cotangents that
+  // are zero: it then runs whichever result of graph is read, and gives the same whatever else is active.
   void choose_cotangents() {
+    used_.clear();
+    rule_.outputs.clear();
     std::vector<ValueId> roots;
     for (const std::size_t k : kept_) roots.push_back(backward_.outputs()[k]);
     const std::vector<bool> needed = reachable(backward_, roots);
     const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.outputs());
     for (std::size_t j = 0; j < inexact.size(); ++j) {
-      used_.push_back(needed[backward_.inputs()[own_residuals_ + j]]);
+      used_.push_back(affine_ || needed[backward_.inputs()[own_residuals_ + j]]);
       if (used_.back()) rule_.outputs.push_back(inexact[j]);
     }
   }
@@ -221,7 +229,7 @@ class RuleMaker {
   JvpContext& c_;
   Graph graph_, backward_;
   std::size_t own_residuals_ = 0;
-  bool affine_ = false;            // some cotangent depends on none that comes in
+  bool affine_ = false;            // backward has a constant part, or is not linear
   std::vector<std::size_t> kept_;  // outputs of backward
   std::vector<bool> used_;         // by cotangent that goes into backward
   std::vector<Value> formal_;

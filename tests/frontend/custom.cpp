@@ -53,6 +53,50 @@ TEST_CASE("custom_vjp: two arguments and a residual of more than one Array") {
   CHECK(grad(grad(f))(x, y).item<double>() == doctest::Approx(-13.0 * std::sin(0.7)));
 }
 
+TEST_CASE("custom_vjp: a cotangent that reads none has its value whatever else is differentiated or read") {
+  const auto f =
+      custom_vjp([](const Array& x, const Array&) { return x * 1.0; },
+                 [](const Array& x, const Array& aux) { return std::pair(x * 1.0, aux); },
+                 [](const Array& aux, const Array& ct) { return std::pair(ct, ones_like(aux) * 0.5); });
+  const Array x = array({1.0, 2.0}), aux = array({3.0});
+  const auto loss = [&](const Array& a, const Array& b) { return sum(f(a, b)); };
+  const auto is = [](const Array& got, double expected) {
+    return max(abs(got - expected)).item<double>() == 0.0;
+  };
+  CHECK(is(grad(loss, {0, 1})(x, aux)[1], 0.5));
+  CHECK(is(grad(loss, {1})(x, aux)[0], 0.5));
+  CHECK(is(compile(grad<1>(loss))(x, aux), 0.5));
+  CHECK(is(jacrev([&](const Array& b) { return f(x, b); })(aux), 0.5));
+  CHECK(is(jvp([&](const Array& b) { return f(x, b); }, aux, ones_like(aux)).second, 0.0));
+  const auto steps = [&](const Array& b) {
+    return sum(scan([&](const Array& c, const Array& s) { return std::pair(f(c * s, b), c); }, x,
+                    array({1.0, 2.0, 3.0}))
+                   .first);
+  };
+  CHECK(is(grad(steps)(aux), 1.5));
+  CHECK(is(compile(grad(steps))(aux), 1.5));
+  Array p = aux.copy();
+  p.set_requires_grad();
+  loss(x, p).backward();
+  CHECK(is(*p.grad(), 0.5));
+
+  const auto seven =
+      custom_vjp([](const Array& a) { return a * 2.0; }, [](const Array& a) { return std::pair(a * 2.0, a); },
+                 [](const Array& a, const Array&) { return ones_like(a) * 7.0; });
+  CHECK(is(grad([&](const Array& a) { return sum(seven(a)); })(x), 7.0));
+  // Backward runs too where a result is read whose cotangent it does not read.
+  const auto two =
+      custom_vjp([](const Array& a, const Array& b) { return std::pair(a * 1.0, b * 1.0); },
+                 [](const Array& a, const Array& b) { return std::pair(std::pair(a * 1.0, b * 1.0), b); },
+                 [](const Array& b, const std::pair<Array, Array>& ct) {
+                   return std::pair(ct.first, ones_like(b) * 0.5);
+                 });
+  const auto second = [&](const Array& a, const Array& b) { return sum(two(a, b).second); };
+  CHECK(is(grad(second, {0, 1})(x, aux)[1], 0.5));
+  CHECK(is(grad(second, {0, 1})(x, aux)[0], 0.0));
+  CHECK(is(grad(second, {1})(x, aux)[0], 0.5));
+}
+
 TEST_CASE("custom rules that read what the function returned alone have second derivatives on the tape too") {
   const auto root = [](const Array& a) {  // y of y³ + y = a, by Newton's method
     Array y = ones_like(a);

@@ -68,6 +68,8 @@ Values custom_jvp_call(Emitter& emitter, const Graph& graph, const Graph& jvp,
 /// those of graph; outputs: those of graph, then residuals, of any number and type. Inputs of backward: the
 /// residuals, then a cotangent for each floating or complex output (zeros where none comes in); outputs: one
 /// cotangent for each floating or complex input, in the convention <a, b> = Re(conj(a) b).
+/// A cotangent of backward that depends on none of those that come in has its value wherever a cotangent of
+/// some result comes in, whatever else is differentiated.
 /// Forward mode, which JAX refuses: where backward is linear in the cotangents, its transpose, so that jvp
 /// and vjp agree; else (a gradient that is clipped, say) the derivative of graph. Higher orders differentiate
 /// forward and backward as they are. Throws Error (type) naming graph and position.
