@@ -37,21 +37,19 @@ std::string at(const Node& node) {
 }
 
 // "loss > sub > log"
-std::string path_text(std::span<const Node* const> path) {
-  constexpr std::size_t most = 16;
+std::string path_text(const Path& path) {
   std::string text;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    if (path.size() > most && i == most / 2) {
-      text += str(" > ... ", path.size() - most, " more ...");
-      i = path.size() - most / 2;
-    }
-    std::string name = path[i]->name();
-    if (Extras* extras = path[i]->extras.load(std::memory_order_acquire); extras != nullptr) {
+  const auto append = [&text](const Node* node) {
+    std::string name = node->name();
+    if (Extras* extras = node->extras.load(std::memory_order_acquire); extras != nullptr) {
       const std::lock_guard<std::mutex> lock(extras->mutex);
-      if (!extras->names.empty() && !path[i]->is_leaf()) name = extras->names.front().second + " = " + name;
+      if (!extras->names.empty() && !node->is_leaf()) name = extras->names.front().second + " = " + name;
     }
     text += (text.empty() ? "" : " > ") + name;
-  }
+  };
+  for (const Node* node : path.first) append(node);
+  if (path.omitted != 0) text += str(" > ... ", path.omitted, " more ...");
+  for (const Node* node : path.last) append(node);
   return text;
 }
 
@@ -102,7 +100,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   const Cell* culprit = nullptr;
   const auto what = [&suspect](const Cell& cell) {
     return str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
-               suspect.node.name(), at(suspect.node), ", along path ", path_text(suspect.path),
+               suspect.node.name(), at(suspect.node), ", along path ", path_text(suspect.path()),
                ": the cotangent of its input ", suspect.node.variant->edges[cell.edge]);
   };
   for (const Cell* cell : suspect.outgoing) {
@@ -132,7 +130,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
     if (message.empty()) continue;
     raise(Phase::forward, *node,
           str(message, "\n  met in backward of ", suspect.node.name(), at(suspect.node), ", along path ",
-              path_text(suspect.path)));
+              path_text(suspect.path())));
   }
 
   std::string message = str(what(*culprit), ' ', host.statistics(culprit->operand()));

@@ -23,11 +23,19 @@ void check_seed(const Host& host, const Cell& seed, const Node& root);
 /// Of the sum of finite cotangents, the last of them from the node of that sequence number.
 void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence);
 
+/// The nodes from a root to one that backward runs, both included.
+struct Path {
+  static constexpr std::size_t named = 8;  ///< of a long path that many of its beginning and of its end
+  std::vector<const Node*> first;          ///< of a long path
+  std::size_t omitted = 0;                 ///< between first and last
+  std::vector<const Node*> last;           ///< all of a short path
+};
+
 /// What backward saw of a node when one of its cotangents turned out not to be finite.
 struct Suspect {
   const Host& host;
   Node& node;
-  std::vector<const Node*> path;  ///< from a root to the node, both included
+  std::function<Path()> path;  ///< to the node; asked for where something is said of it
   std::span<Cell* const> incoming;
   std::span<Cell* const> outgoing;  ///< by edge; null: absent
   /// Asked for what first_within says, when it is to be said.

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "eager/anomaly.hpp"
 #include "eager/node.hpp"
 #include "eager/states.hpp"
 #include "tidu/eager/backward.hpp"
@@ -36,6 +37,13 @@ class DepthGuard {
 
  private:
   std::uint32_t before_;
+};
+
+/// Anomaly mode: where the first cotangent of a node came from.
+struct Arrival {
+  const Node* from;
+  std::size_t length;  ///< of the path from a root to the node, both included
+  const Node* early;   ///< the last of the first nodes of the path that messages name
 };
 
 struct BackwardCall {
@@ -138,17 +146,16 @@ struct BackwardCall {
   std::size_t live = 0;        ///< cells in states and leaves
   ReadyQueue host_ready;
   std::map<std::uint32_t, ReadyQueue> device_ready;
-  std::uint64_t pushed = 0;     ///< for the orders other than latest first
-  std::vector<Cell*> captured;  ///< by request
-  std::unordered_map<const Node*, const Node*>
-      parents;  ///< anomaly mode: where the first cotangent came from
+  std::uint64_t pushed = 0;                           ///< for the orders other than latest first
+  std::vector<Cell*> captured;                        ///< by request
+  std::unordered_map<const Node*, Arrival> arrivals;  ///< anomaly mode: by node that is no root
   std::vector<std::function<void()>> callbacks;
   Placement caller{};
 
   std::mutex error_mutex;
   std::exception_ptr first_error;
   std::mutex callbacks_mutex;
-  std::mutex parents_mutex;
+  std::mutex arrivals_mutex;
   std::uint32_t depth = 0;  ///< backward calls around this one on its thread
 
  private:
@@ -160,6 +167,8 @@ struct BackwardCall {
   void run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing, const char*& phase);
   void record_backward(const Node& node, BackwardProgram& program, std::span<Cell* const> incoming,
                        std::byte* computed, std::span<Cell* const> results);
+  void note_arrival(const Node& target, const Node& from);
+  Path path_to(const Node& node);
   void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing,
                         const std::function<std::string()>& within);
   void profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,

@@ -327,20 +327,43 @@ void BackwardCall::profile_node(ProfilePhase phase, const Node& node, std::byte*
                         node.placement(), 0});
 }
 
+void BackwardCall::note_arrival(const Node& target, const Node& from) {
+  const std::lock_guard<std::mutex> lock(arrivals_mutex);
+  const auto before = arrivals.find(&from);
+  const bool root = before == arrivals.end();
+  const std::size_t length = root ? 2 : before->second.length + 1;
+  const bool early = length <= Path::named;
+  arrivals.try_emplace(&target, Arrival{&from, length, early ? &target : before->second.early});
+}
+
+// Walks only as far as the path is named, so that a long tape takes no longer for each of its nodes.
+Path BackwardCall::path_to(const Node& node) {
+  const std::lock_guard<std::mutex> lock(arrivals_mutex);
+  const auto append = [this](std::vector<const Node*>& part, const Node* at, std::size_t most) {
+    while (at != nullptr && part.size() < most) {
+      part.push_back(at);
+      const auto before = arrivals.find(at);
+      at = before != arrivals.end() ? before->second.from : nullptr;
+    }
+    std::reverse(part.begin(), part.end());
+  };
+  Path path;
+  const auto last = arrivals.find(&node);
+  const std::size_t length = last != arrivals.end() ? last->second.length : 1;
+  if (length > 2 * Path::named) {
+    append(path.first, last->second.early, Path::named);
+    append(path.last, &node, Path::named);
+    path.omitted = length - 2 * Path::named;
+  } else {
+    append(path.last, &node, length);
+  }
+  return path;
+}
+
 void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
                                     std::span<Cell* const> outgoing,
                                     const std::function<std::string()>& within) {
-  std::vector<const Node*> path;
-  {
-    const std::lock_guard<std::mutex> lock(parents_mutex);
-    for (const Node* at = &node; at != nullptr;) {
-      path.push_back(at);
-      const auto parent = parents.find(at);
-      at = parent != parents.end() ? parent->second : nullptr;
-    }
-  }
-  std::reverse(path.begin(), path.end());
-  check_backward({host, node, path, incoming, outgoing, within}, [this] {
+  check_backward({host, node, [&] { return path_to(node); }, incoming, outgoing, within}, [this] {
     std::vector<Node*> reached;
     states.for_each([&](State& state) { reached.push_back(state.node); });
     return reached;

@@ -19,10 +19,8 @@ void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
     if (selective && !is_wanted(edge)) continue;
     if (Cell* cell = std::exchange(outgoing[e], nullptr)) {
       cell->target_slot = edge.slot;
-      if (options.anomaly) [[unlikely]] {
-        const std::lock_guard<std::mutex> lock(parents_mutex);
-        parents.try_emplace(edge.target, &node);
-      }
+      if (options.anomaly) [[unlikely]]
+        note_arrival(*edge.target, node);
       contribute(*edge.target, cell, &node.variant->owner->graph.primitives());
     }
     settle(edge, state.failed);
