@@ -120,8 +120,11 @@ T number(const JsonTape& tape, Index element, DType dtype, double beyond) {
   const double value = tape.as_double(element);
   if (std::abs(value) >= beyond)
     refuse(detail::str("expected a number in the range of ", dtype, ", got ", tape.shown(element)));
-  if constexpr (std::is_same_v<T, float>) return tape.as_float(element);
-  return value;
+  if constexpr (std::is_same_v<T, float>) {
+    return tape.as_float(element);
+  } else {
+    return value;
+  }
 }
 
 // Half an ulp above the largest finite number of each dtype: from there on a number rounds to infinity.

@@ -63,20 +63,13 @@ struct Taken {
 
 class Shifter {
  public:
-  Shifter(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats)
-      : graph_(graph),
-        g_(graph.data()),
-        words_(graph.primitives()),
-        roots_(roots),
-        splats_(splats),
-        reads_(graph.num_values(), 0),
-        others_(graph.num_values(), false),
-        read_element_wise_(graph.num_values(), false),
-        moved_(graph.num_values(), false) {}
+  explicit Shifter(const Graph& graph) : graph_(graph), g_(graph.data()), words_(graph.primitives()) {}
 
   Graph run() {
     if (!words_.are_there() || graph_.primitives().vocabulary().constant == nullptr || !find_moves())
       return graph_;
+    roots_ = storage_roots(graph_);
+    splats_ = find_splats(graph_);
     find_readers();
     find_rows();
     std::map<std::uint32_t, Taken> taken;
@@ -125,6 +118,10 @@ class Shifter {
   // By value: how often moves and element-wise operations read it, whether anything else does, and whether
   // anything reads it that is not element-wise.
   void find_readers() {
+    reads_.resize(g_.types.size());
+    others_.resize(g_.types.size());
+    read_element_wise_.resize(g_.types.size());
+    moved_.resize(g_.types.size());
     std::vector<bool> is_move(g_.operations.size(), false);
     for (const std::uint32_t move : moves_) {
       is_move[move] = true;
@@ -507,8 +504,7 @@ class Shifter {
   const Graph& graph_;
   const GraphData& g_;
   const Words words_;
-  const std::vector<ValueId>& roots_;
-  const std::vector<ValueId>& splats_;
+  std::vector<ValueId> roots_, splats_;  // by value
   std::vector<std::uint32_t> moves_;
   std::vector<std::uint32_t> reads_;
   std::vector<bool> others_, read_element_wise_, moved_, has_rows_;
@@ -517,9 +513,6 @@ class Shifter {
 
 }  // namespace
 
-Graph moves_as_shifts(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph), splats = find_splats(graph);
-  return Shifter(graph, roots, splats).run();
-}
+Graph moves_as_shifts(const Graph& graph) { return Shifter(graph).run(); }
 
 }  // namespace tidu::passes
