@@ -9,6 +9,7 @@
 
 #include "check/level.hpp"
 #include "check/terms.hpp"
+#include "check/widen.hpp"
 #include "tidu/tensor/inspect.hpp"
 
 namespace tidu {
@@ -59,18 +60,25 @@ struct Faults {
 
 // A subject, then the graphs of its jvp and vjp, until something fails.
 Faults test(const Subject& subject, const KeySet& frozen, const Executor& executor,
-            const CheckOptions& options, int order) {
+            const CheckOptions& options, int order, const Kinds& kinds) {
   Faults faults;
   std::vector<Subject> level{subject};
   for (int at = 1; at <= order && !level.empty(); ++at) {
     for (const Subject& one : level) {
-      const LevelResult result = check::check_level(one, frozen, executor, options);
+      const LevelResult result = check::check_level(one, frozen, executor, options, kinds);
       for (std::size_t k = 0; k < num_check_kinds; ++k) {
         faults.worst[k] = std::max(faults.worst[k], result.worst[k]);
         faults.comparisons[k] += result.comparisons[k];
         if (result.failed[k] && !faults.of[k]) faults.of[k] = Faults::Fault{one, *result.failed[k], at};
       }
       faults.cancelled = faults.cancelled || result.cancelled;
+      for (const std::size_t k : result.without_differences) {
+        std::string note = detail::str("jvp was not compared with differences in output ", k, " of \"",
+                                       one.graph.name(), '"', at > 1 ? " at second order" : "",
+                                       ": there is a kink, or they are too inexact to tell");
+        if (std::find(faults.notes.begin(), faults.notes.end(), note) == faults.notes.end())
+          faults.notes.push_back(std::move(note));
+      }
       faults.notes.insert(faults.notes.end(), result.notes.begin(), result.notes.end());
     }
     if (faults.any() || at == order) break;
@@ -134,8 +142,8 @@ bool stands_for_graph(const Operation& operation) {
 class Checker {
  public:
   Checker(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
-          const CheckOptions& options)
-      : graph_(graph), executor_(executor), options_(options) {
+          const CheckOptions& options, const Kinds& kinds)
+      : graph_(graph), executor_(executor), options_(options), kinds_(kinds) {
     if (options.order < 1 || options.order > 2) {
       throw Error(ErrorKind::invalid_argument,
                   detail::str("check_gradients: expected order 1 or 2, got ", options.order));
@@ -146,7 +154,7 @@ class Checker {
 
   CheckReport run() {
     const KeySet frozen = check::frozen_values(graph_);
-    const Faults faults = test(subject_, frozen, executor_, options_, options_.order);
+    const Faults faults = test(subject_, frozen, executor_, options_, options_.order, kinds_);
     report_.worst = faults.worst;
     report_.comparisons = faults.comparisons;
     report_.notes = faults.notes;
@@ -236,7 +244,7 @@ class Checker {
       const Subject one = alone(graph_, i, values, active);
       if (one.inputs.empty()) continue;
       const KeySet frozen = check::frozen_values(one.graph);
-      blame(i, test(one, frozen, executor_, options_, options_.order), whole);
+      blame(i, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
     }
     for (const CheckKind kind : kinds_in_order) {
       const auto& fault = whole.of[index(kind)];
@@ -306,7 +314,7 @@ class Checker {
         if (!stands_for_graph(candidate) && custom_rule(candidate).empty()) continue;
         const Subject deeper = alone(inner, i, values, active);
         if (deeper.wrt.empty() ||
-            !test(deeper, check::frozen_values(deeper.graph), executor_, options_, options_.order)
+            !test(deeper, check::frozen_values(deeper.graph), executor_, options_, options_.order, kinds_)
                  .of[index(finding.kind)])
           continue;
         if (std::string cause = name_custom_rule(finding, deeper); !cause.empty()) return cause;
@@ -454,9 +462,48 @@ class Checker {
   const Graph& graph_;
   const Executor& executor_;
   CheckOptions options_;
+  Kinds kinds_;
   Subject subject_;
   CheckReport report_;
 };
+
+// The report on a graph with f16 or bf16 in f32, or nothing.
+std::optional<CheckReport> widened_report(const Graph& graph, std::span<const Tensor> inputs,
+                                          const Executor& executor, const CheckOptions& options) {
+  check_inputs(graph, inputs);
+  const auto wide = check::has_sixteen_bits(graph) ? check::widened(graph) : std::nullopt;
+  if (!wide) return std::nullopt;
+  Tensors tensors;
+  for (const Tensor& input : inputs) tensors.push_back(check::widened(input));
+  try {
+    return Checker(*wide, tensors, executor, options, check::all_kinds).run();
+  } catch (const Error&) {  // an executor without f32
+    return std::nullopt;
+  }
+}
+
+// Of two reports on one graph, the second of which is that in f32 and has the differences.
+CheckReport joined(CheckReport report, const CheckReport& wide) {
+  for (const CheckFinding& finding : wide.findings) {
+    const bool known =
+        std::any_of(report.findings.begin(), report.findings.end(), [&](const CheckFinding& other) {
+          return other.kind == finding.kind && other.primitive == finding.primitive &&
+                 other.rule == finding.rule && other.order == finding.order;
+        });
+    if (!known) report.findings.push_back(finding);
+  }
+  report.ok = report.findings.empty();
+  for (const std::string& note : wide.notes) {
+    if (std::find(report.notes.begin(), report.notes.end(), note) == report.notes.end())
+      report.notes.push_back(note);
+  }
+  const std::size_t differences = index(CheckKind::differences);
+  report.worst[differences] = wide.worst[differences];
+  report.comparisons[differences] = wide.comparisons[differences];
+  if (report.comparisons[differences] > 0)
+    report.notes.emplace_back("jvp was compared with differences in f32: those of 16 bits are too inexact");
+  return report;
+}
 
 }  // namespace
 
@@ -486,7 +533,12 @@ std::string to_text(const CheckReport& report) {
 
 CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                             const CheckOptions& options) {
-  return Checker(graph, inputs, executor, options).run();
+  if (const auto wide = widened_report(graph, inputs, executor, options)) {
+    Kinds kinds = check::all_kinds;
+    kinds[index(CheckKind::differences)] = false;
+    return joined(Checker(graph, inputs, executor, options, kinds).run(), *wide);
+  }
+  return Checker(graph, inputs, executor, options, check::all_kinds).run();
 }
 
 Result<CheckReport> try_check_gradients(const Graph& graph, std::span<const Tensor> inputs,

@@ -81,7 +81,9 @@ class Tester {
         derived_(subject.graph, subject.wrt),
         point_(derived_, subject.inputs, executor),
         frozen_(freeze(subject, frozen, executor)),
-        random_(options.seed) {}
+        random_(options.seed),
+        compared_(subject.graph.outputs().size()),
+        doubted_(subject.graph.outputs().size()) {}
 
   LevelResult run(const Kinds& kinds) {
     for (std::size_t direction = 0; direction < options_.directions; ++direction) {
@@ -93,6 +95,9 @@ class Tester {
       if (kinds[index(CheckKind::transpose)]) transpose(direction, u, v, ju);
       if (kinds[index(CheckKind::twice_transposed)]) twice_transposed(direction, u, ju);
     }
+    for (std::size_t k = 0; k < doubted_.size(); ++k) {
+      if (doubted_[k] > 0 && compared_[k] == 0) result_.without_differences.push_back(k);
+    }
     if (kinds[index(CheckKind::batch)] && options_.batch > 0) batch();
     return std::move(result_);
   }
@@ -103,8 +108,9 @@ class Tester {
     double error = 0.0;
     double certain = 0.0;
     std::size_t comparisons = 1;
+    std::vector<std::size_t> compared{}, doubted{};  // of differences: elements, by output
   };
-  void met(CheckKind kind, Judged judged, double tolerance, std::size_t direction) {
+  void met(CheckKind kind, const Judged& judged, double tolerance, std::size_t direction) {
     const std::size_t k = index(kind);
     const double error = judged.certain;
     result_.comparisons[k] += judged.comparisons;
@@ -113,7 +119,7 @@ class Tester {
       result_.failed[k] = Disagreement{error, direction, std::nullopt};
   }
   void met(CheckKind kind, double error, double tolerance, std::size_t direction) {
-    met(kind, Judged{error, error, 1}, tolerance, direction);
+    met(kind, Judged{error, error}, tolerance, direction);
   }
   // Two tensors that should be one. What is left where terms cancel is their rounding, which agrees with
   // nothing: sides that differ are held against the magnitude of the terms, which takes long to find.
@@ -183,17 +189,25 @@ class Tester {
     };
     const std::vector<Difference> expected = differentiate(f, epsilon_);
     const Judged judged = judge(expected, ju, std::vector<double>(ju.size(), 0.0));
-    if (judged.certain <= difference_ || std::isinf(judged.certain)) return judged;
-    std::vector<double> terms;
-    for (std::size_t k = 0; k < ju.size(); ++k) terms.push_back(ju[k] ? terms_of_tangent(k, u) : 0.0);
-    const Judged again = judge(expected, ju, terms);
-    within_terms(again.certain, difference_);
-    return again;
+    if (std::isinf(judged.certain)) return judged;
+    // What cancels differs from differences, or is too small to be compared with them.
+    bool again = false;
+    std::vector<double> terms(ju.size(), 0.0);
+    for (std::size_t k = 0; k < ju.size(); ++k) {
+      const bool none = judged.doubted[k] > 0 && judged.compared[k] == 0;
+      if (!ju[k] || (judged.certain <= difference_ && !none)) continue;
+      terms[k] = terms_of_tangent(k, u);
+      again = true;
+    }
+    if (!again) return judged;
+    Judged second = judge(expected, ju, terms);
+    if (judged.certain > difference_) within_terms(second.certain, difference_);
+    return second;
   }
   // Relative to the largest element, or to `terms` where they are larger.
   Judged judge(const std::vector<Difference>& expected, const MaybeTensors& ju,
                const std::vector<double>& terms) const {
-    Judged worst{0.0, 0.0, 0};
+    Judged worst{0.0, 0.0, 0, std::vector<std::size_t>(ju.size()), std::vector<std::size_t>(ju.size())};
     for (std::size_t k = 0; k < ju.size(); ++k) {
       if (!is_inexact(point_.outputs()[k].dtype())) continue;
       double scale = terms[k];
@@ -204,20 +218,31 @@ class Tester {
         if (std::isfinite(std::abs(got))) scale = std::max(scale, std::abs(got));
       }
       for (std::size_t i = 0; i < expected[k].value.size(); ++i) {
-        if (!std::isfinite(expected[k].uncertainty[i])) continue;
-        const std::complex<double> got = ju[k] ? ju[k]->at(static_cast<std::int64_t>(i)) : 0.0;
+        const auto element = static_cast<std::int64_t>(i);
+        const std::complex<double> got = ju[k] ? ju[k]->at(element) : 0.0;
         const double error = relative_error(got, expected[k].value[i], scale);
         const double doubt = scale > 0.0 ? 10.0 * expected[k].uncertainty[i] / scale : 0.0;
-        worst.certain = std::max(worst.certain, error - doubt);
-        if (doubt >= difference_) continue;
+        const bool known = std::isfinite(expected[k].uncertainty[i]);
+        if (known) worst.certain = std::max(worst.certain, error - doubt);
+        // Neither right nor wrong is what the differences are too inexact for.
+        if (!known || doubt >= difference_ || (error > difference_ && error - doubt <= difference_)) {
+          if (std::isfinite(std::abs(point_.outputs()[k].at(element)))) ++worst.doubted[k];
+          continue;
+        }
         worst.error = std::max(worst.error, error);
         ++worst.comparisons;
+        ++worst.compared[k];
       }
     }
     return worst;
   }
   void differences(std::size_t direction, const Tensors& u, const MaybeTensors& ju) {
-    met(CheckKind::differences, difference_error(u, ju), difference_, direction);
+    const Judged judged = difference_error(u, ju);
+    for (std::size_t k = 0; k < ju.size(); ++k) {
+      compared_[k] += judged.compared[k];
+      doubted_[k] += judged.doubted[k];
+    }
+    met(CheckKind::differences, judged, difference_, direction);
     narrow(CheckKind::differences, direction, u,
            [&](const Tensors& one) { return difference_error(one, point_.jvp(one)).certain; });
   }
@@ -343,6 +368,7 @@ class Tester {
   Point point_;
   Frozen frozen_;
   Random random_;
+  std::vector<std::size_t> compared_, doubted_;  // by output: elements, with differences
   LevelResult result_;
 };
 

@@ -30,6 +30,8 @@ struct LevelResult {
   std::array<std::optional<Disagreement>, num_check_kinds> failed{};
   /// Did sides differ that agree only in relation to what they are summed from?
   bool cancelled = false;
+  /// Outputs of whose elements none could be compared with differences, though they are finite.
+  std::vector<std::size_t> without_differences;
   std::vector<std::string> notes;
   bool ok() const;
 };

@@ -57,11 +57,11 @@ struct Row {
 constexpr ErrorKind dump = ErrorKind::dump;
 const Row rows[] = {
     // text
-    {"\"values\": [", "\"values\": ", dump, "in line 4, column 2: "},
+    {"\"values\": [", "\"values\": ", dump, "in line 4, column 3: "},
     {"\"outputs\": [3, 0]}", "\"outputs\": [3, 0]", dump, "expected JSON, got something else in line 21"},
     {"\"outputs\": [3, 0]}", "\"outputs\": [3, 0]} x", dump, "in line 20"},
     {"[1.5, \"nan\"]", "[1.5, NaN]", dump, "in line 18"},
-    {"[1.5, \"nan\"]", "[1.5, 1e999]", dump, "in line 18, column 95: number overflow"},
+    {"[1.5, \"nan\"]", "[1.5, 1e999]", dump, "in line 18, column 120: number overflow"},
     {"[1.5, \"nan\"]", "[1.5, Infinity]", dump, "in line 18"},
     {"\"name\": \"x\"", "\"name\": \"\xff\"", dump, "in line 3, column "},
     {"\"name\": \"x\"", "\"name\": \"x", dump, "in line 3, column "},

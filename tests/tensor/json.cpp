@@ -162,11 +162,11 @@ TEST_CASE("what does not fit is refused with a typed error") {
   for (int i = 0; i < 100; ++i) many_characters += "\xe6\xa2\xaf";
   many_characters += '"';
   refused("{", "expected JSON");
-  refused("{\n\"a\": 1,}", "in line 2, column 9");
+  refused("{\n\"a\": 1,}", "in line 2, column 8");
   refused(R"({"dtype": "f64", "shape": [], "data": [1], "data": [2]})",
           "\"data\" of a tensor is given twice");
   const std::string good = R"({"dtype": "f64", "shape": [], "data": [1]})";
-  refused((good + std::string("\0{}", 3)), "in line 1, column 44: a NUL byte");
+  refused((good + std::string("\0{}", 3)), "in line 1, column 43: a NUL byte");
   refused((good + std::string("\0", 1)), "a NUL byte");
   refused("[1]", "expected a tensor");
   refused(R"({"dtype": "f64", "shape": []})", "\"data\"");
