@@ -64,6 +64,29 @@ TEST_CASE("[P14] of two nodes that make one the first in backward order is named
   CHECK(error->where() == "f.cpp:2");
 }
 
+TEST_CASE("[P14] of a long path the beginning and the end are named, and a long tape takes no time for it") {
+  constexpr int length = 40000;
+  Tape tape;
+  const Var x = tape.leaf(0.0);
+  Var y = tape.apply<prim::sqrt>({x});
+  for (int i = 0; i < length; ++i)
+    y = i == length - 1 ? tape.apply<prim::sin>({y}) : tape.apply<prim::neg>({y});
+  const auto error = caught([&] { run(Spy(), {root_of(y)}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->operation() == "sqrt");
+  says(*error,
+       {"along path sin > neg > neg > neg > neg > neg > neg > neg > ... 39985 more ... > neg > neg > neg > "
+        "neg > neg > neg > neg > sqrt:"});
+  const Var z = tape.leaf(0.0);
+  y = tape.apply<prim::sqrt>({z});
+  for (int i = 0; i < 16; ++i) y = tape.apply<prim::neg>({y});
+  says(caught([&] { run(Spy(), {root_of(y)}, watched()); }).value(),
+       {"neg > neg > ... 1 more ... > neg > neg"});
+  y = tape.apply<prim::sqrt>({z});
+  for (int i = 0; i < 15; ++i) y = tape.apply<prim::neg>({y});
+  CHECK_FALSE(contains(caught([&] { run(Spy(), {root_of(y)}, watched()); }).value().what(), "more"));
+}
+
 TEST_CASE("[P14] a value of the forward that is not finite explains it: the first in forward order") {
   Tape tape;
   const Var x = tape.leaf(0.0);
