@@ -333,7 +333,10 @@ bool lies_in_the_graph(ErrorKind kind) {
 }  // namespace
 
 std::optional<Key128> key_of(ADContext* context) {
-  return context == nullptr ? std::optional<Key128>(Key128{}) : context->cache_key();
+  if (context == nullptr) return Key128{};
+  const std::optional<Key128> key = context->cache_key();
+  // Mixed, so that no key of a user's is that of no context.
+  return key ? std::optional<Key128>(tidu::detail::mix(*key, "context")) : std::nullopt;
 }
 
 std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* context) {

@@ -168,7 +168,7 @@ class Template {
   mutable PublishedList<Variant> variants_;
 };
 
-/// The fixed key of no context; a context without a key has none.
+/// A fixed key for no context, one made of the key of a context that has one; else none.
 std::optional<Key128> key_of(ADContext* context);
 
 /// Linearizes and makes the program for all active outputs; counts derivations.

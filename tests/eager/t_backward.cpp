@@ -245,6 +245,35 @@ struct Passing {
   }
 };
 
+// y = x, whose derivative a context scales, where there is one.
+const Primitive maybe_scaled{.name = "test.maybe_scaled",
+                             .linearity = linearity::linear,
+                             .infer = [](InferContext& c) { c.result(c.operand(0)); },
+                             .jvp = [](JvpContext& c) -> Derivatives {
+                               const double factor =
+                                   c.context() != nullptr ? context_of(c.context()).factor : 1.0;
+                               return *c.tangent(0) * ops::full_like(c.primal(0), factor);
+                             },
+                             .transpose = [](TransposeContext& c) -> Derivatives { return c.cotangent(); }};
+
+TEST_CASE("[T8] no key of a context is that of no context") {
+  static const PrimitiveSet set = standard_primitives().with({&maybe_scaled});
+  GraphBuilder builder("maybe scaled", set);
+  const Value x = builder.input("x", f64);
+  const RecordedGraph graph = RecordedGraph::of(builder.build({emit(Op::make(maybe_scaled), Values(x))[0]}));
+  Passing program;
+  program.recorder.emplace(&program.executor, program.options);
+  program.leaf.key = program.recorder->keys().fresh();
+  program.leaf.requires_grad = true;
+  const EagerInput<Counted> inputs[] = {{program.leaf, program.x}};
+  program.y = std::move(program.recorder->record_graph(graph, inputs)[0]);
+  CountingContext context(Key128{0, 0});
+  context.factor = 3.0;
+  CHECK(program.backward(nullptr) == 1.0);
+  CHECK(program.backward(&context) == 3.0);
+  CHECK(program.backward(nullptr) == 1.0);
+}
+
 TEST_CASE("[T8] a context without a key reaches every rule, once per call, and nothing is cached") {
   CountingContext context;
   context.factor = 3.0;
