@@ -96,6 +96,16 @@ void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence) {
                            sequence, " is added: it ", host.statistics(sum.operand())));
 }
 
+void check_hooked(const Host& host, const Cell& cell, const Node& node, std::size_t slot) {
+  std::string message =
+      str("non-finite cotangent of ", node.is_leaf() ? std::string() : str("output ", slot, " of "),
+          node.describe(), ", which a hook left so: it");
+  if (watched(host, cell.operand(), Phase::backward, node.name(), node.where(), node.sequence, message))
+    return;
+  if (!bad(host, cell.operand())) return;
+  raise(Phase::backward, node, str(message, ' ', host.statistics(cell.operand())));
+}
+
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {
   const Cell* culprit = nullptr;
   const auto what = [&suspect](const Cell& cell) {

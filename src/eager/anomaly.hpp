@@ -23,6 +23,9 @@ void check_seed(const Host& host, const Cell& seed, const Node& root);
 /// Of the sum of finite cotangents, the last of them from the node of that sequence number.
 void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence);
 
+/// Of the cotangent of a value, as hooks left it.
+void check_hooked(const Host& host, const Cell& cell, const Node& node, std::size_t slot);
+
 /// The nodes from a root to one that backward runs, both included.
 struct Path {
   static constexpr std::size_t named = 8;  ///< of a long path that many of its beginning and of its end

@@ -20,6 +20,7 @@
 #include "eager/anomaly.hpp"
 #include "eager/node.hpp"
 #include "eager/states.hpp"
+#include "eager/watch.hpp"
 #include "tidu/eager/backward.hpp"
 #include "tidu/eager/host.hpp"
 #include "tidu/eager/profile.hpp"
@@ -167,6 +168,12 @@ struct BackwardCall {
   void run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing, const char*& phase);
   void record_backward(const Node& node, BackwardProgram& program, std::span<Cell* const> incoming,
                        std::byte* computed, std::span<Cell* const> results);
+  using When = BackwardObserver::When;
+  void tell(When when, const Node& node, std::span<Cell* const> cells) {
+    if (request.observer != nullptr) [[unlikely]]
+      request.observer->see(when, node, cells);
+  }
+  void after_hooks(When when, const Node& node, std::span<Cell* const> cells);
   void note_arrival(const Node& target, const Node& from);
   Path path_to(const Node& node);
   void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing,

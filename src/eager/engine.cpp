@@ -121,6 +121,14 @@ Cell* BackwardCall::duplicate(const Cell& cell) const {
   return made;
 }
 
+// What hooks left of cotangents that go to no operation, which would look at them.
+void BackwardCall::after_hooks(When when, const Node& node, std::span<Cell* const> cells) {
+  tell(when, node, cells);
+  if (!options.anomaly) return;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (cells[i] != nullptr) check_hooked(host, *cells[i], node, i);
+}
+
 void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   Node& node = *state.node;
   for (std::uint32_t e = 0; e < node.num_edges; ++e) prefetch(*node.edges()[e].target);
@@ -130,20 +138,31 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   const char* phase = "add_operands";
   try {
     take_incoming(state, incoming);
+    tell(When::arrived, node, incoming);
     std::shared_ptr<const HookList::Hooks> hooks;
     if (Extras* extras = node.extras.load(std::memory_order_acquire)) [[unlikely]]
       hooks = extras->snapshot();
     phase = "a hook";
     if (hooks) run_hooks(*hooks, HookKind::value, node, incoming, {});
     if (state.captured) capture(node, incoming);
-    if (!state.needed) return;
-    if (hooks) run_hooks(*hooks, HookKind::before_node, node, incoming, {});
+    if (!state.needed) {
+      if (hooks) after_hooks(When::left, node, incoming);
+      return;
+    }
+    if (hooks) {
+      run_hooks(*hooks, HookKind::before_node, node, incoming, {});
+      tell(When::left, node, incoming);
+    }
     bool any = false;
     for (const Cell* cell : incoming) any = any || cell != nullptr;
     if (!any) return;
     run_transposed(node, incoming, outgoing, phase);
+    tell(When::made, node, outgoing);
     phase = "a hook";
-    if (hooks) run_hooks(*hooks, HookKind::after_node, node, incoming, outgoing);
+    if (hooks) {
+      run_hooks(*hooks, HookKind::after_node, node, incoming, outgoing);
+      tell(When::sent, node, outgoing);
+    }
   } catch (const Error& error) {
     explain_failure(error, node, phase);
   }

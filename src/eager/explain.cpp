@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "eager/node.hpp"
 #include "eager/reach.hpp"
@@ -27,7 +28,7 @@ std::string operation(const Node& node) {
 class Places {
  public:
   void add(const Node* node, std::string text) {
-    if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
+    if (!known_.insert(text).second) return;
     texts_.push_back(std::move(text));
     nodes_.push_back(node);
   }
@@ -46,13 +47,15 @@ class Places {
   void name_in(Explanation& explanation) const {
     for (const Node* node : nodes_) {
       if (explanation.operations.size() == Explanation::named) return;
+      if (node == nullptr) continue;
       explanation.operations.push_back(ref(node).hold());
     }
   }
 
  private:
   std::vector<std::string> texts_;
-  std::vector<const Node*> nodes_;
+  std::unordered_set<std::string> known_;
+  std::vector<const Node*> nodes_;  // null: a leaf
 };
 
 class Explainer {
@@ -205,6 +208,7 @@ class Explainer {
     }
     because(Cause::operation, zero_, "the cotangent becomes zero in backward of ", "");
     because(Cause::cancellation, cancelled_, "what comes to ", " cancels");
+    because(Cause::hook, hooked_, "a hook leaves nothing of the cotangent of ", "");
     result.text = str("zero: on every way from ", the_root_, " to ", name_, ' ');
     for (std::size_t i = 0; i < reasons.size(); ++i) result.text += str(i == 0 ? "" : ", or ", reasons[i]);
     result.text += unseen;
@@ -231,11 +235,17 @@ class Explainer {
     watch_.emplace(host);
     std::deque<HeldOperand> ones;
     std::vector<UntypedRoot> roots;
+    bool target_is_root = false;
     for (const UntypedRoot& root : request_.roots) {
       const Node* node = differentiable(root);
       if (node == nullptr) continue;
+      if (root.seed == nullptr && node->is_leaf()) {  // one whose type nobody knows, and nothing runs for it
+        target_is_root = target_is_root || target_.is_at(node, root_slot(root));
+        seeds_.push_back(Flow::there);
+        continue;
+      }
       roots.push_back(root);
-      if (root.seed == nullptr && !node->is_leaf()) {
+      if (root.seed == nullptr) {
         HeldOperand& made = ones.emplace_back(host.table);
         made.filled = host.ones_like(node->variant->owner->output_types[root_slot(root)], made.get());
         if (made.filled) roots.back().seed = made.get();
@@ -245,12 +255,17 @@ class Explainer {
       else
         seeds_.push_back(Flow::there);
     }
-    BackwardOptions options;
-    options.keep_graph = true;
-    const Requested wanted(request_.target);
-    const BackwardOutcome outcome = run_backward({*watch_, nullptr, roots, {&wanted, 1}, options});
-    const Cell* cell = outcome.requested[0].cell;
-    final_ = cell == nullptr ? Flow::absent : watch_->flow_of(cell->operand());
+    if (!roots.empty()) {
+      BackwardOptions options;
+      options.keep_graph = true;
+      options.context = request_.context;
+      const Requested wanted(request_.target);
+      const BackwardOutcome outcome =
+          run_backward({host, nullptr, roots, {&wanted, 1}, options, nullptr, nullptr, &*watch_});
+      const Cell* cell = outcome.requested[0].cell;
+      final_ = cell == nullptr ? Flow::absent : watch_->flow_of(cell->operand());
+    }
+    if (target_is_root) final_ = Flow::there;
     return {};
   }
 
@@ -278,34 +293,72 @@ class Explainer {
     for (std::size_t i = nodes.size(); i-- > 0;) {
       const Node* node = nodes[i];
       const auto at = incoming.find(node);
-      if (at != incoming.end() && reach_.leads(node)) follow(*node, at->second, deliver);
+      if (at == incoming.end() || !reach_.leads(node)) continue;
+      if (!watch_) {
+        follow(*node, at->second, deliver);
+      } else if (const NodeFlow* seen = watch_->find(node); seen != nullptr) {
+        follow(*node, at->second, *seen, deliver);
+      }
     }
-    if (!watch_) final_ = arrived;
-    if (watch_ && final_ == Flow::zero && arrived == Flow::there && target_.is_leaf())
-      cancelled_.add(nullptr, name_);
+    if (!watch_) {
+      final_ = arrived;
+    } else if (target_.is_leaf()) {
+      if (const NodeFlow* seen = watch_->find(target_.key); seen != nullptr)
+        note_losses(nullptr, name_, arrived, seen->arrived[0], seen->left[0]);
+    } else if (const NodeFlow* seen = watch_->find(target_.node); seen != nullptr) {
+      note_losses(target_.node, name_, arrived, seen->arrived[slot()], seen->left[slot()]);
+    }
   }
+
+  // Of a value: what was sent to it, the sum of that, and what hooks left of the sum.
+  void note_losses(const Node* node, std::string what, Flow sent, Flow sum, Flow left) {
+    if (sent == Flow::there && sum == Flow::zero)
+      cancelled_.add(node, std::move(what));
+    else if (sum == Flow::there && left != Flow::there)
+      hooked_.add(node, std::move(what));
+  }
+
+  // A node of which was seen what came and went.
+  template <class Deliver>
+  void follow(const Node& node, const std::vector<Flow>& flows, const NodeFlow& seen,
+              const Deliver& deliver) {
+    bool live = false;
+    for (std::size_t k = 0; k < flows.size(); ++k) {
+      if (node.variant->output_active[k] == 0) continue;
+      live = live || seen.left[k] == Flow::there;
+      note_losses(&node, str("output ", k, " of ", operation(node)), flows[k], seen.arrived[k], seen.left[k]);
+    }
+    if (seen.made.empty()) return;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      if (!reach_.edge_leads(node.edges()[e])) continue;
+      const std::uint32_t input = node.variant->edges[e];
+      if (seen.made[e] == Flow::absent)
+        structural_.add(&node, str(operation(node), " with respect to its input ", input));
+      else if (live && seen.made[e] == Flow::zero)
+        zero_.add(&node, operation(node));
+      else if (seen.made[e] == Flow::there && seen.sent[e] != Flow::there)
+        hooked_.add(&node, str("input ", input, " of ", operation(node)));
+      deliver(node.edges()[e].target, node.edges()[e].slot, seen.sent[e]);
+    }
+  }
+
+  // One of which the structure alone is known.
 
   template <class Deliver>
   void follow(const Node& node, const std::vector<Flow>& flows, const Deliver& deliver) {
     Mask seeded = make_mask(flows.size());
     Mask wanted = make_mask(node.num_edges);
     bool any = false;
-    bool live = false;
-    const NodeFlow* seen = watch_ ? watch_->find(&node) : nullptr;
     for (std::size_t k = 0; k < flows.size(); ++k) {
       if (flows[k] == Flow::absent || node.variant->output_active[k] == 0) continue;
       set(seeded, k);
       any = true;
-      const Flow real = seen != nullptr ? seen->incoming[k] : flows[k];
-      live = live || real == Flow::there;
-      if (real == Flow::zero && flows[k] == Flow::there)
-        cancelled_.add(&node, str("output ", k, " of ", operation(node)));
     }
     if (!any) return;
     for (std::uint32_t e = 0; e < node.num_edges; ++e)
       if (reach_.edge_leads(node.edges()[e])) set(wanted, e);
     std::shared_ptr<Derivation> keep;
-    const BackwardProgram& program = node.variant->program(seeded, wanted, nullptr, keep);
+    const BackwardProgram& program = node.variant->program(seeded, wanted, request_.context, keep);
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       if (!test(wanted, e)) continue;
       const auto& there = program.output_edge;
@@ -313,9 +366,7 @@ class Explainer {
         structural_.add(&node, str(operation(node), " with respect to its input ", node.variant->edges[e]));
         continue;
       }
-      const Flow flow = seen != nullptr ? seen->outgoing[e] : live ? Flow::there : Flow::zero;
-      if (live && flow == Flow::zero) zero_.add(&node, operation(node));
-      deliver(node.edges()[e].target, node.edges()[e].slot, flow);
+      deliver(node.edges()[e].target, node.edges()[e].slot, Flow::there);
     }
   }
 
@@ -325,11 +376,11 @@ class Explainer {
   Reach reach_;
   std::string the_root_;
   std::string name_;
-  std::optional<WatchingHost> watch_;
+  std::optional<Watch> watch_;
   std::vector<Flow> seeds_;  // by root that has a derivative
   Flow final_ = Flow::absent;
   bool zero_seed_ = false;
-  Places structural_, zero_, cancelled_;
+  Places structural_, zero_, cancelled_, hooked_;
 };
 
 }  // namespace
@@ -344,9 +395,9 @@ std::string_view to_string(Explanation::Status status) {
 }
 
 std::string_view to_string(Explanation::Cause cause) {
-  constexpr std::string_view names[] = {"none",          "not recorded", "no dependency",
-                                        "no derivative", "detached",     "structure",
-                                        "seed",          "operation",    "cancellation"};
+  constexpr std::string_view names[] = {"none",         "not recorded", "no dependency", "no derivative",
+                                        "detached",     "structure",    "seed",          "operation",
+                                        "cancellation", "hook"};
   return names[static_cast<std::size_t>(cause)];
 }
 

@@ -52,12 +52,14 @@ void BackwardCall::finish_leaf(LeafState& leaf) {
       for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
       fold_waiting(leaf.cell, cells, leaf.set, node.placement());
     }
+    tell(When::arrived, node, cells);
     if (Extras* extras = node.extras.load(std::memory_order_acquire);
         extras != nullptr && cells[0] != nullptr) {
       phase = "a hook";
       if (const auto hooks = extras->snapshot()) {
         run_hooks(*hooks, HookKind::value, node, cells, {});
         run_hooks(*hooks, HookKind::accumulate, node, cells, {});
+        after_hooks(When::left, node, cells);
       }
     }
   } catch (const Error& error) {

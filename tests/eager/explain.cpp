@@ -233,6 +233,109 @@ TEST_CASE("explain: a seed of zero, and contributions that cancel") {
         "cancels");
 }
 
+TEST_CASE("explain: contributions that cancel at a value in the middle") {
+  Program p;
+  const Var e = p.op<prim::exp>({p.w}, {"e.cpp", 2});
+  const Var root = p.op<prim::sub>({e, e});
+  eager::set_name(e.first.trace, e.first.key, "e");
+  const Explanation found = p.explain(e, root);
+  CHECK(found.cause == Cause::cancellation);
+  CHECK(found.text == "zero: on every way from the root to \"e\" what comes to \"e\" cancels");
+  CHECK(found.operations.size() == 1);
+}
+
+TEST_CASE("explain: hooks that make a cotangent zero, or drop it") {
+  for (const bool drops : {false, true}) {
+    const auto hook = [drops](eager::HookContext<Tensor>& c) {
+      if (drops)
+        c.incoming().drop();
+      else
+        c.incoming().replace(Tensor::zeros({f64, {3}}));
+    };
+    Program p;
+    const Var s = p.op<prim::sin>({p.w}, {"s.cpp", 1});
+    const auto on_s = eager::on_value<Tensor>(s.first.trace, s.first.key, hook);
+    const Var root = p.sum(s);
+    CHECK(p.explain(root).status == Status::zero);
+    CHECK(p.explain(root).cause == Cause::hook);
+    CHECK(
+        p.explain(root).text ==
+        "zero: on every way from the root to \"w\" a hook leaves nothing of the cotangent of output 0 of sin "
+        "(operation 1, s.cpp:1)");
+    CHECK(p.explain(s, root, "s").cause == Cause::hook);
+    CHECK(p.explain(s, root, "s").text ==
+          "zero: on every way from the root to \"s\" a hook leaves nothing of the cotangent of \"s\"");
+    Program q;
+    const auto on_w = eager::on_value<Tensor>(q.slot.trace(), q.slot.key(), hook);
+    CHECK(q.explain(q.sum(q.w)).text ==
+          "zero: on every way from the root to \"w\" a hook leaves nothing of the cotangent of \"w\"");
+  }
+}
+
+TEST_CASE("explain: a leaf that is the root itself") {
+  Program p;
+  CHECK(p.explain(p.w).text == "present: \"w\" reaches the root as a root itself");
+}
+
+// y = x, whose derivative is the context's.
+struct Factor : ADContext {
+  std::optional<Key128> cache_key() const override { return key; }
+  std::optional<Key128> key;
+  double factor = 0.0;
+};
+const Primitive scaled_by_context{
+    .name = "test.scaled_by_context",
+    .linearity = linearity::linear,
+    .infer = [](InferContext& c) { c.result(c.operand(0)); },
+    .jvp = [](JvpContext& c) -> Derivatives {
+      if (c.context() == nullptr) return std::nullopt;
+      return *c.tangent(0) * ops::full_like(c.primal(0), dynamic_cast<Factor&>(*c.context()).factor);
+    },
+    .transpose = [](TransposeContext& c) -> Derivatives { return c.cotangent(); }};
+
+TEST_CASE("explain: rules are given the recorder's context, or another one") {
+  static const PrimitiveSet set = standard_primitives().with({&scaled_by_context});
+  static const ReferenceExecutor executor =
+      ReferenceExecutor(reference())
+          .with_kernel("test.scaled_by_context",
+                       [](const KernelCall& call) { call.output() = call.input(0); }, {f64});
+  for (const bool keyed : {false, true}) {
+    Factor context;
+    if (keyed) context.key = Key128{7, 8};
+    eager::RecorderOptions options = keeping();
+    options.context = &context;
+    eager::Recorder<Tensor> recorder(&executor, options);
+    GraphBuilder g("scaled", set);
+    const Value x = g.input("x", f64);
+    const RecordedGraph graph = RecordedGraph::of(g.build({emit(Op::make(scaled_by_context), Values(x))[0]}));
+    EagerOutput leaf;
+    leaf.key = recorder.keys().fresh();
+    leaf.requires_grad = true;
+    const Tensor at = Tensor::scalar(2.0);
+    const EagerInput<Tensor> inputs[] = {{leaf, at}};
+    const EagerOutput y = std::move(recorder.record_graph(graph, inputs, std::span(&at, 1))[0]);
+    const Explanation zero = eager::explain<Tensor>(leaf, y, executor, &recorder, "x");
+    CHECK(zero.cause == Cause::operation);
+    CHECK(zero.operations.size() == 1);
+    Factor two;
+    two.factor = 2.0;
+    if (keyed) two.key = Key128{7, 9};
+    CHECK(eager::explain<Tensor>(leaf, y, executor, &recorder, "x", &two).status == Status::present);
+    const Recorder<Tensor>* const none = nullptr;
+    CHECK(eager::explain<Tensor>(leaf, y, executor, none, "x", &two).status == Status::present);
+  }
+}
+
+TEST_CASE("explain: many places take no time") {
+  Program p;
+  Var sum = p.tape.leaf(p.w.second);
+  for (int i = 0; i < 40000; ++i) sum = p.op<prim::add>({sum, p.op<prim::floor>({p.w})});
+  CHECK(p.explain(sum).text ==
+        "absent: \"w\" reaches the root only through floor (operation 1), floor (operation 3), floor "
+        "(operation 5) "
+        "and 39997 more, which have no derivative");
+}
+
 TEST_CASE("explain: changes nothing, and says when the tape was freed") {
   Program p;
   const Var zeros = p.tape.constant(Tensor::zeros({f64, {3}}));

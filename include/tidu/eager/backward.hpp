@@ -149,6 +149,7 @@ struct UntypedGradient {
   Cell* cell;  ///< owned by the outcome
   Absence absence;
 };
+class BackwardObserver;
 struct BackwardRequest {
   const Host& host;
   RecorderCore* recorder;
@@ -158,6 +159,7 @@ struct BackwardRequest {
   /// Makes room for so many results, of leaves and requested; called before anything is changed.
   void (*reserve)(void* result, std::size_t leaves, std::size_t requested) = nullptr;
   void* result = nullptr;
+  BackwardObserver* observer = nullptr;  ///< told of every cotangent
 };
 /// Owns its cells.
 class BackwardOutcome {

@@ -35,7 +35,8 @@ struct Explanation {
     structure,      ///< the derivative of an operation on every way is zero whatever its operands are
     seed,           ///< what came in at the roots is zero
     operation,      ///< the backward of an operation on every way gave zero
-    cancellation    ///< contributions that are not zero sum to zero
+    cancellation,   ///< contributions that are not zero sum to zero
+    hook            ///< a hook dropped a cotangent or made it zero
   };
   Status status = Status::present;  ///< is there a gradient?
   /// The first that holds, in the order above.
@@ -60,6 +61,7 @@ struct ExplainRequest {
   const EagerOutput& target;
   std::string_view name;
   bool keeps_blocked;
+  ADContext* context;
 };
 Explanation explain(const ExplainRequest& request);
 
@@ -70,12 +72,14 @@ Explanation explain(const ExplainRequest& request);
 /// key. With an executor that answers is_zero(), a backward call finds where the gradient becomes zero (hooks
 /// run in it; slots of leaves do not change, and the tape is kept); without one, or when the tape was freed,
 /// the structure alone is looked at, and the text says so. Operations without derivative are on the tape only
-/// where the recorder was told to keep_blocked; `recorder`, when given, says whether it was. Linear in the
-/// tape, without recursion. Throws what backward throws.
+/// where the recorder was told to keep_blocked; `recorder`, when given, says whether it was. Rules are given
+/// `context`, or else that of the recorder. Linear in the tape, without recursion. Throws what backward
+/// throws.
 template <OperandType Operand>
 Explanation explain(const EagerOutput& target, std::span<const Root<Operand>> roots,
                     const BackwardExecutor<Operand>* executor = nullptr,
-                    const Recorder<Operand>* recorder = nullptr, std::string_view name = {}) {
+                    const Recorder<Operand>* recorder = nullptr, std::string_view name = {},
+                    ADContext* context = nullptr) {
   std::vector<std::optional<Operand>> seeds;
   seeds.reserve(roots.size());
   std::vector<detail::UntypedRoot> untyped;
@@ -87,19 +91,20 @@ Explanation explain(const EagerOutput& target, std::span<const Root<Operand>> ro
   }
   std::optional<detail::HostOf<Operand>> host;
   if (executor != nullptr) host.emplace(*executor);
+  if (context == nullptr && recorder != nullptr) context = recorder->options().context;
   return detail::explain({host ? &*host : nullptr, untyped, target, name,
-                          recorder != nullptr && recorder->options().keep_blocked});
+                          recorder != nullptr && recorder->options().keep_blocked, context});
 }
 
 /// One root, seeded with ones.
 template <OperandType Operand>
 Explanation explain(const EagerOutput& target, const EagerOutput& root,
                     const BackwardExecutor<Operand>& executor, const Recorder<Operand>* recorder = nullptr,
-                    std::string_view name = {}) {
+                    std::string_view name = {}, ADContext* context = nullptr) {
   Root<Operand> only;
   only.key = root.key;
   only.trace = root.trace;
-  return explain(target, std::span<const Root<Operand>>(&only, 1), &executor, recorder, name);
+  return explain(target, std::span<const Root<Operand>>(&only, 1), &executor, recorder, name, context);
 }
 
 }  // namespace tidu::eager
