@@ -48,7 +48,7 @@ void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId
   }
 }
 
-const InnerLinearization& InnerGraphs::linearize(const Graph& graph, const std::vector<bool>& active) {
+InnerLinearization InnerGraphs::linearize(const Graph& graph, const std::vector<bool>& active) {
   Key key{graph.structural_key(), active, {}, 0};
   if (const auto it = linearized_.find(key); it != linearized_.end()) return it->second;
 
@@ -82,11 +82,12 @@ const InnerLinearization& InnerGraphs::linearize(const Graph& graph, const std::
   std::vector<ValueId> tangents;
   for (const ValueId id : lin.linear.outputs()) tangents.push_back(values[id]);
   inner.linear = closed.build_ids(std::move(tangents));
+  if (!keeps_) return inner;
   return linearized_.emplace(std::move(key), std::move(inner)).first->second;
 }
 
-const InnerTransposition& InnerGraphs::transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
-                                                 const std::vector<bool>& seeded_outputs) {
+InnerTransposition InnerGraphs::transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
+                                          const std::vector<bool>& seeded_outputs) {
   Key key{graph.structural_key(), linear_inputs, seeded_outputs, 0};
   if (const auto it = transposed_.find(key); it != transposed_.end()) return it->second;
 
@@ -111,17 +112,19 @@ const InnerTransposition& InnerGraphs::transpose(const Graph& graph, const std::
   for (std::size_t k = 0; k < options.linear_inputs->size(); ++k) {
     inner.cotangent_of_input[(*options.linear_inputs)[k]] = transposition.cotangent_of_input[k];
   }
+  if (!keeps_) return inner;
   return transposed_.emplace(std::move(key), std::move(inner)).first->second;
 }
 
-const Graph& InnerGraphs::batch(const Graph& graph, const std::vector<bool>& batched_inputs,
-                                std::int64_t size) {
+Graph InnerGraphs::batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size) {
   Key key{graph.structural_key(), batched_inputs, {}, size};
   if (const auto it = batched_.find(key); it != batched_.end()) return it->second;
   BatchOptions options;
   options.inputs = batched_inputs;
   options.context = context_;
-  return batched_.emplace(std::move(key), tidu::batch(graph, size, options).graph).first->second;
+  Graph batched = tidu::batch(graph, size, options).graph;
+  if (!keeps_) return batched;
+  return batched_.emplace(std::move(key), std::move(batched)).first->second;
 }
 
 }  // namespace tidu::detail

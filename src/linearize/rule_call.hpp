@@ -46,18 +46,20 @@ inline Values results_from(Value first, const GraphBuilder& builder, ValueId id)
 }
 
 /// The rules reach linearize, transpose and batch of inner graphs through this; results are kept for the
-/// length of one transform.
+/// length of one transform, but with a context without a cache key.
 class InnerGraphs final {
  public:
-  explicit InnerGraphs(ADContext* context) : context_(context) {}
-  const InnerLinearization& linearize(const Graph& graph, const std::vector<bool>& active);
-  const InnerTransposition& transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
-                                      const std::vector<bool>& seeded_outputs);
-  const Graph& batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size);
+  explicit InnerGraphs(ADContext* context)
+      : context_(context), keeps_(context == nullptr || context->cache_key().has_value()) {}
+  InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active);
+  InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
+                               const std::vector<bool>& seeded_outputs);
+  Graph batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size);
 
  private:
   using Key = std::tuple<Key128, std::vector<bool>, std::vector<bool>, std::int64_t>;
   ADContext* context_;
+  bool keeps_;
   std::map<Key, InnerLinearization> linearized_;
   std::map<Key, InnerTransposition> transposed_;
   std::map<Key, Graph> batched_;
