@@ -15,12 +15,13 @@ namespace tidu::detail {
 
 std::vector<std::size_t> inexact_outputs(const Graph& f);
 
+/// options.linear_transform of a linear graph, checked; the graph itself without one.
+Graph transformed(const Graph& linear, const DerivativeOptions& options);
+
 struct Derivation {
   Derivation(const Graph& f, const Names& wrt, const DerivativeOptions& given);
   /// An input with that key and label, or so named (options.named_inputs).
   Value new_input(const InputKey& key, Type type, const std::string& label);
-  /// options.linear_transform of a linear graph, checked; the graph itself without one.
-  Graph transformed(const Graph& linear) const;
   /// Writes a graph whose externals are those of lin.linear, transformed; returns its outputs.
   std::vector<Value> apply_linear(const Graph& graph, std::span<const Value> inputs);
   /// A derivative, zeros of that type when absent.

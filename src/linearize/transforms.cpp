@@ -21,6 +21,36 @@ std::vector<std::size_t> inexact_outputs(const Graph& f) {
   return positions;
 }
 
+Graph transformed(const Graph& linear, const DerivativeOptions& options) {
+  if (options.linear_transform == nullptr) return linear;
+  Graph graph = options.linear_transform(linear);
+  const auto refuse = [](const auto&... parts) {
+    throw Error(ErrorKind::invalid_argument, str("linear_transform: expected ", parts...));
+  };
+  if (graph.inputs().size() != linear.inputs().size() ||
+      graph.externals().size() != linear.externals().size() ||
+      graph.outputs().size() != linear.outputs().size()) {
+    refuse("a graph with ", linear.inputs().size(), " inputs, ", linear.externals().size(), " externals and ",
+           linear.outputs().size(), " outputs, as it was given, got ", graph.inputs().size(), ", ",
+           graph.externals().size(), " and ", graph.outputs().size());
+  }
+  const auto check = [&](std::string_view what, std::span<const ValueId> got,
+                         std::span<const ValueId> given) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (graph.type(got[i]) != linear.type(given[i]))
+        refuse(what, ' ', i, " of type ", linear.type(given[i]), ", as it was given, got ",
+               graph.type(got[i]));
+    }
+  };
+  check("input", graph.inputs(), linear.inputs());
+  check("output", graph.outputs(), linear.outputs());
+  for (std::size_t i = 0; i < graph.externals().size(); ++i) {
+    if (graph.key(graph.externals()[i]) != linear.key(linear.externals()[i]))
+      refuse("the externals in the order in which they were given, got another one as external ", i);
+  }
+  return graph;
+}
+
 Derivation::Derivation(const Graph& f, const Names& wrt, const DerivativeOptions& given)
     : options(given), lin(linearize(f, {.wrt = wrt_positions(f, wrt), .context = given.context})) {
   GraphBuilder::Options builder_options;
@@ -47,23 +77,8 @@ Value Derivation::new_input(const InputKey& key, Type type, const std::string& l
   return builder->input(name, type);
 }
 
-Graph Derivation::transformed(const Graph& linear) const {
-  if (options.linear_transform == nullptr) return linear;
-  Graph graph = options.linear_transform(linear);
-  if (graph.inputs().size() != linear.inputs().size() ||
-      graph.externals().size() != linear.externals().size() ||
-      graph.outputs().size() != linear.outputs().size()) {
-    throw Error(ErrorKind::invalid_argument,
-                str("linear_transform: expected a graph with ", linear.inputs().size(), " inputs, ",
-                    linear.externals().size(), " externals and ", linear.outputs().size(),
-                    " outputs, as it was given, got ", graph.inputs().size(), ", ", graph.externals().size(),
-                    " and ", graph.outputs().size()));
-  }
-  return graph;
-}
-
 std::vector<Value> Derivation::apply_linear(const Graph& linear, std::span<const Value> inputs) {
-  const Graph graph = transformed(linear);
+  const Graph graph = transformed(linear, options);
   std::vector<ValueId> values(graph.num_values(), no_index);
   for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i].id();
   for (std::size_t i = 0; i < residuals.size(); ++i) values[graph.externals()[i]] = residuals[i].id();
@@ -330,9 +345,7 @@ Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& opt
   const Linearization lin = linearize(f, {.wrt = wrt_positions(f, wrt), .context = options.context});
   const Transposition transposition =
       linear_transpose(lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context});
-  const Graph backward =
-      prune(options.linear_transform != nullptr ? options.linear_transform(transposition.graph)
-                                                : transposition.graph);
+  const Graph backward = prune(detail::transformed(transposition.graph, options));
 
   Pullback result;
   result.wrt = lin.wrt;

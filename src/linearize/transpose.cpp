@@ -241,8 +241,10 @@ class Transposer {
   std::vector<char> active_;
 };
 
-void check_counts(const Graph& graph, const Options& options, std::span<const Value> parameters,
-                  std::span<const Value> externals, std::span<const std::optional<Value>> cotangents) {
+// `externals`: those that are not needed may be unset.
+void check_values(const Emitter& emitter, const Graph& graph, const Options& options,
+                  std::span<const Value> parameters, std::span<const Value> externals,
+                  std::span<const std::optional<Value>> cotangents) {
   const auto expect = [&graph](std::size_t expected, std::size_t got, std::string_view what) {
     if (expected != got) {
       throw Error(ErrorKind::invalid_argument, detail::str("linear_transpose: expected ", expected, ' ', what,
@@ -252,12 +254,29 @@ void check_counts(const Graph& graph, const Options& options, std::span<const Va
   expect(graph.inputs().size() - options.linear_inputs.size(), parameters.size(), "parameters");
   expect(graph.externals().size(), externals.size(), "externals");
   expect(graph.outputs().size(), cotangents.size(), "cotangents");
-  for (std::size_t i = 0; i < cotangents.size(); ++i) {
-    if (cotangents[i] && cotangents[i]->type() != graph.type(graph.outputs()[i])) {
-      throw Error(ErrorKind::type, detail::str("linear_transpose: expected a cotangent of type ",
-                                               graph.type(graph.outputs()[i]), " for output ", i, ", got ",
-                                               cotangents[i]->type()));
+  const auto check = [&emitter](const Value& value, Type type, std::string_view what, std::string_view of,
+                                std::size_t i) {
+    if (value.emitter() != &emitter) {
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("linear_transpose: expected ", what, " of the emitter that is given for ", of,
+                              ' ', i, ", got ", value.emitter() == nullptr ? "an unset one" : "another's"));
     }
+    if (value.type() != type) {
+      throw Error(ErrorKind::type, detail::str("linear_transpose: expected ", what, " of type ", type,
+                                               " for ", of, ' ', i, ", got ", value.type()));
+    }
+  };
+  std::size_t parameter = 0;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (options.is_linear_input[i] == 0)
+      check(parameters[parameter++], graph.type(graph.inputs()[i]), "a parameter", "input", i);
+  }
+  for (std::size_t i = 0; i < externals.size(); ++i) {
+    if (externals[i].emitter() != nullptr)
+      check(externals[i], graph.type(graph.externals()[i]), "a value", "external", i);
+  }
+  for (std::size_t i = 0; i < cotangents.size(); ++i) {
+    if (cotangents[i]) check(*cotangents[i], graph.type(graph.outputs()[i]), "a cotangent", "output", i);
   }
 }
 
@@ -269,7 +288,7 @@ std::vector<std::optional<Value>> linear_transpose_with(Emitter& emitter, const 
                                                         std::span<const std::optional<Value>> cotangents,
                                                         const TransposeOptions& given) {
   const Options options = resolve_options(linear, given);
-  check_counts(linear, options, parameters, externals, cotangents);
+  check_values(emitter, linear, options, parameters, externals, cotangents);
   if (auto* builder = dynamic_cast<GraphBuilder*>(&emitter)) {
     BuilderTarget target(linear, *builder);
     return Transposer(linear, options, target, parameters, externals).run(cotangents);
@@ -286,7 +305,7 @@ std::vector<std::optional<Value>> detail::transpose_into(GraphBuilder& builder, 
   TransposeOptions given;
   given.context = context;
   const Options options = resolve_options(linear, given);
-  check_counts(linear, options, {}, externals, cotangents);
+  check_values(builder, linear, options, {}, externals, cotangents);
   BuilderTarget target(linear, builder);
   target.origin_map = origin_map;
   return Transposer(linear, options, target, {}, externals).run(cotangents);

@@ -9,6 +9,7 @@
 
 #include "support/probe.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/graph/merge.hpp"
 #include "tidu/linearize/batch.hpp"
@@ -269,6 +270,78 @@ TEST_CASE("linear_transpose_with runs the transposed graph on an emitter of the 
   const auto wrong = try_linear_transpose_with(doubles, linearization.linear, {}, {}, seeds);
   REQUIRE_FALSE(wrong.has_value());
   CHECK(mentions(wrong.error(), "externals"));
+}
+
+TEST_CASE("linear_transpose_with refuses values that are not of its emitter, or of another type") {
+  GraphBuilder g("f");
+  const Value x = g.input("x", {f64, {2}}), y = g.input("y", {f64, {2}});
+  const Graph f = g.build({x * y});
+  TransposeOptions options;
+  options.linear_inputs = {0};
+  GraphBuilder to("to"), other("other");
+  const Value c = to.input("c", {f64, {2}}), three = to.input("three", {f64, {3}});
+  const Value foreign = other.input("c", {f64, {2}});
+  const auto with = [&](const Value& parameter, const Value& cotangent) {
+    const std::vector<std::optional<Value>> cotangents{cotangent};
+    return try_linear_transpose_with(to, f, std::vector{parameter}, {}, cotangents, options);
+  };
+  CHECK(with(c, c).has_value());
+  CHECK(mentions(with(c, Value()).error(),
+                 "a cotangent of the emitter that is given for output 0, got an unset"));
+  CHECK(mentions(with(c, foreign).error(), "output 0, got another's"));
+  CHECK(mentions(with(foreign, c).error(),
+                 "a parameter of the emitter that is given for input 1, got another's"));
+  CHECK(with(Value(), c).error().kind() == ErrorKind::invalid_argument);
+  CHECK(with(three, c).error().kind() == ErrorKind::type);
+}
+
+// Counts how often its rules ran.
+struct Runs : ADContext {
+  explicit Runs(std::optional<Key128> its_key) : key(its_key) {}
+  std::optional<Key128> cache_key() const override { return key; }
+  std::optional<Key128> key;
+  int jvps = 0, transposes = 0, batches = 0;
+};
+Runs& runs_of(ADContext* context) {
+  REQUIRE(context != nullptr);
+  return dynamic_cast<Runs&>(*context);
+}
+const Primitive counted{.name = "test.counted",
+                        .linearity = linearity::linear,
+                        .infer = [](InferContext& c) { c.result(c.operand(0)); },
+                        .jvp = [](JvpContext& c) -> Derivatives {
+                          ++runs_of(c.context()).jvps;
+                          return emit(c.op(), Values(*c.tangent(0)))[0];
+                        },
+                        .transpose = [](TransposeContext& c) -> Derivatives {
+                          ++runs_of(c.context()).transposes;
+                          return c.cotangent();
+                        },
+                        .batch = [](BatchContext& c) -> Values {
+                          ++runs_of(c.context()).batches;
+                          return emit(c.op(), Values(c.operand(0)));
+                        }};
+
+TEST_CASE("graphs that operations hold are derived anew with a context without a key, else once") {
+  static const PrimitiveSet set = standard_primitives().with({&counted});
+  GraphBuilder inner("layer", set);
+  const Value z = inner.input("z", f64);
+  const Graph layer = inner.build({emit(Op::make(counted), Values(z))[0]});
+  GraphBuilder g("f", set);
+  Value x = g.input("x", f64);
+  for (int i = 0; i < 3; ++i) x = ops::call(layer, std::vector{x})[0];
+  const Graph f = g.build({x});
+  for (const bool keyed : {false, true}) {
+    Runs context(keyed ? std::optional<Key128>(Key128{1, 2}) : std::nullopt);
+    DerivativeOptions options;
+    options.context = &context;
+    (void)grad(f, {}, options);
+    (void)vmap(f, 2, {}, &context);
+    const int expected = keyed ? 1 : 3;
+    CHECK(context.jvps == expected);
+    CHECK(context.transposes == expected);
+    CHECK(context.batches == expected);
+  }
 }
 
 TEST_CASE("linear functions of a user's transpose; what is not linear is refused") {
