@@ -166,6 +166,9 @@ eager::Operands<Tensor> profiled(Context& c, const Graph& graph, Where where, co
   return results;
 }
 
+// Is every result looked at, also where nothing is recorded?
+bool looks_at_values(const Context& c) { return c.watches && c.recorder.options().anomaly; }
+
 // Where the backward of an operation runs that was done there.
 eager::Placement placement_at(const Context& c, std::uint32_t device) {
   if (device == 0 && c.cpu != nullptr) [[likely]]
@@ -173,14 +176,14 @@ eager::Placement placement_at(const Context& c, std::uint32_t device) {
   return c.host.executor_at(device).current_placement();
 }
 
-// Records the invocation that gave `made`.
+// Records the invocation that gave `made`; in NoGrad its results are looked at alone, in anomaly mode.
 void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Body& made,
             Where where, std::uint32_t device) {
   eager::detail::ShortArray<RecordInput, most_operands> inputs(operands.size());
   const std::uint64_t own = c.recorder.keys().source();
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Body* body = operands[i].body;
-    if (body == nullptr) {
+    if (body == nullptr || !c.grad_mode) {
       inputs[i] = {{}, nullptr, false, operands[i].tensor};
       continue;
     }
@@ -372,7 +375,7 @@ namespace {
   } catch (const Error& error) {
     raise_located(error, call.name, input_types(operands), where);
   }
-  if (grad && c.grad_mode) record(c, *graph, operands, body, where, device);
+  if (grad && (c.grad_mode || looks_at_values(c))) record(c, *graph, operands, body, where, device);
   if (c.hot_on && device == 0) learn_hot(c, call, operands, *graph, body);
   return array;
 }
@@ -469,7 +472,10 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
   for (const Array& input : inputs) {
     const Body& body = input.required();
     tensors.push_back(&body.tensor);
-    recorded.emplace_back(body.key, body.trace, body.requires_grad, &body.tensor);
+    if (c.grad_mode)
+      recorded.emplace_back(body.key, body.trace, body.requires_grad, &body.tensor);
+    else
+      recorded.emplace_back(eager::Key(), eager::Trace(), false, &body.tensor);
     grad = grad || body.requires_grad;
     if (body.requires_grad && c.grad_mode)
       c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
@@ -478,7 +484,7 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
   eager::Operands<Tensor> results =
       profiled(c, graph.graph(), where, [&] { return run_graph(c, graph, tensors, device); });
   std::vector<Array> arrays;
-  if ((grad || c.watches) && c.grad_mode) {
+  if (c.grad_mode ? grad || c.watches : looks_at_values(c)) {
     const eager::EagerOutputs outputs =
         c.recorder.record_graph(graph, recorded, std::span<const Tensor>(results.begin(), results.size()), {},
                                 placement_at(c, device), where);

@@ -173,6 +173,34 @@ TEST_CASE("anomaly mode names operation and place") {
   CHECK(contains(backward, "sqrt"));
 }
 
+TEST_CASE("anomaly mode looks at what runs under NoGrad, and records nothing of it") {
+  Array p = leaf(0.0);
+  const AnomalyGuard guard;
+  const NoGrad off;
+  CHECK(contains(error_of([&] { (void)log(p); }), "non-finite value first appears in forward of log"));
+  CHECK(contains(error_of([&] { p -= sqrt(Array(-1.0)); }), "forward of sqrt"));
+  const auto logarithm = compile([](const Array& a) { return std::pair(log(a), a); });
+  CHECK(contains(error_of([&] { (void)logarithm(p); }), "non-finite value first appears in forward"));
+  CHECK_FALSE(cos(p).requires_grad());
+  CHECK_FALSE(logarithm(cos(p)).first.requires_grad());
+  const ExplainGuard keeps;
+  CHECK_FALSE(tape_output(cos(p)).trace);
+}
+
+TEST_CASE("anomaly mode looks at what hooks leave of gradients that go to no operation") {
+  const AnomalyGuard guard;
+  const auto spoil = [](const Array&) { return Array(std::nan("")); };
+  const Array x = leaf(1.0);
+  x.register_hook(spoil);
+  const std::string spoiled = error_of([&] { (x * x).backward(); });
+  CHECK(contains(spoiled, "non-finite cotangent of"));
+  CHECK(contains(spoiled, "which a hook left so: it f64[] has 1 NaN"));
+  CHECK_FALSE(x.grad().has_value());
+  const Array w = leaf(1.0), y = sin(w);
+  y.register_hook(spoil);
+  CHECK(contains(error_of([&] { grad_of(y * y, {y}); }), "non-finite cotangent of output 0 of sin"));
+}
+
 TEST_CASE("a profile has what ran, was recorded and differentiated") {
   eager::Profile profile;
   const Array x = leaf(2.0);
