@@ -80,7 +80,9 @@ class CustomJvp {
 /// f with the JVP `rule`: rule(primals..., tangents...) returns a pair of f's result and its tangent, and is
 /// linear in the tangents. See ops::custom_jvp_call. Throws what tracing throws; Error (type) where rule does
 /// not fit f; Error (invalid_argument) where f or rule uses an Array that requires a gradient (but under
-/// no_grad) or is traced, and is no argument.
+/// no_grad) or is traced, and is no argument. Data that changes from call to call belongs in an argument:
+/// what f and rule capture becomes part of their graphs, of which each is derived, compiled and kept by
+/// itself, up to a number of graphs and not of bytes.
 template <class F, class Jvp>
 CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Where where = Where::current()) {
   return {std::forward<F>(f), std::forward<Jvp>(rule), where};
@@ -125,7 +127,7 @@ class CustomVjp {
 /// See ops::custom_vjp_call. Where backward is not f's derivative (a straight-through estimator) derivatives
 /// of second order tell how they were taken: on the tape (hvp, grad of grad) f's result counts as what
 /// backward differentiates, as in PyTorch; in graphs (hessian, compile) as what forward computes, as in JAX.
-/// Throws as custom_jvp.
+/// Data that changes is an argument or a residual, and no capture: see custom_jvp. Throws as custom_jvp.
 template <class F, class Forward, class Backward>
 CustomVjp<std::decay_t<F>, std::decay_t<Forward>, std::decay_t<Backward>> custom_vjp(
     F&& f, Forward&& forward, Backward&& backward, Where where = Where::current()) {
