@@ -137,6 +137,19 @@ TEST_CASE("strong_zeros: a transform that changes the interface is refused") {
   options.linear_transform = [](const Graph& linear) { return with_outputs(linear, {}); };
   CHECK_THROWS_AS(jvp(f, {}, options), Error);
   CHECK_THROWS_AS(vjp(f, {}, options), Error);
+  CHECK_THROWS_AS(pullback(f, {}, options), Error);
+  options.linear_transform = [](const Graph& linear) {
+    GraphBuilder none("none", linear.primitives());
+    return none.build({ops::full(none, f64, 0.0)});
+  };
+  CHECK_THROWS_AS(vjp(f, {}, options), Error);
+  CHECK_THROWS_AS(pullback(f, {}, options), Error);
+  options.linear_transform = [](const Graph& linear) {
+    const auto wider = GraphBuilder::extending(linear);
+    return wider->build({ops::convert_element_type(wider->value(linear.outputs()[0]), f32)});
+  };
+  CHECK_THROWS_AS(vjp(f, {}, options), Error);
+  CHECK_THROWS_AS(pullback(f, {}, options), Error);
 }
 
 }  // namespace
