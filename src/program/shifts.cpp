@@ -25,6 +25,9 @@ namespace {
 
 // Below, operations run one by one; above, what says which elements count, a byte for each, takes its time.
 constexpr std::int64_t fewest_elements = 512, most_elements = std::int64_t{1} << 20;
+// An array of one axis has its elements side by side in any way, and so has a long row.
+constexpr std::int64_t fewest_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
+constexpr std::size_t most_shared = 2;     // operations that several moves compute
 constexpr std::size_t most_taken_in = 12;  // operations
 
 // What the pass writes with, of the graph's set.
@@ -187,12 +190,17 @@ class Shifter {
     const std::optional<Roll> roll = roll_of(graph_, move);
     Taken taken;
     if (roll) {
-      const ValueId from = array_of(roll->from, false, taken.operations);
+      std::int64_t row = 1;
+      for (std::size_t k = roll->axis; k < g_.types[made].rank(); ++k) row *= g_.types[made].dim(k);
+      if (row > longest_row) return std::nullopt;
+      const ValueId from = array_of(roll->from, reads_[roll->from] > 1, taken.operations);
       if (is_moved(from)) return std::nullopt;
       taken.parts.push_back({from, from, 0, {}});
       const bool moved_only = taken.operations.empty() && is_leading(g_.types[made], roll->axis);
       return moved_only ? std::nullopt : std::optional(std::move(taken));
     }
+    if (is_leading(g_.types[made], g_.types[made].rank() - 1) && g_.types[made].size() < fewest_of_one_axis)
+      return std::nullopt;
     if (!take_in_pad(record, taken)) return std::nullopt;
     const bool moved_only = taken.operations.empty() && g_.types[made].rank() == 1;
     return moved_only ? std::nullopt : std::optional(std::move(taken));
@@ -224,10 +232,11 @@ class Shifter {
     return source.size() == 1 || is(g_.operations[*graph_.producer(splats_[id])], words_.full);
   }
 
-  // Down to the first array that is no operation on one array and on equal elements. `again`: several may
-  // compute them.
-  ValueId array_of(ValueId at, bool again, std::vector<std::uint32_t>& operations) const {
-    const Type type = g_.types[at];
+  // Down to the first array that is no operation on one array and on equal elements. `again`: several would
+  // compute them, so these are few sums and products, or none.
+  ValueId array_of(ValueId made, bool again, std::vector<std::uint32_t>& operations) const {
+    const Type type = g_.types[made];
+    ValueId at = made;
     while (operations.size() < most_taken_in) {
       const auto maker = graph_.producer(at);
       if (!maker || !may_take(g_.operations[*maker], type.dtype())) break;
@@ -242,6 +251,9 @@ class Shifter {
       if (!one || next == no_index) break;
       operations.push_back(*maker);
       at = next;
+      if (!again || operations.size() <= most_shared) continue;
+      operations.clear();
+      return made;
     }
     std::reverse(operations.begin(), operations.end());
     return at;
@@ -281,7 +293,8 @@ class Shifter {
     std::sort(taken.operations.begin(), taken.operations.end());
     const bool cheap = std::all_of(taken.operations.begin(), taken.operations.end(),
                                    [&](std::uint32_t k) { return is_cheap(g_.operations[k]); });
-    return !taken.parts.empty() && (cheap || !again);
+    const bool nearly_all = 8 * g_.types[operands(pad)[0]].size() >= 7 * type.size();
+    return !taken.parts.empty() && (cheap || (!again && nearly_all));
   }
   std::optional<std::int64_t> distance_of(const Op& slice, const IntLists& config, Type type) const {
     for (const std::int64_t step : slice.ints("strides")) {
@@ -461,16 +474,13 @@ class Shifter {
       return at->second;
     }
     ValueId make_mask(Type type, const Box& box) {
-      std::vector<std::byte> bytes(static_cast<std::size_t>(type.size()));
-      Ints at(type.rank(), 0);
-      for (std::byte& byte : bytes) {
-        bool in = true;
-        for (std::size_t k = 0; k < at.size(); ++k) in = in && at[k] >= box.first[k] && at[k] < box.last[k];
-        byte = std::byte{in};
-        for (std::size_t k = at.size(); k-- > 0;) {
-          if (++at[k] < type.dim(k)) break;
-          at[k] = 0;
-        }
+      std::vector<std::byte> bytes = {std::byte{1}};
+      for (std::size_t k = type.rank(); k-- > 0;) {
+        const std::vector<std::byte> inner = std::move(bytes);
+        bytes.assign(inner.size() * static_cast<std::size_t>(type.dim(k)), std::byte{0});
+        for (auto i = static_cast<std::size_t>(box.first[k]); i < static_cast<std::size_t>(box.last[k]); ++i)
+          std::copy(inner.begin(), inner.end(),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(i * inner.size()));
       }
       const Literal mask(Type(bool_, {type.size()}), bytes);
       return graph_.primitives().vocabulary().constant(builder_, mask).id();

@@ -40,8 +40,8 @@ Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, cons
 
 /// The same function, in which pads of what is computed element by element of slices, and rolls, are computed
 /// of whole arrays at a distance, as arrays of one axis, and then selected: see Note [Shifts] in shifts.cpp.
-/// Only where element-wise operations read them, and no rows. The graph itself where there is no such move, or
-/// its set does not have the primitives that this takes. Linear in the size of the graph.
+/// Only where element-wise operations read them, and no rows. The graph itself where there is no such move,
+/// or its set does not have the primitives that this takes. Linear in the size of the graph.
 Graph moves_as_shifts(const Graph& graph);
 
 /// By value: is it made once, when the program is compiled? Results of operations without operands, of trait

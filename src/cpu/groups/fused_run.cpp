@@ -70,7 +70,7 @@ class BlockRun {
     const bool one = lining.lines.axes.size() == 1, same = extent == s_.line;
     const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
     const std::int64_t number = one ? 0 : same ? number_ : at / extent;
-    if (!lining.stays) return line(lining, at, in_line, number, count);
+    if (!lining.stays || count > extent - in_line) return line(lining, at, in_line, number, count);
     const bool is_there = !lining.is_padded || lining.lines.is_there(number);
     Brought& brought = brought_[index];
     if (brought.at == nullptr || brought.begin != in_line || brought.count < count ||
