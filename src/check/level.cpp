@@ -188,7 +188,7 @@ class Tester {
       return executor_.run(frozen_.graph, inputs);
     };
     const std::vector<Difference> expected = differentiate(f, epsilon_);
-    const Judged judged = judge(expected, ju, std::vector<double>(ju.size(), 0.0));
+    Judged judged = judge(expected, ju, std::vector<double>(ju.size(), 0.0));
     if (std::isinf(judged.certain)) return judged;
     // What cancels differs from differences, or is too small to be compared with them.
     bool again = false;

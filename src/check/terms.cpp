@@ -13,7 +13,7 @@
 namespace tidu::check {
 namespace {
 
-constexpr std::size_t most_operations = std::size_t{1} << 22;
+constexpr std::size_t most_written_out = std::size_t{1} << 22;
 
 // The graph with a zero added to every floating or complex result; by input, the value that it stands for.
 struct Perturbed {
@@ -75,7 +75,7 @@ double magnitude_of_terms(const Graph& graph, std::span<const Tensor> inputs, st
   const Type type = graph.type(graph.outputs()[output]);
   if (!is_inexact(type.dtype()) || type.size() == 0) return 0.0;
   try {
-    const Graph written = passes::write_out_graphs(graph, most_operations);
+    const Graph written = passes::write_out_graphs(graph, most_written_out);
     const Perturbed perturbed = perturb(written, inputs, output);
     const Derived derived(perturbed.graph, perturbed.wrt);
     if (!derived.active(0)) return 0.0;
