@@ -30,8 +30,9 @@ import report
 import workers
 
 ADBENCH = ["gmm_1k_d2_K5", "gmm_1k_d10_K25", "gmm_1k_d20_K50", "gmm_1k_d32_K25", "gmm_1k_d64_K50", "gmm_1k_d128_K25",
-           "gmm_10k_d32_K25", "gmm_10k_d32_K200", "ba1", "ba3", "hand_simple_small_c100", "hand_complicated_small_c100",
-           "hand_simple_small_c800", "hand_complicated_small_c800", "lstm_l2_c1024", "lstm_l4_c1024"]
+           "gmm_10k_d32_K25", "gmm_10k_d32_K200", "gmm_10k_d64_K200", "gmm_10k_d128_K25", "ba1", "ba2", "ba3",
+           "hand_simple_small_c100", "hand_complicated_small_c100", "hand_simple_small_c800", "hand_complicated_small_c800",
+           "lstm_l2_c1024", "lstm_l4_c1024"]
 OTHERS = ["elementwise10", "mlp_784/64", "mlp_784/256", "mlp_2_16", "transformer/large", "transformer/small", "softmax",
           "layer_norm", "convnet", "hot_loop", "hot_loop/small", "call", "cache_hit", "compile/100", "compile/1000", "compile/10000",
           "compile/100000"]
