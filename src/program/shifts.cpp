@@ -13,11 +13,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <unordered_map>
 
 #include "program/cheap.hpp"
-#include "tidu/graph/builder.hpp"
-#include "tidu/graph/literal.hpp"
+#include "program/shift_writer.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
@@ -30,40 +28,6 @@ constexpr std::int64_t fewest_of_one_axis = std::int64_t{1} << 16, longest_row =
 constexpr std::size_t most_shared = 2;     // operations that several moves compute
 constexpr std::size_t most_taken_in = 12;  // operations
 
-// What the pass writes with, of the graph's set.
-struct Words {
-  explicit Words(const PrimitiveSet& set)
-      : slice(set.find("slice")),
-        pad(set.find("pad")),
-        concatenate(set.find("concatenate")),
-        reshape(set.find("reshape")),
-        select(set.find("select_n")),
-        broadcast(set.find("broadcast_in_dim")),
-        full(set.find("full")) {}
-  bool are_there() const {
-    return slice != nullptr && pad != nullptr && concatenate != nullptr && reshape != nullptr &&
-           select != nullptr && broadcast != nullptr && full != nullptr;
-  }
-  const Primitive *slice, *pad, *concatenate, *reshape, *select, *broadcast, *full;
-};
-
-// Where along each axis of a shape elements count: [first, last).
-struct Box {
-  Ints first, last;
-  friend auto operator<=>(const Box&, const Box&) = default;
-};
-
-// What a pad or roll takes in.
-struct Taken {
-  struct Part {  // a slice, or an array
-    ValueId value = no_index, from = no_index;
-    std::int64_t distance = 0;          // where an element lies there, beyond where it is here
-    std::vector<std::uint32_t> before;  // what makes of `from` that which is cut, in order
-  };
-  std::vector<std::uint32_t> operations;  // in order
-  std::vector<Part> parts;
-};
-
 class Shifter {
  public:
   explicit Shifter(const Graph& graph) : graph_(graph), g_(graph.data()), words_(graph.primitives()) {}
@@ -75,9 +39,9 @@ class Shifter {
     splats_ = find_splats(graph_);
     find_readers();
     find_rows();
-    std::map<std::uint32_t, Taken> taken;
+    std::map<std::uint32_t, TakenIn> taken;
     for (const std::uint32_t move : moves_) {
-      if (std::optional<Taken> found = take_in(move)) taken.emplace(move, std::move(*found));
+      if (std::optional<TakenIn> found = take_in(move)) taken.emplace(move, std::move(*found));
     }
     if (taken.empty()) return graph_;
     return prune(rebuilt(taken));
@@ -183,12 +147,12 @@ class Shifter {
     }
   }
 
-  std::optional<Taken> take_in(std::uint32_t move) {
+  std::optional<TakenIn> take_in(std::uint32_t move) {
     const OperationRecord& record = g_.operations[move];
     const ValueId made = record.first_output;
     if (!read_element_wise_[made] || moved_[made] || has_rows_[set_of(roots_[made])]) return std::nullopt;
     const std::optional<Roll> roll = roll_of(graph_, move);
-    Taken taken;
+    TakenIn taken;
     if (roll) {
       std::int64_t row = 1;
       for (std::size_t k = roll->axis; k < g_.types[made].rank(); ++k) row *= g_.types[made].dim(k);
@@ -212,13 +176,6 @@ class Shifter {
     const OperationRecord& record = g_.operations[*maker];
     return is(record, words_.slice) || is(record, words_.pad) || is(record, words_.concatenate) ||
            record.op->primitive->has_trait(Trait::repeats);
-  }
-  // Are elements that lie along the axis and behind it all there are?
-  static bool is_leading(Type type, std::size_t axis) {
-    for (std::size_t k = 0; k < axis; ++k) {
-      if (type.dim(k) != 1) return false;
-    }
-    return true;
   }
   // May the moves that read it compute it themselves?
   bool may_take(const OperationRecord& record, DType dtype) const {
@@ -259,7 +216,7 @@ class Shifter {
     return at;
   }
   // Down to slices of arrays of the pad's shape.
-  bool take_in_pad(const OperationRecord& pad, Taken& taken) const {
+  bool take_in_pad(const OperationRecord& pad, TakenIn& taken) const {
     const Type type = g_.types[pad.first_output];
     const IntLists& config = Op::of(pad.op).lists("padding_config");
     std::vector<ValueId> wanted = {operands(pad)[0]};
@@ -279,7 +236,7 @@ class Shifter {
         if (g_.types[from] != type) return false;
         const std::optional<std::int64_t> distance = distance_of(Op::of(record.op), config, type);
         if (!distance) return false;
-        Taken::Part part{id, from, *distance, {}};
+        TakenIn::Part part{id, from, *distance, {}};
         part.from = array_of(from, true, part.before);
         if (is_moved(part.from)) return false;
         taken.parts.push_back(std::move(part));
@@ -307,197 +264,8 @@ class Shifter {
     return distance;
   }
 
-  // --- writing
-
-  class Writer {
-   public:
-    Writer(const Graph& graph, const Words& words, const std::vector<ValueId>& splats)
-        : graph_(graph),
-          g_(graph.data()),
-          words_(words),
-          splats_(splats),
-          builder_(graph.name(), graph.primitives()) {
-      values_.resize(graph.num_values());
-      builder_.reserve(graph.num_values(), graph.num_operations(), g_.operands.size());
-      for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-        const ValueId id = graph.inputs()[i];
-        values_[id] = builder_.input(graph.input_key(i), graph.type(id), graph.label(id)).id();
-      }
-    }
-    void copy(std::uint32_t k) {
-      const OperationRecord& record = g_.operations[k];
-      place(k);
-      std::vector<ValueId> operands;
-      for (const ValueId id : operands_of(record)) operands.push_back(values_[id]);
-      const ValueId first = builder_.add_typed(record.op, operands, g_.types.data() + record.first_output,
-                                               record.num_outputs, extra_);
-      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
-        values_[record.first_output + slot] = first + slot;
-    }
-    void pad(std::uint32_t k, const Taken& taken) {
-      place(k);
-      const OperationRecord& record = g_.operations[k];
-      const Type type = g_.types[record.first_output];
-      const IntLists& config = Op::of(record.op).lists("padding_config");
-      std::unordered_map<ValueId, ValueId> known;
-      for (const Taken::Part& part : taken.parts) {
-        std::unordered_map<ValueId, ValueId> before;
-        before[part.from] = shifted(part.from, part.distance);
-        compute(part.before, flat(type), before);
-        known[part.value] = part.before.empty() ? before.at(part.from)
-                                                : before.at(g_.operations[part.before.back()].first_output);
-      }
-      compute(taken.operations, flat(type), known);
-      Box box;
-      for (std::size_t i = 0; i < type.rank(); ++i) {
-        box.first.push_back(config[i][0]);
-        box.last.push_back(type.dim(i) - config[i][1]);
-      }
-      const ValueId around = spread(values_[operands_of(record)[1]], flat(type));
-      const ValueId inside = known.at(operands_of(record)[0]);
-      values_[record.first_output] = shaped(emit(words_.select, {}, {mask(type, box), around, inside}), type);
-    }
-    void roll(std::uint32_t k, const Roll& roll, const Taken& taken) {
-      place(k);
-      const Type type = g_.types[roll.from];
-      const ValueId from = taken.parts[0].value;
-      std::unordered_map<ValueId, ValueId> known;
-      if (is_leading(type, roll.axis)) {
-        known[from] = moved(roll, type, values_[from]);
-        compute(taken.operations, type, known);
-        values_[g_.operations[k].first_output] = known.at(roll.from);
-        return;
-      }
-      std::int64_t stride = 1;
-      for (std::size_t i = roll.axis + 1; i < type.rank(); ++i) stride *= type.dim(i);
-      Box box;
-      for (std::size_t i = 0; i < type.rank(); ++i) {
-        box.first.push_back(0);
-        box.last.push_back(i == roll.axis ? roll.shift : type.dim(i));
-      }
-      const ValueId behind = shifted(from, -roll.shift * stride);
-      const ValueId begun = shifted(from, (type.dim(roll.axis) - roll.shift) * stride);
-      known[from] = emit(words_.select, {}, {mask(type, box), behind, begun});
-      compute(taken.operations, flat(type), known);
-      values_[g_.operations[k].first_output] = shaped(known.at(roll.from), type);
-    }
-    Graph build() {
-      std::vector<ValueId> outputs;
-      for (const ValueId id : graph_.outputs()) outputs.push_back(values_[id]);
-      return builder_.build_ids(std::move(outputs));
-    }
-
-   private:
-    std::span<const ValueId> operands_of(const OperationRecord& record) const {
-      return {g_.operands.data() + record.first_input, record.num_inputs};
-    }
-    // What is written from now on stands where operation k does.
-    void place(std::uint32_t k) {
-      const Operation operation = graph_.operation(k);
-      extra_ = {};
-      if (!operation.where().empty()) extra_.where = builder_.intern_where(operation.where());
-    }
-    ValueId emit(const Primitive* primitive, Attributes attributes, std::vector<ValueId> operands) {
-      return builder_.add(Op::make(*primitive, std::move(attributes)).record(), operands, extra_);
-    }
-    static Type flat(Type type) { return Type(type.dtype(), {type.size()}); }
-    ValueId shaped(ValueId id, Type type) {
-      if (builder_.data().types[id] == type) return id;
-      return emit(words_.reshape, {{"new_sizes", type.shape()}}, {id});
-    }
-    ValueId full(Type type, const Literal& element) {
-      return emit(words_.full, {{"value", element}, {"dtype", type.dtype()}, {"shape", type.shape()}}, {});
-    }
-    ValueId zero(DType dtype) {
-      const std::byte bytes[8] = {};
-      const Type type(dtype, {});
-      return full(type, Literal(type, std::span(bytes, type.bytes())));
-    }
-    ValueId part(ValueId id, Ints starts, Ints limits) {
-      Ints steps(starts.size(), 1);
-      return emit(words_.slice,
-                  {{"start_indices", std::move(starts)},
-                   {"limit_indices", std::move(limits)},
-                   {"strides", std::move(steps)}},
-                  {id});
-    }
-    // Element i is element i + distance, where there is one.
-    ValueId shifted(ValueId old, std::int64_t distance) {
-      const Type type = flat(g_.types[old]);
-      const ValueId all = shaped(values_[old], type);
-      const std::int64_t size = type.size(), far = std::abs(distance);
-      if (distance == 0) return all;
-      const ValueId some = distance > 0 ? part(all, {far}, {size}) : part(all, {0}, {size - far});
-      const Ints around = distance > 0 ? Ints{0, far, 0} : Ints{far, 0, 0};
-      return emit(words_.pad, {{"padding_config", IntLists{around}}}, {some, zero(type.dtype())});
-    }
-    ValueId moved(const Roll& roll, Type type, ValueId from) {
-      Ints first(type.rank(), 0), last(type.shape().begin(), type.shape().end());
-      const std::int64_t cut = type.dim(roll.axis) - roll.shift;
-      Ints start = first, limit = last;
-      start[roll.axis] = limit[roll.axis] = cut;
-      const ValueId behind = part(from, start, last), before = part(from, first, limit);
-      return emit(words_.concatenate, {{"dimension", static_cast<std::int64_t>(roll.axis)}},
-                  {behind, before});
-    }
-    // A scalar, as often as the type has elements.
-    ValueId spread(ValueId id, Type type) {
-      const ValueId scalar = shaped(id, Type(type.dtype(), {}));
-      return emit(words_.broadcast, {{"shape", type.shape()}, {"broadcast_dimensions", Ints{}}}, {scalar});
-    }
-    // An operand of what is computed in the given shape.
-    ValueId operand(ValueId old, Type shape, const std::unordered_map<ValueId, ValueId>& known) {
-      if (const auto found = known.find(old); found != known.end()) return found->second;
-      const Type old_type = g_.types[old], type = shape.with_dtype(old_type.dtype());
-      if (old_type.size() == 1) return values_[old];  // a scalar beside arrays
-      const ValueId source = splats_[old];
-      if (g_.types[source].size() == 1) return spread(values_[source], type);
-      const OperationRecord& full_record = g_.operations[*graph_.producer(source)];
-      for (const auto& [name, value] : full_record.op->attributes) {
-        if (const auto* literal = value.get_if<Literal>()) return full(type, *literal);
-      }
-      throw Error(ErrorKind::internal, "[full] expected a literal, got none");
-    }
-    void compute(const std::vector<std::uint32_t>& operations, Type shape,
-                 std::unordered_map<ValueId, ValueId>& known) {
-      for (const std::uint32_t k : operations) {
-        const OperationRecord& record = g_.operations[k];
-        std::vector<ValueId> operands;
-        for (const ValueId id : operands_of(record)) operands.push_back(operand(id, shape, known));
-        known[record.first_output] = builder_.add(record.op, operands, extra_);
-      }
-    }
-    // Of one axis: is the element in the box?
-    ValueId mask(Type type, const Box& box) {
-      const auto [at, fresh] = masks_.try_emplace({type.shape(), box}, no_index);
-      if (fresh) at->second = make_mask(type, box);
-      return at->second;
-    }
-    ValueId make_mask(Type type, const Box& box) {
-      std::vector<std::byte> bytes = {std::byte{1}};
-      for (std::size_t k = type.rank(); k-- > 0;) {
-        const std::vector<std::byte> inner = std::move(bytes);
-        bytes.assign(inner.size() * static_cast<std::size_t>(type.dim(k)), std::byte{0});
-        for (auto i = static_cast<std::size_t>(box.first[k]); i < static_cast<std::size_t>(box.last[k]); ++i)
-          std::copy(inner.begin(), inner.end(),
-                    bytes.begin() + static_cast<std::ptrdiff_t>(i * inner.size()));
-      }
-      const Literal mask(Type(bool_, {type.size()}), bytes);
-      return graph_.primitives().vocabulary().constant(builder_, mask).id();
-    }
-
-    const Graph& graph_;
-    const GraphData& g_;
-    const Words& words_;
-    const std::vector<ValueId>& splats_;
-    GraphBuilder builder_;
-    GraphBuilder::Extra extra_;
-    std::vector<ValueId> values_;  // by old value
-    std::map<std::pair<Shape, Box>, ValueId> masks_;
-  };
-
-  Graph rebuilt(const std::map<std::uint32_t, Taken>& taken) const {
-    Writer writer(graph_, words_, splats_);
+  Graph rebuilt(const std::map<std::uint32_t, TakenIn>& taken) const {
+    ShiftWriter writer(graph_, words_, splats_);
     for (std::uint32_t k = 0; k < g_.operations.size(); ++k) {
       const auto found = taken.find(k);
       if (found == taken.end()) {
@@ -513,7 +281,7 @@ class Shifter {
 
   const Graph& graph_;
   const GraphData& g_;
-  const Words words_;
+  const ShiftWords words_;
   std::vector<ValueId> roots_, splats_;  // by value
   std::vector<std::uint32_t> moves_;
   std::vector<std::uint32_t> reads_;

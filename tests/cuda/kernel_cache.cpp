@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/nvrtc.hpp"
+#include "tidu/cuda.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::test {
@@ -25,7 +26,8 @@ TEST_CASE("a kernel is compiled once and kept, and compiled anew where its file 
   const KernelSource source{"twice",
                             "extern \"C\" __global__ void twice(f16* x) { store(x[thread_index()], 2 * "
                             "value(x[thread_index()])); }\n"};
-  const KernelCompiler compiler(9, 0, folder.string());
+  const std::uint64_t bytes = CudaOptions().kernel_cache_bytes;
+  const KernelCompiler compiler(9, 0, folder.string(), bytes);
   CHECK(compiler.architecture() == "sm_90");
   bool compiled = false;
   const std::vector<char> code = compiler.compile(source, &compiled);
@@ -40,7 +42,7 @@ TEST_CASE("a kernel is compiled once and kept, and compiled anew where its file 
   CHECK(compiler.compile(source, &compiled) == code);
   CHECK(compiled);
   // Another architecture, another file.
-  CHECK(KernelCompiler(10, 0, folder.string()).path_of(source) != path);
+  CHECK(KernelCompiler(10, 0, folder.string(), bytes).path_of(source) != path);
   const KernelSource wrong{"wrong", "extern \"C\" __global__ void wrong() { nothing(); }\n"};
   try {
     (void)compiler.compile(wrong);

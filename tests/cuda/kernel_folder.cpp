@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using cuda_detail::KernelFolder;
 
+constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
+
 // A name for a folder, which is removed with all that is in it.
 class OwnFolder {
  public:
@@ -61,13 +63,13 @@ TEST_CASE("[kernel folder] what was kept is there for another process, and for n
   const ::pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    KernelFolder(own.path()).keep("sm_90 one", code);
+    KernelFolder(own.path(), plenty).keep("sm_90 one", code);
     ::_exit(0);
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(status == 0);
-  const KernelFolder folder(own.path());
+  const KernelFolder folder(own.path(), plenty);
   CHECK(folder.read("sm_90 one") == code);
   CHECK(folder.read("sm_100 one").empty());
   // A file of another title in its place is none, whatever it is called.
@@ -77,7 +79,7 @@ TEST_CASE("[kernel folder] what was kept is there for another process, and for n
 
 TEST_CASE("[kernel folder] a file that is cut off, longer or changed is none, and is kept anew") {
   const OwnFolder own;
-  const KernelFolder folder(own.path());
+  const KernelFolder folder(own.path(), plenty);
   const std::vector<char> code = code_of(2, 3000);
   const auto damage = [&](const auto& change) {
     folder.keep("k", code);
@@ -153,10 +155,10 @@ TEST_CASE("[kernel folder] threads that keep and read the same read it whole or 
 TEST_CASE("[kernel folder] where nothing can be kept nothing is, without a word") {
   const OwnFolder own;
   std::ofstream(own.path()) << "a file where the folder would be";
-  const KernelFolder blocked(own.path() + "/kernels");
+  const KernelFolder blocked(own.path() + "/kernels", plenty);
   blocked.keep("k", code_of(3, 100));
   CHECK(blocked.read("k").empty());
-  const KernelFolder none{std::string()};
+  const KernelFolder none(std::string(), plenty);
   none.keep("k", code_of(3, 100));
   CHECK(none.read("k").empty());
   CHECK(none.path_of("k").empty());

@@ -46,12 +46,7 @@ struct Lines {
     std::int64_t place = 0;
     bool side_by_side = false;
   };
-  /// Of elements [at, at + count).
-  Found find(std::int64_t at, std::int64_t count) const {
-    const std::int64_t extent = axes.back().extent;
-    return axes.size() == 1 ? find(at, 0, count) : find(at % extent, at / extent, count);
-  }
-  /// Of so many behind the beginning of a line of that number.
+  /// Of so many elements, the first of which is `in_line` behind the beginning of the line of that number.
   Found find(std::int64_t in_line, std::int64_t number, std::int64_t count) const;
   /// Elements [at, at + count), from an array that begins at `from`.
   void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;

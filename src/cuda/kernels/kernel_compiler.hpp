@@ -16,8 +16,7 @@ class KernelCompiler {
  public:
   /// For compute capability major.minor. What is compiled is kept in `folder`, of so many bytes at most;
   /// empty: nowhere.
-  KernelCompiler(int major, int minor, std::string folder,
-                 std::uint64_t folder_bytes = std::uint64_t{1} << 30);
+  KernelCompiler(int major, int minor, std::string folder, std::uint64_t folder_bytes);
 
   /// A cubin. Throws Error (internal) with the compiler's log for a text that does not compile, (execution)
   /// when there is no NVRTC. `compiled`, if given, says whether it was compiled now.

@@ -16,7 +16,7 @@ class KernelFolder {
  public:
   /// Made when something is first kept there; of an empty path: nothing is kept. `limit`: most bytes of all
   /// files, beyond which those go that were not read for longest.
-  explicit KernelFolder(std::string path, std::uint64_t limit = std::uint64_t{1} << 30);
+  explicit KernelFolder(std::string path, std::uint64_t limit);
 
   /// What was kept under that title, a line of all that the bytes depend on. Nothing when there is no such
   /// file, or when it is of another title, cut off or damaged.
