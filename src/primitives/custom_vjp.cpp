@@ -1,5 +1,5 @@
-// custom_vjp.cpp - custom_vjp_call, and linear_call, which is what it becomes in a linear graph: a graph with
-// its transpose at hand. Reverse mode takes the transpose, the user's `backward`, as it is.
+// custom_vjp.cpp - custom_vjp_call, which becomes a linear_call in a linear graph: reverse mode takes the
+// transpose, the user's `backward`, as it is.
 //
 // Note [Forward mode of custom_vjp_call]: the map from tangents to tangents is the transpose of backward
 // where backward can be transposed, so that both modes agree, also where the rule is meant to differ from the
@@ -7,7 +7,7 @@
 // part, it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
 #include <algorithm>
 
-#include "primitives/inner_graphs.hpp"
+#include "primitives/linear_rule.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -16,9 +16,6 @@ namespace {
 
 constexpr AttributeSpec graph_forward_backward[] = {
     {"graph", AttributeKind::graph}, {"forward", AttributeKind::graph}, {"backward", AttributeKind::graph}};
-constexpr AttributeSpec graph_and_transpose[] = {{"graph", AttributeKind::graph},
-                                                 {"transpose", AttributeKind::graph},
-                                                 {"num_residuals", AttributeKind::integer}};
 
 void infer_custom_vjp(InferContext& c) {
   const Graph graph = c.op().graph("graph"), forward = c.op().graph("forward"),
@@ -39,36 +36,7 @@ void infer_custom_vjp(InferContext& c) {
   require_slots(c, backward, "backward", "output", backward.outputs(), slots);
 }
 
-void infer_linear_call(InferContext& c) {
-  const Graph graph = c.op().graph("graph"), transpose = c.op().graph("transpose");
-  const std::int64_t residuals = c.op().integer("num_residuals");
-  infer_inner_graph(c, graph);
-  c.require(residuals >= 0 && static_cast<std::size_t>(residuals) <= c.num_operands(),
-            "expected num_residuals from 0 to ", c.num_operands(), ", got ", residuals);
-  const auto count = static_cast<std::size_t>(residuals);
-  for (std::size_t i = count; i < c.num_operands(); ++i) {
-    c.require(is_inexact(c.operand(i).dtype()), "expected a floating or complex operand ", i,
-              ", in which graph is linear, got ", c.operand(i));
-  }
-  for (const Type type : c.results())
-    c.require(is_inexact(type.dtype()), "expected floating or complex outputs of graph, got ", type);
-  std::vector<Slot> slots;
-  append_slots(slots, graph, graph.inputs().first(count), "which is residual");
-  append_slots(slots, graph, graph.outputs(), "the cotangent of output");
-  require_slots(c, transpose, "transpose", "input", transpose.inputs(), slots);
-  slots.clear();
-  append_slots(slots, graph, graph.inputs().subspan(count), "the cotangent of linear input");
-  require_slots(c, transpose, "transpose", "output", transpose.outputs(), slots);
-}
-
 // The linear graph of a custom_vjp_call for the operands that are active.
-struct Rule {
-  std::vector<std::size_t> inputs;   // of graph: active and with a cotangent
-  std::vector<std::size_t> outputs;  // of graph: with a tangent
-  std::vector<Value> residuals;
-  Graph linear, backward;
-};
-
 class RuleMaker {
  public:
   RuleMaker(JvpContext& c, std::vector<Value> residuals)
@@ -77,7 +45,7 @@ class RuleMaker {
     own_residuals_ = rule_.residuals.size();
   }
 
-  std::optional<Rule> make() {
+  std::optional<LinearRule> make() {
     choose_outputs_of_backward();
     if (kept_.empty()) return std::nullopt;
     choose_cotangents();
@@ -93,7 +61,7 @@ class RuleMaker {
     } else {
       from_graph();
     }
-    drop_unused_residuals();
+    drop_unused_residuals(rule_);
     return std::move(rule_);
   }
 
@@ -205,27 +173,6 @@ class RuleMaker {
     rule_.backward = same.build(outputs);
   }
 
-  void drop_unused_residuals() {
-    const std::vector<bool> in_linear = reachable(rule_.linear, rule_.linear.outputs()),
-                            in_backward = reachable(rule_.backward, rule_.backward.outputs());
-    std::vector<bool> linear_inputs(rule_.linear.inputs().size(), true),
-        backward_inputs(rule_.backward.inputs().size(), true);
-    std::vector<Value> kept;
-    for (std::size_t i = 0; i < rule_.residuals.size(); ++i) {
-      const bool used = in_linear[rule_.linear.inputs()[i]] || in_backward[rule_.backward.inputs()[i]];
-      linear_inputs[i] = backward_inputs[i] = used;
-      if (used) kept.push_back(rule_.residuals[i]);
-    }
-    rule_.residuals = std::move(kept);
-    const auto all_outputs = [](const Graph& graph) {
-      std::vector<std::size_t> positions(graph.outputs().size());
-      for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = i;
-      return positions;
-    };
-    rule_.linear = restricted(rule_.linear, linear_inputs, all_outputs(rule_.linear));
-    rule_.backward = restricted(rule_.backward, backward_inputs, all_outputs(rule_.backward));
-  }
-
   JvpContext& c_;
   Graph graph_, backward_;
   std::size_t own_residuals_ = 0;
@@ -233,7 +180,7 @@ class RuleMaker {
   std::vector<std::size_t> kept_;  // outputs of backward
   std::vector<bool> used_;         // by cotangent that goes into backward
   std::vector<Value> formal_;
-  Rule rule_;
+  LinearRule rule_;
 };
 
 Derivatives jvp_custom_vjp(JvpContext& c) {
@@ -244,15 +191,12 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
   for (const ValueId id : forward.outputs()) outputs.push_back(values[id]);
   c.host().replace_results(std::span<const Value>(outputs.data(), count));
 
-  const std::optional<Rule> rule =
+  const std::optional<LinearRule> rule =
       RuleMaker(c, std::vector<Value>(outputs.begin() + static_cast<std::ptrdiff_t>(count), outputs.end()))
           .make();
   Derivatives result = Derivatives::absent(count);
   if (!rule) return result;
-  std::vector<Value> operands = rule->residuals;
-  for (const std::size_t i : rule->inputs) operands.push_back(*c.tangent(i));
-  const Values tangents =
-      ops::linear_call(c.emitter(), rule->linear, rule->backward, rule->residuals.size(), operands);
+  const Values tangents = tangents_by(c, *rule);
   for (std::size_t j = 0; j < rule->outputs.size(); ++j) result.set(rule->outputs[j], tangents[j]);
   return result;
 }
@@ -275,51 +219,6 @@ Derivatives transpose_by_graph(TransposeContext& c) {
   });
 }
 
-// With a plain call in its place: what graph is linear in, it is linear in by its own operations too.
-Derivatives jvp_linear_call(JvpContext& c) {
-  return jvp_inner_graph(c, [&c](const Graph& inner, std::span<const Value> operands) {
-    return ops::call(c.emitter(), inner, operands);
-  });
-}
-
-Derivatives transpose_linear_call(TransposeContext& c) {
-  const auto residuals = static_cast<std::size_t>(c.op().integer("num_residuals"));
-  std::vector<Value> operands;
-  for (std::size_t i = 0; i < residuals; ++i) {
-    if (c.linear(i)) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("expected an operation that is linear in operands from ", residuals,
-                              " on, got operand ", i, " depending on the linear inputs"));
-    }
-    operands.push_back(c.operand(i));
-  }
-  const Graph graph = c.op().graph("graph");
-  for (std::size_t slot = 0; slot < c.num_results(); ++slot) {
-    const std::optional<Value> ct = c.cotangent(slot);
-    operands.push_back(ct ? *ct : zeros(c.emitter(), graph.type(graph.outputs()[slot])));
-  }
-  Derivatives result = Derivatives::absent(c.num_operands());
-  const Graph transpose = c.op().graph("transpose");
-  if (transpose.outputs().empty()) return result;
-  const Values cotangents = ops::linear_call(c.emitter(), transpose, graph, residuals, operands);
-  for (std::size_t i = residuals; i < c.num_operands(); ++i) {
-    if (c.linear(i)) result.set(i, cotangents[i - residuals]);
-  }
-  return result;
-}
-
-Values batch_linear_call(BatchContext& c) {
-  const std::int64_t residuals = c.op().integer("num_residuals");
-  const auto count = static_cast<std::size_t>(residuals);
-  const Graph transpose = c.op().graph("transpose");
-  const std::vector<bool> batched = batched_operands(c);
-  std::vector<bool> inputs(transpose.inputs().size(), true), summed;
-  std::copy_n(batched.begin(), count, inputs.begin());
-  for (std::size_t i = count; i < batched.size(); ++i) summed.push_back(!batched[i]);
-  return ops::linear_call(c.emitter(), c.host().batch(c.op().graph("graph"), batched, c.size()),
-                          batched_and_summed(c, transpose, inputs, summed), count, operands_of(c));
-}
-
 }  // namespace
 
 // y = graph(x)          (y, r) = forward(x), ct_x = backward(r, ct)
@@ -334,18 +233,6 @@ constinit const Primitive custom_vjp_call{.name = "custom_vjp_call",
                                           .transpose = transpose_by_graph,
                                           .batch = batch_custom_vjp};
 
-// y = graph(r, x)          ct_x = transpose(r, ct), which is a linear_call again
-constinit const Primitive linear_call{.name = "linear_call",
-                                      .arity = variadic,
-                                      .num_outputs = variadic,
-                                      .attributes = graph_and_transpose,
-                                      .traits = Trait::holds_graph,
-                                      .linearity = linearity::linear,
-                                      .infer = infer_linear_call,
-                                      .jvp = jvp_linear_call,
-                                      .transpose = transpose_linear_call,
-                                      .batch = batch_linear_call};
-
 }  // namespace tidu::prim
 
 namespace tidu::ops {
@@ -353,11 +240,6 @@ namespace {
 
 Op vjp_op(const Graph& graph, const Graph& forward, const Graph& backward) {
   return Op::make(prim::custom_vjp_call, {{"graph", graph}, {"forward", forward}, {"backward", backward}});
-}
-Op linear_op(const Graph& graph, const Graph& transpose, std::size_t residuals) {
-  return Op::make(
-      prim::linear_call,
-      {{"graph", graph}, {"transpose", transpose}, {"num_residuals", static_cast<std::int64_t>(residuals)}});
 }
 
 }  // namespace
@@ -369,14 +251,6 @@ Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forwar
 Values custom_vjp_call(const Graph& graph, const Graph& forward, const Graph& backward,
                        std::span<const Value> operands, Where where) {
   return emit(vjp_op(graph, forward, backward), operands, where);
-}
-Values linear_call(Emitter& emitter, const Graph& graph, const Graph& transpose, std::size_t num_residuals,
-                   std::span<const Value> operands, Where where) {
-  return emitter.emit(linear_op(graph, transpose, num_residuals), operands, where);
-}
-Values linear_call(const Graph& graph, const Graph& transpose, std::size_t num_residuals,
-                   std::span<const Value> operands, Where where) {
-  return emit(linear_op(graph, transpose, num_residuals), operands, where);
 }
 
 }  // namespace tidu::ops

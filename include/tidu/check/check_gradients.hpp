@@ -38,7 +38,8 @@ struct CheckOptions {
   /// 1, or 2: the same tests on the graphs of jvp and vjp too.
   int order = 2;
   /// Relative errors that pass; 0 stands for what the least precise dtype of the graph allows: 1e-7 and 1e-10
-  /// with f64, 2e-3 and 1e-3 with f32.
+  /// with f64, 2e-3 and 1e-3 with f32, 0.1 for rounding with f16 and bf16. An error is relative to the larger
+  /// of two sides; where both are small because terms cancel, to the size of these terms.
   double difference_tolerance = 0.0;
   double rounding_tolerance = 0.0;  ///< of the checks that are exact but for rounding
   /// Extent of the leading axis with which batch is tested; 0 leaves the test out.
@@ -80,6 +81,8 @@ std::string to_text(const CheckReport& report);
 /// with seeded random directions. Where one fails, each operation is tested by itself on the values that it
 /// sees. An element whose differences cannot be relied on (a kink, a pole) is not judged by them; results of
 /// primitives without tangent (stop_gradient, floor) and of integer dtype are kept fixed in differences.
+/// Differences of f16 and bf16 tell nothing: such a graph is tested as it is without them, and with all tests
+/// once more in f32, where the executor has that.
 /// Errors: invalid_argument and type as Executor::run; ADRuleError for a missing jvp or transpose rule;
 /// execution.
 CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
