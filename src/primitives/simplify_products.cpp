@@ -147,6 +147,26 @@ Values outer_product(SimplifyContext& c, const Operand& lhs, const Operand& rhs)
   return columns * rows;
 }
 
+// By ones alone, as in the gradient of a sum of a product: sums of the other operand, broadcast.
+Values sums_by_ones(SimplifyContext& c, const Operand& ones, const Operand& other, bool is_left) {
+  if (other.contracting.empty() || !is_real(other.value.type()) || !is_number(c, ones.value, 1.0))
+    return unchanged();
+  Ints axes = other.contracting;
+  std::sort(axes.begin(), axes.end());
+  const Shape& shape = c.result_type().shape();
+  const auto batch = static_cast<std::int64_t>(other.batch.size());
+  // The free axes of rhs come behind those of lhs.
+  const auto left = static_cast<std::int64_t>(ones.value.rank() - ones.contracting.size());
+  std::int64_t free = is_left ? left : batch;
+  Ints placed;
+  for (const std::int64_t axis : remaining(other.value.rank(), axes)) {
+    const auto in_batch = std::find(other.batch.begin(), other.batch.end(), axis);
+    placed.push_back(in_batch == other.batch.end() ? free++ : in_batch - other.batch.begin());
+  }
+  if (!std::is_sorted(placed.begin(), placed.end())) return unchanged();
+  return ops::broadcast_in_dim(ops::reduce_sum(other.value, axes), shape, placed);
+}
+
 }  // namespace
 
 Values simplify_dot(SimplifyContext& c) {
@@ -154,6 +174,8 @@ Values simplify_dot(SimplifyContext& c) {
   Operand lhs{c.operand(0), numbers[0], numbers[2]}, rhs{c.operand(1), numbers[1], numbers[3]};
   if (Values products = outer_product(c, lhs, rhs); !products.empty()) return products;
   if (!has_one_order(lhs, rhs)) return unchanged();
+  if (Values sums = sums_by_ones(c, lhs, rhs, true); !sums.empty()) return sums;
+  if (Values sums = sums_by_ones(c, rhs, lhs, false); !sums.empty()) return sums;
   const bool left = absorb_transpose(c, lhs, c.shared(0)), right = absorb_transpose(c, rhs, c.shared(1));
   if (!left && !right) return product_before_transpose(c);
   return has_one_order(lhs, rhs) ? product(lhs, rhs) : unchanged();

@@ -253,6 +253,25 @@ TEST_CASE("simplify: products") {
     const Value product = ops::dot_general(a, b, {{2}, {1}, {0}, {0}});
     return ops::concatenate(std::vector{ops::reshape(product, {4 * 25}), ops::reshape(b, {n * n})}, 0);
   });
+  // By ones, of the left and of the right, in a batch, over two axes. Sums of rows have the order of
+  // reduce_sum in the place of the product's, which does not count for integers.
+  const std::vector<DType> real{f64, f32, f16, bf16, i32, i64};
+  const auto ones = [](Value x, const Shape& shape) {
+    return ops::full(*x.emitter(), Type(x.dtype(), shape), 1.0);
+  };
+  rule(real, "reduce_sum broadcast_in_dim", [&](Value x, Value) { return ops::matmul(ones(x, {7, n}), x); });
+  rule(integers, "reduce_sum broadcast_in_dim", [&](Value x, Value) {
+    return ops::matmul(x, ones(x, {n, 7}));
+  });
+  rule(real, "reshape reduce_sum broadcast_in_dim", [&](Value x, Value) {
+    return ops::dot_general(ones(x, {4, 3, n}), ops::reshape(x, {4, n, 5}), {{2}, {1}, {0}, {0}});
+  });
+  rule(real, "reshape reduce_sum broadcast_in_dim", [&](Value x, Value) {
+    return ops::dot_general(ops::reshape(x, {4, n, 5}), ones(x, {4, 3, n}), {{1}, {2}, {0}, {0}});
+  });
+  rule(real, "reshape reduce_sum broadcast_in_dim", [&](Value x, Value) {
+    return ops::dot_general(ops::reshape(x, {4, n, 5}), ones(x, {4, n, 3}), {{0, 1}, {0, 1}, {}, {}});
+  });
   // Two contracted axes whose order would change.
   no_rule(any, [](Value x, Value y) {
     const Value a = ops::transpose(ops::reshape(x, {4, 5, n}), {1, 0, 2}), b = ops::reshape(y, {5, 4, n});
