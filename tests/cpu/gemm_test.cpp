@@ -212,6 +212,46 @@ TEST_CASE_TEMPLATE("rows of a small product have the bits that they have among m
   }
 }
 
+// In few sets of a cache, which packing them avoids, or in many.
+TEST_CASE_TEMPLATE("operands whose rows are a power of two apart give the bits of others", T, float, double) {
+  std::mt19937 random(24);
+  std::uniform_real_distribution<T> real(-1, 1);
+  const auto spread = [&](Index rows, Index columns, Index ld, const std::vector<T>& dense) {
+    std::vector<T> result(static_cast<std::size_t>(rows * ld));
+    for (Index i = 0; i < rows; ++i)
+      std::copy_n(dense.begin() + i * columns, columns, result.begin() + i * ld);
+    return result;
+  };
+  for (const GemmIsa isa : {GemmIsa::avx2, GemmIsa::avx512}) {
+    for (const int transposes : {0, 1, 2, 3}) {
+      for (const std::array<Index, 3> size :
+           {std::array<Index, 3>{100, 90, 40}, {64, 200, 250}, {256, 48, 128}, {150, 130, 410}}) {
+        const bool trans_a = (transposes & 1) != 0, trans_b = (transposes & 2) != 0;
+        const Index m = size[0], n = size[1], k = size[2];
+        std::vector<T> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
+        for (T& x : a) x = real(random);
+        for (T& x : b) x = real(random);
+        const T scale = T(0.3);
+        const auto run = [&](Index ld, bool updates) {
+          GemmCall call = make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k);
+          const auto far_a = trans_a ? spread(k, m, ld, a) : spread(m, k, ld, a);
+          const auto far_b = trans_b ? spread(n, k, ld, b) : spread(k, n, ld, b);
+          call.lda = call.ldb = ld;
+          const GemmPlan plan(call, 1, isa);
+          std::vector<T> c(static_cast<std::size_t>(m * n), T(1));
+          if (!updates) plan.run(far_a.data(), far_b.data(), c.data());
+          if (updates && plan.can_update())
+            plan.update(2, far_a.data(), far_b.data(), {c.data(), &scale, true}, c.data());
+          return c;
+        };
+        INFO(m, " ", n, " ", k, ", transposes ", transposes);
+        CHECK(run(512, false) == run(520, false));
+        CHECK(run(512, true) == run(520, true));
+      }
+    }
+  }
+}
+
 /// Of the best that this CPU has, no better than `isa`.
 Index vector_bytes(GemmIsa isa) {
   const std::string best = gemm_library(make_call(GemmType::f64, false, false, 2, 2, 2));

@@ -260,6 +260,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   kernel_ = functions.multiply;
   pack_ = functions.pack;
   update_ = functions.update[call_.trans_a ? 1 : 0];
+  packs_crowded_ = functions.packs_crowded;
   // One B for all, A and C without gaps: one taller product.
   if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
       call_.stride_c == call_.m * call_.ldc) {
@@ -385,12 +386,21 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
       &context);
 }
 
-std::int64_t GemmPlan::packed_bytes() const noexcept {
+namespace {
+
+// Of B in panels, of all terms each.
+Index packed_size(const GemmCall& call) {
   constexpr Index line = 128;  // a panel's rows are of this many bytes, or of a half or a quarter
-  constexpr Index few = 8;     // columns, of which a product may be made in another way
+  return (call.n * gemm_element_size(call.type) + line - 1) / line * line * call.k;
+}
+
+}  // namespace
+
+std::int64_t GemmPlan::packed_bytes() const noexcept {
+  constexpr Index few = 8;  // columns, of which a product may be made in another way
   const bool gains =
       pack_ != nullptr && call_.batch == 1 && !swapped_ && call_.trans_b && call_.m > 2 && call_.n > few;
-  return gains ? (call_.n * gemm_element_size(call_.type) + line - 1) / line * line * call_.k : 0;
+  return gains ? packed_size(call_) : 0;
 }
 
 void GemmPlan::pack(const void* b, void* to) const { pack_(call_, b, to); }
@@ -415,6 +425,14 @@ bool GemmPlan::can_update() const noexcept {
 }
 
 void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
+  GemmCall call = call_;
+  if (packs_crowded_ && call.m >= kLeastCrowdedRows &&
+      is_crowded(call.k, call.ldb * gemm_element_size(call.type))) {
+    void* const room = gemm_workspace(packed_size(call));
+    pack_(call, b, room);
+    call.packed_b = true;
+    b = room;
+  }
   // Multiply-adds of a piece: no fewer, and where all have enough no more; rows.
   const Index size = gemm_element_size(call_.type);
   constexpr Index least = 1 << 17, most = 1 << 19, unit = 8, line = 64;
@@ -429,7 +447,7 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
                [&](Index begin, Index end) {
                  GemmUpdate here = how;
                  here.past_caches = (how.past_caches || is_apart()) && aligned;
-                 update_(call_, begin, end, a, b, here, c);
+                 update_(call, begin, end, a, b, here, c);
                  if (here.past_caches) finish_past_caches();
                });
 }

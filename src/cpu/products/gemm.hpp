@@ -58,6 +58,16 @@ struct GemmRange {
   std::int64_t batch_begin, batch_end, row_begin, row_end, column_begin, column_end;
 };
 
+/// Do rows that are so many bytes apart share sets of the first-level cache, of 4 KiB and 8 lines each, so
+/// that so many of them do not stay there beside all else? (Of internal linkage: see gemm_kernels.hpp.)
+static constexpr bool is_crowded(std::int64_t rows, std::int64_t row_bytes) {
+  std::int64_t period = 64;  // the power of two that divides a row, up to all of a set's period
+  while (period < 4096 && row_bytes % (2 * period) == 0) period *= 2;
+  return rows > 4096 / period * 8 * 3 / 8;
+}
+/// Rows of C that repay packing a B that is crowded.
+inline constexpr std::int64_t kLeastCrowdedRows = 64;
+
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
@@ -81,6 +91,7 @@ struct GemmFunctions {
   /// ends; null where a vector holds no two rows.
   GemmKernel narrow[3] = {};
   GemmUpdates update[2] = {};  ///< by trans_a; null of complex numbers and of integers
+  bool packs_crowded = false;  ///< what is_crowded()
 };
 
 /// A product whose sizes are checked and whose code is chosen. A small value, without storage of its own;
@@ -138,6 +149,7 @@ class GemmPlan {
   GemmKernel kernel_ = nullptr;
   GemmPack pack_ = nullptr;
   GemmUpdates update_ = nullptr;
+  bool packs_crowded_ = false;
   bool swapped_ = false;     // A and B change places
   bool gains_apart_ = true;  // more than one thread gains, also where they share no cache
   bool flushes_ = false;     // subnormal numbers count as zeros

@@ -30,7 +30,8 @@ constexpr GemmFunctions functions_of() {
       Product<T, Complex>::run,
       Product<T, Complex>::pack,
       {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
-      {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()}};
+      {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()},
+      kPacksCrowded};
 }
 
 extern const GemmFunctions functions[6];  // by GemmType

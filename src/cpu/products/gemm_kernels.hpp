@@ -332,9 +332,13 @@ struct Product {
       const double row_bytes = static_cast<double>(ld) * sizeof(T);
       return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
     };
-    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it.
-    const bool pack_the_a = is_far(trans_a ? k : m, lda) && width >= 3 * kWidth && m > kRows;
-    const bool pack_the_b = packed || trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a);
+    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it. So is
+    // what lies in a few sets of the first-level cache alone.
+    const bool pack_the_a =
+        (is_far(trans_a ? k : m, lda) || (trans_a && is_crowded_here<T>(least(k, kTerms), lda))) &&
+        width >= 3 * kWidth && m > kRows;
+    const bool pack_the_b = packed || trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a) ||
+                            (m >= kLeastCrowdedRows && is_crowded_here<T>(least(k, kTerms), ldb));
     if (!pack_the_b) {
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
@@ -450,23 +454,34 @@ struct Product {
   template <AOrder Order>
   static void update(const GemmCall& call, Index begin, Index end, const void* a, const void* b,
                      const GemmUpdate& how, void* c) {
-    static_assert(kTerms >= 256);  // terms at most: see GemmPlan::can_update
+    constexpr Index kMostTerms = 256;  // see GemmPlan::can_update
+    static_assert(kTerms >= kMostTerms);
     const T* const from_b = static_cast<const T*>(b);
     const Index count = call.n / kWidth, whole_width = count * kWidth;
+    const Index b_stride = call.packed_b ? kWidth : call.ldb,
+                panel_b = call.packed_b ? call.k * kWidth : kWidth;
+    const bool packs_a = Order == AOrder::columns && is_crowded_here<T>(call.k, call.lda);
+    alignas(kVectorBytes) T room_a[Order == AOrder::columns && kPacksCrowded ? kNearRows * kMostTerms : 1];
     for (Index i = begin; i < end; i += kNearRows) {
       const Index rows = least(kNearRows, end - i);
-      const T* const from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);
+      const T* from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);
+      Index a_stride = call.lda;
+      if (packs_a) {
+        for (Index p = 0; p < call.k; ++p) copy<T>(from_a + p * call.lda, room_a + p * rows, rows);
+        from_a = room_a;
+        a_stride = rows;
+      }
       T* const to = static_cast<T*>(c) + i * call.ldc;
       TileUpdate<T> update{static_cast<const T*>(how.x) + i * call.ldc, *static_cast<const T*>(how.scale),
                            how.subtract, how.past_caches};
       if (count > 0)
-        find_update_tiles<T, Order>(whole, rows)(count, {0, kWidth, kWidth}, call.k, from_a, call.lda, from_b,
-                                                 call.ldb, to, call.ldc, kLanes<T>, update);
+        find_update_tiles<T, Order>(whole, rows)(count, {0, panel_b, kWidth}, call.k, from_a, a_stride,
+                                                 from_b, b_stride, to, call.ldc, kLanes<T>, update);
       if (whole_width == call.n) continue;
       const WidthOfTiles<T> last(call.n - whole_width);
       update.x += whole_width;
-      find_update_tiles<T, Order>(last.kind, rows)(1, {}, call.k, from_a, call.lda, from_b + whole_width,
-                                                   call.ldb, to + whole_width, call.ldc, last.last_lanes,
+      find_update_tiles<T, Order>(last.kind, rows)(1, {}, call.k, from_a, a_stride, from_b + count * panel_b,
+                                                   b_stride, to + whole_width, call.ldc, last.last_lanes,
                                                    update);
     }
   }

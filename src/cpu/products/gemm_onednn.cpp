@@ -22,6 +22,7 @@ constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
 // By a transposed B on AMD's processors with AVX-512: of a product, or else columns.
 constexpr double kLeastTransposedWork = 1 << 30;
 constexpr Index kLeastTransposedColumns = 1025;
+constexpr double kLeastWorkWithAvx2 = 1 << 27;  // on AMD's processors with AVX2 and no more
 constexpr Index kLeastPieceRows = 48, kLeastPieceColumns = 64;
 constexpr Index kColumns = 48, kFewColumns = 16;  // of a tile, and of a vector
 
@@ -37,6 +38,23 @@ bool is_amd_with_avx512() {
 #else
   return false;
 #endif
+}
+
+/// There products were measured no faster than ours, unless they are large and no operand is crowded.
+bool is_amd_with_avx2_alone() {
+#if defined(__x86_64__)
+  static const bool is = __builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512f") == 0 &&
+                         __builtin_cpu_supports("avx2") != 0;
+  return is;
+#else
+  return false;
+#endif
+}
+
+/// Are rows of B, or columns of A, at distances at which few of them stay in the first-level cache?
+bool has_crowded(const GemmCall& g) {
+  constexpr Index kDistance = 1024 / sizeof(float);
+  return g.ldb % kDistance == 0 || (g.trans_a && g.lda % kDistance == 0);
 }
 
 /// The processors of the machine, whether or not this process may use them: one number for all runs.
@@ -61,6 +79,7 @@ bool is_faster(const GemmCall& g) noexcept {
   const Index least_rows = !g.trans_a ? 2 : g.trans_b ? 64 : 16;
   const bool is_large = g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
   if (g.type != GemmType::f32 || !is_large) return false;
+  if (is_amd_with_avx2_alone()) return work_of(g) >= kLeastWorkWithAvx2 && !has_crowded(g);
   if (g.trans_a || !g.trans_b || !is_amd_with_avx512()) return true;
   return work_of(g) >= kLeastTransposedWork || g.n >= kLeastTransposedColumns;
 }

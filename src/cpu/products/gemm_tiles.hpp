@@ -268,6 +268,12 @@ inline constexpr double kNearest = 256 * 1024;
 /// Rows at such distances fall into the same sets of the caches and each into a page of its own.
 inline constexpr double kPage = 4096;
 
+/// Does packing what is crowded gain? Measured with AVX2.
+inline constexpr bool kPacksCrowded = kVectorBytes == 32;
+template <class T>
+constexpr bool is_crowded_here(Index rows, Index ld) {
+  return kPacksCrowded && is_crowded(rows, ld * static_cast<Index>(sizeof(T)));
+}
 /// Rows of a tile where rows have ends, so that few of a tile are not wanted.
 inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
 
