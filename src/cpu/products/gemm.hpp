@@ -58,12 +58,14 @@ struct GemmRange {
   std::int64_t batch_begin, batch_end, row_begin, row_end, column_begin, column_end;
 };
 
-/// Do rows that are so many bytes apart share sets of the first-level cache, of 4 KiB and 8 lines each, so
-/// that so many of them do not stay there beside all else? (Of internal linkage: see gemm_kernels.hpp.)
+/// Do so many rows, so many bytes apart, not stay in a first-level cache of 8 lines in each of 64 sets beside
+/// as many rows of another operand: for their distance, which brings them into few sets, or their number? (Of
+/// internal linkage: see gemm_kernels.hpp.)
 static constexpr bool is_crowded(std::int64_t rows, std::int64_t row_bytes) {
-  std::int64_t period = 64;  // the power of two that divides a row, up to all of a set's period
+  constexpr std::int64_t most = 192;
+  std::int64_t period = 64;  // the power of two that divides a row, up to all of the sets
   while (period < 4096 && row_bytes % (2 * period) == 0) period *= 2;
-  return rows > 4096 / period * 8 * 3 / 8;
+  return rows > most || rows > 4096 / period * 8;
 }
 /// Rows of C that repay packing a B that is crowded.
 inline constexpr std::int64_t kLeastCrowdedRows = 64;
