@@ -64,6 +64,10 @@ struct Difference {
 };
 /// d/ds of f(s) at 0 by five-point central differences at several steps, the best of them for each element;
 /// `epsilon` is that of the dtype in which f is computed. One Difference for each tensor that f returns.
-std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon);
+/// Without `rounded_otherwise` rounding is taken to be relative to f; with it, f(s) after other roundings,
+/// another with each call, it is what this differs by: where terms cancel in f, or s is small beside what it
+/// is added to.
+std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon,
+                                      const std::function<Tensors(double)>& rounded_otherwise = {});
 
 }  // namespace tidu::check

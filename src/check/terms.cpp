@@ -1,5 +1,4 @@
-// terms.cpp - see terms.hpp. Every result gets an addend of its own, a zero, by which the output is
-// differentiated in reverse.
+// terms.cpp - see terms.hpp. The output is differentiated in reverse by an addend of every result.
 #include "check/terms.hpp"
 
 #include <algorithm>
@@ -7,60 +6,14 @@
 #include <cmath>
 
 #include "check/derived.hpp"
-#include "tidu/graph/builder.hpp"
+#include "check/perturb.hpp"
+#include "tidu/linearize/transforms.hpp"
 #include "tidu/program/passes.hpp"
 
 namespace tidu::check {
 namespace {
 
 constexpr std::size_t most_written_out = std::size_t{1} << 22;
-
-// The graph with a zero added to every floating or complex result; by input, the value that it stands for.
-struct Perturbed {
-  Graph graph;
-  std::vector<std::size_t> wrt;
-  std::vector<ValueId> values;  // aligned with wrt
-  Tensors inputs;
-};
-
-Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, std::size_t output) {
-  GraphBuilder builder(graph.name(), graph.primitives());
-  Perturbed result{{}, {}, {}, Tensors(inputs.begin(), inputs.end())};
-  const Key128 source = detail::random_key();
-  const Op add = Op::make(*graph.primitives().add());
-  std::vector<ValueId> ids(graph.num_values(), no_index), operands;
-  const auto vary = [&](ValueId value, std::size_t input) {
-    result.wrt.push_back(input);
-    result.values.push_back(value);
-  };
-  std::vector<ValueId> addends(graph.num_values(), no_index);
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueId id = graph.inputs()[i];
-    ids[id] = builder.input(graph.input_key(i), graph.type(id)).id();
-    if (is_inexact(graph.type(id).dtype())) vary(ids[id], i);
-  }
-  for (ValueId id = 0; id < graph.num_values(); ++id) {
-    if (!graph.producer(id) || !is_inexact(graph.type(id).dtype())) continue;
-    addends[id] = builder.input(InputKey::fresh(source, id), graph.type(id)).id();
-    result.inputs.push_back(Tensor::zeros(graph.type(id)));
-  }
-  std::size_t next = inputs.size();
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    operands.clear();
-    for (const ValueId id : operation.inputs()) operands.push_back(ids[id]);
-    const ValueId first = builder.add(operation.record().op, operands);
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      const ValueId id = operation.output(slot);
-      ids[id] = first + static_cast<ValueId>(slot);
-      if (addends[id] == no_index) continue;
-      ids[id] = builder.add(add.record(), std::array{ids[id], addends[id]});
-      vary(ids[id], next++);
-    }
-  }
-  result.graph = builder.build_ids({ids[graph.outputs()[output]]});
-  return result;
-}
 
 double sum_of_products(const Tensor& a, const Tensor& b) {
   double sum = 0.0;
@@ -76,8 +29,9 @@ double magnitude_of_terms(const Graph& graph, std::span<const Tensor> inputs, st
   if (!is_inexact(type.dtype()) || type.size() == 0) return 0.0;
   try {
     const Graph written = passes::write_out_graphs(graph, most_written_out);
-    const Perturbed perturbed = perturb(written, inputs, output);
-    const Derived derived(perturbed.graph, perturbed.wrt);
+    const Graph one = with_outputs(written, std::array{output});
+    const Perturbed perturbed = perturb(one, inputs, std::vector<bool>(one.num_values(), true));
+    const Derived derived(perturbed.graph, perturbed.changed);
     if (!derived.active(0)) return 0.0;
     const Point point(derived, perturbed.inputs, executor);
     Random random(7);

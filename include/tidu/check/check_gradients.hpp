@@ -79,7 +79,8 @@ std::string to_text(const CheckReport& report);
 
 /// Differentiates `graph` at `inputs` by all its floating and complex inputs, and runs the tests of CheckKind
 /// with seeded random directions. Where one fails, each operation is tested by itself on the values that it
-/// sees. An element whose differences cannot be relied on (a kink, a pole) is not judged by them; results of
+/// sees. An element whose differences cannot be relied on (a kink, a pole, digits that rounding takes) is not
+/// judged by them, or only as far as they can be; results of
 /// primitives without tangent (stop_gradient, floor) and of integer dtype are kept fixed in differences.
 /// Differences of f16 and bf16 tell nothing: such a graph is tested as it is without them, and with all tests
 /// once more in f32, where the executor has that.

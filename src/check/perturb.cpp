@@ -1,0 +1,110 @@
+// perturb.cpp - see perturb.hpp.
+#include "check/perturb.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "check/derived.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/primitives/control_flow.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::check {
+namespace {
+
+// Loops of more are left as they are: what is rounded within them is then not seen.
+constexpr std::size_t most_shaken = std::size_t{1} << 14;
+
+Graph written_out_to_shake(const Graph& graph) {
+  try {
+    return passes::write_out_graphs(with_control_flow_written_out(graph, most_shaken), most_shaken);
+  } catch (const Error&) {
+    return graph;
+  }
+}
+
+// By value: does it depend on one of these inputs?
+std::vector<bool> dependent_on(const Graph& graph, std::span<const std::size_t> wrt) {
+  std::vector<bool> dependent(graph.num_values(), false);
+  for (const std::size_t i : wrt) dependent[graph.inputs()[i]] = true;
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    const auto operands = operation.inputs();
+    if (std::none_of(operands.begin(), operands.end(), [&](ValueId id) { return dependent[id]; })) continue;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      dependent[operation.output(slot)] = true;
+  }
+  return dependent;
+}
+
+}  // namespace
+
+Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen) {
+  GraphBuilder builder(graph.name(), graph.primitives());
+  Perturbed result{{}, {}, {}, Tensors(inputs.begin(), inputs.end())};
+  const Key128 source = detail::random_key();
+  const Op add = Op::make(*graph.primitives().add());
+  std::vector<ValueId> ids(graph.num_values(), no_index), operands, outputs;
+  const auto is_changed = [&](ValueId id) { return chosen[id] && is_inexact(graph.type(id).dtype()); };
+  const auto change = [&](ValueId value, std::size_t input) {
+    result.changed.push_back(input);
+    result.values.push_back(value);
+  };
+  std::vector<ValueId> addends(graph.num_values(), no_index);
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    ids[id] = builder.input(graph.input_key(i), graph.type(id)).id();
+    if (is_changed(id)) change(ids[id], i);
+  }
+  for (ValueId id = 0; id < graph.num_values(); ++id) {
+    if (!graph.producer(id) || !is_changed(id)) continue;
+    addends[id] = builder.input(InputKey::fresh(source, id), graph.type(id)).id();
+    result.inputs.push_back(Tensor::zeros(graph.type(id)));
+  }
+  std::size_t next = inputs.size();
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    operands.clear();
+    for (const ValueId id : operation.inputs()) operands.push_back(ids[id]);
+    const ValueId first = builder.add(operation.record().op, operands);
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      const ValueId id = operation.output(slot);
+      ids[id] = first + static_cast<ValueId>(slot);
+      if (addends[id] == no_index) continue;
+      ids[id] = builder.add(add.record(), std::array{ids[id], addends[id]});
+      change(ids[id], next++);
+    }
+  }
+  for (const ValueId id : graph.outputs()) outputs.push_back(ids[id]);
+  result.graph = builder.build_ids(std::move(outputs));
+  return result;
+}
+
+Shaken::Shaken(const Graph& graph, std::span<const std::size_t> wrt, std::span<const Tensor> inputs,
+               const Executor& executor, std::uint64_t seed)
+    : executor_(executor), random_(seed) {
+  const Graph written = written_out_to_shake(graph);
+  perturbed_ = perturb(written, inputs, dependent_on(written, wrt));
+  const Tensors values = all_values(perturbed_.graph, perturbed_.inputs, executor);
+  for (const ValueId id : perturbed_.values) sizes_.push_back(values[id]);
+}
+
+Tensors Shaken::run(std::span<const Tensor> inputs) {
+  Tensors moved = perturbed_.inputs;
+  std::copy(inputs.begin(), inputs.end(), moved.begin());
+  for (std::size_t k = 0; k < sizes_.size(); ++k) {
+    Tensor& tensor = moved[perturbed_.changed[k]];
+    const double unit = epsilon_of(tensor.dtype());
+    Numbers numbers = numbers_of(tensor);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const double step = unit * std::abs(sizes_[k].at(static_cast<std::int64_t>(i)));
+      numbers[i] +=
+          std::complex<double>(step * random_.uniform(-2.0, 2.0), step * random_.uniform(-2.0, 2.0));
+    }
+    tensor = tensor_of(tensor.type(), numbers);
+  }
+  return executor_.run(perturbed_.graph, moved);
+}
+
+}  // namespace tidu::check

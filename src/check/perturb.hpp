@@ -1,0 +1,42 @@
+// perturb.hpp - graphs that add something to every value that they compute: what small changes within do to
+// outputs, and so how much of an output is rounding.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "check/numeric.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/tensor/executor.hpp"
+
+namespace tidu::check {
+
+/// A graph with an addend for floating and complex results, as inputs after its own.
+struct Perturbed {
+  Graph graph;
+  std::vector<std::size_t> changed;  ///< inputs: addends, and inputs of the graph that are chosen
+  std::vector<ValueId> values;       ///< aligned with `changed`: the value of `graph` that each changes
+  Tensors inputs;                    ///< the graph's, then zeros
+};
+/// `chosen`: flags by value of `graph`, which has no externals.
+Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen);
+
+/// Runs a graph as if it had been rounded otherwise: all values that depend on the inputs in `wrt` are moved
+/// at random by up to two units in the last place, also those of graphs within, as far as these can be
+/// written out. No rule has a say in it. Throws as executors do.
+class Shaken {
+ public:
+  Shaken(const Graph& graph, std::span<const std::size_t> wrt, std::span<const Tensor> inputs,
+         const Executor& executor, std::uint64_t seed);
+  /// At inputs near those that it was made with, moved otherwise with every call.
+  Tensors run(std::span<const Tensor> inputs);
+
+ private:
+  const Executor& executor_;
+  Perturbed perturbed_;
+  Tensors sizes_;  // aligned with perturbed_.changed
+  Random random_;
+};
+
+}  // namespace tidu::check
