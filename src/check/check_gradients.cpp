@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "check/checker.hpp"
+#include "check/culprit.hpp"
 #include "check/widen.hpp"
 
 namespace tidu {

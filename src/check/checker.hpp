@@ -15,8 +15,6 @@ inline constexpr std::array<CheckKind, num_check_kinds> kinds_in_order{
     CheckKind::linearity, CheckKind::differences, CheckKind::transpose, CheckKind::twice_transposed,
     CheckKind::batch};
 
-/// A relative error in a message.
-std::string figure(double error);
 /// What check_gradients reports where these kinds of tests are made. Throws as it does.
 CheckReport report(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                    const CheckOptions& options, const Kinds& kinds);

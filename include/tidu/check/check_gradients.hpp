@@ -54,7 +54,7 @@ struct CheckFinding {
   std::optional<std::uint32_t> operation;
   std::string operation_primitive;  ///< empty without `operation`
   /// The rule at fault and the primitive whose rule it is: not always the operation's, for a JVP rule is made
-  /// of other primitives.
+  /// of other primitives, and the body of a loop too.
   std::string primitive;
   std::optional<ADRuleError::Rule> rule;  ///< the rule at fault
   double relative_error = 0.0;            ///< of the two sides that disagree
@@ -79,11 +79,11 @@ std::string to_text(const CheckReport& report);
 
 /// Differentiates `graph` at `inputs` by all its floating and complex inputs, and runs the tests of CheckKind
 /// with seeded random directions. Where one fails, each operation is tested by itself on the values that it
-/// sees. An element whose differences cannot be relied on (a kink, a pole, digits that rounding takes) is not
-/// judged by them, or only as far as they can be; results of
-/// primitives without tangent (stop_gradient, floor) and of integer dtype are kept fixed in differences.
-/// Differences of f16 and bf16 tell nothing: such a graph is tested as it is without them, and with all tests
-/// once more in f32, where the executor has that.
+/// sees, and within one that holds graphs what it runs: the branch taken, the first steps of a loop. An
+/// element whose differences cannot be relied on (a kink, a pole, digits that rounding takes) is not judged
+/// by them, or only as far as they can be; results of primitives without tangent (stop_gradient, floor) and
+/// of integer dtype are kept fixed in differences. Differences of f16 and bf16 tell nothing: such a graph is
+/// tested as it is without them, and with all tests once more in f32, where the executor has that.
 /// Errors: invalid_argument and type as Executor::run; ADRuleError for a missing jvp or transpose rule;
 /// execution.
 CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,

@@ -1,0 +1,27 @@
+// culprit.hpp - which rule of which primitive is at fault, where an operation fails a test by itself.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "check/faults.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::check {
+
+/// A rule, and how it is known.
+struct Culprit {
+  std::string primitive;
+  std::optional<ADRuleError::Rule> rule;
+  std::string cause;       ///< in words
+  std::string place = {};  ///< where it is, within graphs that the operation holds
+};
+/// Of the one operation of `one`, which fails `kind` according to `faults`. Looks into the graphs that it
+/// holds.
+Culprit find_culprit(const Subject& one, CheckKind kind, const Faults& faults, const Executor& executor,
+                     const CheckOptions& options);
+
+/// A relative error in a message.
+std::string figure(double error);
+
+}  // namespace tidu::check
