@@ -129,9 +129,9 @@ class Checker {
       }
       CheckFinding finding;
       finding.kind = kind;
-      describe_direction(finding, *fault);
+      describe_direction(finding, *fault, true);
       finding.message = detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
-                                    direction_text(finding), "\n  each operation by itself agrees");
+                                    direction_text(finding, true), "\n  each operation by itself agrees");
       report_.findings.push_back(std::move(finding));
     }
   }
@@ -155,25 +155,39 @@ class Checker {
       const std::string cause =
           culprit.cause + (culprit.place.empty() ? "" : "\n  found in " + culprit.place);
       const auto& seen = whole.of[index(kind)];
-      describe_direction(finding, seen && seen->order == fault.order ? *seen : fault);
-      add(std::move(finding), cause);
+      const bool in_whole = seen && seen->order == fault.order;
+      describe_direction(finding, in_whole ? *seen : fault, in_whole);
+      add(std::move(finding), direction_text(finding, in_whole), cause);
     }
   }
 
-  void describe_direction(CheckFinding& finding, const Faults::Fault& fault) const {
+  // `input`: of the fault's graph, which is that of `finding.operation` by itself unless `of_whole`.
+  void describe_direction(CheckFinding& finding, const Faults::Fault& fault, bool of_whole) const {
     finding.order = fault.order;
     finding.relative_error = fault.disagreement.error;
     finding.direction = fault.disagreement.direction;
-    if (fault.disagreement.input) finding.input = fault.subject.graph.input_name(*fault.disagreement.input);
+    if (!fault.disagreement.input) return;
+    const std::string name = fault.subject.graph.input_name(*fault.disagreement.input);
+    finding.input = of_whole ? name : known_as(name, *finding.operation);
   }
-  static std::string direction_text(const CheckFinding& finding) {
+  // Inputs of an operation by itself, and of its derivatives, are in no graph of the user's.
+  static std::string known_as(const std::string& name, std::uint32_t operation) {
+    constexpr std::string_view operand = "operand.", tangent = ".tangent";
+    if (!name.starts_with(operand)) return detail::str("a cotangent of operation ", operation);
+    const std::string rest = name.substr(operand.size());
+    if (!rest.ends_with(tangent)) return detail::str("operand ", rest, " of operation ", operation);
+    return detail::str("the tangent of operand ", rest.substr(0, rest.size() - tangent.size()),
+                       " of operation ", operation);
+  }
+  static std::string direction_text(const CheckFinding& finding, bool of_whole) {
+    const std::string input = of_whole ? detail::str("input \"", finding.input, '"') : finding.input;
     return detail::str(finding.order > 1 ? " at second order" : "", ": relative error ",
                        figure(finding.relative_error), " in direction ", finding.direction,
-                       finding.input.empty() ? std::string() : " of input \"" + finding.input + "\"");
+                       finding.input.empty() ? std::string() : " of " + input);
   }
 
   // One finding for each fault, at the first operation that shows it.
-  void add(CheckFinding finding, const std::string& cause) {
+  void add(CheckFinding finding, const std::string& direction, const std::string& cause) {
     for (const CheckFinding& other : report_.findings) {
       if (other.kind == finding.kind && other.primitive == finding.primitive && other.rule == finding.rule &&
           other.order == finding.order)
@@ -183,7 +197,7 @@ class Checker {
     const std::string place =
         operation.where().empty() ? std::string() : detail::str(" (", operation.where(), ')');
     finding.message = detail::str(describe(finding.kind), " in operation ", *finding.operation, ", ",
-                                  finding.operation_primitive, place, direction_text(finding), "\n  ", cause);
+                                  finding.operation_primitive, place, direction, "\n  ", cause);
     report_.findings.push_back(std::move(finding));
   }
 

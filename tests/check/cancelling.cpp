@@ -101,6 +101,25 @@ TEST_CASE("a wrong rule is found where differences are inexact too") {
   }
 }
 
+TEST_CASE("what only an operation by itself shows is told of its operands") {
+  // The sum hides sin beside 1e12 x - 1e12 x.
+  const auto custom = sine(f64, 1.01);
+  GraphBuilder g("f");
+  const Value x = g.input("x", f64), big = constant_like(x, 1e12);
+  const Value y = emit1(custom.operation(0).op(), {x * constant_like(x, 2.0)});
+  const Graph f = g.build({(x * big + y) - x * big});
+  const Tensor at = scalar(0.7);
+  const CheckReport report = check_gradients(f, std::span(&at, 1), reference());
+  INFO(to_text(report));
+  REQUIRE(report.findings.size() == 1);
+  const CheckFinding& finding = report.findings[0];
+  CHECK(finding.primitive == "custom_jvp_call");
+  CHECK(finding.input == detail::str("operand 0 of operation ", *finding.operation));
+  CHECK(finding.message.find(" in direction ") != std::string::npos);
+  CHECK(finding.message.find(" of " + finding.input + '\n') != std::string::npos);
+  CHECK(finding.message.find("operand.") == std::string::npos);
+}
+
 TEST_CASE("a wrong rule of 16 bits is found, and a right one agrees within the limit") {
   for (const DType dtype : {f16, bf16}) {
     const Tensor at = check::tensor_of(Type(dtype), {0.7});

@@ -59,7 +59,9 @@ struct CheckFinding {
   std::optional<ADRuleError::Rule> rule;  ///< the rule at fault
   double relative_error = 0.0;            ///< of the two sides that disagree
   std::size_t direction = 0;              ///< which random direction shows it
-  std::string input;    ///< name of the input whose direction shows it; empty when all together do
+  /// Name of the input whose direction shows it, or "operand 1 of operation 5" where only an operation by
+  /// itself does; empty when all together do.
+  std::string input;
   std::string message;  ///< all of this in words
 };
 
