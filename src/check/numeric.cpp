@@ -21,6 +21,12 @@ void fill(Tensor& tensor, const Numbers& numbers, Convert convert) {
   std::transform(numbers.begin(), numbers.end(), elements.begin(), convert);
 }
 
+// A derivative by differences, and how far rounding may have moved it.
+struct Estimate {
+  std::complex<double> value;
+  double noise;
+};
+
 // By element: the largest distance between results that differ by rounding alone.
 class Spread {
  public:
@@ -165,7 +171,12 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
   constexpr int draws = 6;
   for (int draw = 0; rounded_otherwise && draw < draws; ++draw)
     rounding.take(at_zero, rounded_otherwise(0.0));
-  for (const double h : {largest, largest / 16.0, largest / 256.0}) {
+  // From the smallest step on: of larger ones is known what they differ by.
+  std::vector<double> step_sizes{largest / 256.0, largest / 16.0, largest};
+  if (rounded_otherwise) step_sizes.insert(step_sizes.begin(), {largest / 65536.0, largest / 4096.0});
+  std::vector<std::vector<std::vector<Estimate>>> smaller(best.size());
+  for (std::size_t k = 0; k < best.size(); ++k) smaller[k].resize(best[k].value.size());
+  for (const double h : step_sizes) {
     // f at -2h, -h, -h/2, h/2, h, 2h
     std::array<Tensors, 6> at;
     constexpr std::array<double, 6> steps{-2.0, -1.0, -0.5, 0.5, 1.0, 2.0};
@@ -193,7 +204,13 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
         const double gap = std::abs(y[4] - 2.0 * y0 + y[1]) / h;
         const double half_gap = 2.0 * std::abs(y[3] - 2.0 * y0 + y[2]) / h;
         if (half_gap > 0.75 * gap && half_gap > 4.0 * noise) continue;
-        const double uncertainty = std::abs(coarse - fine) + noise;
+        double uncertainty = std::abs(coarse - fine) + noise;
+        if (rounded_otherwise && finite(fine)) {
+          // What oscillates within a step may agree with itself by chance.
+          for (const Estimate& other : smaller[k][i])
+            uncertainty = std::max(uncertainty, std::abs(fine - other.value) - 3.0 * other.noise);
+          smaller[k][i].push_back({fine, noise});
+        }
         if (finite(fine) && uncertainty < best[k].uncertainty[i]) {
           best[k].uncertainty[i] = uncertainty;
           best[k].value[i] = fine;
