@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "graph/foreign_exception.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/primitive_set.hpp"
@@ -39,7 +40,13 @@ void infer_types(const Op& op, std::span<const Type> operands, std::vector<Type>
   if (primitive.infer == nullptr) {
     throw Error(ErrorKind::internal, detail::str('[', primitive.name, "] the record has no type rule"));
   }
-  primitive.infer(context);
+  try {
+    primitive.infer(context);
+  } catch (...) {
+    const std::string got = detail::foreign_exception();
+    throw Error(ErrorKind::internal,
+                detail::str('[', primitive.name, "] expected its type rule to run, got ", got));
+  }
   if (primitive.num_outputs != variadic &&
       results.size() != static_cast<std::size_t>(primitive.num_outputs)) {
     throw Error(ErrorKind::internal, detail::str('[', primitive.name, "] its type rule gave ", results.size(),

@@ -2,6 +2,7 @@
 // closed form, so that residuals travel by inputs and outputs.
 #include "linearize/rule_call.hpp"
 
+#include "graph/foreign_exception.hpp"
 #include "tidu/linearize/batch.hpp"
 #include "tidu/linearize/linearize.hpp"
 #include "tidu/linearize/transpose.hpp"
@@ -14,6 +15,13 @@ void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation
   throw ADRuleError(rule, name, operation,
                     str('[', name, "] ", message, "\n  rule: ", to_string(rule), ", ",
                         describe_operation(graph, operation)));
+}
+
+void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation) {
+  const std::string got = foreign_exception();
+  throw Error(ErrorKind::internal, str('[', graph.operation(operation).name(), "] expected the ",
+                                       to_string(rule), " rule to run, got ", got, "\n  rule: ",
+                                       to_string(rule), ", ", describe_operation(graph, operation)));
 }
 
 void InnerHost::replace_results(std::span<const Value>) {

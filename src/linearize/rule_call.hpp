@@ -19,7 +19,11 @@ using RuleKind = ADRuleError::Rule;
 [[noreturn]] void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation,
                                    const std::string& message);
 
-/// Runs a rule; an Error that comes out of it is told where the rule was running.
+/// For a catch (...): throws an Error of what a rule threw that is none, with the operation's place.
+[[noreturn]] void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation);
+
+/// Runs a rule; an Error that comes out of it is told where the rule was running, and what is none becomes
+/// one.
 template <class Body>
 auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& body) {
   try {
@@ -32,6 +36,8 @@ auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& 
                           graph.operation(operation).name(), ", ", describe_operation(graph, operation)))
         ->raise();
     throw;
+  } catch (...) {
+    raise_foreign(rule, graph, operation);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/foreign_exception.hpp"
 #include "program/rewrite.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -288,6 +289,10 @@ class Simplifier final : public Emitter, private SimplifyHost {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unknown_primitive) throw;
       return Values();
+    } catch (...) {
+      const std::string got = detail::foreign_exception();
+      throw Error(ErrorKind::internal,
+                  detail::str('[', primitive.name, "] expected its simplify rule to run, got ", got));
     }
   }
   bool is_shared(ValueId id) const { return id < new_reads_.size() && new_reads_[id] > 1; }

@@ -364,6 +364,40 @@ TEST_CASE("linear functions of a user's transpose; what is not linear is refused
   CHECK(mentions(try_linear_transpose(affine).error(), "does not depend on them"));
 }
 
+template <class... C>
+auto broken_rule(C&...) -> Derivatives {
+  throw std::runtime_error("bent");
+}
+void same_as_operand(InferContext& c) { c.result(c.operand(0)); }
+constinit const Primitive broken_jvp{
+    .name = "test.broken_jvp", .infer = same_as_operand, .jvp = broken_rule<JvpContext>};
+constinit const Primitive broken_linear{
+    .name = "test.broken_linear",
+    .linearity = linearity::linear,
+    .infer = same_as_operand,
+    .transpose = broken_rule<TransposeContext>,
+    .batch = [](BatchContext&) -> Values { throw 3; }};  // NOLINT(hicpp-exception-baseclass)
+constinit const Primitive broken_infer{.name = "test.broken_infer",
+                                       .infer = [](InferContext&) { throw std::runtime_error("bent"); }};
+
+TEST_CASE("what a rule throws that is no Error becomes one, which names the rule and the operation") {
+  const PrimitiveSet set = standard_primitives().with({&broken_jvp, &broken_linear, &broken_infer});
+  const auto applied = [&](const Primitive& primitive) {
+    GraphBuilder g("f", set);
+    return g.build({emit1(Op::make(primitive), {ops::sin(g.input("x", f64))})});
+  };
+  const auto refused = [](const auto& result, std::string_view rule, std::string_view got) {
+    REQUIRE_FALSE(result.has_value());
+    CHECK(result.error().kind() == ErrorKind::internal);
+    for (const std::string_view part : {rule, got, std::string_view("in operation 1 of \"f\"")})
+      CHECK_MESSAGE(mentions(result.error(), part), result.error().what());
+  };
+  refused(detail::capture([&] { return jvp(applied(broken_jvp)); }), "rule: jvp", "got bent");
+  refused(detail::capture([&] { return vjp(applied(broken_linear)); }), "rule: transpose", "got bent");
+  refused(try_batch(applied(broken_linear), 2), "rule: batch", "no std::exception");
+  refused(detail::capture([&] { return applied(broken_infer); }), "type rule", "got bent");
+}
+
 TEST_CASE("a seed that coincides with a constant of a rule is no cotangent of it") {
   GraphBuilder g("f");
   const Value x = g.input("x", f64);
