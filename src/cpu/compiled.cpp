@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "graph/foreign_exception.hpp"
 #include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -130,8 +131,8 @@ void Compiled::execute(std::byte* small, const Frame& frame) const {
     explain(error, at);
   } catch (const std::bad_alloc&) {
     explain(Error(ErrorKind::out_of_memory, "out of memory"), at);
-  } catch (const std::exception& error) {
-    explain(Error(ErrorKind::execution, error.what()), at);
+  } catch (...) {
+    explain(Error(ErrorKind::execution, detail::foreign_exception()), at);
   }
 }
 

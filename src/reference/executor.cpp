@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/foreign_exception.hpp"
 #include "reference/kernels.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
@@ -110,10 +111,9 @@ std::vector<Tensor> ReferenceExecutor::execute(const Graph& graph, std::span<con
       entry->kernel(KernelCall(op, operands, results, *this, depth));
     } catch (const Error& error) {
       error.with_message(std::string(error.what()) + "\n  " + describe_operation(graph, i))->raise();
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      fail(detail::str("[", operation.name(), "] expected the kernel to run, got ", error.what()));
+    } catch (...) {
+      fail(detail::str("[", operation.name(), "] expected the kernel to run, got ",
+                       detail::foreign_exception()));
     }
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
       const ValueId value = operation.output(slot);

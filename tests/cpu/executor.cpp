@@ -21,6 +21,7 @@ const Primitive scale{.name = "test.scale",
 void scale_kernel(const KernelCall& call) {
   const auto by = static_cast<double>(call.op().integer("by"));
   if (by == 13) throw std::runtime_error("thirteen");
+  if (by == 14) throw 14;  // NOLINT(hicpp-exception-baseclass)
   const double* x = call.input(0).data<double>();
   double* y = call.output().mutable_data<double>();
   for (std::int64_t i = 0; i < call.input(0).size(); ++i) y[i] = by * x[i];
@@ -152,6 +153,13 @@ TEST_CASE("a kernel of another project, on both executors; a missing one names t
   const auto failed = mine.try_run(whole, std::vector{in, Tensor::scalar(2.0)});
   REQUIRE(!failed.has_value());
   CHECK(std::string(failed.error().what()).find("thirteen") != std::string::npos);
+
+  GraphBuilder odd("odd", set);
+  const Graph throws = odd.build({emit1(Op::make(scale, {{"by", 14}}), {ops::sin(odd.input("x", f64))})});
+  const auto thrown = mine.try_run(throws, std::vector{Tensor::scalar(2.0)});
+  REQUIRE(!thrown.has_value());
+  CHECK(thrown.error().kind() == ErrorKind::execution);
+  CHECK(std::string(thrown.error().what()).find("in operation 1 of \"odd\"") != std::string::npos);
 
   GraphBuilder again("own", set);
   const Value u = again.input("x", Type(f64, {3}));

@@ -108,6 +108,8 @@ TEST_CASE("what goes wrong in a kernel is a typed error with the operation's pla
   };
   refused(run([](const KernelCall&) { throw std::runtime_error("no luck"); }), ErrorKind::execution,
           {"no luck", "in operation 1"});
+  refused(run([](const KernelCall&) { throw 3; }), ErrorKind::execution,  // NOLINT(hicpp-exception-baseclass)
+          {"no std::exception", "in operation 1"});
   refused(run([](const KernelCall& c) { (void)c.input(0).data<float>(); }), ErrorKind::type,
           {"in operation 1"});
   refused(run([](const KernelCall& c) { c.output() = Tensor::scalar(1); }), ErrorKind::execution,
