@@ -71,7 +71,7 @@ class Explainer {
   }
 
   Explanation explain() {
-    if (!request_.target.key || !request_.target.requires_grad) return not_recorded();
+    if (!request_.target.key || !(request_.target.requires_grad || on_tape())) return not_recorded();
     bool leads = false;
     for (const UntypedRoot& given : request_.roots) {
       const Node* root = differentiable(given);
@@ -108,6 +108,15 @@ class Explainer {
     if (!given.empty()) return str('"', given, '"');
     if (target_.is_leaf()) return str("leaf ", to_string(target_.key));
     return str("output ", request_.target.output_slot, " of ", operation(*target_.node));
+  }
+
+  // Of a target that does not say so itself, being given by its key: does the tape say that it has a
+  // gradient?
+  bool on_tape() const {
+    const Node* node = target_.node;
+    if (node == nullptr) return reach_.leaf() != nullptr;
+    if (node->is_leaf()) return target_.key == node->first_key;
+    return !node->blocked && node->variant->output_active[slot()] != 0;
   }
 
   // --- no gradient flows

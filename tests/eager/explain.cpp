@@ -148,6 +148,23 @@ TEST_CASE("explain: what requires no gradient") {
       "whose operands requires one");
 }
 
+TEST_CASE("explain: a value that is given by its key, or by key and trace") {
+  Program p;
+  const Var y = p.op<prim::sin>({p.w}), root = p.sum(y);
+  const auto of = [&](const Var& whole, bool with_trace) {
+    Var target = whole;
+    target.first = {};
+    target.first.key = whole.first.key;
+    if (with_trace) target.first.trace = whole.first.trace;
+    return p.explain(target, root).text;
+  };
+  CHECK(of(p.w, false) == "present: \"w\" reaches the root through 2 operations");
+  CHECK(of(p.w, true) == of(p.w, false));
+  CHECK(of(y, true) == "present: output 0 of sin (operation 1) reaches the root through 1 operation");
+  const eager::Leaf<Tensor> other(p.tape.recorder.keys(), "u");
+  CHECK(of(Program::variable(other), true).find("absent: no root depends on \"u\"") == 0);
+}
+
 TEST_CASE("explain: no root depends on it, as far as the tape knows") {
   Program kept, plain{eager::RecorderOptions{}};
   for (Program* p : {&kept, &plain}) {
