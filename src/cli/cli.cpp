@@ -95,7 +95,7 @@ int cli_main(std::span<const std::string> words, std::ostream& out, std::ostream
       for (const CliExecutor& executor : executors) backends.push_back(executor.name);
       cli::print_help(out, program, arguments.command, backends);
     }
-    const int status = arguments.help ? 0 : dispatch({arguments, set, executors, out});
+    const int status = arguments.help ? 0 : dispatch({arguments, set, executors, out, err, program});
     out.flush();
     if (!out) {
       err << program << ": expected to write the result, standard output refused it\n";

@@ -15,6 +15,8 @@ struct Session {
   const PrimitiveSet& set;
   const std::vector<CliExecutor>& executors;
   std::ostream& out;
+  std::ostream& err;         // for notes: errors are thrown
+  std::string_view program;  // by which it was called
 };
 
 /// The executor that --backend names, or the first. Throws Error (invalid_argument).

@@ -70,8 +70,25 @@ int run_hvp(const Session& session) {
   return job.print(object);
 }
 
+void note_left_out(const Session& session, const Job& job) {
+  if (session.arguments.wrt) return;
+  const Graph& graph = job.graph();
+  std::vector<std::string> complex;
+  bool any_floating = false;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const DType dtype = graph.type(graph.inputs()[i]).dtype();
+    any_floating = any_floating || is_floating(dtype);
+    if (is_complex(dtype)) complex.push_back(job.names()[i]);
+  }
+  if (!any_floating || complex.empty()) return;  // of complex ones alone all are refused
+  session.err << session.program << ": note: expected real inputs, left out " << detail::list(complex)
+              << ", which " << (complex.size() == 1 ? "is" : "are")
+              << " complex (split what is with real and imag, or use jvp and vjp)\n";
+}
+
 int run_jac(const Session& session) {
   const Job job(session);
+  note_left_out(session, job);
   const bool forward = session.arguments.mode == "forward";
   const Derivative derivative = job.derive([&](const Graph& graph) {
     // Jacobians are by floating inputs. A complex one is left out unless it is named, or all there is: then

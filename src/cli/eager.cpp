@@ -231,6 +231,7 @@ class Block {
 
 int run_eager_jac(const Session& session) {
   const Job job(session);
+  note_left_out(session, job);
   const std::vector<std::size_t> wrt = jacobian_inputs(job);
   EagerRun run(job, wrt, profiled(session));
   const EagerValues& outputs = run.outputs();

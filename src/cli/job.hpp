@@ -76,4 +76,7 @@ class Job {
   std::int64_t size_ = 0;      // extent of the axis
 };
 
+/// Of jac without --wrt: says on standard error which inputs it leaves out, being complex.
+void note_left_out(const Session& session, const Job& job);
+
 }  // namespace tidu::cli
