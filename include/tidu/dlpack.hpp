@@ -40,15 +40,15 @@ DLPack to_mutable_dlpack(Tensor& tensor);
 LegacyDLPack to_legacy_dlpack(Tensor& tensor);
 
 /// What from_dlpack does with elements that are not in row-major order without gaps, or not aligned for their
-/// dtype, as tensors need them to be.
+/// dtype, and with bools that are other bytes than 0 and 1: tensors have none of these.
 enum class DLPackLayout : std::uint8_t {
   refuse,  ///< throws Error (invalid_argument)
-  copy     ///< copies them to memory of the tensor's own; nothing is shared then
+  copy     ///< copies them to memory of the tensor's own (true for every byte but 0); nothing is shared then
 };
 
 /// A tensor over the memory of someone else, which is let go of with the last tensor over it; read-only when
-/// its flag says so, else written to in place (never exclusive(), so that no executor takes it for scratch
-/// memory).
+/// its flag says so, else written to in place (never exclusive(), so
+/// that no executor takes it for scratch memory). Bools are read once, to see that each is a byte of 0 or 1.
 ///
 /// `managed` is consumed whatever happens: its deleter is called exactly once, when it is refused too, so do
 /// not touch it again (name a capsule "used_dltensor" or "used_dltensor_versioned" before the call). A
@@ -57,7 +57,7 @@ enum class DLPackLayout : std::uint8_t {
 /// Throws Error: type for a dtype that tidu has not (of int 32 and 64, float 16, 32 and 64, bfloat 16,
 /// complex 64 and 128, bool 8, with one lane); invalid_argument for null, another major version than 1,
 /// another device than the CPU (kDLCPU), a negative extent or number of dimensions, missing shape or data,
-/// and, unless `layout` says to copy, for layout and alignment.
+/// and, unless `layout` says to copy, for layout, alignment and bytes of bools.
 Tensor from_dlpack(DLManagedTensorVersioned* managed, DLPackLayout layout = DLPackLayout::refuse);
 Tensor from_dlpack(DLManagedTensor* managed, DLPackLayout layout = DLPackLayout::refuse);
 

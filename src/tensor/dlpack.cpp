@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +142,13 @@ bool contiguous(const DLTensor& in, const Shape& shape) {
   return true;
 }
 
+// Where one of `count` bools is no byte of 0 or 1, as all that computes with bools takes them to be; or null.
+const std::byte* odd_bool(const std::byte* bools, std::int64_t count) {
+  const std::byte* const end = bools + count;
+  const std::byte* const odd = std::find_if(bools, end, [](std::byte b) { return b > std::byte{1}; });
+  return odd == end ? nullptr : odd;
+}
+
 // Elements copied one by one, as their strides say.
 Tensor gather(Type type, const DLTensor& in, const std::byte* first) {
   Tensor tensor(type);
@@ -163,6 +172,16 @@ Tensor gather(Type type, const DLTensor& in, const std::byte* first) {
   return tensor;
 }
 
+// The elements in memory of their own; of bools every byte but 0 is true.
+Tensor copied(Type type, const DLTensor& in, const std::byte* first) {
+  Tensor tensor = gather(type, in, first);
+  if (type.dtype() == DType::boolean) {
+    for (std::byte& element : std::span(tensor.mutable_bytes(), tensor.num_bytes()))
+      element = element == std::byte{0} ? element : std::byte{1};
+  }
+  return tensor;
+}
+
 Tensor import_tensor(const DLTensor& in, bool is_read_only, DLPackLayout layout,
                      std::shared_ptr<void> owner) {
   const Type type = type_of(in);
@@ -173,13 +192,21 @@ Tensor import_tensor(const DLTensor& in, bool is_read_only, DLPackLayout layout,
   const std::size_t alignment = size_of(real_dtype(type.dtype()));
   const bool aligned = reinterpret_cast<std::uintptr_t>(first) % alignment == 0;
   if (!aligned || !contiguous(in, type.shape())) {
-    if (layout == DLPackLayout::copy) return gather(type, in, first);
+    if (layout == DLPackLayout::copy) return copied(type, in, first);
     const std::string got = !aligned
                                 ? str("memory not aligned to ", alignment, " bytes")
                                 : "strides " + detail::list(std::vector(in.strides, in.strides + in.ndim));
     refuse(ErrorKind::invalid_argument,
            str("expected elements of ", type, " in row-major order, aligned and without gaps, got ", got,
                "; DLPackLayout::copy copies them"));
+  }
+  if (type.dtype() == DType::boolean) {
+    if (const std::byte* const odd = odd_bool(first, type.size()); odd != nullptr) {
+      if (layout == DLPackLayout::copy) return copied(type, in, first);
+      refuse(ErrorKind::invalid_argument,
+             str("expected bools that are bytes of 0 or 1, got the byte ", std::to_integer<int>(*odd),
+                 " as element ", odd - first, " of ", type, "; DLPackLayout::copy makes 1 of it"));
+    }
   }
   if (is_read_only) return Tensor::wrap(type, static_cast<const void*>(first), std::move(owner));
   return Tensor::borrow(type, first, std::move(owner));

@@ -179,6 +179,34 @@ TEST_CASE("other layouts are refused, or copied where that is asked for") {
   CHECK(foreign.deleted == 2);
 }
 
+TEST_CASE("bools of other bytes than 0 and 1 are refused, or become true where they are copied") {
+  Foreign foreign;
+  std::uint8_t bytes[] = {0, 1, 2, 255};
+  foreign.shape = {4};
+  foreign.versioned.dl_tensor = {bytes, {1, 0}, 1, {6, 8, 1}, foreign.shape.data(), nullptr, 0};
+  const auto elements = [](const Tensor& tensor) {
+    std::vector<int> all;
+    for (std::int64_t i = 0; i < tensor.size(); ++i) all.push_back(std::to_integer<int>(tensor.bytes()[i]));
+    return all;
+  };
+  CHECK(has(refusal([&] { (void)from_dlpack(&foreign.versioned); }, ErrorKind::invalid_argument),
+            "got the byte 2 as element 2 of bool[4]"));
+  CHECK(foreign.deleted == 1);
+  CHECK(elements(from_dlpack(&foreign.versioned, DLPackLayout::copy)) == std::vector<int>{0, 1, 1, 1});
+  CHECK(foreign.deleted == 2);
+  foreign.strides = {-1};  // from the last one back
+  foreign.versioned.dl_tensor.strides = foreign.strides.data();
+  foreign.versioned.dl_tensor.byte_offset = 3;
+  CHECK(elements(from_dlpack(&foreign.versioned, DLPackLayout::copy)) == std::vector<int>{1, 1, 1, 0});
+  foreign.versioned.dl_tensor.strides = nullptr;
+  foreign.versioned.dl_tensor.byte_offset = 0;
+  bytes[2] = bytes[3] = 0;
+  for (const DLPackLayout layout : {DLPackLayout::refuse, DLPackLayout::copy}) {
+    const Tensor shared = from_dlpack(&foreign.versioned, layout);
+    CHECK(static_cast<const void*>(shared.bytes()) == bytes);
+  }
+}
+
 TEST_CASE("what tidu cannot take is refused by name, and given back once") {
   struct Case {
     ErrorKind kind;
