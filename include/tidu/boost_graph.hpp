@@ -45,6 +45,15 @@ struct BoostAdjacentAt {
   const BoostGraph* graph = nullptr;
   std::uint32_t operator()(std::uint32_t place) const;
 };
+/// All properties of a vertex or edge, which has none: boost::copy_graph asks for them.
+template <class Key>
+struct BoostNoProperties {
+  using key_type = Key;
+  using value_type = boost::no_property;
+  using reference = boost::no_property;
+  using category = boost::readable_property_map_tag;
+  friend boost::no_property get(BoostNoProperties, const Key&) { return {}; }
+};
 
 }  // namespace detail
 
@@ -199,6 +208,18 @@ struct boost::property_map<tidu::BoostGraph, boost::edge_index_t> {
   using const_type = type;
 };
 
+template <>
+struct boost::property_map<tidu::BoostGraph, boost::vertex_all_t> {
+  using type = tidu::detail::BoostNoProperties<tidu::BoostGraph::Vertex>;
+  using const_type = type;
+};
+
+template <>
+struct boost::property_map<tidu::BoostGraph, boost::edge_all_t> {
+  using type = tidu::detail::BoostNoProperties<tidu::BoostGraph::Edge>;
+  using const_type = type;
+};
+
 namespace tidu {
 
 using BoostGraphTraits = boost::graph_traits<BoostGraph>;
@@ -261,6 +282,13 @@ inline boost::property_map<BoostGraph, boost::edge_index_t>::type get(boost::edg
 }
 inline std::uint32_t get(boost::edge_index_t, const BoostGraph&, const BoostGraph::Edge& edge) {
   return edge.number;
+}
+inline boost::property_map<BoostGraph, boost::vertex_all_t>::type get(boost::vertex_all_t,
+                                                                      const BoostGraph&) {
+  return {};
+}
+inline boost::property_map<BoostGraph, boost::edge_all_t>::type get(boost::edge_all_t, const BoostGraph&) {
+  return {};
 }
 
 }  // namespace tidu

@@ -6,6 +6,7 @@
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"
 #include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/copy.hpp>
 #include <boost/graph/depth_first_search.hpp>
 #include <boost/graph/graph_concepts.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
@@ -13,6 +14,7 @@
 #include <boost/graph/sequential_vertex_coloring.hpp>
 #include <boost/graph/topological_sort.hpp>
 #pragma GCC diagnostic pop
+#include <algorithm>
 #include <iterator>
 #include <random>
 #include <tidu/boost_graph.hpp>
@@ -88,6 +90,22 @@ TEST_CASE("a topological order of the library is one") {
   std::vector<std::size_t> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   for (auto [e, last] = edges(view); e != last; ++e) CHECK(place[source(*e, view)] > place[target(*e, view)]);
+}
+
+TEST_CASE("a copy, made with no word on properties, has the same edges") {
+  std::mt19937_64 random(5);
+  const BoostGraph view(random_graph(random, 40));
+  boost::adjacency_list<> copy;
+  boost::copy_graph(view, copy);
+  REQUIRE(boost::num_vertices(copy) == num_vertices(view));
+  REQUIRE(boost::num_edges(copy) == num_edges(view));
+  std::vector<std::pair<std::size_t, std::size_t>> here, there;
+  for (auto [e, last] = edges(view); e != last; ++e) here.emplace_back((*e).source, (*e).target);
+  for (auto [e, last] = boost::edges(copy); e != last; ++e)
+    there.emplace_back(source(*e, copy), target(*e, copy));
+  std::sort(here.begin(), here.end());
+  std::sort(there.begin(), there.end());
+  CHECK(here == there);
 }
 
 TEST_CASE("greedy colouring gives neighbours different colours") {
