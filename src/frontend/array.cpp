@@ -368,12 +368,27 @@ Array Array::detach(Where where) const {
   return Array(body.tensor);
 }
 
+namespace {
+
+// What belongs to a value on a tape, which a traced Array has not. `what`: with its verb.
+void require_recorded(const Array& array, const Body& body, bool is_recorded, std::string_view function,
+                      std::string_view what, Where where) {
+  if (is_recorded) return;
+  if (array.is_traced()) {
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected an Array on a tape, got one that is being traced (", body.extra->type, "): ",
+                       what, " to the tape, so do this outside of trace() and the transforms that trace"),
+           where);
+  }
+  refuse(ErrorKind::invalid_argument, function,
+         "expected an Array that requires a gradient, got one that does not", where);
+}
+
+}  // namespace
+
 HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const {
   const Body& body = body_of(*this, "Array::register_hook", where);
-  if (!body.requires_grad) {
-    refuse(ErrorKind::invalid_argument, "Array::register_hook",
-           "expected an Array that requires a gradient, got one that does not", where);
-  }
+  require_recorded(*this, body, body.requires_grad, "Array::register_hook", "hooks belong", where);
   return eager::on_value<Tensor>(
       body.trace, body.key, [hook = std::move(hook)](eager::HookContext<Tensor>& frame) {
         auto incoming = frame.incoming();
@@ -389,10 +404,7 @@ HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hoo
 
 Array& Array::set_name(std::string name, Where where) {
   const Body& body = body_of(*this, "Array::set_name", where);
-  if (!body.trace) {
-    refuse(ErrorKind::invalid_argument, "Array::set_name",
-           "expected an Array that requires a gradient, got one that does not", where);
-  }
+  require_recorded(*this, body, bool(body.trace), "Array::set_name", "names belong", where);
   eager::set_name(body.trace, body.key, std::move(name));
   return *this;
 }

@@ -334,5 +334,23 @@ TEST_CASE("an Array that outlived its trace is refused at the user's place") {
   CHECK(contains(called, here(__LINE__ - 2)));
 }
 
+TEST_CASE("hooks and names of what is being traced are refused for that, not for want of a gradient") {
+  const auto hooked = [](const Array& a) {
+    Array y = a * a;
+    y.register_hook([](const Array&) {});
+    return y;
+  };
+  const Array x = array({1.0, 2.0});
+  const std::string mapped = error_of([&] { (void)vmap(grad(hooked))(x); });
+  CHECK(contains(mapped, "[Array::register_hook] expected an Array on a tape, got one that is being traced"));
+  CHECK(contains(mapped, "hooks belong to the tape"));
+  CHECK(contains(mapped, short_here(__LINE__ - 7)));
+  CHECK(contains(error_of([&] { (void)compile(hooked)(x); }), "got one that is being traced (f64[2])"));
+  CHECK(contains(error_of([&] { (void)checkpoint(hooked)(x); }), "got one that is being traced (f64[2])"));
+  CHECK(contains(error_of([&] { (void)hooked(x); }), "expected an Array that requires a gradient"));
+  const auto named = [](const Array& a) { return (a * a).set_name("y"); };
+  CHECK(contains(error_of([&] { (void)compile(named)(x); }), "names belong to the tape"));
+}
+
 }  // namespace
 }  // namespace tidu::test
