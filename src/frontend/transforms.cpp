@@ -124,10 +124,14 @@ std::vector<std::size_t> Argnums::in(const std::vector<std::size_t>& offsets, co
   std::vector<std::size_t> result;
   for (const int position : positions) {
     const auto argument = static_cast<std::size_t>(position < 0 ? position + count : position);
-    if (position < -count || position >= count || offsets[argument] == offsets[argument + 1]) {
+    const bool is_there = position >= -count && position < count;
+    if (!is_there || offsets[argument] == offsets[argument + 1]) {
       refuse(ErrorKind::invalid_argument, name,
              detail::str("expected the position of an argument that holds Arrays, of ", count,
-                         " arguments, got ", position),
+                         " arguments, got ", position,
+                         is_there ? ", whose argument holds none (a whole number is passed on as it is: make "
+                                    "the argument an Array of it)"
+                                  : ""),
              where);
     }
     for (std::size_t i = offsets[argument]; i < offsets[argument + 1]; ++i) {

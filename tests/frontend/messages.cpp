@@ -352,5 +352,12 @@ TEST_CASE("hooks and names of what is being traced are refused for that, not for
   CHECK(contains(error_of([&] { (void)compile(named)(x); }), "names belong to the tape"));
 }
 
+TEST_CASE("a gradient by a whole number says how to give one") {
+  const auto square_of = [](const auto& a) { return Array(2.0) * a; };
+  const std::string error = error_of([&] { (void)grad(square_of)(2); });
+  CHECK(contains(error, "of 1 arguments, got 0, whose argument holds none (a whole number is passed on"));
+  CHECK_FALSE(contains(error_of([&] { (void)grad(square_of, std::vector<int>{3})(1.0); }), "whole number"));
+}
+
 }  // namespace
 }  // namespace tidu::test
