@@ -47,7 +47,7 @@ enum class DLPackLayout : std::uint8_t {
 };
 
 /// A tensor over the memory of someone else, which is let go of with the last tensor over it; read-only when
-/// its flag says so, else written to in place (never exclusive(), so
+/// its flag says so (Array::assign and its like refuse it), else written to in place (never exclusive(), so
 /// that no executor takes it for scratch memory). Bools are read once, to see that each is a byte of 0 or 1.
 ///
 /// `managed` is consumed whatever happens: its deleter is called exactly once, when it is refused too, so do

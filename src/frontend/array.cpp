@@ -201,6 +201,13 @@ Array& Array::assign(const Array& value, Where where) & {
     return *this;
   }
   if (!body.tensor.writable()) {
+    if (body.tensor.borrowed()) {
+      refuse(ErrorKind::invalid_argument, "Array::assign",
+             detail::str("expected memory that may be written to, got ", body.tensor.type(),
+                         " over read-only memory of somebody else's: copy() has elements of its own"),
+             where);
+    }
+    // A literal, whose elements others share.
     body.tensor = body.tensor.clone();
     if (body.extra != nullptr) body.extra->promised = nullptr;
   }

@@ -136,7 +136,7 @@ Tensor Tensor::wrap(Type type, void* data, std::shared_ptr<void> owner) {
 Tensor Tensor::wrap(Type type, const void* data, std::shared_ptr<const void> owner) {
   check_foreign(type, data);
   auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));
-  return Tensor(type, make_foreign(std::move(owner), true), bytes);
+  return Tensor(type, make_foreign(std::move(owner), true, Home::borrowed), bytes);
 }
 
 Tensor Tensor::borrow(Type type, void* data, std::shared_ptr<void> owner) {

@@ -386,4 +386,27 @@ TEST_CASE("ones of no axes, diagonals that are far away, singular signs") {
   CHECK_FALSE(std::signbit(sign.item<double>()));
 }
 
+TEST_CASE("read-only memory of somebody else's is not written to, and the Array does not part from it") {
+  double memory[] = {1.0, 2.0};
+  const auto over = [&] {
+    return Array(Tensor::wrap(Type(f64, {2}), static_cast<const void*>(memory), nullptr));
+  };
+  Array x = over();
+  const std::string error = error_of([&] { x.assign(zeros({2})); });
+  CHECK(contains(error, "[Array::assign] expected memory that may be written to, got f64[2] over read-only"));
+  memory[0] = 5.0;
+  CHECK(elements(x) == std::vector<double>{5.0, 2.0});
+  Array w = over();
+  w.set_requires_grad();
+  CHECK(contains(error_of([&] { no_grad([&] { w -= 0.5; }); }), "read-only memory"));
+  CHECK(elements(w) == std::vector<double>{5.0, 2.0});
+  Array own = over().copy();
+  own.assign(zeros({2}));
+  CHECK(elements(own) == std::vector<double>{0.0, 0.0});
+  CHECK(memory[0] == 5.0);
+  Array number = 2.0;  // a literal, whose elements others share
+  number.assign(3.0);
+  CHECK(number.item<double>() == 3.0);
+}
+
 }  // namespace tidu::test

@@ -247,8 +247,8 @@ class Array {
       return T(data.at(0));
     }
   }
-  /// Copies `value`'s elements into this Array's storage, in place; no tape knows of it. Throws Error (type)
-  /// for another type. Not of a temporary, which may have memory of its own.
+  /// Copies `value`'s elements into this Array's storage, in place; no tape knows of it. Throws Error (type
+  /// for another type, invalid_argument for read-only memory of others). Not of a temporary.
   Array& assign(const Array& value, Where where = Where::current()) &;
   /// A new Array with memory of its own; gradients flow through.
   Array copy(Where where = Where::current()) const;

@@ -257,7 +257,7 @@ class Tensor {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
            !storage_->read_only && storage_->home < detail::TensorStorage::Home::borrowed;
   }
-  /// Made by borrow(), or a part of such a tensor?
+  /// Made by borrow() or, to be read alone, by wrap(), or a part of such a tensor?
   bool borrowed() const {
     return storage_ != nullptr && storage_->home == detail::TensorStorage::Home::borrowed;
   }
