@@ -262,6 +262,25 @@ static_assert(is_tree<Told> && is_tree<FormedNet> && is_tree<Opaque> && is_tree<
               is_tree<double>);
 static_assert(is_tree<std::function<Array(Array)>> && is_tree<Tensor> && is_tree<std::map<int, Array>>);
 
+// Of a structure whose member has no default constructor nobody can count the members: it has to tell them.
+struct HasTold {
+  Told told;
+  Array b;
+};
+struct TellsTold {
+  Told told;
+  Array b;
+  auto tidu_fields() { return std::tie(told, b); }
+};
+static_assert(!is_tree<HasTold> && is_tree<TellsTold>);
+
+TEST_CASE("a structure that tells its members may hold some without default constructor") {
+  const auto f = [](const TellsTold& all) { return sum(all.told.w * all.b); };
+  const TellsTold gradient = grad(f)(TellsTold{Told(2), array({3.0, 4.0})});
+  CHECK(elements(gradient.told.w) == std::vector<double>{3.0, 4.0});
+  CHECK(elements(gradient.b) == std::vector<double>{1.0, 1.0});
+}
+
 TEST_CASE("classes that hold no Array are passed on as they are") {
   const auto f = [](const Told& told, const Opaque& opaque, const std::string& name) {
     return sum(told.w * static_cast<double>(opaque.numbers.size() + name.size()));

@@ -102,8 +102,14 @@ void visit_arrays(Tree& tree, const Visit& visit) {
   } else if constexpr (is_tree_of_fields<T>) {
     with_fields(tree, [&](auto&... items) { (visit_arrays(items, visit), ...); });
   } else {
+    constexpr bool lacks_default = std::is_aggregate_v<T> && !std::is_default_constructible_v<T>;
     static_assert(
-        is_tree<T>,
+        is_tree<T> || !lacks_default,
+        "a member of this structure has no default constructor, so that its members cannot be counted: "
+        "give the member's class one (`= default`), or the structure "
+        "`auto tidu_fields() { return std::tie(its, members); }`");
+    static_assert(
+        is_tree<T> || lacks_default,
         "nothing tells which Arrays are in an object of this class, so they would get no gradient. "
         "Expected are Arrays, numbers, text, and vectors, arrays, pairs, tuples, optionals, std::maps "
         "and structures of such, of at most 16 public members, without base, constructor or array; "
