@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/known_zeros.hpp"
 #include "linearize/rule_call.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -224,6 +225,8 @@ class Linearizer final : public Emitter, public detail::InnerHost {
   // Turns ids_ into ids of the linear graph and returns the role.
   std::uint32_t import_operands(const Op& op) {
     std::uint32_t mask = 0;
+    const PrimitiveSet::Vocabulary& words = primitives().vocabulary();
+    if (&op.primitive() == words.add || &op.primitive() == words.sub) require_zeros(op);
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       ValueId& id = ids_[i];
       if ((id & linear_bit) != 0) {
@@ -252,6 +255,29 @@ class Linearizer final : public Emitter, public detail::InnerHost {
     }
     if (!op.primitive().linearity.allows(flags())) refuse_operands(op);
     return linear_.make_role(flags());
+  }
+
+  // What is added to a tangent and is none has to be zero: else the tangent were affine, of which reverse
+  // mode would lose the constant. Of other operations that are linear in several operands jointly, such as a
+  // padding, such an operand may be masked out again.
+  void require_zeros(const Op& op) {
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      if ((ids_[i] & linear_bit) != 0 || is_zero(ids_[i])) continue;
+      rule_error(detail::str("expected operations that are linear in the tangents, got ", op.name(),
+                             " of a tangent and of operand ", i,
+                             ", which depends on none and is not zero by its making"));
+    }
+  }
+  bool is_zero(ValueId id) {
+    const GraphData& g = augmented_->data();
+    zero_.resize(g.types.size(), 0);
+    for (; zeros_until_ < g.operations.size(); ++zeros_until_) {
+      const Operation operation(g, zeros_until_);
+      if (!detail::gives_zeros(operation, [&](std::size_t k) { return zero_[operation.input(k)] != 0; }))
+        continue;
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) zero_[operation.output(slot)] = 1;
+    }
+    return zero_[id] != 0;
   }
 
   [[noreturn]] void refuse_operands(const Op& op) const {
@@ -394,6 +420,8 @@ class Linearizer final : public Emitter, public detail::InnerHost {
   FlatArray<ValueId> tangents_;            // primal -> linear
   std::uint32_t current_ = 0;
   std::optional<Op> sum_op_;
+  std::vector<char> zero_;         // by value of augmented: known to be zero?
+  std::uint32_t zeros_until_ = 0;  // operations of augmented that zero_ knows
   // scratch
   std::vector<ValueId> ids_;
   std::vector<char> linear_flags_;

@@ -175,32 +175,6 @@ std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inpu
   return depends;
 }
 
-bool gives_zeros(const Operation& operation, const std::function<bool(std::size_t)>& operand_is_zero) {
-  const Primitive& primitive = operation.primitive();
-  if (primitive.has_trait(Trait::holds_graph) || primitive.has_trait(Trait::impure)) return false;
-  if (operation.num_inputs() == 0) {
-    for (const auto& [name, attribute] : operation.record().op->attributes) {
-      const Literal* literal = attribute.get_if<Literal>();
-      if (name != "value" || literal == nullptr || !primitive.has_trait(Trait::constant)) continue;
-      for (std::int64_t i = 0; i < literal->type().size(); ++i) {
-        if (literal->at(i) != 0.0) return false;
-      }
-      return true;
-    }
-    return false;
-  }
-  const Linearity& linearity = primitive.linearity;
-  bool any = false, all = true;
-  for (std::size_t i = 0; i < operation.num_inputs(); ++i) {
-    if (!linearity.includes(i)) continue;
-    const bool zero = operand_is_zero(i);
-    any = any || zero;
-    all = all && zero;
-  }
-  if (linearity.kind == Linearity::Kind::bilinear) return any;
-  return linearity.kind == Linearity::Kind::joint && any && all;
-}
-
 std::vector<bool> zero_values(const Graph& graph) {
   std::vector<bool> zero(graph.num_values(), false);
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "graph/known_zeros.hpp"
 #include "primitives/rules.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/strands.hpp"
@@ -54,8 +55,7 @@ std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inpu
 void visit_operations(const Graph& graph, const std::function<void(const Operation&, const Graph&)>& visit);
 /// By value: is it zero, being made of constants that are, by operations that are linear?
 std::vector<bool> zero_values(const Graph& graph);
-/// The same for the results of one operation, from what is known of its operands.
-bool gives_zeros(const Operation& operation, const std::function<bool(std::size_t)>& operand_is_zero);
+using tidu::detail::gives_zeros;
 /// The outputs of the graph on these inputs, where apply(operation, operands) gives the results of each of
 /// its operations.
 template <class V, class Apply>

@@ -300,9 +300,13 @@ TEST_CASE("custom_jvp_call: constant operands take no operations, and rules are 
                "expected graph jvp (\"bent\") to be linear in its tangents, got mul of them in operation 1"));
   CHECK(mentions(
       refused([](Value a, Value da) {
-        return std::vector{a + da, da};
+        return std::vector{a * da, da};
       }),
       "expected output 0 of graph jvp (\"bent\"), which is output 0 of graph, not to depend on tangents"));
+  CHECK(mentions(refused([](Value a, Value da) {
+                   return std::vector{ops::sin(a), da + a};
+                 }),
+                 "linear in the tangents, got add of a tangent and of operand 1"));
   CHECK(mentions(
       refused([](Value a, Value) {
         return std::vector{ops::sin(a), ops::cos(a)};

@@ -250,6 +250,31 @@ TEST_CASE("custom rules: data that is captured is constant, what has a derivativ
   CHECK(max(abs(no_grad([&] { return by_vjp(w, w)(x); }) - x * c)).item() == 0.0);
 }
 
+TEST_CASE("custom_jvp: a rule that adds to the tangent what is none is refused in every mode") {
+  const auto with_rule = [](const auto& rule) {
+    return custom_jvp([](const Array& x) { return x * 1.0; }, rule);
+  };
+  const auto affine = with_rule([](const Array& x, const Array& t) { return std::pair(x * 1.0, t + x); });
+  const Array x = array({1.0, 2.0});
+  const auto refused = [](const auto& derive) {
+    try {
+      derive();
+      FAIL("expected an error");
+    } catch (const ADRuleError& error) {
+      const std::string text = error.what();
+      CHECK_MESSAGE(text.find("linear in the tangents, got add of a tangent and of operand 1") != text.npos,
+                    text);
+    }
+  };
+  const auto total = [&](const Array& a) { return sum(affine(a)); };
+  refused([&] { (void)jvp([&](const Array& a) { return affine(a); }, x, x); });
+  refused([&] { (void)grad(total)(x); });
+  refused([&] { (void)compile(grad(total))(x); });
+  const auto linear =
+      with_rule([](const Array& a, const Array& t) { return std::pair(a * 1.0, t + 0.0 * a + zeros({2})); });
+  CHECK(max(abs(grad([&](const Array& a) { return sum(linear(a)); })(x) - 1.0)).item() == 0.0);
+}
+
 TEST_CASE("custom rules: one that does not fit is refused with the place of the call") {
   const auto f = custom_jvp(softplus, [](const Array& x, const Array&) { return std::pair(x, sum(x)); });
   const Array x = array({1.0, 2.0});

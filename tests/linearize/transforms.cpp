@@ -364,6 +364,46 @@ TEST_CASE("linear functions of a user's transpose; what is not linear is refused
   CHECK(mentions(try_linear_transpose(affine).error(), "does not depend on them"));
 }
 
+// y = x, by rules that add something to the tangent.
+template <class F>
+Derivatives tangent_and(JvpContext& c, const F& more) {
+  return *c.tangent(0) + more(c.primal(0));
+}
+constinit const Primitive adds_primal{
+    .name = "test.adds_primal",
+    .infer = [](InferContext& c) { c.result(c.operand(0)); },
+    .jvp = [](JvpContext& c) -> Derivatives { return tangent_and(c, [](Value x) { return x; }); }};
+constinit const Primitive subtracts_one{
+    .name = "test.subtracts_one",
+    .infer = [](InferContext& c) { c.result(c.operand(0)); },
+    .jvp = [](JvpContext& c) -> Derivatives { return ops::full_like(c.primal(0), 1.0) - *c.tangent(0); }};
+constinit const Primitive adds_zeros{.name = "test.adds_zeros",
+                                     .infer = [](InferContext& c) { c.result(c.operand(0)); },
+                                     .jvp = [](JvpContext& c) -> Derivatives {
+                                       return tangent_and(c, [](Value x) {
+                                         return x * ops::full_like(x, 0.0) + zeros(*x.emitter(), x.type());
+                                       });
+                                     }};
+
+TEST_CASE("a tangent plus what is not known to be zero is refused: reverse mode would lose it") {
+  const PrimitiveSet set = standard_primitives().with({&adds_primal, &subtracts_one, &adds_zeros});
+  const auto applied = [&](const Primitive& primitive) {
+    GraphBuilder g("f", set);
+    return g.build({emit1(Op::make(primitive), {ops::sin(g.input("x", {f64, {3}}))})});
+  };
+  const auto refused = [&](const Primitive& primitive, std::string_view got) {
+    const auto result = try_linearize(applied(primitive));
+    REQUIRE_FALSE(result.has_value());
+    CHECK(dynamic_cast<const ADRuleError*>(&result.error()) != nullptr);
+    for (const std::string_view part : {std::string_view("linear in the tangents"), got,
+                                        std::string_view("rule: jvp, in operation 1 of \"f\"")})
+      CHECK_MESSAGE(mentions(result.error(), part), result.error().what());
+  };
+  refused(adds_primal, "got add of a tangent and of operand 1");
+  refused(subtracts_one, "got sub of a tangent and of operand 0");
+  CHECK(try_linearize(applied(adds_zeros)).has_value());
+}
+
 template <class... C>
 auto broken_rule(C&...) -> Derivatives {
   throw std::runtime_error("bent");
