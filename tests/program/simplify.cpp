@@ -2,6 +2,11 @@
 // it leaves, and the same bits as before on both executors.
 #include "simplify_support.hpp"
 
+#include <stdexcept>
+
+#include "tidu/graph/infer.hpp"
+#include "tidu/graph/simplify.hpp"
+
 namespace tidu::test {
 namespace {
 
@@ -503,6 +508,22 @@ TEST_CASE("simplify: places and keys of what stays") {
     found = found || operation.where() == "there.cpp:7";
   }
   CHECK(found);
+}
+
+TEST_CASE("what a simplify rule throws that is no Error becomes one") {
+  static constexpr Primitive broken{
+      .name = "test.broken_simplify",
+      .infer = [](InferContext& c) { c.result(c.operand(0)); },
+      .simplify = [](SimplifyContext&) -> Values { throw std::runtime_error("bent"); }};
+  GraphBuilder builder("f", standard_primitives().with({&broken}));
+  const Graph graph = builder.build({emit1(Op::make(broken), {builder.input("x", f64)})});
+  try {
+    (void)passes::simplify(graph, false);
+    FAIL("expected an error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::internal);
+    CHECK(std::string(error.what()) == "[test.broken_simplify] expected its simplify rule to run, got bent");
+  }
 }
 
 }  // namespace tidu::test
