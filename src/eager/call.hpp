@@ -133,6 +133,8 @@ struct BackwardCall {
   bool folds_at_once = true;  ///< contributions come in the order in which they are folded
 
   std::vector<std::uint32_t> root_slots;
+  std::size_t held_roots = 0;      ///< of the request, from the first on: held until the call has ended
+  std::size_t held_requested = 0;  ///< likewise
   States states;
   Leaves leaves;
   std::vector<State*> found;  ///< all states, in the order of discovery; only where that is needed

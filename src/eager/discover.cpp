@@ -11,6 +11,7 @@ namespace tidu::eager::detail {
 
 using tidu::detail::str;
 
+// The nodes of what is right are held: a hook may let go of the last handle to them.
 void BackwardCall::check_roots() {
   if (request.roots.empty())
     throw Error(ErrorKind::invalid_argument, "backward: expected at least one root, got none");
@@ -41,6 +42,9 @@ void BackwardCall::check_roots() {
   }
   if (creates_graph && request.recorder == nullptr)
     throw Error(ErrorKind::invalid_argument, "backward: expected a recorder with create_graph, got none");
+  for (; held_roots < request.roots.size(); ++held_roots) retain(request.roots[held_roots].node);
+  for (; held_requested < request.requested.size(); ++held_requested)
+    if (const TraceRef trace = request.requested[held_requested].trace) retain(trace.node());
 }
 
 void BackwardCall::discover() {

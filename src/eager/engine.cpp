@@ -66,6 +66,9 @@ BackwardCall::~BackwardCall() {
   for (LeafState& leaf : leaves.list()) destroy_all(leaf.cell);
   for (Cell* cell : captured)
     if (cell != nullptr) destroy_cell(table, cell);
+  for (std::size_t i = 0; i < held_roots; ++i) release(request.roots[i].node);
+  for (std::size_t i = 0; i < held_requested; ++i)
+    if (const TraceRef trace = request.requested[i].trace) release(trace.node());
 }
 
 // --- one node

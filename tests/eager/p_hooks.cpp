@@ -162,6 +162,22 @@ TEST_CASE("[P7] a hook may drop a cotangent and put another in its place") {
   CHECK(h.dx(run(Spy(), {root_of(h.z)}, keep())) == 14.0);
 }
 
+TEST_CASE("[P7] a hook may let go of the root and of what is requested") {
+  Tape tape;
+  const Var x = tape.leaf(0.5);
+  auto inner = std::make_unique<Var>(tape.apply<prim::exp>({x}));
+  auto out = std::make_unique<Var>(tape.apply<prim::sin>({*inner}));
+  const Root root = root_of(*out);
+  const Requested wanted(inner->first);
+  eager::before_node<Tensor>(out->first.trace, [&](HookContext<Tensor>&) {
+    out.reset();
+    inner.reset();
+  });
+  const auto gradients = run(Spy(), {root}, {}, {wanted, Requested(x.first)});
+  CHECK(gradients.requested()[0].value->item<double>() == doctest::Approx(std::cos(std::exp(0.5))));
+  CHECK(item(gradients, x) == doctest::Approx(std::cos(std::exp(0.5)) * std::exp(0.5)));
+}
+
 TEST_CASE("[P7] a hook that is removed while others run is not started any more") {
   Hooked h;
   Log log;
