@@ -41,6 +41,7 @@ void BackwardCall::accumulate() {
       {
         const std::lock_guard lock(slot.mutex);
         seen[i] = slot.changes;
+        if (slot.closed) continue;
         if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);
       }
       Cell* grown = duplicate(*into[i]->cell);
@@ -59,6 +60,10 @@ void BackwardCall::accumulate() {
     }
     if (same) {
       for (std::size_t i = 0; i < into.size(); ++i) {
+        if (sums[i] == nullptr) {  // its slot is closed: it is returned
+          into[i] = nullptr;
+          continue;
+        }
         std::swap(sums[i], into[i]->node->accumulator()->cell);
         ++into[i]->node->accumulator()->changes;
       }
@@ -67,7 +72,8 @@ void BackwardCall::accumulate() {
     for (Cell*& sum : sums)
       if (sum != nullptr) destroy_cell(table, std::exchange(sum, nullptr));
     if (!same) continue;
-    for (LeafState* leaf : into) destroy_cell(table, std::exchange(leaf->cell, nullptr));
+    for (LeafState* leaf : into)
+      if (leaf != nullptr) destroy_cell(table, std::exchange(leaf->cell, nullptr));
     return;
   }
 }

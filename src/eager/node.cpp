@@ -239,9 +239,10 @@ LeafSlot::LeafSlot(const OperandTable& table, Key key, std::string name, Placeme
   node->accumulator() = new Accumulator(table);
   if (!name.empty()) node->extras_or_make().names.emplace_back(0, std::move(name));
 }
-// A gradient that was recorded holds nodes that hold the leaf: the circle ends with the slot.
+// A gradient that was recorded holds nodes that hold the leaf: the circle ends with the slot, and no backward
+// call may close it again.
 LeafSlot::~LeafSlot() {
-  if (trace_) write(nullptr, nullptr);
+  if (trace_) put(nullptr, true);
 }
 
 Accumulator& LeafSlot::slot() const {
@@ -272,9 +273,15 @@ void LeafSlot::write(void* from, const EagerOutput* recorded) {
       throw;
     }
   }
+  put(cell, false);
+}
+
+void LeafSlot::put(Cell* cell, bool closed) {
+  Accumulator& slot = this->slot();
   {
     const std::lock_guard lock(slot.mutex);
     ++slot.changes;
+    slot.closed = closed;
     std::swap(slot.cell, cell);
   }
   if (cell != nullptr) destroy_cell(slot.table, cell);

@@ -74,6 +74,7 @@ struct Accumulator {
   tidu::detail::LightMutex mutex;
   Cell* cell = nullptr;
   std::uint64_t changes = 0;
+  bool closed = false;  ///< the Leaf is gone: nobody would read or clear it
 };
 
 struct Node : NodeCount {

@@ -189,5 +189,26 @@ TEST_CASE("[P8] a slot is freed with its leaf, or when it is cleared") {
   CHECK(Counted::live == before);
 }
 
+TEST_CASE("[P8] what comes to a leaf whose Leaf is gone is returned, and holds nothing for good") {
+  const int before = Counted::live;
+  for (const bool in_call : {false, true}) {
+    CAPTURE(in_call);
+    CountedTape tape;
+    auto leaf = std::make_unique<Leaf<Counted>>(tape.recorder.keys(), "w");
+    const eager::Key key = leaf->key();
+    const CountedVar x{EagerOutput{key, leaf->trace().hold(), true, 0}, Counted(scalar(0.5))};
+    const CountedVar y = tape.apply<prim::exp>({x});
+    const CountedVar out = tape.apply<prim::sin>({y});
+    eager::before_node<Counted>(y.first.trace, [&](HookContext<Counted>&) { leaf.reset(); });
+    if (!in_call) leaf.reset();
+    BackwardOptions options = into_slots();
+    options.create_graph = true;
+    const auto gradients = tape.backward(out, options);
+    REQUIRE(gradients.size() == 1);
+    CHECK(gradients.at(key).item() == doctest::Approx(std::cos(std::exp(0.5)) * std::exp(0.5)));
+  }
+  CHECK(Counted::live == before);
+}
+
 }  // namespace
 }  // namespace tidu::test

@@ -34,8 +34,8 @@ struct BackwardOptions {
   /// Record the backward computation itself on `recorder`, so that its results can be differentiated.
   /// Everything runs on the calling thread then.
   bool create_graph = false;
-  /// Add gradients to the slots of Leafs instead of returning them (those of leaves without a slot are
-  /// returned in any case). All slots change together when everything has succeeded, or none does.
+  /// Add gradients to the slots of Leafs instead of returning them (those of leaves without a slot,
+  /// and of Leafs that are gone, are returned in any case). All slots change together when everything has succeeded, or none does.
   bool accumulate = false;
   /// Threads that may run independent nodes at once, the calling one among them; devices but the host have
   /// one each besides. 0: the calling thread runs all, those of devices too.

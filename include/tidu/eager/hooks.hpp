@@ -219,6 +219,7 @@ class LeafSlot {
 
  private:
   Accumulator& slot() const;  ///< throws Error (invalid_argument) after a move
+  void put(Cell* cell, bool closed);
   Trace trace_;
 };
 }  // namespace detail
