@@ -184,6 +184,7 @@ struct BackwardCall {
                     std::int64_t begin) const;
   /// From the handler that caught `error`: throws it again, with where it happened.
   [[noreturn]] static void explain_failure(const Error& error, const Node& node, const char* phase);
+  void contribute_or_keep(const Edge& edge, Cell* cell, const PrimitiveSet* set);
   void settle(const Edge& edge, bool failed);
   void accumulate();
   void add_to_slot(Cell* sum, Cell* from, const LeafState& leaf);

@@ -98,16 +98,19 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
   Cell* owned[] = {cell};
   const CellGuard guard(table, owned);
   Cell** head = nullptr;
+  bool failed = false;
   Placement placement = target.placement();
   if (target.is_leaf()) {
     LeafState& leaf = leaves.get(&target);
     if (!leaf.wanted) return;
     if (leaf.set == nullptr) leaf.set = set;
     placement = leaf.node->placement();  // several nodes may stand for one leaf
+    failed = leaf.failed;
     head = &leaf.cell;
   } else {
     State& state = *states.find(&target);
     if (!state.needed && !state.captured) return;
+    failed = state.failed;
     set = &target.variant->owner->graph.primitives();
     head = &state.cell;
     if (folds_at_once && target.num_outputs() > 1) {
@@ -118,6 +121,7 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
       head = state.cells + cell->target_slot;
     }
   }
+  if (failed && folds_at_once) return;  // what is there may be what is left of a sum that failed
   move_to(*cell, placement);
   owned[0] = nullptr;
   if (*head == nullptr || !folds_at_once) {

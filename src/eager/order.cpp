@@ -21,9 +21,25 @@ void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
       cell->target_slot = edge.slot;
       if (options.anomaly) [[unlikely]]
         note_arrival(*edge.target, node);
-      contribute(*edge.target, cell, &node.variant->owner->graph.primitives());
+      contribute_or_keep(edge, cell, &node.variant->owner->graph.primitives());
     }
     settle(edge, state.failed);
+  }
+}
+
+// What is thrown where cotangents meet is a failure of what they are cotangents of.
+void BackwardCall::contribute_or_keep(const Edge& edge, Cell* cell, const PrimitiveSet* set) {
+  Node& target = *edge.target;
+  try {
+    try {
+      contribute(target, cell, set);
+    } catch (const Error& error) {
+      explain_failure(error, target.is_leaf() ? *leaves.get(&target).node : target, "add_operands");
+    }
+  } catch (...) {
+    if (options.exit_at_once) throw;
+    keep_error(std::current_exception());
+    (target.is_leaf() ? leaves.get(&target).failed : states.find(&target)->failed) = true;
   }
 }
 

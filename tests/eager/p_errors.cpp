@@ -301,6 +301,61 @@ TEST_CASE("[P13] not at once: what does not depend on the failed node still runs
   CHECK(t.y.gradient().has_value());
 }
 
+// tanh(z) * (sin(e) * cos(e)), e = exp(x): the cotangents of e are summed while z's branch waits.
+struct Meeting {
+  Tape tape;
+  Leaf<Tensor> z{tape.recorder.keys(), "z"};
+  Leaf<Tensor> x{tape.recorder.keys(), "x"};
+  Var late = tape.apply<prim::tanh>({var(z, scalar(0.2))});
+  Var e = tape.apply<prim::exp>({var(x, scalar(0.3))}, Where{"net.cpp", 4});
+  Var inner = tape.apply<prim::mul>({tape.apply<prim::sin>({e}), tape.apply<prim::cos>({e})});
+  Var out = tape.apply<prim::mul>({inner, late});
+};
+
+TEST_CASE("[P13] not at once: a sum that fails stops what depends on it alone, and names what it is of") {
+  for (const eager::Order order : {eager::Order::latest_first, eager::Order::fifo}) {
+    Meeting t;
+    std::vector<std::string> reached;
+    for (Leaf<Tensor>* leaf : {&t.z, &t.x})
+      leaf->on_accumulate([&](HookContext<Tensor>& context) { reached.push_back(context.node().name()); });
+    Spy spy;
+    spy.before = [](const Spy::Call& call) {
+      if (call.hook == "add") throw Error(ErrorKind::execution, "no sum");
+    };
+    for (const bool at_once : {false, true}) {
+      CAPTURE(at_once);
+      reached.clear();
+      BackwardOptions options = keep();
+      options.exit_at_once = at_once;
+      options.order = order;
+      expect_parts(message_of([&] { run(spy, {root_of(t.out)}, options); }),
+                   {"no sum", "in add_operands of the backward of exp(f64[]), recorded at net.cpp:4"});
+      if (!at_once) CHECK(reached == std::vector<std::string>{"z"});
+    }
+    reached.clear();
+    run(Spy(), {root_of(t.out)}, keep());
+    CHECK(reached.size() == 2);
+  }
+}
+
+TEST_CASE("[P13] of cotangents of a leaf, whose sum fails, the leaf is named; further ones are left alone") {
+  Tape tape;
+  Leaf<Tensor> x(tape.recorder.keys(), "x");
+  const Var v = var(x, scalar(0.3));
+  Var out = tape.apply<prim::sin>({v});
+  for (int i = 0; i < 3; ++i) out = tape.apply<prim::add>({out, tape.apply<prim::cos>({v})});
+  Spy spy;
+  int sums = 0;
+  spy.before = [&](const Spy::Call& call) {
+    if (call.hook == "add" && ++sums == 2) throw Error(ErrorKind::execution, "no sum");
+  };
+  BackwardOptions options = keep();
+  options.exit_at_once = false;
+  expect_parts(message_of([&] { run(spy, {root_of(out)}, options); }),
+               {"no sum", "in add_operands of leaf \"x\""});
+  CHECK(sums == 2);
+}
+
 TEST_CASE("[P13] a node below a failed one and a sound one does not run") {
   Tape tape;
   const Var x = tape.leaf(0.3);
