@@ -186,7 +186,11 @@ BackwardOutcome run_backward(const BackwardRequest& request) {
   if (call->threaded) {
     call->run_threaded();
   } else {
-    call->run_alone();
+    try {
+      call->run_alone();
+    } catch (...) {
+      call->keep_error(std::current_exception());
+    }
   }
   if (call->first_error) std::rethrow_exception(call->first_error);
   call->live = 0;

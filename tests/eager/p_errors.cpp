@@ -356,6 +356,24 @@ TEST_CASE("[P13] of cotangents of a leaf, whose sum fails, the leaf is named; fu
   CHECK(sums == 2);
 }
 
+TEST_CASE("[P13] not at once: also when the call is cancelled after the first error, that is kept") {
+  for (const int workers : {1, 2}) {
+    Branches t;
+    std::stop_source source;
+    Spy spy;
+    spy.before = [&](const Spy::Call& call) {
+      if (call.name != "sin" || call.hook != "transposed") return;
+      source.request_stop();
+      throw Custom(1);
+    };
+    BackwardOptions options = keep();
+    options.exit_at_once = false;
+    options.workers = workers;
+    options.stop = source.get_token();
+    CHECK_THROWS_AS(run(spy, {root_of(t.out)}, options), Custom);
+  }
+}
+
 TEST_CASE("[P13] a node below a failed one and a sound one does not run") {
   Tape tape;
   const Var x = tape.leaf(0.3);
