@@ -35,10 +35,11 @@ void Watched::check(Runtime& runtime) {
     runtime.pinned().give_up(flags, stream);
     throw;
   }
-  std::size_t first = 0;
-  while (first < entries.size() && flags.at[first] != std::byte{0}) ++first;
+  std::vector<const Entry*> due;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (flags.at[i] == std::byte{0}) due.push_back(&entries[i]);
   runtime.pinned().release(flags);
-  if (first < entries.size()) entries[first].report();
+  for (const Entry* const entry : due) entry->report();
 }
 
 }  // namespace cuda_detail

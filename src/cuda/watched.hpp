@@ -14,7 +14,7 @@ class Watched {
  public:
   /// `flag` will be a bool on the device: were all elements finite?
   void add(Tensor flag, std::function<void()> report);
-  /// Waits once for all, calls the first report whose flag is false, and forgets all.
+  /// Waits once for all, calls the reports whose flags are false until one throws, and forgets all.
   void check(Runtime& runtime);
 
  private:

@@ -3,7 +3,8 @@
 // Note [Values that are looked at later]: an executor of a device need not wait for it at every operation. It
 // notes what is to be looked at, in the order in which it was put on the device, and the end of the backward
 // call asks for all of it. What is said then is where a value first was not finite; its elements may be gone,
-// so that they are not told of.
+// so that they are not told of. A call that fails does not ask, so what is still noted says nothing when a
+// later one does: that would be blamed for it.
 #include "eager/anomaly.hpp"
 
 #include <algorithm>
@@ -20,10 +21,12 @@ bool bad(const Host& host, const void* operand) {
 }
 
 // See Note [Values that are looked at later].
-bool watched(const Host& host, const void* operand, Phase phase, std::string name, std::string where,
+bool watched(const Looker& looker, const void* operand, Phase phase, std::string name, std::string where,
              std::uint64_t sequence, std::string message) {
-  return host.watch_finite(operand, [phase, name = std::move(name), where = std::move(where), sequence,
-                                     message = std::move(message)] {
+  return looker.host.watch_finite(operand, [ended = looker.ended, phase, name = std::move(name),
+                                            where = std::move(where), sequence,
+                                            message = std::move(message)] {
+    if (ended != nullptr && ended->load(std::memory_order_acquire)) return;
     throw NonFiniteError(phase, name, where, sequence, message + " is not finite");
   });
 }
@@ -62,7 +65,7 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
         request.where.file == nullptr ? std::string() : str(request.where.file, ':', request.where.line);
     std::string message = str("non-finite value first appears in forward of ", name,
                               where.empty() ? "" : str(" (", where, ')'), ": its output ", i);
-    if (watched(host, request.outputs[i], Phase::forward, name, where, 0, message)) continue;
+    if (watched({host, nullptr}, request.outputs[i], Phase::forward, name, where, 0, message)) continue;
     if (!bad(host, request.outputs[i])) continue;
     message += str(' ', host.statistics(request.outputs[i]));
     for (std::size_t k = 0; k < request.inputs.size(); ++k) {
@@ -74,8 +77,9 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
   }
 }
 
-void check_seed(const Host& host, const Cell& seed, const Node& root) {
-  if (watched(host, seed.operand(), Phase::seed, root.name(), root.where(), root.sequence,
+void check_seed(const Looker& looker, const Cell& seed, const Node& root) {
+  const Host& host = looker.host;
+  if (watched(looker, seed.operand(), Phase::seed, root.name(), root.where(), root.sequence,
               str("non-finite seed of ", root.describe(), ": it")))
     return;
   if (!bad(host, seed.operand())) return;
@@ -83,25 +87,24 @@ void check_seed(const Host& host, const Cell& seed, const Node& root) {
         str("non-finite seed of ", root.describe(), ": it ", host.statistics(seed.operand())));
 }
 
-void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence) {
-  if (watched(host, sum.operand(), Phase::backward, "add", {}, sequence,
-              str("non-finite cotangent first appears in the sum of the cotangents of a value, where that of "
-                  "operation ",
-                  sequence, " is added: it")))
-    return;
+void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence) {
+  const Host& host = looker.host;
+  const std::string message = str(
+      "non-finite cotangent first appears in the sum of the cotangents of a value, where that of operation ",
+      sequence, " is added: it");
+  if (watched(looker, sum.operand(), Phase::backward, "add", {}, sequence, message)) return;
   if (!bad(host, sum.operand())) return;
   throw NonFiniteError(Phase::backward, "add", {}, sequence,
-                       str("non-finite cotangent first appears in the sum of the cotangents of a value, "
-                           "where that of operation ",
-                           sequence, " is added: it ", host.statistics(sum.operand())));
+                       str(message, ' ', host.statistics(sum.operand())));
 }
 
-void check_hooked(const Host& host, const Cell& cell, const Node& node, std::size_t slot) {
+void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot) {
   std::string message =
       str("non-finite cotangent of ", node.is_leaf() ? std::string() : str("output ", slot, " of "),
           node.describe(), ", which a hook left so: it");
-  if (watched(host, cell.operand(), Phase::backward, node.name(), node.where(), node.sequence, message))
+  if (watched(looker, cell.operand(), Phase::backward, node.name(), node.where(), node.sequence, message))
     return;
+  const Host& host = looker.host;
   if (!bad(host, cell.operand())) return;
   raise(Phase::backward, node, str(message, ' ', host.statistics(cell.operand())));
 }
@@ -115,13 +118,13 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   };
   for (const Cell* cell : suspect.outgoing) {
     if (cell == nullptr || culprit != nullptr) continue;
-    if (watched(suspect.host, cell->operand(), Phase::backward, suspect.node.name(), suspect.node.where(),
+    if (watched(suspect.looker, cell->operand(), Phase::backward, suspect.node.name(), suspect.node.where(),
                 suspect.node.sequence, what(*cell)))
       continue;
-    if (bad(suspect.host, cell->operand())) culprit = cell;
+    if (bad(suspect.looker.host, cell->operand())) culprit = cell;
   }
   if (culprit == nullptr) return;
-  const Host& host = suspect.host;
+  const Host& host = suspect.looker.host;
 
   // A value of the forward that is not finite already explains it.
   std::vector<Node*> nodes = reached();

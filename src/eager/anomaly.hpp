@@ -1,8 +1,10 @@
 // anomaly.hpp - where values are looked at that may not be finite; called in anomaly mode alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,16 +17,23 @@
 
 namespace tidu::eager::detail {
 
+/// Where a backward call has its values looked at.
+struct Looker {
+  const Host& host;
+  /// Set when the call has ended: what is found out of its values after that concerns nobody.
+  std::shared_ptr<const std::atomic<bool>> ended;
+};
+
 /// Throws NonFiniteError for the first output that is not finite.
 void check_forward(const Host& host, const RecorderCore::Request& request);
 /// Of a seed.
-void check_seed(const Host& host, const Cell& seed, const Node& root);
+void check_seed(const Looker& looker, const Cell& seed, const Node& root);
 
 /// Of the sum of finite cotangents, the last of them from the node of that sequence number.
-void check_sum(const Host& host, const Cell& sum, std::uint64_t sequence);
+void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence);
 
 /// Of the cotangent of a value, as hooks left it.
-void check_hooked(const Host& host, const Cell& cell, const Node& node, std::size_t slot);
+void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot);
 
 /// The nodes from a root to one that backward runs, both included.
 struct Path {
@@ -36,7 +45,7 @@ struct Path {
 
 /// What backward saw of a node when one of its cotangents turned out not to be finite.
 struct Suspect {
-  const Host& host;
+  const Looker& looker;
   Node& node;
   std::function<Path()> path;  ///< to the node; asked for where something is said of it
   std::span<Cell* const> incoming;

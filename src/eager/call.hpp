@@ -6,6 +6,7 @@
 // begins.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -129,6 +130,8 @@ struct BackwardCall {
   const BackwardOptions& options;
   const OperandTable& table;
   const bool creates_graph;
+  const std::shared_ptr<std::atomic<bool>> ended;  ///< anomaly mode
+  const Looker looker;
   bool threaded = false;
   bool folds_at_once = true;  ///< contributions come in the order in which they are folded
 

@@ -78,7 +78,7 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
       throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into->type, ", got ", *got));
   }
   if (options.anomaly) [[unlikely]]
-    check_sum(host, *into, from->sequence);
+    check_sum(looker, *into, from->sequence);
   into->device = placement.device;
   into->stream = placement.stream;
   if (options.profile != nullptr) [[unlikely]] {

@@ -208,7 +208,7 @@ void BackwardCall::seed_roots() {
                                          node.describe(), "), got ", *got));
       }
     }
-    if (options.anomaly) check_seed(host, *cell, node);
+    if (options.anomaly) check_seed(looker, *cell, node);
     cell->sequence = ~std::uint64_t{0};
     cell->edge = static_cast<std::uint32_t>(i);
     cell->target_slot = root_slots[i];

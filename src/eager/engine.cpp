@@ -48,10 +48,13 @@ BackwardCall::BackwardCall(const BackwardRequest& backward_request)
       options(backward_request.options),
       table(backward_request.host.table),
       creates_graph(backward_request.options.create_graph),
+      ended(backward_request.options.anomaly ? std::make_shared<std::atomic<bool>>(false) : nullptr),
+      looker{backward_request.host, ended},
       depth(calls_on_this_thread) {}
 
 // Also after an error: everything that is still on its way goes.
 BackwardCall::~BackwardCall() {
+  if (ended != nullptr) ended->store(true, std::memory_order_release);
   const auto destroy_all = [this](Cell*& cell) {
     while (cell != nullptr) destroy_cell(table, std::exchange(cell, cell->next));
   };
@@ -129,7 +132,7 @@ void BackwardCall::after_hooks(When when, const Node& node, std::span<Cell* cons
   tell(when, node, cells);
   if (!options.anomaly) return;
   for (std::size_t i = 0; i < cells.size(); ++i)
-    if (cells[i] != nullptr) check_hooked(host, *cells[i], node, i);
+    if (cells[i] != nullptr) check_hooked(looker, *cells[i], node, i);
 }
 
 void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
@@ -385,7 +388,7 @@ Path BackwardCall::path_to(const Node& node) {
 void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
                                     std::span<Cell* const> outgoing,
                                     const std::function<std::string()>& within) {
-  check_backward({host, node, [&] { return path_to(node); }, incoming, outgoing, within}, [this] {
+  check_backward({looker, node, [&] { return path_to(node); }, incoming, outgoing, within}, [this] {
     std::vector<Node*> reached;
     states.for_each([&](State& state) { reached.push_back(state.node); });
     return reached;

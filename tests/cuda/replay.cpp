@@ -198,16 +198,22 @@ TEST_CASE("Anomaly mode's flags are asked for together") {
   const Tensor fine = machine.put(numbers(64, 1));
   const Tensor odd = machine.put(Tensor::from<float>({2}, {1.0F, std::numeric_limits<float>::infinity()}));
   std::string said;
-  const auto says = [&](const char* text) { return [&said, text] { said += text; }; };
+  const auto says = [&](const char* text) {
+    return [&said, text] {
+      said += text;
+      if (text[0] == 'o') throw Error(ErrorKind::non_finite, text);
+    };
+  };
   CHECK(machine.cuda.watch_finite(fine, says("fine")));
+  CHECK(machine.cuda.watch_finite(odd, says("nobody's, ")));
   CHECK(machine.cuda.watch_finite(odd, says("odd")));
   CHECK(machine.cuda.watch_finite(odd, says("later")));
   CHECK(machine.device->count("synchronize") == 0);
-  machine.cuda.check_watched();
+  CHECK_THROWS_AS(machine.cuda.check_watched(), Error);
   CHECK(machine.device->count("synchronize") == 1);
-  CHECK(said == "odd");
+  CHECK(said == "nobody's, odd");
   machine.cuda.check_watched();
-  CHECK(said == "odd");
+  CHECK(said == "nobody's, odd");
 }
 
 TEST_CASE("Lanes: what depends on one node goes on there, what is free goes elsewhere, and waits are few") {

@@ -218,6 +218,53 @@ TEST_CASE("[P14] of a composite graph the operation within it is named, forward 
                   "its result f64[2] has 1 infinity, at [1]"});
 }
 
+// Looks at values when it is asked what it watched, as an executor of a device does.
+class Later final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
+ public:
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override {
+    return reference().execute_forward(call, inputs);
+  }
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override {
+    return reference().run_transposed_linear(call, inputs);
+  }
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
+    return reference().add_operands(call, std::move(a), b);
+  }
+  bool watch_finite(const Tensor& tensor, const std::function<void()>& report) const override {
+    if (!all_finite(tensor)) due_.push_back(report);
+    return true;
+  }
+  void check_watched() const override {
+    for (const std::function<void()>& report : std::exchange(due_, {})) report();
+  }
+
+ private:
+  mutable std::vector<std::function<void()>> due_;
+};
+
+TEST_CASE("[P14] what an executor found of a call that failed is not said of the next, nor of one around it") {
+  const Later later;
+  Tape tape;
+  const Var x = tape.leaf(0.0);
+  const Var bad = tape.apply<prim::sqrt>({x});
+  HookHandle fails = eager::after_node<Tensor>(bad.first.trace, [](HookContext<Tensor>&) {
+    throw Error(ErrorKind::execution, "hook");
+  });
+  const Var w = tape.leaf(1.0);
+  const Var good = tape.apply<prim::sin>({w});
+  CHECK(contains(message_of([&] { run(later, {root_of(bad)}, watched()); }), "hook"));
+  CHECK(message_of([&] { run(later, {root_of(good)}, watched()); }) == "");
+  HookHandle nests = eager::before_node<Tensor>(good.first.trace, [&](HookContext<Tensor>&) {
+    CHECK_THROWS_AS(run(later, {root_of(bad)}, watched()), Error);
+  });
+  CHECK(message_of([&] { run(later, {root_of(good)}, watched()); }) == "");
+  fails.remove();
+  nests.remove();
+  CHECK(caught([&] { run(later, {root_of(bad)}, watched()); }).has_value());
+}
+
 class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   Result<Values> execute_forward(const eager::GraphCall& call,

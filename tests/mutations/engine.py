@@ -126,9 +126,9 @@ mutation("P14", "of the values of the forward the last that is not finite is nam
          "[](const Node* a, const Node* b) { return a->sequence < b->sequence; }",
          "[](const Node* a, const Node* b) { return a->sequence > b->sequence; }")
 mutation("P14", "seeds are not looked at", "src/eager/discover.cpp",
-         "    if (options.anomaly) check_seed(host, *cell, node);", "")
+         "    if (options.anomaly) check_seed(looker, *cell, node);", "")
 mutation("P14", "sums are not looked at", "src/eager/cells.cpp",
-         "  if (options.anomaly) [[unlikely]]\n    check_sum(host, *into, from->sequence);\n", "")
+         "  if (options.anomaly) [[unlikely]]\n    check_sum(looker, *into, from->sequence);\n", "")
 
 mutation("P15", "a tape is freed by recursion", "src/eager/node.cpp",
          "  if (dead.busy) return;\n", "", programs=("test_eager_small_stack",))
