@@ -52,6 +52,8 @@ void BackwardCall::accumulate() {
       }
     }
     join_streams(sums);
+    if (options.anomaly) [[unlikely]]
+      host.check_watched();
     locks.clear();
     bool same = true;
     for (std::size_t i = 0; i < into.size(); ++i) {

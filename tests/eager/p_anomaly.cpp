@@ -265,6 +265,30 @@ TEST_CASE("[P14] what an executor found of a call that failed is not said of the
   CHECK(caught([&] { run(later, {root_of(bad)}, watched()); }).has_value());
 }
 
+TEST_CASE("[P14] a sum in a slot that overflows is found before the slot has it") {
+  const Later later;
+  const Spy spy;
+  Tape tape;
+  Leaf<Tensor> w(tape.recorder.keys(), "w");
+  const Var y = tape.apply<prim::neg>({var(w, scalar(0.0))});
+  w.set_gradient(scalar(-1.5e308));
+  BackwardOptions options = watched();
+  options.accumulate = true;
+  for (const bool at_once : {true, false}) {
+    const auto error = caught([&] {
+      if (at_once) {
+        run(spy, {root_of(y, scalar(1.5e308))}, options);
+      } else {
+        run(later, {root_of(y, scalar(1.5e308))}, options);
+      }
+    });
+    REQUIRE(error.has_value());
+    CHECK(w.gradient()->item<double>() == -1.5e308);
+    CHECK(message_of([&] { run(later, {root_of(y)}, options); }) == "");
+    w.set_gradient(scalar(-1.5e308));
+  }
+}
+
 class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   Result<Values> execute_forward(const eager::GraphCall& call,
