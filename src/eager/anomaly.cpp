@@ -98,15 +98,28 @@ void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence) {
                        str(message, ' ', host.statistics(sum.operand())));
 }
 
-void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot) {
-  std::string message =
-      str("non-finite cotangent of ", node.is_leaf() ? std::string() : str("output ", slot, " of "),
-          node.describe(), ", which a hook left so: it");
+namespace {
+
+// `what` of the node the cell is: "output 0 of ".
+void check_left(const Looker& looker, const Cell& cell, const Node& node, const std::string& what) {
+  const std::string message =
+      str("non-finite cotangent of ", what, node.describe(), ", which a hook left so: it");
   if (watched(looker, cell.operand(), Phase::backward, node.name(), node.where(), node.sequence, message))
     return;
-  const Host& host = looker.host;
-  if (!bad(host, cell.operand())) return;
-  raise(Phase::backward, node, str(message, ' ', host.statistics(cell.operand())));
+  if (!bad(looker.host, cell.operand())) return;
+  raise(Phase::backward, node, str(message, ' ', looker.host.statistics(cell.operand())));
+}
+
+}  // namespace
+
+void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot) {
+  check_left(looker, cell, node, node.is_leaf() ? std::string() : str("output ", slot, " of "));
+}
+
+void check_sent(const Looker& looker, std::span<Cell* const> outgoing, const Node& node) {
+  for (std::size_t e = 0; e < outgoing.size(); ++e)
+    if (outgoing[e] != nullptr)
+      check_left(looker, *outgoing[e], node, str("input ", node.variant->edges[e], " of "));
 }
 
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {

@@ -35,6 +35,9 @@ void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence);
 /// Of the cotangent of a value, as hooks left it.
 void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot);
 
+/// Of what a node gives, by edge, as hooks after it left it.
+void check_sent(const Looker& looker, std::span<Cell* const> outgoing, const Node& node);
+
 /// The nodes from a root to one that backward runs, both included.
 struct Path {
   static constexpr std::size_t named = 8;  ///< of a long path that many of its beginning and of its end

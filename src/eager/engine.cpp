@@ -168,6 +168,7 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
     if (hooks) {
       run_hooks(*hooks, HookKind::after_node, node, incoming, outgoing);
       tell(When::sent, node, outgoing);
+      if (options.anomaly) check_sent(looker, outgoing, node);
     }
   } catch (const Error& error) {
     explain_failure(error, node, phase);

@@ -179,6 +179,23 @@ TEST_CASE("[P14] a cotangent that a hook spoiled is not blamed on the operation 
   CHECK_FALSE(contains(error->what(), "its incoming cotangent is finite"));
 }
 
+TEST_CASE("[P14] what a hook after a node spoiled is found where nothing else looks at it") {
+  Tape tape;
+  const Var x = tape.leaf(0.5);
+  const Var y = tape.apply<prim::sin>({x}, Where{"f.cpp", 12});
+  const Var z = tape.apply<prim::exp>({y}, Where{"f.cpp", 13});
+  const auto spoil = [](HookContext<Tensor>& context) { context.outgoing(0).replace(scalar(nan)); };
+  eager::after_node<Tensor>(y.first.trace, spoil);
+  const auto leaf = caught([&] { run(Spy(), {root_of(y)}, watched()); });
+  REQUIRE(leaf.has_value());
+  CHECK(leaf->operation() == "sin");
+  says(*leaf, {"cotangent of input 0 of sin, recorded at f.cpp:12, which a hook left so", "1 NaN"});
+  eager::after_node<Tensor>(z.first.trace, spoil);
+  const auto captured = caught([&] { run(Spy(), {root_of(z)}, watched(), {Requested(y.first)}); });
+  REQUIRE(captured.has_value());
+  says(*captured, {"cotangent of input 0 of exp, recorded at f.cpp:13, which a hook left so"});
+}
+
 TEST_CASE("[P14] of a composite graph the operation within it is named, forward and backward") {
   const auto composite = [](const auto& last) {
     return graph_of("layer", {Type(f64, {2})}, [&](const std::vector<Value>& x) {
