@@ -89,9 +89,15 @@ void check_seed(const Looker& looker, const Cell& seed, const Node& root) {
 
 void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence) {
   const Host& host = looker.host;
-  const std::string message = str(
-      "non-finite cotangent first appears in the sum of the cotangents of a value, where that of operation ",
-      sequence, " is added: it");
+  std::string message = "non-finite cotangent first appears in the sum of ";
+  if (sequence == Cell::of_seed) {
+    message += "the seeds of a value: it";
+    sequence = 0;
+  } else if (sequence == 0) {
+    message += "what the slot of a leaf holds and the gradient that is added to it: it";
+  } else {
+    message += str("the cotangents of a value, where that of operation ", sequence, " is added: it");
+  }
   if (watched(looker, sum.operand(), Phase::backward, "add", {}, sequence, message)) return;
   if (!bad(host, sum.operand())) return;
   throw NonFiniteError(Phase::backward, "add", {}, sequence,

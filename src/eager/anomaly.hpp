@@ -29,7 +29,8 @@ void check_forward(const Host& host, const RecorderCore::Request& request);
 /// Of a seed.
 void check_seed(const Looker& looker, const Cell& seed, const Node& root);
 
-/// Of the sum of finite cotangents, the last of them from the node of that sequence number.
+/// Of the sum of finite cotangents, the last of them from the node of that sequence number; 0: from a call,
+/// into a slot.
 void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence);
 
 /// Of the cotangent of a value, as hooks left it.

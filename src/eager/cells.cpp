@@ -85,7 +85,7 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
     options.profile->add({ProfilePhase::add,
                           "add",
                           {},
-                          from->sequence == ~std::uint64_t{0} ? 0 : from->sequence,
+                          from->sequence == Cell::of_seed ? 0 : from->sequence,
                           host.bytes(into->operand()),
                           begin,
                           options.profile->now(),

@@ -209,7 +209,7 @@ void BackwardCall::seed_roots() {
       }
     }
     if (options.anomaly) check_seed(looker, *cell, node);
-    cell->sequence = ~std::uint64_t{0};
+    cell->sequence = Cell::of_seed;
     cell->edge = static_cast<std::uint32_t>(i);
     cell->target_slot = root_slots[i];
     const Placement placement = root.placement.value_or(caller);

@@ -282,6 +282,25 @@ TEST_CASE("[P14] what an executor found of a call that failed is not said of the
   CHECK(caught([&] { run(later, {root_of(bad)}, watched()); }).has_value());
 }
 
+TEST_CASE("[P14] of sums of seeds, and of a slot with what comes in, no operation is named") {
+  Tape tape;
+  Leaf<Tensor> w(tape.recorder.keys(), "w");
+  const Var y = tape.apply<prim::neg>({var(w, scalar(0.0))});
+  const Root root = root_of(y, scalar(1.5e308));
+  const auto seeds = caught([&] { run(Spy(), {root, root}, watched()); });
+  REQUIRE(seeds.has_value());
+  CHECK(seeds->sequence() == 0);
+  says(*seeds, {"in the sum of the seeds of a value: it f64[] has 1 infinity"});
+  w.set_gradient(scalar(-1.5e308));
+  BackwardOptions options = watched();
+  options.accumulate = true;
+  const auto slot = caught([&] { run(Spy(), {root}, options); });
+  REQUIRE(slot.has_value());
+  CHECK(slot->sequence() == 0);
+  says(*slot, {"in the sum of what the slot of a leaf holds and the gradient that is added to it",
+               "in add_operands of leaf \"w\""});
+}
+
 TEST_CASE("[P14] a sum in a slot that overflows is found before the slot has it") {
   const Later later;
   const Spy spy;

@@ -32,11 +32,12 @@ namespace detail {
 
 /// A cotangent on its way, the operand behind it. Not for users.
 struct Cell {
+  static constexpr std::uint64_t of_seed = ~std::uint64_t{0};
   explicit Cell(Type of) : type(of) {}
   Cell* next = nullptr;
   NodeCount* trace = nullptr;  ///< counted; with create_graph
   Key key{};
-  std::uint64_t sequence = 0;  ///< of the node that it comes from
+  std::uint64_t sequence = 0;  ///< of the node that it comes from, or of_seed
   std::uint64_t source = 0;    ///< of that node's recorder
   std::uint64_t stream = 0;
   std::uint32_t device = 0;
