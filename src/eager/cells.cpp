@@ -237,6 +237,7 @@ void drop_cell(HookFrame& frame, Cell*& cell) {
   if (cell != nullptr) destroy_cell(frame.call.table, std::exchange(cell, nullptr));
 }
 void at_end(BackwardCall& call, std::function<void()> callback) {
+  if (!callback) throw Error(ErrorKind::invalid_argument, "at_end: expected a function, got an empty one");
   const std::lock_guard<std::mutex> lock(call.callbacks_mutex);
   call.callbacks.push_back(std::move(callback));
 }

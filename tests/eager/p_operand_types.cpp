@@ -114,6 +114,23 @@ TEST_CASE("[P7] empty functions are no hooks") {
   CHECK(run(Spy(), {root_of(y)}).at(leaf.key()).item<double>() == std::cos(1.0));
 }
 
+TEST_CASE("[P7] an empty callback is refused where it is entered, before slots change") {
+  Tape tape;
+  Leaf<Tensor> leaf(tape.recorder.keys(), "w");
+  const Var y = tape.apply<prim::sin>({var(leaf, scalar(1.0))});
+  BackwardOptions options = keep();
+  options.accumulate = true;
+  const auto refused = [&](auto hook) {
+    HookHandle handle = eager::before_node<Tensor>(y.first.trace, hook);
+    check_says([&] { run(Spy(), {root_of(y)}, options); },
+               {"at_end: expected a function, got an empty one", "in a hook of the backward of sin"});
+    CHECK_FALSE(leaf.gradient().has_value());
+    handle.remove();
+  };
+  refused([](HookContext<Tensor>& context) { context.at_end({}); });
+  refused([](HookContext<Tensor>& context) { context.end().add({}); });
+}
+
 TEST_CASE("[P8] a gradient that does not fit what the slot holds names the leaf") {
   Tape tape;
   Leaf<Tensor> leaf(tape.recorder.keys(), "w");

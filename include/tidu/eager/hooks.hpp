@@ -92,7 +92,7 @@ class AtEnd {
  public:
   /// For the eager layer itself.
   explicit AtEnd(detail::BackwardCall& call) : call_(&call) {}
-  /// Behind those that are there already.
+  /// Behind those that are there already. Throws Error (invalid_argument) for an empty function.
   void add(std::function<void()> callback) { detail::at_end(*call_, std::move(callback)); }
 
  private:
@@ -156,7 +156,8 @@ class HookContext {
   std::size_t num_outgoing() const { return frame_.outgoing.size(); }
   bool creates_graph() const { return detail::creates_graph(frame_); }
   /// Runs `callback` once, after everything else in this backward call has succeeded. What callbacks throw is
-  /// thrown (the first) when all of them have run; the slots of leaves have their sums by then.
+  /// thrown (the first) when all of them have run; the slots of leaves have their sums by then. Throws Error
+  /// (invalid_argument) for an empty function.
   void at_end(std::function<void()> callback) { detail::at_end(frame_.call, std::move(callback)); }
   /// The same for callbacks that enter further ones.
   AtEnd end() { return AtEnd(frame_.call); }
