@@ -65,7 +65,7 @@ void BackwardCall::discover() {
   for (const UntypedRoot& root : request.roots) {
     Node* node = node_of(root.node);
     if (node->is_leaf()) {
-      leaves.get(node).wanted = !selective;
+      leaves.reach(node).wanted = !selective;
     } else {
       reach(node);
     }
@@ -89,7 +89,7 @@ void BackwardCall::discover() {
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       Node* target = edges[e].target;
       if (target->is_leaf()) {
-        LeafState& leaf = leaves.get(target);
+        LeafState& leaf = leaves.reach(target);
         leaf.wanted = !selective;
         ++leaf.dependencies;
       } else {

@@ -187,10 +187,14 @@ class Leaves {
       if (2 * (list_.size() + 1) > table_.size()) grow();
       list_.push_back(leaf);
       enter(static_cast<std::uint32_t>(last_));
-    } else if (list_[last_].node->accumulator() == nullptr && node->accumulator() != nullptr) {
-      list_[last_].node = node;
     }
     return list_[last_];
+  }
+  /// The same while nodes are discovered: of the nodes that stand for the leaf the best is kept.
+  LeafState& reach(Node* node) {
+    LeafState& leaf = get(node);
+    if (leaf.node != node && rank(*node) > rank(*leaf.node)) leaf.node = node;
+    return leaf;
   }
   LeafState* find(const Key& key) {
     const std::size_t index = index_of(key);
@@ -202,6 +206,10 @@ class Leaves {
   }
 
  private:
+  static int rank(const Node& node) {
+    if (node.accumulator() != nullptr) return 2;
+    return node.extras.load(std::memory_order_acquire) != nullptr ? 1 : 0;
+  }
   std::size_t home(const Key& key) const { return std::hash<Key>()(key) & (table_.size() - 1); }
   std::size_t index_of(const Key& key) const {
     if (table_.empty()) return list_.size();

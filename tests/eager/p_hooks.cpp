@@ -162,6 +162,20 @@ TEST_CASE("[P7] a hook may drop a cotangent and put another in its place") {
   CHECK(h.dx(run(Spy(), {root_of(h.z)}, keep())) == 14.0);
 }
 
+TEST_CASE("[P7] a hook on a leaf that is read by its key, put on one of the nodes that stand for it, runs") {
+  for (const std::size_t operand : {std::size_t{0}, std::size_t{1}}) {
+    Tape tape;
+    const Var x = tape.leaf(0.5);
+    const Var out = tape.apply<prim::mul>({tape.apply<prim::sin>({x}), tape.apply<prim::cos>({x})});
+    const eager::TraceRef reader = eager::NodeView(out.first.trace).edge_node(operand);
+    int calls = 0;
+    eager::on_value<Tensor>(eager::NodeView(reader).edge_node(0), x.first.key,
+                            [&](HookContext<Tensor>&) { ++calls; });
+    run(Spy(), {root_of(out)}, keep());
+    CHECK(calls == 1);
+  }
+}
+
 TEST_CASE("[P7] a hook may let go of the root and of what is requested") {
   Tape tape;
   const Var x = tape.leaf(0.5);

@@ -167,6 +167,31 @@ TEST_CASE("[P8] a hook that accumulates into the same slots meanwhile loses noth
   CHECK(same_bits(*m.b.gradient(), vec({2, 40})));
 }
 
+TEST_CASE("[P8] a leaf that is also read by its key alone keeps slot and hooks, whichever comes first") {
+  for (const bool first : {false, true}) {
+    for (const bool one_node : {false, true}) {
+      Tape tape;
+      Leaf<Tensor> x(tape.recorder.keys(), "x");
+      int hooks = 0;
+      x.on_accumulate([&](HookContext<Tensor>&) { ++hooks; });
+      const Var slot = var(x, scalar(3));
+      Var by_key = slot;
+      by_key.first.trace = {};
+      const Var other = tape.leaf(2.0);
+      const Var a = first ? slot : by_key;
+      const Var b = first ? by_key : slot;
+      const Var out = one_node ? tape.apply<prim::mul>({a, b})
+                               : tape.apply<prim::add>({tape.apply<prim::mul>({a, other}),
+                                                        tape.apply<prim::mul>({b, other})});
+      const auto gradients = run(Spy(), {root_of(out)}, into_slots());
+      CHECK(gradients.find(x.key()) == nullptr);
+      REQUIRE(x.gradient().has_value());
+      CHECK(x.gradient()->item<double>() == (one_node ? 6 : 4));
+      CHECK(hooks == 1);
+    }
+  }
+}
+
 TEST_CASE("[P8] requested values only: the other slots are left alone") {
   Model m;
   const auto gradients = run(Spy(), {m.root}, into_slots(), {Requested(m.b.key(), m.b.trace())});
