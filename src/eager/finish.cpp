@@ -17,6 +17,7 @@ void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
                                                      ", as that in the slot of the leaf, got ", from->type));
     }
     sum->type = from->type;
+    move_to(*sum, leaf.node->placement());
     fold(sum, std::exchange(given[0], nullptr), leaf.set, leaf.node->placement());
   } catch (const Error& error) {
     explain_failure(error, *leaf.node, "add_operands");

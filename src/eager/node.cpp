@@ -261,11 +261,14 @@ bool LeafSlot::read(void* to, EagerOutput* recorded) const {
   return true;
 }
 
-void LeafSlot::write(void* from, const EagerOutput* recorded) {
+void LeafSlot::write(void* from, const EagerOutput* recorded, std::optional<Placement> placement) {
   Accumulator& slot = this->slot();
   Cell* cell = nullptr;
   if (from != nullptr) {
     cell = copy_cell(slot.table, Type(), from);
+    const Placement at = placement.value_or(node_of(trace_.node())->placement());
+    cell->device = at.device;
+    cell->stream = at.stream;
     try {
       if (recorded != nullptr) set_recorded(*cell, *recorded);
     } catch (...) {

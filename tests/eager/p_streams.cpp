@@ -104,6 +104,24 @@ TEST_CASE("[P11] also for slots, and for values that were captured") {
   CHECK(machine.first_race() == "");
 }
 
+TEST_CASE("[P11] a gradient that was put into a slot on another stream is waited for") {
+  Machine machine;
+  MachineTape tape(machine);
+  Leaf<Placed> leaf(tape.recorder.keys(), "w", s1);
+  const PlacedVar w{EagerOutput{leaf.key(), leaf.trace().hold(), true, 0}, machine.make(scalar(0.3), s1)};
+  const PlacedVar y = tape.apply<prim::sin>({w}, s1);
+  BackwardOptions options = keep();
+  options.accumulate = true;
+  const auto put = [&](Placement at, std::optional<Placement> said) {
+    leaf.set_gradient(machine.make(scalar(1.0), at), {}, said);
+    run(machine, {placed_root(y)}, options);
+    CHECK(leaf.gradient()->item() == doctest::Approx(1 + std::cos(0.3)));
+    CHECK(machine.first_race() == "");
+  };
+  put(s2, s2);
+  put(s1, std::nullopt);  // the leaf's
+}
+
 TEST_CASE("[P11] a seed that was made on another stream is waited for") {
   Machine machine;
   MachineTape tape(machine);

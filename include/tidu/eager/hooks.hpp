@@ -216,8 +216,8 @@ class LeafSlot {
   TraceRef trace() const { return trace_; }
   /// Copies the gradient to `to` when there is one.
   bool read(void* to, EagerOutput* recorded) const;
-  /// Puts (moves) `from` in; null clears.
-  void write(void* from, const EagerOutput* recorded);
+  /// Puts (moves) `from` in; null clears. No placement: the leaf's.
+  void write(void* from, const EagerOutput* recorded, std::optional<Placement> placement = {});
 
  private:
   Accumulator& slot() const;  ///< throws Error (invalid_argument) after a move
@@ -256,8 +256,12 @@ class Leaf {
   }
   /// Empties the slot.
   void clear_gradient() { slot_.write(nullptr, nullptr); }
-  /// Puts a gradient into the slot.
-  void set_gradient(Operand value, const EagerOutput& recorded = {}) { slot_.write(&value, &recorded); }
+  /// Puts a gradient into the slot. `placement`: where it was made, when that is not where the leaf is; what
+  /// is added to it waits for that.
+  void set_gradient(Operand value, const EagerOutput& recorded = {},
+                    std::optional<Placement> placement = {}) {
+    slot_.write(&value, &recorded, placement);
+  }
 
   /// Sees, or replaces, the leaf's whole cotangent.
   HookHandle on_value(Hook<Operand> hook) {
