@@ -227,9 +227,8 @@ void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutpu
     made[0]->sequence = node.sequence;
     made[0]->source = node.first_key.source;
     made[0]->edge = static_cast<std::uint32_t>(edge);
-  } else {
-    frame.call.move_to(*made[0], node.placement());
   }
+  frame.call.move_to(*made[0], node.placement());
   if (cell != nullptr) destroy_cell(call.table, cell);
   cell = std::exchange(made[0], nullptr);
 }

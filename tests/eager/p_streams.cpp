@@ -169,6 +169,24 @@ TEST_CASE("[P11] what a hook makes on the running thread's stream is waited for"
   CHECK(machine.first_race() == "");
 }
 
+TEST_CASE("[P11] what a hook after a node makes may be read on the node's stream by the hooks behind it") {
+  Machine machine;
+  MachineTape tape(machine);
+  const PlacedVar x = tape.leaf(0.3, s1);
+  const PlacedVar y = tape.apply<prim::sin>({x}, s1);
+  eager::after_node<Placed>(y.first.trace, [&](eager::HookContext<Placed>& context) {
+    context.outgoing(0).replace(machine.make(scalar(2.0), s3));
+  });
+  int seen = 0;
+  eager::after_node<Placed>(y.first.trace, [&](eager::HookContext<Placed>& context) {
+    CHECK(machine.readable(*context.outgoing(0), s1));
+    ++seen;
+  });
+  const On caller(s3);
+  run(machine, {placed_root(y)});
+  CHECK(seen == 1);
+}
+
 TEST_CASE("[P11] random programs over many streams have no race, backward and at the end") {
   std::mt19937 random(11);
   for (std::uint32_t round = 0; round < 60; ++round) {
