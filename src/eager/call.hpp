@@ -66,7 +66,8 @@ struct BackwardCall {
   bool depends_on(const Requested& requested);
 
   // --- one node (engine.cpp)
-  /// Runs a node whose cotangents are all there; `outgoing` by edge. Touches nothing that threads share.
+  /// Runs a node whose cotangents are all there; `outgoing` by edge, on several threads where their targets
+  /// want them. Touches nothing that threads share.
   void run_node(State& state, std::span<Cell*> outgoing);
   void finish_leaf(LeafState& leaf);
   /// Hands the cotangents of a node that ran (or did not: all null) to its producers.
@@ -89,8 +90,9 @@ struct BackwardCall {
   void run_threaded();
 
   // --- cotangents (cells.cpp)
-  /// Takes `cell`, on its way to an output of `target`.
-  void contribute(Node& target, Cell* cell, const PrimitiveSet* set);
+  /// Takes `cell`, on its way to an output of `target`. `phase`: what is being done.
+  void contribute(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase);
+  static constexpr const char* moving = "record or wait";  ///< a phase
   void move_to(Cell& cell, Placement placement);
   void fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement);
   /// Folds what waits, in descending order of (sequence, source, edge) for each slot.
@@ -187,7 +189,8 @@ struct BackwardCall {
                     std::int64_t begin) const;
   /// From the handler that caught `error`: throws it again, with where it happened.
   [[noreturn]] static void explain_failure(const Error& error, const Node& node, const char* phase);
-  void contribute_or_keep(const Edge& edge, Cell* cell, const PrimitiveSet* set);
+  void move_outgoing(const Node& node, std::span<Cell*> outgoing);
+  [[gnu::cold]] void keep_failure(Node& target, const char* phase);
   void settle(const Edge& edge, bool failed);
   void accumulate();
   void add_to_slot(Cell* sum, Cell* from, const LeafState& leaf);

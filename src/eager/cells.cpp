@@ -94,7 +94,7 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
   }
 }
 
-void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set) {
+void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase) {
   Cell* owned[] = {cell};
   const CellGuard guard(table, owned);
   Cell** head = nullptr;
@@ -129,6 +129,7 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set)
     *head = cell;
     ++live;
   } else {
+    phase = "add_operands";
     fold(*head, cell, set, placement);
   }
 }

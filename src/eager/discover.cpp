@@ -217,8 +217,10 @@ void BackwardCall::seed_roots() {
     cell->stream = placement.stream;
     if (creates_graph) set_recorded(*cell, *root.recorded);
   }
-  for (std::size_t i = seeds.size(); i-- > 0;)
-    contribute(*node_of(request.roots[i].node), std::exchange(seeds[i], nullptr), nullptr);
+  for (std::size_t i = seeds.size(); i-- > 0;) {
+    const char* phase = moving;
+    contribute(*node_of(request.roots[i].node), std::exchange(seeds[i], nullptr), nullptr, phase);
+  }
   // What waits for nobody is ready.
   for (const UntypedRoot& root : request.roots) {
     Node* node = node_of(root.node);

@@ -170,8 +170,28 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
       tell(When::sent, node, outgoing);
       if (options.anomaly) check_sent(looker, outgoing, node);
     }
+    if (threaded) {
+      phase = moving;
+      move_outgoing(node, outgoing);
+    }
   } catch (const Error& error) {
     explain_failure(error, node, phase);
+  }
+}
+
+// Before they are delivered, which several threads do one at a time: an executor's waits may take long, and
+// call backward. What nobody wants goes here for the same reason.
+void BackwardCall::move_outgoing(const Node& node, std::span<Cell*> outgoing) {
+  const bool selective = !request.requested.empty();
+  for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+    if (outgoing[e] == nullptr) continue;
+    const Edge& edge = node.edges()[e];
+    if (selective && !is_wanted(edge)) {
+      destroy_cell(table, std::exchange(outgoing[e], nullptr));
+    } else {
+      const Node& target = edge.target->is_leaf() ? *leaves.find(edge.target->first_key)->node : *edge.target;
+      move_to(*outgoing[e], target.placement());
+    }
   }
 }
 

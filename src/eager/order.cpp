@@ -21,20 +21,24 @@ void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
       cell->target_slot = edge.slot;
       if (options.anomaly) [[unlikely]]
         note_arrival(*edge.target, node);
-      contribute_or_keep(edge, cell, &node.variant->owner->graph.primitives());
+      const char* phase = moving;
+      try {
+        contribute(*edge.target, cell, &node.variant->owner->graph.primitives(), phase);
+      } catch (...) {
+        keep_failure(*edge.target, phase);
+      }
     }
     settle(edge, state.failed);
   }
 }
 
-// What is thrown where cotangents meet is a failure of what they are cotangents of.
-void BackwardCall::contribute_or_keep(const Edge& edge, Cell* cell, const PrimitiveSet* set) {
-  Node& target = *edge.target;
+// What is thrown where cotangents meet is a failure of what they are cotangents of. From a handler.
+void BackwardCall::keep_failure(Node& target, const char* phase) {
   try {
     try {
-      contribute(target, cell, set);
+      throw;
     } catch (const Error& error) {
-      explain_failure(error, target.is_leaf() ? *leaves.get(&target).node : target, "add_operands");
+      explain_failure(error, target.is_leaf() ? *leaves.get(&target).node : target, phase);
     }
   } catch (...) {
     if (options.exit_at_once) throw;

@@ -78,6 +78,7 @@ class Machine final : public eager::BackwardExecutor<Placed> {
   }
   Placement current_placement() const override { return here(); }
   eager::Event record(Placement at) const override {
+    if (at_record) at_record(at);
     const std::lock_guard<std::mutex> lock(mutex_);
     log_.push_back("record " + place_name(at));
     return std::make_shared<Recorded>(Recorded{clocks_[stream(at)], at});
@@ -113,6 +114,7 @@ class Machine final : public eager::BackwardExecutor<Placed> {
   }
 
   std::function<void(const eager::NodeView&)> at_node;
+  std::function<void(Placement)> at_record;
   std::function<std::optional<std::uint32_t>(const Placed&)> lie_about_device;
   std::function<std::shared_ptr<const eager::ThreadState>()> state;
 

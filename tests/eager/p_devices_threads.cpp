@@ -138,6 +138,37 @@ TEST_CASE("[P10] callers from several threads share the devices") {
   CHECK(machine.first_race() == "");
 }
 
+TEST_CASE("[P9] backward within an executor's record(), while a node of the outer call runs elsewhere") {
+  Machine machine;
+  MachineTape tape(machine);
+  const Leaf<Placed> leaf(tape.recorder.keys(), "a", {0, 0});
+  const PlacedVar a{EagerOutput{leaf.key(), leaf.trace().hold(), true, 0}, machine.make(scalar(0.3), {0, 0})};
+  const PlacedVar b = tape.leaf(0.4, {0, 0});
+  const PlacedVar c = tape.leaf(0.5, {2, 0});
+  const PlacedVar x = tape.apply<prim::sin>({a}, {1, 0});
+  const PlacedVar y = tape.apply<prim::cos>({b}, {2, 0});
+  const PlacedVar out = tape.apply<prim::mul>({x, y}, {0, 0});
+  const PlacedVar other = tape.apply<prim::exp>({c}, {2, 0});
+  std::atomic<bool> elsewhere{false};
+  std::atomic<int> nested{0};
+  machine.at_node = [&](const eager::NodeView& node) {
+    if (node.name() == "cos") elsewhere = true;
+  };
+  machine.at_record = [&](Placement at) {
+    if (at.device != 1 || nested.exchange(1) != 0) return;
+    while (!elsewhere) std::this_thread::yield();
+    if (run(machine, {placed_root(other)}).size() == 1) nested = 2;
+  };
+  const auto gradients = run(machine, {placed_root(out)}, keep());
+  CHECK(gradients.at(a.first.key).item() == doctest::Approx(std::cos(0.3) * std::cos(0.4)));
+  CHECK(nested == 2);
+  machine.at_record = [](Placement at) {
+    if (at.device == 1) throw Error(ErrorKind::execution, "no event");
+  };
+  expect_parts(message_of([&] { run(machine, {placed_root(out)}, keep()); }),
+               {"no event", "in record or wait of the backward of sin"});
+}
+
 // Each level's node lies on the next device; its hook runs the backward of the level below.
 struct Descent {
   Machine machine;
