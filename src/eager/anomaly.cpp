@@ -23,12 +23,12 @@ bool bad(const Host& host, const void* operand) {
 // See Note [Values that are looked at later].
 bool watched(const Looker& looker, const void* operand, Phase phase, std::string name, std::string where,
              std::uint64_t sequence, std::string message) {
-  return looker.host.watch_finite(operand, [ended = looker.ended, phase, name = std::move(name),
-                                            where = std::move(where), sequence,
-                                            message = std::move(message)] {
-    if (ended != nullptr && ended->load(std::memory_order_acquire)) return;
-    throw NonFiniteError(phase, name, where, sequence, message + " is not finite");
-  });
+  return looker.host.watch_finite(
+      operand, [ended = looker.ended, phase, name = std::move(name), where = std::move(where), sequence,
+                message = std::move(message)] {
+        if (ended != nullptr && ended->load(std::memory_order_acquire)) return;
+        throw NonFiniteError(phase, name, where, sequence, message + " is not finite");
+      });
 }
 
 std::string at(const Node& node) {

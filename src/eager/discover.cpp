@@ -31,6 +31,10 @@ void BackwardCall::check_roots() {
                       " of ", node->describe()));
     }
   }
+  if (options.workers < 0) {
+    throw Error(ErrorKind::invalid_argument,
+                str("backward: expected at least 0 workers, got ", options.workers));
+  }
   std::vector<Requested> sorted(request.requested.begin(), request.requested.end());
   std::sort(sorted.begin(), sorted.end(),
             [](const Requested& a, const Requested& b) { return a.key < b.key; });

@@ -261,14 +261,14 @@ class Later final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
   mutable std::vector<std::function<void()>> due_;
 };
 
-TEST_CASE("[P14] what an executor found of a call that failed is not said of the next, nor of one around it") {
+TEST_CASE(
+    "[P14] what an executor found of a call that failed is not said of the next, nor of one around it") {
   const Later later;
   Tape tape;
   const Var x = tape.leaf(0.0);
   const Var bad = tape.apply<prim::sqrt>({x});
-  HookHandle fails = eager::after_node<Tensor>(bad.first.trace, [](HookContext<Tensor>&) {
-    throw Error(ErrorKind::execution, "hook");
-  });
+  HookHandle fails = eager::after_node<Tensor>(
+      bad.first.trace, [](HookContext<Tensor>&) { throw Error(ErrorKind::execution, "hook"); });
   const Var w = tape.leaf(1.0);
   const Var good = tape.apply<prim::sin>({w});
   CHECK(contains(message_of([&] { run(later, {root_of(bad)}, watched()); }), "hook"));

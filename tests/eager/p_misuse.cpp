@@ -41,6 +41,16 @@ TEST_CASE("[P7] an index of a hook's cotangents that is not there is refused, an
           "2 cotangents, got 2");
 }
 
+TEST_CASE("[P10] a negative number of workers is refused") {
+  Tape tape;
+  const Var x = tape.leaf(0.5);
+  const Var y = tape.apply<prim::sin>({x});
+  BackwardOptions options = keep();
+  options.workers = -5;
+  CHECK(kind_of([&] { run(Spy(), {root_of(y)}, options); }) == ErrorKind::invalid_argument);
+  CHECK(contains(message_of([&] { run(Spy(), {root_of(y)}, options); }), "at least 0 workers, got -5"));
+}
+
 TEST_CASE("a view of nothing, and indices beyond a node's, are refused") {
   Misused pair;
   const auto refused = [](const std::function<void()>& body, const char* text) {

@@ -180,9 +180,10 @@ TEST_CASE("[P8] a leaf that is also read by its key alone keeps slot and hooks, 
       const Var other = tape.leaf(2.0);
       const Var a = first ? slot : by_key;
       const Var b = first ? by_key : slot;
-      const Var out = one_node ? tape.apply<prim::mul>({a, b})
-                               : tape.apply<prim::add>({tape.apply<prim::mul>({a, other}),
-                                                        tape.apply<prim::mul>({b, other})});
+      const Var out =
+          one_node
+              ? tape.apply<prim::mul>({a, b})
+              : tape.apply<prim::add>({tape.apply<prim::mul>({a, other}), tape.apply<prim::mul>({b, other})});
       const auto gradients = run(Spy(), {root_of(out)}, into_slots());
       CHECK(gradients.find(x.key()) == nullptr);
       REQUIRE(x.gradient().has_value());

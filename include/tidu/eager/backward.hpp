@@ -35,10 +35,12 @@ struct BackwardOptions {
   /// Everything runs on the calling thread then.
   bool create_graph = false;
   /// Add gradients to the slots of Leafs instead of returning them (those of leaves without a slot,
-  /// and of Leafs that are gone, are returned in any case). All slots change together when everything has succeeded, or none does.
+  /// and of Leafs that are gone, are returned in any case). All slots change together when everything has
+  /// succeeded, or none does.
   bool accumulate = false;
-  /// Threads that may run independent nodes at once, the calling one among them; devices but the host have
-  /// one each besides. 0: the calling thread runs all, those of devices too.
+  /// Threads that may run independent nodes at once, the calling one among them, of which as many come as the
+  /// process can start; devices but the host have one each besides. 0: the calling thread runs all, those of
+  /// devices too. Not negative.
   int workers = 1;
   Order order = Order::latest_first;  ///< of nodes that are ready
   std::uint64_t order_seed = 1;       ///< of Order::random
@@ -192,9 +194,10 @@ Gradient<Operand> typed(UntypedGradient& from) {
 /// one and that a root depends on; with it, only those, and only nodes on a path to them run. `recorder` is
 /// needed for create_graph alone. Throws what failed, first of all by its own type, after everything in
 /// flight has ended and everything was released: Error (invalid_argument) for a root that was not recorded, a
-/// seed that is missing, a request twice; (type) for a seed or cotangent of another type; (tape) for a tape
-/// whose saved values were freed or changed; (cancelled); ADRuleError; NonFiniteError; what executor and
-/// hooks throw. Nothing is changed then, and the next call works.
+/// seed that is missing, a request twice, a negative number of workers; (type) for a seed or cotangent of
+/// another type; (tape) for a tape whose saved values were freed or changed; (execution) for a device whose
+/// thread cannot be started; (cancelled); ADRuleError; NonFiniteError; what executor and hooks throw. Nothing
+/// is changed then, and the next call works.
 template <OperandType Operand>
 Gradients<Operand> backward(std::span<const Root<Operand>> roots, const BackwardExecutor<Operand>& executor,
                             const BackwardOptions& options = {}, std::span<const Requested> requested = {},

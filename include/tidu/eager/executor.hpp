@@ -138,8 +138,8 @@ class BackwardExecutor : public ExecutorIdentity {
   /// Are all elements finite? Default: unknown, and anomaly mode finds nothing.
   virtual std::optional<bool> is_finite(const Operand&) const { return std::nullopt; }
   /// The same without waiting for the work that makes the elements: `report` is kept for when they turn out
-  /// not to be finite. It throws, unless the backward call that it is of has failed in the meantime. False, and nothing is kept: is_finite() is to be asked at once (the
-  /// default).
+  /// not to be finite. It throws, unless the backward call that it is of has failed in the meantime. False,
+  /// and nothing is kept: is_finite() is to be asked at once (the default).
   virtual bool watch_finite(const Operand&, const std::function<void()>& report) const {
     (void)report;
     return false;
