@@ -23,31 +23,45 @@ namespace {
 
 class Run;
 
-// Runs with something ready for one device, or that want helpers.
+// Runs with something ready for one device, or that want helpers: each once, with how many times it is to be
+// taken.
 struct WorkQueue {
+  struct Wanted {
+    std::shared_ptr<Run> run;
+    std::size_t count;
+  };
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::shared_ptr<Run>> runs;
+  std::vector<Wanted> runs;
+  std::size_t total = 0;    // of the counts
   std::size_t idle = 0;     // helpers that wait
   std::size_t threads = 0;  // started
 
-  void add(std::shared_ptr<Run> run) {
+  void add(const std::shared_ptr<Run>& run, std::size_t count) {
     const std::lock_guard<std::mutex> lock(mutex);
-    runs.push_back(std::move(run));
+    add_locked(run, count);
+  }
+  void add_locked(const std::shared_ptr<Run>& run, std::size_t count) {
+    const auto at = std::find_if(runs.begin(), runs.end(), [&](const Wanted& w) { return w.run == run; });
+    if (at != runs.end()) {
+      at->count += count;
+    } else {
+      runs.push_back({run, count});
+    }
+    total += count;
     changed.notify_all();
   }
-  std::shared_ptr<Run> take_deepest();  // under the lock, of a queue that is not empty
+  // Under the lock, of a queue that is not empty. Those of one depth take turns.
+  std::shared_ptr<Run> take_deepest();
   void remove(const Run* run) {
-    std::vector<std::shared_ptr<Run>> gone;  // let go of after the lock
+    std::shared_ptr<Run> gone;  // let go of after the lock
     const std::lock_guard<std::mutex> lock(mutex);
-    for (auto at = runs.begin(); at != runs.end();) {
-      if (at->get() == run) {
-        gone.push_back(std::move(*at));
-        at = runs.erase(at);
-      } else {
-        ++at;
-      }
-    }
+    const auto at =
+        std::find_if(runs.begin(), runs.end(), [&](const Wanted& w) { return w.run.get() == run; });
+    if (at == runs.end()) return;
+    total -= at->count;
+    gone = std::move(at->run);
+    runs.erase(at);
   }
 };
 
@@ -148,9 +162,14 @@ class Run : public std::enable_shared_from_this<Run> {
 };
 
 std::shared_ptr<Run> WorkQueue::take_deepest() {
-  const auto at = std::max_element(runs.begin(), runs.end(),
-                                   [](const auto& a, const auto& b) { return a->depth < b->depth; });
-  std::shared_ptr<Run> run = std::move(*at);
+  const auto at = std::max_element(
+      runs.begin(), runs.end(), [](const Wanted& a, const Wanted& b) { return a.run->depth < b.run->depth; });
+  --total;
+  if (--at->count != 0) {
+    std::rotate(at, at + 1, runs.end());
+    return runs.back().run;
+  }
+  std::shared_ptr<Run> run = std::move(at->run);
   runs.erase(at);
   return run;
 }
@@ -178,9 +197,10 @@ WorkQueue& Workers::device(std::uint32_t number) {
 }
 
 void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
+  count = std::min(count, most_helpers);
   const std::lock_guard<std::mutex> lock(helpers_.mutex);
   for (std::size_t i = 0; i < count; ++i) {
-    if (helpers_.idle <= helpers_.runs.size() && helpers_.threads < most_helpers) {
+    if (helpers_.idle <= helpers_.total + i && helpers_.threads < most_helpers) {
       std::thread([&work = helpers_] {
         while (true) {
           std::shared_ptr<Run> next;
@@ -196,9 +216,8 @@ void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
       }).detach();
       ++helpers_.threads;
     }
-    helpers_.runs.push_back(run);
   }
-  helpers_.changed.notify_all();
+  helpers_.add_locked(run, count);
 }
 
 bool Run::ended() const {
@@ -229,8 +248,7 @@ void Run::announce(Lock& lock) {
   if (ready.empty()) return;
   lock.unlock();
   for (const auto& [device, count] : ready) {
-    WorkQueue& queue = Workers::get().device(device);
-    for (std::size_t i = 0; i < count; ++i) queue.add(shared_from_this());
+    Workers::get().device(device).add(shared_from_this(), count);
   }
   lock.lock();
 }

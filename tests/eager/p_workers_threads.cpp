@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -247,6 +248,14 @@ TEST_CASE("[P10] when the call returns no other thread has the caller's state, w
     CHECK(executor.threads() > 1);
     CHECK(threads == 0);
   }
+}
+
+TEST_CASE("[P10] more workers than there can be threads cost no more than those that come") {
+  Tape tape;
+  const Var x = tape.leaf(0.5);
+  const Var out = tape.apply<prim::mul>({tape.apply<prim::sin>({x}), tape.apply<prim::cos>({x})});
+  const double expected = item(run(reference(), {root_of(out)}, keep()), x);
+  CHECK(item(run(reference(), {root_of(out)}, workers(std::numeric_limits<int>::max())), x) == expected);
 }
 
 TEST_CASE("[P10] several threads run one shared tape backward at once: all get the same bits") {
