@@ -126,22 +126,12 @@ class Run : public std::enable_shared_from_this<Run> {
   void announce(Lock& lock);
   void wake();
 
-  // Installs the caller's thread state on another thread.
-  class StateGuard {
-   public:
-    StateGuard(const ThreadState* state, std::uint32_t depth) : depth_(depth) {
-      if (state != nullptr) before_ = state->install();
-    }
-    StateGuard(const StateGuard&) = delete;
-    StateGuard& operator=(const StateGuard&) = delete;
-    ~StateGuard() {
-      if (before_ != nullptr) before_->install();
-    }
-
-   private:
-    std::shared_ptr<const ThreadState> before_;
-    DepthGuard depth_;
-  };
+  // From a handler.
+  void fail() {
+    call_.keep_error(std::current_exception());
+    failed_ = true;
+    wake();
+  }
 
   BackwardCall& call_;  // not touched once closed_
 
@@ -334,27 +324,34 @@ void Run::drive() {
   for (const auto& entry : call_.device_ready) workers.device(entry.first).remove(this);
 }
 
-// What installing the caller's state throws is an error of the call.
+// What installing the caller's state throws is an error of the call, unless that has ended without this
+// thread; what putting back the thread's own throws in any case, as the call waits for it.
 template <class Work>
 void Run::on_another_thread(const Work& work) {
   Lock lock(mutex_);
   if (closed_) return;
   ++visitors_;
   lock.unlock();
+  std::shared_ptr<const ThreadState> before;
   try {
-    const StateGuard guard(state_.get(), depth + 1);
+    if (state_ != nullptr) before = state_->install();
+    const DepthGuard guard(depth + 1);
     lock.lock();
     work(lock);
-    if (lock.owns_lock()) lock.unlock();
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
-    if (!closed_) {
-      call_.keep_error(std::current_exception());
-      failed_ = true;
-      wake();
-    }
+    if (!closed_) fail();
   }
-  if (!lock.owns_lock()) lock.lock();
+  if (lock.owns_lock()) lock.unlock();
+  try {
+    if (before != nullptr) before->install();
+    before = nullptr;
+    lock.lock();
+  } catch (...) {
+    before = nullptr;
+    lock.lock();
+    fail();
+  }
   if (--visitors_ == 0 && closed_) changed_.notify_all();
 }
 

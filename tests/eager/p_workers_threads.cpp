@@ -250,6 +250,35 @@ TEST_CASE("[P10] when the call returns no other thread has the caller's state, w
   }
 }
 
+// What threads of other calls had cannot be put back.
+class Unrestorable final : public eager::ThreadState {
+ public:
+  explicit Unrestorable(bool restores = false) : restores_(restores) {}
+  std::shared_ptr<const ThreadState> install() const override {
+    if (restores_) throw Error(ErrorKind::execution, "no way back");
+    return std::make_shared<Unrestorable>(true);
+  }
+
+ private:
+  bool restores_;
+};
+
+TEST_CASE("[P13] what putting a thread's own state back throws comes to the caller, and the thread goes on") {
+  Tape tape;
+  std::vector<Var> leaves;
+  for (int i = 0; i < 4; ++i) leaves.push_back(tape.leaf(0.3 * (i + 1)));
+  const Var out = wide(tape, leaves, 8, 0.8);
+  ModeExecutor executor;
+  bool failed = false;
+  for (int repeat = 0; repeat < 100 && !failed; ++repeat) {  // until a helper comes in time
+    executor.state = std::make_shared<Unrestorable>();
+    failed = message_of([&] { run(executor, {root_of(out)}, workers(4)); }) == "no way back";
+    executor.state = nullptr;
+    CHECK(run(executor, {root_of(out)}, workers(4)).size() == 4);
+  }
+  CHECK(failed);
+}
+
 TEST_CASE("[P10] more workers than there can be threads cost no more than those that come") {
   Tape tape;
   const Var x = tape.leaf(0.5);

@@ -90,8 +90,7 @@ mutation("P9", "a device's thread does not serve its device while it waits", "sr
          programs=("test_eager_threads",))
 
 mutation("P10", "the caller's thread state is not installed on workers", "src/eager/parallel.cpp",
-         "    const StateGuard guard(state_.get(), depth + 1);",
-         "    const StateGuard guard(nullptr, depth + 1);", programs=("test_eager_threads",))
+         "    if (state_ != nullptr) before = state_->install();", "", programs=("test_eager_threads",))
 mutation("P10", "no helper comes", "src/eager/parallel.cpp",
          "    if (call_.options.workers > 1) workers.help(",
          "    if (call_.options.workers > 1000) workers.help(", programs=("test_eager_threads",))
