@@ -139,7 +139,7 @@ class Run : public std::enable_shared_from_this<Run> {
   const std::uint32_t depth;
 
  private:
-  const std::shared_ptr<const ThreadState> state_;
+  std::shared_ptr<const ThreadState> state_;  // until nobody visits any more
   const std::uint32_t owner_device_;
   WorkQueue* owner_queue_ = nullptr;
   std::mutex mutex_;
@@ -319,7 +319,9 @@ void Run::drive() {
   wake();
   // What the caller's state refers to may end with the call.
   changed_.wait(lock, [&] { return visitors_ == 0; });
+  std::shared_ptr<const ThreadState> state = std::move(state_);
   lock.unlock();
+  state = nullptr;  // here, and not on the thread that lets go of the run last
   workers.withdraw(this);
   for (const auto& entry : call_.device_ready) workers.device(entry.first).remove(this);
 }

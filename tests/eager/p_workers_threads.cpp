@@ -250,6 +250,36 @@ TEST_CASE("[P10] when the call returns no other thread has the caller's state, w
   }
 }
 
+// Notes on which threads it ends.
+class Ending final : public eager::ThreadState {
+ public:
+  explicit Ending(std::atomic<int>& elsewhere) : elsewhere_(elsewhere) {}
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending() override {
+    if (std::this_thread::get_id() != made_on_) ++elsewhere_;
+  }
+  std::shared_ptr<const ThreadState> install() const override { return nullptr; }
+
+ private:
+  std::atomic<int>& elsewhere_;
+  const std::thread::id made_on_ = std::this_thread::get_id();
+};
+
+TEST_CASE("[P10] the caller's state ends on the caller's thread") {
+  Tape tape;
+  std::vector<Var> leaves;
+  for (int i = 0; i < 4; ++i) leaves.push_back(tape.leaf(0.3 * (i + 1)));
+  const Var out = wide(tape, leaves, 8, 0.6);
+  std::atomic<int> elsewhere{0};
+  for (std::size_t repeat = 0; repeat < scaled(200); ++repeat) {
+    ModeExecutor executor;
+    executor.state = std::make_shared<Ending>(elsewhere);
+    run(executor, {root_of(out)}, workers(4));
+  }
+  CHECK(elsewhere == 0);
+}
+
 // What threads of other calls had cannot be put back.
 class Unrestorable final : public eager::ThreadState {
  public:
