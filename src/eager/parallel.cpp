@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <system_error>
 #include <thread>
 
 #include "eager/call.hpp"
@@ -83,11 +84,12 @@ class Workers {
   }
   explicit Workers(pid_t process) : process_(process) {}
 
-  // The queue of a device, with its thread.
+  // The queue of a device, with its thread. Throws Error (execution) when that cannot be started.
   WorkQueue& device(std::uint32_t number);
-  // Asks for `count` helpers; as many threads are started as are missing, up to a bound.
+  // Asks for `count` helpers; as many threads are started as are missing, up to a bound, and as can be.
   void help(const std::shared_ptr<Run>& run, std::size_t count);
   void withdraw(const Run* run) { helpers_.remove(run); }
+  void withdraw(const Run* run, std::uint32_t device);
 
  private:
   static constexpr std::size_t most_helpers = 256;
@@ -169,7 +171,7 @@ WorkQueue& Workers::device(std::uint32_t number) {
   std::unique_ptr<WorkQueue>& queue = devices_[number];
   if (queue == nullptr) {
     auto made = std::make_unique<WorkQueue>();
-    std::thread([number, &work = *made] {
+    const auto serve = [number, &work = *made] {
       device_of_this_thread = number;
       while (true) {
         std::shared_ptr<Run> run;
@@ -180,32 +182,47 @@ WorkQueue& Workers::device(std::uint32_t number) {
         }
         run->serve(number);
       }
-    }).detach();
+    };
+    try {
+      std::thread(serve).detach();
+    } catch (const std::system_error& error) {
+      throw Error(ErrorKind::execution, tidu::detail::str("backward: expected a thread for device ", number,
+                                                          ", got none: ", error.what()));
+    }
     queue = std::move(made);
   }
   return *queue;
 }
 
+void Workers::withdraw(const Run* run, std::uint32_t device) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto at = devices_.find(device);
+  if (at != devices_.end() && at->second != nullptr) at->second->remove(run);
+}
+
 void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
   count = std::min(count, most_helpers);
   const std::lock_guard<std::mutex> lock(helpers_.mutex);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (helpers_.idle <= helpers_.total + i && helpers_.threads < most_helpers) {
-      std::thread([&work = helpers_] {
-        while (true) {
-          std::shared_ptr<Run> next;
-          {
-            std::unique_lock<std::mutex> wait(work.mutex);
-            ++work.idle;
-            work.changed.wait(wait, [&] { return !work.runs.empty(); });
-            --work.idle;
-            next = work.take_deepest();
-          }
-          next->help();
-        }
-      }).detach();
+  const auto serve = [&work = helpers_] {
+    while (true) {
+      std::shared_ptr<Run> next;
+      {
+        std::unique_lock<std::mutex> wait(work.mutex);
+        ++work.idle;
+        work.changed.wait(wait, [&] { return !work.runs.empty(); });
+        --work.idle;
+        next = work.take_deepest();
+      }
+      next->help();
+    }
+  };
+  try {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (helpers_.idle > helpers_.total + i || helpers_.threads >= most_helpers) continue;
+      std::thread(serve).detach();
       ++helpers_.threads;
     }
+  } catch (const std::system_error&) {  // it goes with those that there are
   }
   helpers_.add_locked(run, count);
 }
@@ -323,7 +340,7 @@ void Run::drive() {
   lock.unlock();
   state = nullptr;  // here, and not on the thread that lets go of the run last
   workers.withdraw(this);
-  for (const auto& entry : call_.device_ready) workers.device(entry.first).remove(this);
+  for (const auto& entry : call_.device_ready) workers.withdraw(this, entry.first);
 }
 
 // What installing the caller's state throws is an error of the call, unless that has ended without this

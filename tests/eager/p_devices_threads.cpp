@@ -1,8 +1,15 @@
 // p_devices_threads.cpp - P10, P11, P9 on several devices: one thread per device, waits between their
 // streams, nested calls that go from device to device.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
+#include <system_error>
 
 #include "p_device.hpp"
 #include "support/support.hpp"
@@ -167,6 +174,51 @@ TEST_CASE("[P9] backward within an executor's record(), while a node of the oute
   };
   expect_parts(message_of([&] { run(machine, {placed_root(out)}, keep()); }),
                {"no event", "in record or wait of the backward of sin"});
+}
+
+// In a child, which has no threads yet: the host goes on without helpers, a device is named, and gets its
+// thread when that can be started.
+int run_without_threads() {
+  alarm(30);
+  Machine machine;
+  MachineTape tape(machine);
+  const PlacedVar x = tape.leaf(0.3, {0, 0});
+  const PlacedVar y = tape.apply<prim::mul>({tape.apply<prim::sin>({x}, {0, 0}), x}, {0, 0});
+  const PlacedVar z = tape.apply<prim::exp>({y}, {1, 0});
+  BackwardOptions options = keep();
+  const double expected = run(machine, {placed_root(y)}, options).at(x.first.key).item();
+  options.workers = 4;
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  rlimit little = before;
+  little.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (4 << 20));
+  if (setrlimit(RLIMIT_AS, &little) != 0) return 2;
+  try {
+    while (true) std::thread([] { pause(); }).detach();  // what the parent's threads left has room for some
+  } catch (const std::system_error&) {
+  }
+  if (run(machine, {placed_root(y)}, options).at(x.first.key).item() != expected) return 3;
+  for (int call = 0; call < 2; ++call) {
+    const std::string message = message_of([&] { run(machine, {placed_root(z)}, keep()); });
+    if (!contains(message, "backward: expected a thread for device 1, got none")) return 4;
+  }
+  if (setrlimit(RLIMIT_AS, &before) != 0) return 5;
+  return run(machine, {placed_root(z)}, keep()).size() == 1 ? 17 : 6;
+}
+
+TEST_CASE("[P10] where no thread can be started the host does all, and a device is an error that names it") {
+  if (instrumented) return;
+  std::cout.flush();
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(run_without_threads());
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 17);
 }
 
 // Each level's node lies on the next device; its hook runs the backward of the level below.
