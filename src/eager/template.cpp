@@ -2,12 +2,11 @@
 // found.
 #include "eager/template.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <unordered_map>
 
+#include "graph/fork_locks.hpp"
 #include "tidu/eager/recorder.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -22,9 +21,7 @@ class Store {
   static Store& get() {
     static Store* const store = [] {
       auto* made = new Store;
-      // A child after fork() finds the lock free.
-      ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
-                       [] { get().mutex_.unlock(); });
+      tidu::detail::ForkLocks::add(tidu::detail::ForkRank::templates, made->mutex_);
       return made;
     }();
     return *store;

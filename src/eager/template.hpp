@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,7 +24,7 @@
 
 namespace tidu::eager::detail {
 
-/// A short list that only grows; readers need no lock.
+/// A short list that only grows; nobody needs a lock.
 template <class T>
 class PublishedList {
  public:
@@ -39,17 +38,17 @@ class PublishedList {
   /// The item for which `same` holds, appended by somebody else in the meantime, or else `item`, appended.
   template <class Same>
   T* publish(std::unique_ptr<T> item, const Same& same) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (T* at = head(); at != nullptr; at = at->next)
-      if (same(*at)) return at;
-    item->next = head();
-    head_.store(item.get(), std::memory_order_release);
-    return item.release();
+    T* first = head();
+    for (const T* seen = nullptr;; seen = item->next) {
+      for (T* at = first; at != seen; at = at->next)
+        if (same(*at)) return at;
+      item->next = first;
+      if (head_.compare_exchange_strong(first, item.get(), std::memory_order_acq_rel)) return item.release();
+    }
   }
 
  private:
   std::atomic<T*> head_{nullptr};
-  std::mutex mutex_;
 };
 
 /// Where a saved operand comes from.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "graph/fork_locks.hpp"
 #include "graph/plain_memory.hpp"
 
 #ifdef __linux__
@@ -25,8 +26,12 @@ struct Store {
 };
 
 Store& store() {
-  static Store& made = *new Store;  // outlives every static that frees a graph
-  return made;
+  static Store& store = *[] {
+    auto* made = new Store;  // outlives every static that frees a graph
+    detail::ForkLocks::add(detail::ForkRank::memory, made->mutex);
+    return made;
+  }();
+  return store;
 }
 
 #ifndef TIDU_PLAIN_MEMORY

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "graph/attribute_error.hpp"
+#include "graph/fork_locks.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 
@@ -21,8 +22,12 @@ struct Table {
 };
 
 Table& table() {
-  static Table& made = *new Table;  // outlives every static Op
-  return made;
+  static Table& table = *[] {
+    auto* made = new Table;  // outlives every static Op
+    detail::ForkLocks::add(detail::ForkRank::ops, made->mutex);
+    return made;
+  }();
+  return table;
 }
 
 [[noreturn]] void fail(const Primitive& primitive, const std::string& message) {

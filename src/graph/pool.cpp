@@ -7,12 +7,9 @@
 #include <cstdint>
 #include <mutex>
 
+#include "graph/fork_locks.hpp"
 #include "graph/plain_memory.hpp"
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#define TIDU_HAS_FORK 1
-#endif
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -159,11 +156,10 @@ union Everlasting {
 constinit Everlasting everlasting;
 Store& store() { return everlasting.store; }
 
-#ifdef TIDU_HAS_FORK
-// A child process gets the store unlocked and whole, whatever other threads were doing.
-[[maybe_unused]] const int fork_handlers = pthread_atfork(
-    [] { store().mutex.lock(); }, [] { store().mutex.unlock(); }, [] { store().mutex.unlock(); });
-#endif
+[[maybe_unused]] const bool held_across_fork = [] {
+  ForkLocks::add(ForkRank::pool, store().mutex);
+  return true;
+}();
 
 enum class Use : std::uint8_t { before, during, after };
 // Beside the lists: the batches in reserve, and whether the thread keeps blocks at all.

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <unordered_map>
 
+#include "graph/fork_locks.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu {
@@ -57,7 +58,11 @@ const Type::Record* Type::intern(DType dtype, const Shape& shape) {
     std::mutex mutex;
     std::unordered_multimap<std::uint64_t, std::unique_ptr<Record>> records;
   };
-  static Table& table = *new Table;  // outlives every static that holds a Type
+  static Table& table = *[] {
+    auto* made = new Table;  // outlives every static that holds a Type
+    detail::ForkLocks::add(detail::ForkRank::types, made->mutex);
+    return made;
+  }();
   const std::int64_t size = num_elements(shape);
   if (size > (std::int64_t{1} << 62) / static_cast<std::int64_t>(size_of(dtype))) {
     throw Error(ErrorKind::type, detail::str("expected at most 2^62 bytes, got shape ", detail::list(shape)));

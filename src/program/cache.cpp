@@ -1,8 +1,6 @@
 // cache.cpp - CompileCache: entries in a list, the longest unused last, and a table from address to entry.
 #include "tidu/program/cache.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +10,8 @@
 #include <thread>
 #include <unordered_map>
 #include <vector>
+
+#include "graph/fork_locks.hpp"
 
 namespace tidu {
 namespace {
@@ -209,13 +209,8 @@ CacheLimits CompileCache::set_limits(const CacheLimits& limits) {
 CompileCache& compile_cache() {
   static CompileCache* const cache = [] {
     auto* made = new CompileCache;
-    // A child after fork() finds the lock free.
-    ::pthread_atfork([] { compile_cache().state_->mutex.lock(); },
-                     [] { compile_cache().state_->mutex.unlock(); },
-                     [] {
-                       compile_cache().state_->forget_others();
-                       compile_cache().state_->mutex.unlock();
-                     });
+    detail::ForkLocks::add(detail::ForkRank::compiled, made->state_->mutex,
+                           [] { compile_cache().state_->forget_others(); });
     return made;
   }();
   return *cache;

@@ -461,6 +461,45 @@ TEST_CASE("[P10] a detached caller is no problem, nor one that ends while its he
   CHECK(*done == 3);
 }
 
+TEST_CASE("[P10] a child after fork is not held up by what other threads were doing") {
+  if (with_tsan) return;
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    for (std::int64_t n = 0; !ends; ++n) static_cast<void>(Type(f64, Shape{n % 50000 + 1}));
+  });
+  threads.emplace_back([&] {
+    for (std::int64_t n = 0; !ends; ++n) Op::make(prim::reduce_sum, {{"axes", Ints{n % 5000}}});
+  });
+  threads.emplace_back([&] {  // new templates, large blocks of memory
+    for (std::int64_t n = 0; !ends; ++n) {
+      Tape tape;
+      const Var x = tape.leaf(Tensor::zeros(Type(f64, Shape{70000 + n % 7})));
+      const Var y = tape.apply<prim::mul>({tape.apply<prim::sin>({x}), x});
+      run(reference(), {root_of(y, x.second)});
+    }
+  });
+  int sound = 0;
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(10);
+      Tape tape;
+      const Var x = tape.leaf(Tensor::zeros(Type(f64, Shape{80000 + repeat})));
+      Op::make(prim::reduce_sum, {{"axes", Ints{6000 + repeat}}});
+      _exit(run(reference(), {root_of(tape.apply<prim::sin>({x}), x.second)}).size() == 1 ? 17 : 1);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    sound += WIFEXITED(status) && WEXITSTATUS(status) == 17 ? 1 : 0;
+  }
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(sound == 10);
+}
+
 TEST_CASE("[P10] a child after fork runs backward with workers, and exits while they wait") {
   if (with_tsan) return;
   Tape tape;
