@@ -73,14 +73,20 @@ void BackwardCall::finish_leaf(LeafState& leaf) {
       fold_waiting(leaf.cell, cells, leaf.set, node.placement());
     }
     tell(When::arrived, node, cells);
-    if (Extras* extras = node.extras.load(std::memory_order_acquire);
-        extras != nullptr && cells[0] != nullptr) {
+    if (cells[0] != nullptr) {
       phase = "a hook";
-      if (const auto hooks = extras->snapshot()) {
-        run_hooks(*hooks, HookKind::value, node, cells, {});
-        run_hooks(*hooks, HookKind::accumulate, node, cells, {});
-        after_hooks(When::left, node, cells);
-      }
+      std::vector<std::shared_ptr<const HookList::Hooks>> all;  // of the nodes that stand for the leaf
+      const auto take = [&all](const Node& from) {
+        Extras* extras = from.extras.load(std::memory_order_acquire);
+        if (extras == nullptr) return;
+        if (auto hooks = extras->snapshot()) all.push_back(std::move(hooks));
+      };
+      take(node);
+      for (const auto& [index, other] : leaves.others())
+        if (index == leaves.index(leaf)) take(*other);
+      for (const HookKind kind : {HookKind::value, HookKind::accumulate})
+        for (const auto& hooks : all) run_hooks(*hooks, kind, node, cells, {});
+      if (!all.empty()) after_hooks(When::left, node, cells);
     }
   } catch (const Error& error) {
     explain_failure(error, node, phase);

@@ -3,9 +3,11 @@
 // different recorders may have the same number; they are chained.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "eager/node.hpp"
@@ -190,12 +192,16 @@ class Leaves {
     }
     return list_[last_];
   }
-  /// The same while nodes are discovered: of the nodes that stand for the leaf the best is kept.
+  /// The same while nodes are discovered: of the nodes that stand for the leaf the best is kept, and others
+  /// that may have hooks.
   LeafState& reach(Node* node) {
     LeafState& leaf = get(node);
-    if (leaf.node != node && rank(*node) > rank(*leaf.node)) leaf.node = node;
+    if (leaf.node != node) choose(leaf, node);
     return leaf;
   }
+  /// Further nodes that stand for a leaf and may have hooks, by its index; in the order of discovery.
+  using Others = std::vector<std::pair<std::uint32_t, Node*>>;
+  const Others& others() const { return others_; }
   LeafState* find(const Key& key) {
     const std::size_t index = index_of(key);
     return index < list_.size() ? &list_[index] : nullptr;
@@ -206,9 +212,13 @@ class Leaves {
   }
 
  private:
-  static int rank(const Node& node) {
-    if (node.accumulator() != nullptr) return 2;
-    return node.extras.load(std::memory_order_acquire) != nullptr ? 1 : 0;
+  static bool has_extras(const Node& node) { return node.extras.load(std::memory_order_acquire) != nullptr; }
+  static int rank(const Node& node) { return node.accumulator() != nullptr ? 2 : (has_extras(node) ? 1 : 0); }
+  [[gnu::noinline]] void choose(LeafState& leaf, Node* node) {
+    if (rank(*node) > rank(*leaf.node)) std::swap(leaf.node, node);
+    if (!has_extras(*node)) return;
+    const Others::value_type other{index(leaf), node};
+    if (std::find(others_.begin(), others_.end(), other) == others_.end()) others_.push_back(other);
   }
   std::size_t home(const Key& key) const { return std::hash<Key>()(key) & (table_.size() - 1); }
   std::size_t index_of(const Key& key) const {
@@ -232,6 +242,7 @@ class Leaves {
   std::vector<LeafState> list_;
   std::vector<std::uint32_t> table_;
   std::size_t last_ = 0;
+  Others others_;
 };
 
 }  // namespace tidu::eager::detail

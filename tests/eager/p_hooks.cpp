@@ -176,6 +176,33 @@ TEST_CASE("[P7] a hook on a leaf that is read by its key, put on one of the node
   }
 }
 
+TEST_CASE("[P7] hooks on several nodes that stand for one leaf all run, those on the value first") {
+  Tape tape;
+  Leaf<Tensor> x(tape.recorder.keys(), "x");
+  const Var slot = var(x, scalar(0.5));
+  Var by_key = slot;
+  by_key.first.trace = {};
+  const Var a = tape.apply<prim::sin>({by_key});
+  const Var b = tape.apply<prim::cos>({by_key});
+  Var out = tape.apply<prim::mul>({a, b});
+  Log log;
+  const auto say = [&log](const char* text) { return [&log, text](auto&) { log.push_back(text); }; };
+  eager::on_value<Tensor>(eager::NodeView(a.first.trace).edge_node(0), x.key(), say("sin's"));
+  run(Spy(), {root_of(out)}, keep());
+  CHECK(log == Log{"sin's"});
+  eager::on_value<Tensor>(eager::NodeView(b.first.trace).edge_node(0), x.key(), say("cos's"));
+  run(Spy(), {root_of(out)}, keep());
+  CHECK(log.size() == 3);
+  out = tape.apply<prim::mul>({out, slot});
+  x.on_accumulate(say("accumulate"));
+  x.on_value(say("slot's"));
+  log.clear();
+  run(Spy(), {root_of(out)}, keep());
+  REQUIRE(log.size() == 4);
+  CHECK(log[0] == "slot's");
+  CHECK(log[3] == "accumulate");
+}
+
 TEST_CASE("[P7] a hook may let go of the root and of what is requested") {
   Tape tape;
   const Var x = tape.leaf(0.5);
