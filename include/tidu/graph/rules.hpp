@@ -17,7 +17,8 @@
 namespace tidu {
 
 /// A frontend's own context, handed by mutable reference to every rule. tidu reads nothing of it but
-/// cache_key.
+/// cache_key. A backward call with workers or devices runs rules on several threads, which may have the one
+/// context at the same time: what they change in it they must lock.
 class ADContext {
  public:
   virtual ~ADContext() = default;
