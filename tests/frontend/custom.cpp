@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "tidu/frontend/control_flow.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/frontend/modes.hpp"
