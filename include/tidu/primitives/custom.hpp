@@ -82,7 +82,8 @@ Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forwar
 /// is `transpose`: from the residuals and a cotangent for each output to one for each linear input. Reverse
 /// mode takes it, also of the call's tangents at any order; tangents are those of `graph`, and so are
 /// derivatives by the residuals. Where `graph` is not linear by its own operations, it is a plain call for
-/// derivatives. This is what linearizing custom_vjp_call gives. Throws Error (type) naming graph and position.
+/// derivatives. This is what linearizing custom_vjp_call gives. Throws Error (type) naming graph and
+/// position.
 Values linear_call(const Graph& graph, const Graph& transpose, std::size_t num_residuals,
                    std::span<const Value> operands, Where where = Where::current());
 Values linear_call(Emitter& emitter, const Graph& graph, const Graph& transpose, std::size_t num_residuals,
