@@ -55,7 +55,7 @@ struct Option {
 
 constexpr std::string_view that_derive = "eval jvp vjp grad hvp jac";
 constexpr std::string_view that_run = "eval jvp vjp grad hvp jac check";
-constexpr Option options[] = {
+constexpr Option all_options[] = {
     {"--inputs", "IN.json", that_run, "a tensor for every input: {\"x\": tensor, ...}", true},
     {"--tangents", "T.json", "jvp hvp",
      "tangents of floating and complex inputs: {\"x\": tensor, ...};\nzero for an input that is not named",
@@ -117,7 +117,7 @@ const Command& expect_command(const std::string& name) {
 
 std::vector<const Option*> options_of(const Command& command) {
   std::vector<const Option*> taken;
-  for (const Option& option : options) {
+  for (const Option& option : all_options) {
     if (contains(split(option.commands, ' '), command.name)) taken.push_back(&option);
   }
   return taken;

@@ -134,12 +134,12 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
 std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node>& nodes,
                                                           const Layout& layout) {
   // What lies in the workspace now, by offset: who wrote it, and who has read it since.
-  struct Piece {
+  struct Stretch {
     std::size_t end;
     std::uint32_t writer;
     std::vector<std::uint32_t> readers;
   };
-  std::map<std::size_t, Piece> pieces;
+  std::map<std::size_t, Stretch> pieces;
   std::vector<std::uint32_t> maker_of_output(layout.spots.size(), no_index);  // by value
   std::vector<std::vector<std::uint32_t>> before(nodes.size());
 
@@ -148,16 +148,16 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
     auto at = pieces.lower_bound(offset);
     if (at != pieces.begin() && std::prev(at)->second.end > offset) --at;
     while (at != pieces.end() && at->first < offset + bytes) {
-      const Piece piece = at->second;
+      const Stretch piece = at->second;
       const std::size_t begin = at->first;
       if (piece.writer != node) before[node].push_back(piece.writer);
       before[node].insert(before[node].end(), piece.readers.begin(), piece.readers.end());
       at = pieces.erase(at);
       // What is left of it still orders those who come after.
-      if (begin < offset) pieces.emplace(begin, Piece{offset, piece.writer, piece.readers});
+      if (begin < offset) pieces.emplace(begin, Stretch{offset, piece.writer, piece.readers});
       if (piece.end > offset + bytes) at = pieces.emplace(offset + bytes, piece).first;
     }
-    pieces.emplace(offset, Piece{offset + bytes, node, {}});
+    pieces.emplace(offset, Stretch{offset + bytes, node, {}});
   };
   std::uint32_t exchanged = no_index;  // the last collective: all ranks run them in one order
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
@@ -175,7 +175,7 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
         const auto found = pieces.find(spot.offset);
         if (found == pieces.end())
           throw Error(ErrorKind::internal, "[cuda] expected an operand that lies where it was made");
-        Piece& piece = found->second;
+        Stretch& piece = found->second;
         before[n].push_back(piece.writer);
         piece.readers.push_back(n);
       }

@@ -235,12 +235,12 @@ Plan reduction(const PlanRequest& request) {
 constexpr DTypes numbers = dtypes::integers | dtypes::floats | dtypes::complexes;
 constexpr DTypes real = dtypes::integers | dtypes::floats;
 constexpr DTypes ordered = dtypes::booleans | real;
-constexpr DTypes bits = dtypes::booleans | dtypes::integers;
+constexpr DTypes of_bits = dtypes::booleans | dtypes::integers;
 
 constexpr RuleEntry entries[] = {
     {"reduce_sum", reduction, numbers},       {"reduce_prod", reduction, numbers},
     {"reduce_max", reduction, ordered},       {"reduce_min", reduction, ordered},
-    {"reduce_and", reduction, bits},          {"reduce_or", reduction, bits},
+    {"reduce_and", reduction, of_bits},       {"reduce_or", reduction, of_bits},
     {"logsumexp", reduction, dtypes::floats}, {"argmax", reduction, ordered},
     {"argmin", reduction, ordered},
 };
