@@ -12,7 +12,7 @@
 namespace tidu::test {
 
 TEST_CASE("random graphs: every way to a derivative agrees, orders 1 to 3") {
-  const std::size_t count = scaled(20000);
+  const std::size_t count = scaled(10000);
   std::size_t wrong = 0;
   int judged = 0;
   for (std::size_t seed = 0; seed < count; ++seed) {

@@ -91,7 +91,7 @@ foreach(kind IN ITEMS find_package subdirectory)
     COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${kind}" "${consumer_build}/${kind}"
             --build-generator "${CMAKE_GENERATOR}" --build-target all_consumers --build-options ${common}
             "-DCMAKE_PREFIX_PATH=${consumer_build}/prefix" -DTIDU_SOURCE_DIR=${PROJECT_SOURCE_DIR}
-            --test-command consumer)
+            -DCMAKE_UNITY_BUILD=ON --test-command consumer)
 endforeach()
 set_tests_properties(consumer_find_package PROPERTIES FIXTURES_REQUIRED installed)
 add_test(NAME consumer_pkg_config
