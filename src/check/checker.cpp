@@ -157,7 +157,8 @@ class Checker {
       const auto& seen = whole.of[index(kind)];
       const bool in_whole = seen && seen->order == fault.order;
       describe_direction(finding, in_whole ? *seen : fault, in_whole);
-      add(std::move(finding), direction_text(finding, in_whole), cause);
+      const std::string direction = direction_text(finding, in_whole);
+      add(std::move(finding), direction, cause);
     }
   }
 
