@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 
@@ -16,36 +16,41 @@ enum class ForkRank : unsigned char { templates, compiled, ops, types, memory, p
 class ForkLocks {
  public:
   /// From now on, for a mutex that is never destroyed. `in_child` is called there before it is unlocked.
+  /// Waits for nobody: who calls may hold a lock that a fork in another thread has taken or waits for.
   static void add(ForkRank rank, std::mutex& mutex, void (*in_child)() = nullptr) {
-    const std::lock_guard lock(mutex_);
-    held_[static_cast<std::size_t>(rank)] = {&mutex, in_child};
-    if (!has_handlers_) has_handlers_ = ::pthread_atfork(lock_all, unlock_all, unlock_in_child) == 0;
+    const auto i = static_cast<std::size_t>(rank);
+    in_child_[i].store(in_child, std::memory_order_relaxed);
+    added_[i].store(&mutex, std::memory_order_release);
+    if (!has_handlers_.exchange(true)) ::pthread_atfork(lock_all, unlock_all, unlock_in_child);
   }
 
  private:
-  struct Held {
-    std::mutex* mutex;
-    void (*in_child)();
-  };
+  static constexpr std::size_t num_ranks = 6;
+
   static void lock_all() {
-    mutex_.lock();
-    for (const Held& held : held_)
-      if (held.mutex != nullptr) held.mutex->lock();
+    forking_.lock();
+    for (std::size_t i = 0; i < num_ranks; ++i) {
+      taken_[i] = added_[i].load(std::memory_order_acquire);
+      if (taken_[i] != nullptr) taken_[i]->lock();
+    }
   }
   static void unlock(bool in_child) {
-    for (std::size_t i = held_.size(); i-- > 0;) {
-      if (held_[i].mutex == nullptr) continue;
-      if (in_child && held_[i].in_child != nullptr) held_[i].in_child();
-      held_[i].mutex->unlock();
+    for (std::size_t i = num_ranks; i-- > 0;) {
+      if (taken_[i] == nullptr) continue;
+      const auto call = in_child_[i].load(std::memory_order_relaxed);
+      if (in_child && call != nullptr) call();
+      taken_[i]->unlock();
     }
-    mutex_.unlock();
+    forking_.unlock();
   }
   static void unlock_all() { unlock(false); }
   static void unlock_in_child() { unlock(true); }
 
-  static inline constinit std::mutex mutex_;
-  static inline constinit std::array<Held, 6> held_{};
-  static inline constinit bool has_handlers_ = false;
+  static inline constinit std::atomic<std::mutex*> added_[num_ranks] = {};
+  static inline constinit std::atomic<void (*)()> in_child_[num_ranks] = {};
+  static inline constinit std::atomic<bool> has_handlers_{false};
+  static inline constinit std::mutex forking_;
+  static inline constinit std::mutex* taken_[num_ranks] = {};  // by the fork that holds forking_
 };
 
 }  // namespace tidu::detail
