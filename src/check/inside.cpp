@@ -2,9 +2,9 @@
 #include "check/inside.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "check/faults.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::check {
@@ -108,21 +108,11 @@ std::string_view custom_rule(const Operation& operation) {
 }
 
 bool has_custom_rule(const Graph& graph) {
-  std::vector<Graph> open{graph};
-  std::unordered_set<const GraphData*> seen;
-  while (!open.empty()) {
-    const Graph at = open.back();
-    open.pop_back();
-    for (std::uint32_t i = 0; i < at.num_operations(); ++i) {
-      if (!custom_rule(at.operation(i)).empty()) return true;
-      for (const auto& [name, attribute] : at.operation(i).op().attributes()) {
-        for (const auto& held : attribute.graphs()) {
-          if (seen.insert(held.get()).second) open.emplace_back(held);
-        }
-      }
-    }
-  }
-  return false;
+  bool found = false;
+  prim::visit_operations(graph, [&](const Operation& operation, const Graph&) {
+    found = found || !custom_rule(operation).empty();
+  });
+  return found;
 }
 
 std::vector<Execution> executions(const Subject& one, const Executor& executor) {

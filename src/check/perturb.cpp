@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "check/derived.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/program/passes.hpp"
@@ -22,20 +23,6 @@ Graph written_out_to_shake(const Graph& graph) {
   } catch (const Error&) {
     return graph;
   }
-}
-
-// By value: does it depend on one of these inputs?
-std::vector<bool> dependent_on(const Graph& graph, std::span<const std::size_t> wrt) {
-  std::vector<bool> dependent(graph.num_values(), false);
-  for (const std::size_t i : wrt) dependent[graph.inputs()[i]] = true;
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    const auto operands = operation.inputs();
-    if (std::none_of(operands.begin(), operands.end(), [&](ValueId id) { return dependent[id]; })) continue;
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
-      dependent[operation.output(slot)] = true;
-  }
-  return dependent;
 }
 
 }  // namespace
@@ -85,7 +72,9 @@ Shaken::Shaken(const Graph& graph, std::span<const std::size_t> wrt, std::span<c
                const Executor& executor, std::uint64_t seed)
     : executor_(executor), random_(seed) {
   const Graph written = written_out_to_shake(graph);
-  perturbed_ = perturb(written, inputs, dependent_on(written, wrt));
+  std::vector<bool> moved(written.inputs().size(), false);
+  for (const std::size_t i : wrt) moved[i] = true;
+  perturbed_ = perturb(written, inputs, prim::depending_on(written, moved));
   const Tensors values = all_values(perturbed_.graph, perturbed_.inputs, executor);
   for (const ValueId id : perturbed_.values) sizes_.push_back(values[id]);
 }

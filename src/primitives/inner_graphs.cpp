@@ -60,9 +60,13 @@ std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const V
 // The augmented graph takes the place of the operation: its further results are the residuals that the linear
 // graph is called with.
 Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph) {
-  const std::size_t count = c.results().size();
   std::vector<bool> active;
   for (std::size_t i = 0; i < c.num_operands(); ++i) active.push_back(c.active(i));
+  return jvp_inner_graph(c, emit_graph, active);
+}
+
+Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph, const std::vector<bool>& active) {
+  const std::size_t count = c.results().size();
   const InnerLinearization inner = c.host().linearize(c.op().graph("graph"), active);
   if (inner.linear.outputs().empty()) return Derivatives::absent(count);
 
@@ -70,7 +74,7 @@ Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph) {
   c.host().replace_results(std::span<const Value>(primal.data(), count));
   std::vector<Value> operands(primal.begin() + count, primal.end());
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
-    if (c.active(i)) operands.push_back(*c.tangent(i));
+    if (active[i]) operands.push_back(*c.tangent(i));
   }
   const Values tangents = emit_graph(inner.linear, operands);
   Derivatives result;

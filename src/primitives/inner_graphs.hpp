@@ -38,6 +38,8 @@ std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const V
 // --- the rules of an operation that stands for its attribute `graph`
 using EmitGraph = std::function<Values(const Graph&, std::span<const Value>)>;
 Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph);
+/// By the operands with a true flag alone, which have tangents.
+Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph, const std::vector<bool>& active);
 Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_graph);
 std::vector<Strand> strands_of_inner_graph(const Op& op);
 std::vector<Value> operands_of(const BatchContext& c);

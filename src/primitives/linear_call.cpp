@@ -40,12 +40,6 @@ void infer_linear_call(InferContext& c) {
   require_slots(c, transpose, "transpose", "output", transpose.outputs(), slots);
 }
 
-Derivatives jvp_by_graph(JvpContext& c) {
-  return jvp_inner_graph(c, [&c](const Graph& inner, std::span<const Value> operands) {
-    return ops::call(c.emitter(), inner, operands);
-  });
-}
-
 // See Note [Derivatives of linear_call].
 class LinearRuleMaker {
  public:
@@ -148,32 +142,16 @@ class LinearRuleMaker {
   LinearRule rule_;
 };
 
-// By the residuals of the operation alone.
-Derivatives jvp_of_residuals(JvpContext& c, std::size_t num_residuals) {
-  std::vector<bool> active(c.num_operands(), false);
-  for (std::size_t i = 0; i < num_residuals; ++i) active[i] = c.active(i);
-  Derivatives result = Derivatives::absent(c.results().size());
-  const InnerLinearization inner = c.host().linearize(c.op().graph("graph"), active);
-  if (inner.linear.outputs().empty()) return result;
-  const Values primal = ops::call(c.emitter(), inner.primal, c.primals());
-  const std::span<const Value> values(primal.data(), primal.size());
-  c.host().replace_results(values.first(c.results().size()));
-  const auto residuals = values.subspan(c.results().size());
-  std::vector<Value> operands(residuals.begin(), residuals.end());
-  for (std::size_t i = 0; i < num_residuals; ++i) {
-    if (active[i]) operands.push_back(*c.tangent(i));
-  }
-  const Values tangents = ops::call(c.emitter(), inner.linear, operands);
-  for (std::size_t k = 0; k < inner.tangent_of_output.size(); ++k) {
-    if (inner.tangent_of_output[k]) result.set(k, tangents[*inner.tangent_of_output[k]]);
-  }
-  return result;
-}
-
 Derivatives jvp_linear_call(JvpContext& c) {
   const std::optional<LinearRule> rule = LinearRuleMaker(c).make();
-  if (!rule) return jvp_by_graph(c);
-  Derivatives result = jvp_of_residuals(c, static_cast<std::size_t>(c.op().integer("num_residuals")));
+  const EmitGraph by_call = [&c](const Graph& inner, std::span<const Value> operands) {
+    return ops::call(c.emitter(), inner, operands);
+  };
+  if (!rule) return jvp_inner_graph(c, by_call);
+  std::vector<bool> active_residuals(c.num_operands(), false);
+  for (std::int64_t i = 0; i < c.op().integer("num_residuals"); ++i)
+    active_residuals[static_cast<std::size_t>(i)] = c.active(static_cast<std::size_t>(i));
+  Derivatives result = jvp_inner_graph(c, by_call, active_residuals);
   const Values tangents = tangents_by(c, *rule);
   for (std::size_t j = 0; j < rule->outputs.size(); ++j) {
     const std::size_t k = rule->outputs[j];
