@@ -412,7 +412,6 @@ GemmPlan GemmPlan::packed() const {
 }
 
 bool GemmPlan::can_update() const noexcept {
-  constexpr Index most_terms = 256;
   constexpr Index near = 512 * 1024, page = 4096, row = 256;  // bytes
   const Index size = gemm_element_size(call_.type);
   const auto is_near = [&](Index rows, Index ld) {
@@ -420,7 +419,7 @@ bool GemmPlan::can_update() const noexcept {
   };
   return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && call_.row_ends == nullptr &&
          !call_.packed_b && !call_.trans_b && call_.m > 2 && call_.n * size >= row && call_.k > 0 &&
-         call_.k <= most_terms && is_near(call_.k, call_.ldb) &&
+         call_.k <= kMostUpdateTerms && is_near(call_.k, call_.ldb) &&
          (!call_.trans_a || is_near(call_.k, call_.lda));
 }
 

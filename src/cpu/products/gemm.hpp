@@ -69,6 +69,8 @@ static constexpr bool is_crowded(std::int64_t rows, std::int64_t row_bytes) {
 }
 /// Rows of C that repay packing a B that is crowded.
 inline constexpr std::int64_t kLeastCrowdedRows = 64;
+/// Terms of a product that may be an update, at most.
+inline constexpr std::int64_t kMostUpdateTerms = 256;
 
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);

@@ -454,14 +454,14 @@ struct Product {
   template <AOrder Order>
   static void update(const GemmCall& call, Index begin, Index end, const void* a, const void* b,
                      const GemmUpdate& how, void* c) {
-    constexpr Index kMostTerms = 256;  // see GemmPlan::can_update
-    static_assert(kTerms >= kMostTerms);
+    static_assert(kTerms >= kMostUpdateTerms);
     const T* const from_b = static_cast<const T*>(b);
     const Index count = call.n / kWidth, whole_width = count * kWidth;
     const Index b_stride = call.packed_b ? kWidth : call.ldb,
                 panel_b = call.packed_b ? call.k * kWidth : kWidth;
     const bool packs_a = Order == AOrder::columns && is_crowded_here<T>(call.k, call.lda);
-    alignas(kVectorBytes) T room_a[Order == AOrder::columns && kPacksCrowded ? kNearRows * kMostTerms : 1];
+    alignas(kVectorBytes)
+        T room_a[Order == AOrder::columns && kPacksCrowded ? kNearRows * kMostUpdateTerms : 1];
     for (Index i = begin; i < end; i += kNearRows) {
       const Index rows = least(kNearRows, end - i);
       const T* from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);

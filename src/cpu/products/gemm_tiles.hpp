@@ -274,6 +274,7 @@ template <class T>
 constexpr bool is_crowded_here(Index rows, Index ld) {
   return kPacksCrowded && is_crowded(rows, ld * static_cast<Index>(sizeof(T)));
 }
+
 /// Rows of a tile where rows have ends, so that few of a tile are not wanted.
 inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
 
