@@ -1,37 +1,17 @@
-// custom.cpp - custom_jvp_call, custom_vjp_call, linear_call and checkpoint beyond the table of primitives:
-// which rule is used in which mode, constant and integer operands, third order, policies and what they save,
-// batching, dumps, and refusals that name graph and position.
+// custom.cpp - custom_jvp_call and custom_vjp_call beyond the table of primitives: which rule is used in
+// which mode, constant and integer operands, third order, batching, dumps, and refusals that name graph and
+// position, here also those of linear_call and checkpoint.
 #include "tidu/primitives/custom.hpp"
-
-#include <malloc.h>  // mallinfo2
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "check/helpers.hpp"
-#include "support/probe.hpp"
-#include "tidu/cpu/executor.hpp"
-#include "tidu/graph/infer.hpp"
+#include "check/custom_support.hpp"
 #include "tidu/graph/json.hpp"
-#include "tidu/graph/merge.hpp"
-#include "tidu/program/program.hpp"
 
+namespace tidu::test::custom_calls {
 namespace {
-
-using namespace tidu;
-using namespace tidu::test;
-
-const Type v3{f64, {3}};
-
-bool mentions(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.type() != b.type()) return false;
-  for (std::int64_t i = 0; i < a.size(); ++i) {
-    if (a.at(i) != b.at(i)) return false;
-  }
-  return true;
-}
 
 // y = n sin(x) and the sum of x z, of x and z (f64[3]) and n (i64), beside n as it is. The rule says three
 // times the derivative of the first output, so that one sees when it is used.
@@ -88,29 +68,6 @@ Graph with_vjp(double factor, bool clipped = false) {
   return around([=](std::span<const Value> x) {
     return ops::custom_vjp_call(plain(), forward_rule(), backward_rule(factor, clipped), x);
   });
-}
-
-Tensors inputs_of(const Graph& graph, std::uint64_t seed) {
-  Random random(seed);
-  Tensors inputs;
-  for (const ValueId id : graph.inputs()) {
-    inputs.push_back(graph.type(id) == Type(i64) ? Tensor::scalar<std::int64_t>(2)
-                                                 : check::random_tensor(random, graph.type(id)));
-  }
-  return inputs;
-}
-
-// Both graphs have equal outputs, on both executors.
-void check_same(const Graph& a, const Graph& b, std::uint64_t seed, double tolerance = 1e-11) {
-  const Tensors inputs = inputs_of(a, seed);
-  const Tensors left = reference().run(a, inputs), right = reference().run(b, inputs),
-                fast = cpu().run(a, inputs);
-  REQUIRE(left.size() == right.size());
-  for (std::size_t k = 0; k < left.size(); ++k) {
-    CAPTURE(k);
-    CHECK(near(left[k], right[k], tolerance));
-    CHECK(near(fast[k], right[k], tolerance));
-  }
 }
 
 TEST_CASE("custom rules: to third order in either mode they agree with the plain graph when they are right") {
@@ -182,78 +139,6 @@ TEST_CASE("custom_vjp_call: a backward that is not linear is used as it is; forw
       }());
   for (std::int64_t i = 0; i < 3; ++i)
     CHECK((second[0].at(i).real() == 0.0) == (std::abs(exact.at(i).real()) > 0.1));
-}
-
-// y = exp(r) x and the sum of x, of which the transpose says so many times what is right.
-Values scaled(double factor, std::span<const Value> operands) {
-  GraphBuilder g("scaled"), t("transposed");
-  const Value r = g.input("r", v3), x = g.input("x", v3);
-  const Graph graph = g.build({ops::exp(r) * x, ops::reduce_sum(x, {0})});
-  const Value s = t.input("r", v3), ct0 = t.input("ct0", v3), ct1 = t.input("ct1", f64);
-  const Value right = ops::exp(s) * ct0 + ops::broadcast_scalar(ct1, {3});
-  const Graph transpose = t.build({ops::full_like(s, factor) * right});
-  return factor == 0 ? ops::call(graph, operands) : ops::linear_call(graph, transpose, 1, operands);
-}
-Graph with_scaled(double factor) {
-  GraphBuilder g("around");
-  const Value x = g.input("x", v3), z = g.input("z", v3);
-  const Values y = scaled(factor, std::vector{ops::sin(x) * z, x * z});
-  return g.build({y[0] * y[0] * z, y[1] * y[1]});
-}
-
-TEST_CASE("linear_call: in any mode and of any order it is the plain call when its transpose is right") {
-  const Names both{"x", "z"};
-  DerivativeOptions named;
-  named.named_inputs = true;
-  const auto derived = [&](const Graph& f, unsigned modes, int order) {
-    Graph result = f;
-    for (int i = 0; i < order; ++i)
-      result = (modes >> i & 1U) != 0 ? jvp(result, both, named) : vjp(result, both, named);
-    return result;
-  };
-  const Graph custom = with_scaled(1), expected = with_scaled(0);
-  for (int order = 1; order <= 3; ++order) {
-    for (unsigned modes = 0; modes < 1U << order; ++modes) {
-      CAPTURE(order);
-      CAPTURE(modes);
-      check_same(derived(custom, modes, order), derived(expected, modes, order), 21, 1e-9);
-    }
-  }
-  for (const Names& by : {Names{"x"}, Names{"z"}}) {
-    check_same(vjp(custom, by), vjp(expected, by), 22);
-    check_same(vmap(vjp(custom), 4, by), vmap(vjp(expected), 4, by), 23);
-    check_same(vjp(vmap(custom, 4, by)), vjp(vmap(expected, 4, by)), 24);
-  }
-}
-
-TEST_CASE("linear_call: its own transpose is what reverse mode takes, also of the call's derivatives") {
-  const auto alone = [](double factor) {
-    GraphBuilder g("alone");
-    const std::vector<Value> operands{g.input("r", v3), g.input("x", v3)};
-    return g.build({scaled(factor, operands)[0]});
-  };
-  // `many` is how often the right value comes out.
-  const auto expect = [&](const std::function<Graph(const Graph&)>& derive, std::size_t output, double many) {
-    const Graph wrong = derive(alone(3)), right = derive(alone(0));
-    const Tensors inputs = inputs_of(wrong, 25);
-    const Tensor got = run(wrong, inputs)[output], want = run(right, inputs)[output];
-    for (std::int64_t i = 0; i < 3; ++i) CHECK(got.at(i).real() == doctest::Approx(many * want.at(i).real()));
-  };
-  DerivativeOptions named;
-  named.named_inputs = true;
-  const auto backward = [&](Names by) { return [=](const Graph& f) { return vjp(f, by, named); }; };
-  const auto forward = [&](Names by) { return [=](const Graph& f) { return jvp(f, by, named); }; };
-  const auto then = [](const auto& first, const auto& second) {
-    return [=](const Graph& f) { return second(first(f)); };
-  };
-  // Outputs are those of the function, then tangents or cotangents.
-  expect(backward({"x"}), 1, 3);
-  expect(backward({"r"}), 1, 1);
-  expect(forward({"x"}), 1, 1);
-  // The tangent is linear in that of x, the cotangent in that of the result.
-  expect(then(forward({"x"}), backward({"x.tangent"})), 2, 3);
-  expect(then(backward({"x"}), forward({"cotangent.0"})), 3, 3);
-  expect(then(backward({"x"}), backward({"cotangent.0"})), 2, 1);
 }
 
 TEST_CASE(
@@ -388,126 +273,6 @@ TEST_CASE("custom rules: batched over any inputs as a loop would, and differenti
   }
 }
 
-// tanh(w x) applied `depth` times, each layer a checkpoint of that policy, or not.
-Graph layers(std::size_t depth, std::int64_t width, const std::optional<CheckpointPolicy>& policy) {
-  const Type matrix(f64, {width, width}), vector(f64, {16, width});
-  GraphBuilder layer("layer");
-  const Value a = layer.input("a", vector), b = layer.input("b", matrix);
-  Value h = a;
-  for (int i = 0; i < 4; ++i) h = ops::tanh(ops::matmul(h, b));
-  const Graph inner = layer.build({h});
-  GraphBuilder g("net");
-  Value x = g.input("x", vector);
-  const Value w = g.input("w", matrix);
-  for (std::size_t i = 0; i < depth; ++i) {
-    const std::vector<Value> operands{x, w};
-    x = policy ? ops::checkpoint(inner, operands, *policy)[0] : ops::call(inner, operands)[0];
-  }
-  return g.build({ops::reduce_sum(x * x, {0, 1})});
-}
-std::size_t bytes_of(const std::vector<Residual>& manifest) {
-  std::size_t bytes = 0;
-  for (const Residual& residual : manifest) bytes += residual.bytes;
-  return bytes;
-}
-
-TEST_CASE("checkpoint: saves bytes of residuals and memory, and changes no bit of a gradient") {
-  const Graph kept = layers(12, 16, CheckpointPolicy::everything()), by_call = layers(12, 16, std::nullopt);
-  const Graph dropped = layers(12, 16, CheckpointPolicy::nothing());
-  const Graph some = layers(12, 16, CheckpointPolicy::save({5}));  // the second tanh
-  const std::size_t all = bytes_of(pullback(kept).manifest), none = bytes_of(pullback(dropped).manifest),
-                    few = bytes_of(pullback(some).manifest);
-  CHECK(all == bytes_of(pullback(by_call).manifest));
-  CHECK(none < few);
-  CHECK(few < all);
-  CHECK(none * 3 < all);
-
-  const auto peak = [](const Graph& f) { return Program::make(value_and_grad(f)).peak_bytes(); };
-  CHECK(peak(dropped) * 2 < peak(kept));
-  CHECK(peak(some) < peak(kept));
-  // Neither is it undone where all is one graph that was merged, dumped or made anew.
-  const Graph gradient = value_and_grad(dropped);
-  const std::vector<Graph> parts{gradient};
-  CHECK(Program::make(materialize_merge(parts)).peak_bytes() == peak(dropped));
-  CHECK(Program::make(graph_from_json(to_json(gradient))).peak_bytes() == peak(dropped));
-  CHECK(Program::make(prune(Program::make(gradient).graph())).peak_bytes() == peak(dropped));
-  const Linearization lin = linearize(dropped);
-  const Transposition transposed = linear_transpose(lin.linear);
-  const std::vector<Graph> apart{lin.augmented, transposed.graph};
-  const Graph merged = materialize_merge(apart);
-  const Linearization lin_kept = linearize(kept);
-  const std::vector<Graph> apart_kept{lin_kept.augmented, linear_transpose(lin_kept.linear).graph};
-  CHECK(Program::make(merged).peak_bytes() * 2 < Program::make(materialize_merge(apart_kept)).peak_bytes());
-
-  const Tensors in = inputs_of(kept, 5);
-  const Tensors expected = cpu().run(value_and_grad(by_call), in);
-  for (const Graph& f : {kept, dropped, some}) {
-    const Tensors got = cpu().run(value_and_grad(f), in);
-    for (std::size_t k = 0; k < got.size(); ++k) CHECK(same_bits(got[k], expected[k]));
-    const Tensors interpreted = reference().run(value_and_grad(f), in);
-    for (std::size_t k = 0; k < got.size(); ++k) CHECK(near(interpreted[k], expected[k]));
-  }
-}
-
-// What the heap holds is read in every tanh; sanitizers have heaps of their own.
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TIDU_TEST_HEAP 1
-#endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#undef TIDU_TEST_HEAP
-#endif
-#endif
-#ifdef TIDU_TEST_HEAP
-TEST_CASE("checkpoint: the memory that an executor is seen to use is less") {
-  static std::size_t most = 0;
-  const auto in_use = [] {
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
-  const ReferenceExecutor watched = reference().with_kernel("tanh", [in_use](const KernelCall& c) {
-    const auto x = c.input(0).elements<double>();
-    const auto y = c.output().mutable_elements<double>();
-    std::transform(x.begin(), x.end(), y.begin(), [](double v) { return std::tanh(v); });
-    most = std::max(most, in_use());
-  });
-  const auto peak = [&](const CheckpointPolicy& policy) {
-    const Graph f = value_and_grad(layers(24, 64, policy));
-    const Tensors in = inputs_of(f, 5);
-    const std::size_t before = in_use();
-    most = before;
-    watched.run(f, in);
-    return most - before;
-  };
-  const std::size_t kept = peak(CheckpointPolicy::everything()), dropped = peak(CheckpointPolicy::nothing());
-  CHECK(kept > 24 * 4 * 16 * 64 * sizeof(double) / 2);
-  CHECK(dropped * 2 < kept);
-}
-#endif
-
-TEST_CASE("checkpoint: second order recomputes too, and agrees with a call in every mode") {
-  const auto net = [](const std::optional<CheckpointPolicy>& policy) { return layers(3, 4, policy); };
-  const Graph by_call = net(std::nullopt);
-  const auto peak = [](const Graph& f) { return Program::make(hvp(f)).peak_bytes(); };
-  CHECK(peak(layers(12, 16, CheckpointPolicy::nothing())) * 2 <
-        peak(layers(12, 16, CheckpointPolicy::everything())));
-  for (const CheckpointPolicy& policy :
-       {CheckpointPolicy::nothing(), CheckpointPolicy::everything(), CheckpointPolicy::save({3, 5})}) {
-    const Graph f = net(policy);
-    check_same(hvp(f), hvp(by_call), 21);
-    check_same(jvp(f), jvp(by_call), 22);
-    check_same(vjp(vjp(f)), vjp(vjp(by_call)), 23);
-    check_same(vjp(jvp(f)), vjp(jvp(by_call)), 24);
-    check_same(jvp(vjp(vjp(f))), jvp(vjp(vjp(by_call))), 25, 1e-9);
-    check_same(vjp(f, {"w"}), vjp(by_call, {"w"}), 26);
-    for (const Names& batched : {Names{"x"}, Names{"w"}, Names{}}) {
-      check_same(vmap(f, 3, batched), vmap(by_call, 3, batched), 27);
-      check_same(vjp(vmap(f, 3, batched)), vjp(vmap(by_call, 3, batched)), 28);
-      check_same(vmap(vjp(f), 3, batched), vmap(vjp(by_call), 3, batched), 29);
-    }
-  }
-}
-
 TEST_CASE("custom rules: dumps load and give the same bytes, policies by the ids of the dump") {
   DerivativeOptions named;
   named.named_inputs = true;
@@ -539,24 +304,5 @@ TEST_CASE("custom rules: dumps load and give the same bytes, policies by the ids
   }
 }
 
-TEST_CASE("checkpoint: what an impure operation made is kept, and does not run twice") {
-  static const Primitive draw{.name = "test.draw",
-                              .traits = Trait::impure | Trait::no_tangent,
-                              .infer = [](InferContext& c) { c.result(c.operand(0)); }};
-  static const PrimitiveSet set = standard_primitives().with({&draw});
-  GraphBuilder inner("noisy", set);
-  const Value a = inner.input("a", v3);
-  const Graph noisy = inner.build({ops::sin(a * emit1(Op::make(draw), {a}))});
-  GraphBuilder g("f", set);
-  const Graph f = g.build({ops::checkpoint(noisy, std::vector{g.input("x", v3)})[0]});
-  const auto executor =
-      reference().with_kernel("test.draw", [](const KernelCall& c) { c.outputs()[0] = c.input(0); });
-  std::size_t draws = 0;
-  const Graph written = Program::make(vjp(f)).graph();
-  for (std::size_t i = 0; i < written.num_operations(); ++i)
-    draws += written.operation(i).name() == "test.draw" ? 1U : 0U;
-  CHECK(draws == 1);
-  CHECK(executor.run(vjp(f), {vector({1.0, 2.0, 3.0}), vector({1.0, 1.0, 1.0})}).size() == 2);
-}
-
 }  // namespace
+}  // namespace tidu::test::custom_calls
