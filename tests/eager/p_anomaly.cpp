@@ -236,19 +236,8 @@ TEST_CASE("[P14] of a composite graph the operation within it is named, forward 
 }
 
 // Looks at values when it is asked what it watched, as an executor of a device does.
-class Later final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
+class Later final : public Interpreted {
  public:
-  Result<Values> execute_forward(const eager::GraphCall& call,
-                                 std::span<const Tensor* const> inputs) const override {
-    return reference().execute_forward(call, inputs);
-  }
-  Result<Values> run_transposed_linear(const eager::GraphCall& call,
-                                       std::span<const Tensor* const> inputs) const override {
-    return reference().run_transposed_linear(call, inputs);
-  }
-  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
-    return reference().add_operands(call, std::move(a), b);
-  }
   bool watch_finite(const Tensor& tensor, const std::function<void()>& report) const override {
     if (!all_finite(tensor)) due_.push_back(report);
     return true;
@@ -325,19 +314,8 @@ TEST_CASE("[P14] a sum in a slot that overflows is found before the slot has it"
   }
 }
 
-class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
+class Counting final : public Interpreted {
  public:
-  Result<Values> execute_forward(const eager::GraphCall& call,
-                                 std::span<const Tensor* const> inputs) const override {
-    return reference().execute_forward(call, inputs);
-  }
-  Result<Values> run_transposed_linear(const eager::GraphCall& call,
-                                       std::span<const Tensor* const> inputs) const override {
-    return reference().run_transposed_linear(call, inputs);
-  }
-  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
-    return reference().add_operands(call, std::move(a), b);
-  }
   std::optional<bool> is_finite(const Tensor& tensor) const override {
     ++asked;
     return all_finite(tensor);

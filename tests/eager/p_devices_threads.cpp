@@ -13,23 +13,10 @@
 
 #include "p_device.hpp"
 #include "support/support.hpp"
+#include "threads_of_process.hpp"
 
 namespace tidu::test {
 namespace {
-
-#if defined(TIDU_TSAN) || defined(TIDU_ASAN)
-constexpr bool instrumented = true;
-#else
-constexpr bool instrumented = false;
-#endif
-
-int threads_of_this_process() {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line))
-    if (line.starts_with("Threads:")) return std::atoi(line.c_str() + 8);
-  return -1;
-}
 
 TEST_CASE("[P10] the calling thread drives the host, one thread each drives a device") {
   Machine machine;

@@ -1,27 +1,11 @@
 // p_nested.cpp - P9: backward calls inside backward calls: in hooks, rules and the executor, a thousand deep.
-#include <cstdlib>
-#include <fstream>
-
 #include "p_support.hpp"
 #include "support/support.hpp"
+#include "threads_of_process.hpp"
 #include "tidu/graph/infer.hpp"
 
 namespace tidu::test {
 namespace {
-
-#if defined(TIDU_ASAN) || defined(TIDU_TSAN)
-constexpr bool instrumented = true;
-#else
-constexpr bool instrumented = false;
-#endif
-
-int threads_of_this_process() {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line))
-    if (line.starts_with("Threads:")) return std::atoi(line.c_str() + 8);
-  return -1;
-}
 
 // d/dx sin(x), by a backward call of its own.
 double inner_gradient(double at) {

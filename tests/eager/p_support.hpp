@@ -34,6 +34,22 @@ inline Tensor random_tensor(Type type, std::uint32_t seed) {
   return tensor;
 }
 
+/// Runs by the reference interpreter; a test replaces what it is about.
+class Interpreted : public TensorOperands<eager::BackwardExecutor<Tensor>> {
+ public:
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const> inputs) const override {
+    return reference().execute_forward(call, inputs);
+  }
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override {
+    return reference().run_transposed_linear(call, inputs);
+  }
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
+    return reference().add_operands(call, std::move(a), b);
+  }
+};
+
 /// Runs by the reference interpreter, adds in place where it may, and keeps a log.
 class Spy final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
@@ -145,6 +161,30 @@ RecordedGraph graph_of(const char* name, const std::vector<Type>& types, const B
   for (const Type type : types) inputs.push_back(builder.input(std::to_string(inputs.size()), type));
   const std::vector<Value> outputs = body(inputs);
   return RecordedGraph::of(builder.build(outputs));
+}
+
+inline BackwardOptions workers(int count) {
+  BackwardOptions options = keep();
+  options.workers = count;
+  return options;
+}
+
+/// Sums of `width` branches, each of which reads all leaves: wide fan-in at leaves and in between. `salt`
+/// makes graphs that nobody has seen before.
+inline Var wide(Tape& tape, const std::vector<Var>& leaves, int width, double salt) {
+  const RecordedGraph mix = graph_of("mix", {f64, f64}, [salt](const auto& in) {
+    return std::vector<Value>{ops::sin(in[0] * in[1] * ops::full_like(in[0], salt)) + in[1]};
+  });
+  Var shared = tape.apply<prim::exp>({tape.apply<prim::mul>({leaves[0], leaves[1]})});
+  Var sum = shared;
+  for (int i = 0; i < width; ++i) {
+    Var branch = shared;
+    for (std::size_t k = 0; k < leaves.size(); ++k)
+      branch =
+          tape.apply(mix, {leaves[(k + static_cast<std::size_t>(i)) % leaves.size()], branch}, i % 2 == 0)[0];
+    sum = tape.apply<prim::add>({branch, sum});
+  }
+  return sum;
 }
 
 /// The message of what `body` throws; empty when it throws nothing.
