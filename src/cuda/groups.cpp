@@ -294,6 +294,7 @@ class Grouping {
       groups_[at].size = size;
       last_group_[size] = at;
       fresh.clear();
+      back = false;
       can_read(at, operation, fresh, back);
     }
     Group& group = groups_[at];

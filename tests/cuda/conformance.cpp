@@ -11,6 +11,7 @@
 #include "cpu/compare.hpp"
 #include "cuda/fake_device.hpp"
 #include "cuda/groups.hpp"
+#include "cuda/machine.hpp"
 #include "cuda/this_machine.hpp"
 #include "support/shard.hpp"
 #include "support/support.hpp"
@@ -115,6 +116,32 @@ TEST_CASE("Conformance cases on a fake device give what the reference executor g
   CHECK_MESSAGE(device->faults().empty(), detail::list(device->faults()));
   CHECK(refused < cases.size() / 2);
   std::cout << cases.size() << " programs, " << refused << " without all their kernels\n";
+}
+
+TEST_CASE("every conformance case and its derivatives of first and second order have a plan") {
+  const Machine machine;
+  const auto plan = [&machine](const std::string& name, const Graph& graph) {
+    try {
+      (void)machine.cuda.compile(graph);
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      CHECK_MESSAGE(message.find("expected a kernel for the device") != std::string::npos, name, ": ",
+                    message);
+    }
+  };
+  std::size_t planned = 0;
+  for (const Case& one : every(std::max<std::size_t>(1, 12 / scaled(12)))) {
+    plan(one.name, one.graph);
+    try {
+      plan(one.name + " jvp", jvp(one.graph));
+      const Graph reverse = vjp(one.graph);
+      plan(one.name + " vjp", reverse);
+      plan(one.name + " jvp of vjp", jvp(reverse));
+    } catch (const Error&) {  // no derivative
+    }
+    ++planned;
+  }
+  CHECK(planned != 0);
 }
 
 TEST_CASE("Conformance cases on this machine's device, plain and replayed") {
