@@ -167,6 +167,11 @@ TEST_CASE("a product takes no addition that it cannot make") {
     const Value y = ops::dot_general(x, w, {{2}, {1}, {0}, {0}});
     return y + ops::broadcast_in_dim(b, y.shape(), {2});  // a batch
   }));
+  refuse(
+      make(Type(f32, {65536, 2, 3}), Type(f32, {65536, 3, 2}), Type(f32, {2}), [](Value x, Value w, Value b) {
+        const Value y = ops::dot_general(x, w, {{2}, {1}, {0}, {0}});
+        return y + ops::broadcast_in_dim(b, y.shape(), {2});  // a batch of two calls, the second for one
+      }));
   GraphBuilder builder("kept", standard_primitives());
   const Value x = builder.input("x", square(f32)), b = builder.input("b", Type(f32, {5}));
   const Value y = product(x, x);

@@ -79,7 +79,9 @@ class Finder {
         *maker, bias, plan_operation({op, in, std::span(&out, 1), options_.multiprocessors, options_.tf32})};
     if (!found.plan.supported || found.plan.steps.empty()) return std::nullopt;
     auto* const step = std::get_if<GemmStep>(&found.plan.steps.back());
-    if (step == nullptr || step->batch != 1 || step->n != graph_.type(bias).size()) return std::nullopt;
+    // One matrix in one call: a batch that is too large for a call may end with a call for one.
+    if (step == nullptr || step->m * step->n != graph_.type(product).size()) return std::nullopt;
+    if (step->n != graph_.type(bias).size()) return std::nullopt;
     if (step->n == 1 || step->k == 1) return std::nullopt;  // no matrices that a library is made for
     step->has_bias = true;
     step->bias = operand(in.size());
