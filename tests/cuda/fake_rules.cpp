@@ -55,6 +55,7 @@ std::string broken(const GemmStep& s, const Bindings& at) {
 std::string broken(const SortStep& s, const Bindings& at) {
   const std::int64_t count = s.segments * s.length;
   if (s.segments < 1 || s.length < 1) return "a sort of nothing";
+  if (s.segments > 1 && count > 0x7fffffff) return "more elements of several segments than 32 bits count";
   if (!are_aligned(at, {s.keys, s.keys_out}, s.key_bytes) || !are_aligned(at, {s.values, s.values_out}, 4))
     return "keys that are not aligned";
   if (at.at(s.keys) == at.at(s.keys_out) || at.at(s.values) == at.at(s.values_out)) return "a sort in place";

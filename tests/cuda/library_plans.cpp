@@ -351,6 +351,38 @@ TEST_CASE("many small matrices are one call") {
   CHECK_FALSE(batched(solve, {one, Type(f32, {8, 3})}));
 }
 
+TEST_CASE("sorts of more elements than 32 bits count are several calls, each of whole lines") {
+  const auto calls = [](const Plan& plan) {
+    std::vector<cuda_detail::SortStep> found;
+    for (const cuda_detail::Step& step : plan.steps) {
+      if (const auto* const sort = std::get_if<cuda_detail::SortStep>(&step)) found.push_back(*sort);
+    }
+    return found;
+  };
+  const std::int64_t lines = 20'000, length = 250'000;  // more elements than 2^32
+  const Op sort = Op::make(prim::sort, {{"dimension", 1}, {"num_keys", 1}});
+  const Op add = Op::make(prim::scatter_add_along_axis, {{"axis", 1}, {"mode", "drop"}});
+  const Type values(f32, {lines, length}), places(i32, {lines, length});
+  for (const Plan& plan : {plan_of(sort, {values}), plan_of(add, {values, places, values})}) {
+    REQUIRE(plan.supported);
+    const std::vector<cuda_detail::SortStep> parts = calls(plan);
+    CHECK(parts.size() == 3);
+    std::int64_t next = 0;
+    for (const cuda_detail::SortStep& part : parts) {
+      CHECK(part.length == length);
+      CHECK(part.segments * part.length <= 0x7fffffff);
+      CHECK(part.keys.offset - parts[0].keys.offset == static_cast<std::size_t>(next * length) * 4);
+      CHECK(part.keys_out.offset - parts[0].keys_out.offset == static_cast<std::size_t>(next * length) * 4);
+      CHECK(part.values.offset - parts[0].values.offset == static_cast<std::size_t>(next * length) * 4);
+      CHECK(part.values_out.offset - parts[0].values_out.offset ==
+            static_cast<std::size_t>(next * length) * 4);
+      CHECK(part.workspace.offset == parts[0].workspace.offset);
+      next += part.segments;
+    }
+    CHECK(next == lines);
+  }
+}
+
 TEST_CASE("what linear algebra makes of numbers that are not finite, or not definite") {
   const auto nan_count = [](const Tensor& x) {
     std::int64_t found = 0;

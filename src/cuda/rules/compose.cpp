@@ -103,6 +103,18 @@ std::string elements_begin(const std::string& parameters) {
          "  for (u64 at = (u64)block_x() * 256u + thread_index(); at < work; at += step) {\n";
 }
 
+void append_sort(Plan& plan, const SortStep& sort) {
+  const std::int64_t most = std::max<std::int64_t>(1, 0x7fffffff / sort.length);
+  for (std::int64_t first = 0; first < sort.segments; first += most) {
+    SortStep part = sort;
+    part.segments = std::min(most, sort.segments - first);
+    const auto before = static_cast<std::size_t>(first * sort.length);
+    for (Place* const keys : {&part.keys, &part.keys_out}) keys->offset += before * sort.key_bytes;
+    for (Place* const values : {&part.values, &part.values_out}) values->offset += before * 4;
+    plan.steps.emplace_back(part);
+  }
+}
+
 Launch launch_elements(std::string_view name, const std::string& text, std::int64_t work,
                        std::vector<Argument> arguments, int multiprocessors) {
   Launch launch;

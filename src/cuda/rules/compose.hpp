@@ -25,6 +25,10 @@ void append_transposed(Plan& plan, Type type, const Ints& permutation, Place fro
 void append_converted(Plan& plan, DType from_dtype, DType to_dtype, std::int64_t count, Place from, Place to,
                       const PlanRequest& like);
 
+/// Adds the sort of so many segments, in several calls where the library, which counts the elements of many
+/// segments in 32 bits, does not take all at once.
+void append_sort(Plan& plan, const SortStep& sort);
+
 /// A kernel of 256 threads a block whose text is a function ENTRY over `work` elements: it finds them by
 /// `for (u64 at = first; at < work; at += step)`, see elements_begin.
 Launch launch_elements(std::string_view name, const std::string& text, std::int64_t work,

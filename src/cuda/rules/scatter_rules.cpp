@@ -3,6 +3,7 @@
 // Else the indices of a line are sorted, and whoever finds the first of a run of equal ones adds that run.
 
 #include "cuda/kernels/kernels.hpp"
+#include "cuda/rules/compose.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
@@ -89,11 +90,7 @@ void add_sorted(Plan& plan, const PlanRequest& request, const Places& p) {
   const bool wide = p.extent >= 0xffffffffLL;
   const std::string key = wide ? "u64" : "u32";
   const auto total = static_cast<std::size_t>(segments * p.count);
-  const auto take = [&plan](std::size_t bytes) {
-    const Place at = scratch(plan.scratch_bytes);
-    plan.scratch_bytes += aligned(bytes);
-    return at;
-  };
+  const auto take = [&plan](std::size_t bytes) { return take_scratch(plan, bytes); };
   SortStep step;
   step.key_bytes = wide ? 8 : 4;
   step.segments = segments;
@@ -113,7 +110,7 @@ void add_sorted(Plan& plan, const PlanRequest& request, const Places& p) {
   plan.steps.emplace_back(launch_of("scatter_keys", std::move(text), segments * p.count,
                                     {argument(operand(1)), argument(step.keys), argument(step.values)},
                                     request.multiprocessors));
-  plan.steps.emplace_back(step);
+  append_sort(plan, step);
 
   text = begin_of(p);
   text +=

@@ -99,8 +99,8 @@ struct Key {
 };
 
 // Places of elements in order; all keys have these lines.
-Place append_sort(Plan& plan, const std::vector<Key>& keys, const Lines& lines, bool descending,
-                  const PlanRequest& like) {
+Place append_sorts(Plan& plan, const std::vector<Key>& keys, const Lines& lines, bool descending,
+                   const PlanRequest& like) {
   const auto count = static_cast<std::size_t>(lines.count * lines.extent);
   std::uint32_t widest = 1;
   for (const Key& key : keys) widest = std::max(widest, word_bytes(key.dtype));
@@ -121,7 +121,7 @@ Place append_sort(Plan& plan, const std::vector<Key>& keys, const Lines& lines, 
     append_words(plan, keys[i].dtype, lines, keys[i].at, keys[i].parts, descending, first ? nullptr : &order,
                  words, places, like);
     step.key_bytes = word_bytes(keys[i].dtype);
-    plan.steps.emplace_back(step);
+    append_sort(plan, step);
   }
   return order;
 }
@@ -144,7 +144,7 @@ Plan sort(const PlanRequest& request) {
     keys.push_back({dtype, operand(i), complex ? 2 : 1});
     if (complex) keys.push_back({dtype, operand(i, size_of(dtype) / 2), 2});
   }
-  const Place order = append_sort(plan, keys, lines, false, request);
+  const Place order = append_sorts(plan, keys, lines, false, request);
   for (std::size_t i = 0; i < request.in.size(); ++i)
     append_gather(plan, request.in[i].dtype(), lines, lines.extent, operand(i), order, result(i), nullptr,
                   request);
@@ -158,7 +158,7 @@ Plan top_k(const PlanRequest& request) {
   lines.extent = x.shape().back();
   lines.count = x.size() / lines.extent;
   plan.supported = lines.extent <= longest;
-  const Place order = append_sort(plan, {{x.dtype(), operand(0)}}, lines, true, request);
+  const Place order = append_sorts(plan, {{x.dtype(), operand(0)}}, lines, true, request);
   const Place places = result(1);
   append_gather(plan, x.dtype(), lines, request.op.integer("k"), operand(0), order, result(0), &places,
                 request);
