@@ -159,7 +159,8 @@ std::byte* Compiled::address(const Spot& spot, const Addresses& at) const {
     case Home::input: return at.inputs[spot.index];
     case Home::output: return at.outputs[spot.index];
     case Home::workspace: return at.workspace + spot.offset;
-    case Home::constant: return runtime_->find(constants_)->address() + spot.offset;
+    case Home::constant:  // there is no memory where all constants are empty
+      return layout_.constant_bytes != 0 ? runtime_->find(constants_)->address() + spot.offset : nullptr;
     default: return nullptr;
   }
 }
