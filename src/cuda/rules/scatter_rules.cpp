@@ -1,6 +1,7 @@
 // scatter_rules.cpp - plans of scatter_add and scatter_add_along_axis, which add the updates of one place in
 // the order of the indices. Where there are many lines across the axis, a thread adds all updates of one.
-// Else the indices of a line are sorted, and whoever finds the first of a run of equal ones adds that run.
+// Else the indices of a line are sorted, and whoever finds the first of a run of equal ones adds that run; a
+// long run is added by the lanes of a warp, each of which takes every 32nd of it.
 
 #include "cuda/kernels/kernels.hpp"
 #include "cuda/rules/compose.hpp"
@@ -85,8 +86,80 @@ void add_by_lines(Plan& plan, const PlanRequest& request, const Places& p) {
                                     request.multiprocessors));
 }
 
+// The sums of the lines' sorted indices. Threads beside each other are of lines beside each other, whose
+// updates lie so where there is an axis behind.
+void add_runs(Plan& plan, const PlanRequest& request, const Places& p, const SortStep& sorted) {
+  constexpr std::int64_t long_run = 64;
+  const std::int64_t lines = p.outer * p.inner;
+  const std::string key = sorted.key_bytes == 8 ? "u64" : "u32", count = text_of(p.count),
+                    extent = text_of(p.extent), length = std::to_string(long_run) + "u";
+  const std::string begin = begin_of(p) + "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(const " +
+                            key +
+                            "* __restrict__ keys, const u32* __restrict__ order, const element_t* "
+                            "__restrict__ updates, element_t* y) {\n";
+  const std::string line = "    const u64 line = at % " + text_of(lines) + ", rest = at / " + text_of(lines) +
+                           ", base = " + (p.along ? "line * " + count : std::string("0ull")) + ";\n";
+  const std::vector<Argument> arguments{argument(sorted.keys_out), argument(sorted.values_out),
+                                        argument(operand(2)), argument(result())};
+  std::string text = begin + loop("at", p.count * lines) + line + "    const u64 m = rest;\n    const " +
+                     key + " place = keys[base + m];\n    if (place >= " + extent +
+                     " || (m > 0 && keys[base + m - 1] == place)) continue;\n    if (m + " + length +
+                     " <= " + count + " && keys[base + m + " + length + " - 1] == place) continue;\n" + R"(
+    element_t& to = y[of_x(line, place)];
+    value_t sum = value(to);
+    for (u64 k = m; k < )" +
+                     count + R"( && keys[base + k] == place; ++k)
+      sum = op::add(sum, value(updates[of_update(line, order[base + k])]));
+    store(to, sum);
+  }
+}
+)";
+  plan.steps.emplace_back(
+      launch_of("scatter_runs", std::move(text), p.count * lines, arguments, request.multiprocessors));
+  if (p.count < long_run) return;
+
+  // A warp looks at every 64th index, and adds the run that this is of where that is long and has no earlier
+  // 64th index.
+  const std::int64_t warps = (p.count + long_run - 1) / long_run * lines;
+  text = begin + "  const u32 lane = thread_index() % 32u;\n  for (u64 many = (u64)block_x() * 8u; many < " +
+         text_of(warps) +
+         "; many += (u64)grid_x() * 8u) {\n    const u64 at = many + thread_index() / 32u;\n" + line +
+         "    const u64 m = rest * " + length + ";\n    const " + key + " place = at < " + text_of(warps) +
+         " ? keys[base + m] : (" + key + ")" + extent + ";\n    u64 from = 0, end = 0;\n" +
+         "    if (place < " + extent + ") {\n" + R"(
+      u64 middle, last = m;
+      while (from < last) {
+        middle = from + (last - from) / 2;
+        if (keys[base + middle] < place) from = middle + 1; else last = middle;
+      }
+      end = m + 1;
+      last = )" +
+         count + R"(;
+      while (end < last) {
+        middle = end + (last - end) / 2;
+        if (keys[base + middle] <= place) end = middle + 1; else last = middle;
+      }
+      if (m - from >= )" +
+         length + " || end - from < " + length + R"() end = from;
+    }
+    value_t sum = monoid::sum<value_t>::none();
+#pragma unroll 4
+    for (u64 k = from + lane; k < end; k += 32u)
+      sum = op::add(sum, value(updates[of_update(line, order[base + k])]));
+    sum = together::lanes_fold(sum, monoid::sum<value_t>(), 32u);
+    if (lane == 0 && from < end) {
+      element_t& to = y[of_x(line, place)];
+      store(to, op::add(value(to), sum));
+    }
+  }
+}
+)";
+  plan.steps.emplace_back(
+      launch_of("scatter_long_runs", std::move(text), 32 * warps, arguments, request.multiprocessors));
+}
+
 void add_sorted(Plan& plan, const PlanRequest& request, const Places& p) {
-  const std::int64_t segments = p.along ? p.outer * p.inner : 1, lines = p.outer * p.inner;
+  const std::int64_t segments = p.along ? p.outer * p.inner : 1;
   const bool wide = p.extent >= 0xffffffffLL;
   const std::string key = wide ? "u64" : "u32";
   const auto total = static_cast<std::size_t>(segments * p.count);
@@ -111,25 +184,7 @@ void add_sorted(Plan& plan, const PlanRequest& request, const Places& p) {
                                     {argument(operand(1)), argument(step.keys), argument(step.values)},
                                     request.multiprocessors));
   append_sort(plan, step);
-
-  text = begin_of(p);
-  text +=
-      "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(const " + key +
-      "* __restrict__ keys, const u32* __restrict__ order, const element_t* __restrict__ updates, element_t* "
-      "y) {\n" +
-      loop("at", p.count * lines) + "    const u64 line = at % " + text_of(lines) + ", m = at / " +
-      text_of(lines) + ", base = " + (p.along ? "line * " + text_of(p.count) : std::string("0ull")) +
-      ";\n    const " + key + " place = keys[base + m];\n    if (place >= " + text_of(p.extent) +
-      " || (m > 0 && keys[base + m - 1] == place)) continue;\n"
-      "    element_t& to = y[of_x(line, place)];\n    value_t sum = value(to);\n    for (u64 k = m; k < " +
-      text_of(p.count) +
-      " && keys[base + k] == place; ++k) sum = op::add(sum, value(updates[of_update(line, order[base + "
-      "k])]));\n"
-      "    store(to, sum);\n  }\n}\n";
-  plan.steps.emplace_back(launch_of(
-      "scatter_runs", std::move(text), p.count * lines,
-      {argument(step.keys_out), argument(step.values_out), argument(operand(2)), argument(result())},
-      request.multiprocessors));
+  add_runs(plan, request, p, step);
 }
 
 Plan scatter_add(const PlanRequest& request) {
