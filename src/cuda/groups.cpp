@@ -402,7 +402,21 @@ class Grouping {
           known.given[operation.output(slot)] = true;
       }
     }
+    for (ValueId id = 0; id < graph_.num_values(); ++id)
+      if (of_row_[id]) known.given[id] = true;
     known.asked_for = in_memory_;
+    known.read_elsewhere.assign(graph_.num_values(), false);
+    for (const Group& group : groups_) {
+      for (const std::uint32_t i : group.operations) {
+        const Operation operation = graph_.operation(i);
+        for (const ValueId id : operation.inputs()) {
+          for (const Source& source : sources_of(id)) {
+            if (made_by_[source.value] != made_by_[operation.output()])
+              known.read_elsewhere[source.value] = true;
+          }
+        }
+      }
+    }
     known.sources = [this](ValueId id) {
       std::vector<ValueId> all;
       for (const Source& source : sources_of(id)) all.push_back(source.value);

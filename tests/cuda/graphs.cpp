@@ -213,11 +213,15 @@ TEST_CASE("softmax and normalisation of rows are one kernel") {
   batch.check();
 }
 
-TEST_CASE("a difference from memory is computed again where another kernel needs it") {
+TEST_CASE("what takes longer to write and to read is computed again where another kernel needs it") {
   check::Random random(8);
   Batch batch;
-  const Type type(f32, {64, 100}), row(f32, {100});
-  for (const bool costly : {false, true}) {
+  // A few instructions of everything, tanh of what is large and single.
+  for (const auto& [dtype, rows, costly, again] : {std::tuple{f32, 64, false, true},
+                                                   {f32, 64, true, false},
+                                                   {f32, 2700, true, true},
+                                                   {f64, 1400, true, false}}) {
+    const Type type(dtype, {rows, 100}), row(dtype, {100});
     GraphBuilder g("again");
     const Value x = g.input("x", type), mean = g.input("mean", row);
     const Value difference = ops::sub(x, ops::broadcast_in_dim(mean, type.shape(), {1}));
@@ -227,12 +231,37 @@ TEST_CASE("a difference from memory is computed again where another kernel needs
     const Graph graph = g.build({ops::mul(centred, ops::broadcast_in_dim(scale, type.shape(), {0}))});
     const std::vector<cuda_detail::Node> nodes = cuda_detail::plan_nodes(graph);
     REQUIRE(nodes.size() == 3);
-    CHECK(nodes[0].results.size() == (costly ? 2 : 1));
-    CHECK(nodes[2].operands.size() == (costly ? 2 : 3));
+    CHECK(nodes[0].results.size() == (again ? 1 : 2));
+    CHECK(nodes[2].operands.size() == (again ? 3 : 2));
     const std::vector<Type> types{type, row};
     batch.add(graph, random_numbers(random, types, false), "again");
     batch.add(vjp(graph), random_numbers(random, std::vector<Type>{type, row, type}, false),
               "again backward");
+  }
+  const Type type(f32, {64, 100}), row(f32, {100});
+  // A row's maximum and sum are in memory; exponentials of a softmax are not where something stands between
+  // its parts.
+  {
+    const Type wide(f32, {2700, 100});
+    GraphBuilder g("softmax");
+    const Value x = g.input("x", wide);
+    const Value top = ops::broadcast_in_dim(ops::reduce_max(x, {1}), wide.shape(), {0});
+    const Value powers = ops::exp(x - top);
+    const Value sums = ops::cumsum(ops::reduce_sum(powers, {1}), 0);
+    const Graph graph = g.build({powers / ops::broadcast_in_dim(sums, wide.shape(), {0})});
+    const std::vector<cuda_detail::Node> nodes = cuda_detail::plan_nodes(graph);
+    REQUIRE(nodes.size() == 3);
+    CHECK(graph.type(nodes[0].results[0]).rank() + graph.type(nodes[0].results[1]).rank() == 2);
+    batch.add(graph, random_numbers(random, std::vector<Type>{wide}, false), "softmax in parts");
+  }
+  // What is read many times each is made once.
+  {
+    const Type flat(f32, {300000}), twice(f32, {2, 300000});
+    GraphBuilder g("spread");
+    const Value x = g.input("x", flat), z = g.input("z", twice);
+    const Graph graph = g.build({ops::broadcast_in_dim(ops::tanh(x), twice.shape(), {1}) * z});
+    CHECK(cuda_detail::plan_nodes(graph).size() == 2);
+    batch.add(graph, random_numbers(random, std::vector<Type>{flat, twice}, false), "spread");
   }
   // Nothing is left of a kernel whose results all others compute again.
   GraphBuilder g("nothing");
