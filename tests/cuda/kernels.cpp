@@ -4,6 +4,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/rules.hpp"
+#include "support/support.hpp"
 #include "tidu/primitives/random.hpp"
 
 namespace tidu::test {
@@ -31,6 +32,10 @@ TEST_CASE("folds in parts, along rows and columns") {
                         random);
     }
   }
+  // Columns in parts although there are many.
+  if (!shortened())
+    check_operation(Op::make(prim::reduce_sum, {{"axes", Ints{0}}}), {Type(f32, {350, 12800})}, {{0, 0.001}},
+                    random);
   finish_checks();
 }
 
@@ -62,6 +67,16 @@ TEST_CASE("updates of few lines are sorted") {
     for (const char* mode : {"clip", "drop"}) {
       for (const DType index : {i32, i64}) {
         const Attributes attributes{{"axis", 1}, {"mode", mode}};
+        // Runs of 60 to 70 and more, some of which begin or end where a warp looks.
+        check_operation(Op::make(prim::scatter_add, attributes),
+                        {Type(dtype, {2, 9, 3}), Type(index, {570}), Type(dtype, {2, 570, 3})},
+                        {{-1, 1}, {-1, 9.9}, {0, 0.01}}, random);
+        check_operation(Op::make(prim::scatter_add_along_axis, attributes),
+                        {Type(dtype, {2, 9, 3}), Type(index, {2, 570, 3}), Type(dtype, {2, 570, 3})},
+                        {{-1, 1}, {-1, 9.9}, {0, 0.01}}, random);
+        check_operation(Op::make(prim::scatter_add, attributes),
+                        {Type(dtype, {2, 1, 3}), Type(index, {130}), Type(dtype, {2, 130, 3})},
+                        {{-1, 1}, {0, 0.9}, {0, 0.01}}, random);
         check_operation(Op::make(prim::scatter_add, attributes),
                         {Type(dtype, {3, 20, 2}), Type(index, {30, 10}), Type(dtype, {3, 30, 10, 2})},
                         {{-1, 1}, {-3, 24}, {-0.1, 0.1}}, random);
