@@ -1,8 +1,12 @@
 // device.cpp - what is measured on a device alone: chains over so many elements that memory bounds them, held
 // against a copy of as many bytes, and how long the host needs to put a captured program on the device.
+#include <algorithm>
+#include <cstdio>
+#include <tidu/eager/profile.hpp>
 #include <tidu/frontend/functions.hpp>
 #include <tidu/frontend/trace.hpp>
 #include <tidu/linearize/transforms.hpp>
+#include <vector>
 
 #include "workload.hpp"
 
@@ -117,12 +121,55 @@ void add_device(Registry& registry) {
   registry["launch"] = launch;
 }
 
-const CudaExecutor* find_device(const std::string& name) {
+const CudaExecutor* find_device(const std::string& name, bool in_steps) {
   if (name != "cuda") throw std::runtime_error("expected the device cuda, got " + name);
 #ifdef TIDU_WITH_CUDA
-  return &cuda();
+  if (!in_steps) return &cuda();
+  static const CudaExecutor plain = [] {
+    CudaOptions options;
+    options.replay = false;
+    return CudaExecutor(options);
+  }();
+  plain.open();
+  return &plain;
 #else
   throw std::runtime_error("no CUDA device: expected tidu built with its CUDA executor, got one without");
+#endif
+}
+
+void print_steps(const Workload& workload, const CudaExecutor& gpu) {
+#ifdef TIDU_WITH_CUDA
+  struct Step {
+    std::string name;
+    std::uint64_t bytes;
+    double us;
+  };
+  std::vector<Step> steps;
+  for (int round = 0; round < 6; ++round) {
+    eager::Profile profile;
+    const std::shared_ptr<const void> watched = gpu.profile_device(profile);
+    workload.run();
+    gpu.synchronize();
+    if (round == 0) continue;  // whoever is not warm yet
+    std::vector<eager::ProfileEvent> events = profile.events();
+    std::erase_if(events, [](const auto& event) { return event.phase != eager::ProfilePhase::device; });
+    std::stable_sort(events.begin(), events.end(),
+                     [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    if (steps.size() != events.size()) steps.assign(events.size(), {"", 0, 1e300});
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const double us = static_cast<double>(events[i].end - events[i].begin) / 1000;
+      steps[i] = {events[i].name, events[i].bytes, std::min(us, steps[i].us)};
+    }
+  }
+  double all = 0;
+  for (const Step& step : steps) {
+    std::printf("%10.1f us %10.2f MB  %s\n", step.us, static_cast<double>(step.bytes) / 1e6,
+                step.name.c_str());
+    all += step.us;
+  }
+  std::printf("%10.1f us all %zu steps\n", all, steps.size());
+#else
+  (void)workload, (void)gpu;
 #endif
 }
 

@@ -48,6 +48,7 @@ constexpr const char* usage =
   --json          print the times as JSON
   --alone         without the bound, for a profiler
   --program       print the program that runs, and measure nothing
+  --steps         on a device: how long each step takes there, and nothing else
 )";
 
 // By how much the process grew at most while it ran, in bytes, as Linux counts it; nothing elsewhere.
@@ -252,11 +253,12 @@ int run(const examples::Arguments& arguments) {
   workloads::add_elementwise(registry);
   workloads::add_calls(registry);
   workloads::add_device(registry);
-  const Setting setting{.inputs = arguments.text("--inputs", "build/bench/inputs"),
-                        .threads = static_cast<int>(arguments.integer("--threads", 1, 1, 1024)),
-                        .gpu = arguments.text("--device", "").empty()
-                                   ? nullptr
-                                   : workloads::find_device(arguments.text("--device", ""))};
+  const Setting setting{
+      .inputs = arguments.text("--inputs", "build/bench/inputs"),
+      .threads = static_cast<int>(arguments.integer("--threads", 1, 1, 1024)),
+      .gpu = arguments.text("--device", "").empty()
+                 ? nullptr
+                 : workloads::find_device(arguments.text("--device", ""), arguments.has("--steps"))};
   if (arguments.has("--list")) {
     for (const auto& [name, workload] : registry) std::cout << name << '\n';
     return examples::exit_good;
@@ -270,6 +272,11 @@ int run(const examples::Arguments& arguments) {
   const Workload workload = make(registry, name, setting);
   if (arguments.has("--program")) {
     std::cout << workload.program;
+    return examples::exit_good;
+  }
+  if (arguments.has("--steps")) {
+    if (setting.gpu == nullptr) throw std::runtime_error("expected --steps with --device cuda, got none");
+    workloads::print_steps(workload, *setting.gpu);
     return examples::exit_good;
   }
   const std::optional<double> peak = measured_peak(workload.run);
@@ -300,6 +307,6 @@ int run(const examples::Arguments& arguments) {
 int main(int argc, char** argv) {
   return examples::run_program("tidu_workloads", usage, argc, argv, [&] {
     return run(examples::Arguments(argc, argv, {"--inputs", "--threads", "--seconds", "--device"},
-                                   {"--list", "--serve", "--json", "--program", "--alone"}));
+                                   {"--list", "--serve", "--json", "--program", "--alone", "--steps"}));
   });
 }

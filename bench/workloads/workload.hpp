@@ -54,7 +54,12 @@ void add_device(Registry& registry);
 
 /// The executor of the device of that name, "cuda". Throws Error (execution) where there is none, and
 /// std::runtime_error where tidu was built without.
-const tidu::CudaExecutor* find_device(const std::string& name);
+/// With `in_steps` programs are not replayed as a whole.
+const tidu::CudaExecutor* find_device(const std::string& name, bool in_steps = false);
+
+/// Runs the workload on a device that was found `in_steps`, and prints how long each step took there at
+/// least, in the order in which they began.
+void print_steps(const Workload& workload, const tidu::CudaExecutor& gpu);
 
 /// A workload that runs the graph, compiled for the CPU or for the setting's device, on these inputs. Output
 /// `first_state` + i, where given, takes the place of input i from one run to the next, as parameters do in
