@@ -297,7 +297,20 @@ class LoopMaker {
       chosen = block;
       target_ = c_.options.block_bytes << doubled;
     }
-    return chosen;
+    return chosen != 0 || always ? chosen : block_of_great_arrays();
+  }
+  // Of arrays so large a loop is made where it loses a little, too: memory that nobody has used yet takes
+  // longer to get than to write and read, and there is not as much of it.
+  std::int64_t block_of_great_arrays() {
+    constexpr std::size_t great = std::size_t{1} << 30;
+    constexpr int doubled = 4;
+    const std::int64_t block = even(points_in(c_.options.block_bytes << doubled));
+    if (traffic_.within < great || block >= c_.roles.extent) return 0;
+    const double spared = gain(block) + static_cast<double>(traffic_.within);
+    if (spared <= 0) return 0;
+    gain_ = 0.1 * spared;
+    target_ = c_.options.block_bytes << doubled;
+    return block;
   }
 
   std::shared_ptr<const Program> program(BlockedLoop& loop, std::int64_t block) {

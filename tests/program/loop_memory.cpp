@@ -6,6 +6,7 @@
 
 #include "program/loops.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/program/program.hpp"
@@ -44,6 +45,25 @@ TEST_CASE("what products of a block read whole is counted once, of as many as 10
     CHECK(passes::block_bytes(loop) ==
           loop.body->workspace_bytes() + loop.body->plan().constant_bytes + matrices + sums);
   }
+}
+
+// Of n points: exp(-|x q|^2) summed, and its gradient by q, which each block has to add to as a whole.
+Program of_points(std::int64_t n, bool block) {
+  GraphBuilder g("points");
+  const Value x = g.input("x", {f64, {n, 64}}), q = g.input("q", {f64, {64, 12800}});
+  const Value y = ops::dot_general(x, q, {{1}, {0}, {}, {}});
+  const Value sum = ops::reduce_sum(ops::exp(-ops::reduce_sum(ops::square(y), {1})), {0});
+  ProgramOptions options;
+  options.block = block;
+  return Program::make(vjp(g.build({sum}), {"q"}), options);
+}
+
+TEST_CASE("huge arrays are cut into blocks although that costs a little time") {
+  const std::size_t array = std::size_t{20'000} * 12'800 * sizeof(double);
+  CHECK(of_points(20'000, false).peak_bytes() > array);
+  CHECK(of_points(20'000, true).peak_bytes() < array / 16);
+  // Of smaller ones, time counts.
+  CHECK(of_points(2'000, true).peak_bytes() > array / 10);
 }
 
 }  // namespace loop_memory_cases
