@@ -40,8 +40,8 @@ Geometry geometry_of(std::int64_t results, std::int64_t elements, bool rows, int
     g.lanes = 256 / std::min<std::int64_t>(32, power_of_two(results));
   }
   const std::int64_t blocks = (results + g.at_once() - 1) / g.at_once();
-  // Columns of large arrays are for many small blocks: a few large ones end at different times, with too little
-  // on its way from memory meanwhile.
+  // Columns of large arrays are for many small blocks: a few large ones end at different times, with too
+  // little on its way from memory meanwhile.
   const bool fine = !rows && results * elements >= std::int64_t{1} << 22;
   const std::int64_t fewest = 8 * g.lanes, wanted = std::int64_t{fine ? 16 : 4} * multiprocessors;
   if (blocks < (fine ? 8 : 1) * std::int64_t{multiprocessors} && elements >= 2 * fewest) {
