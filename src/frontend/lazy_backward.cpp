@@ -30,13 +30,13 @@ bool is_plain(const Node& node) {
   return node.extras.load(std::memory_order_acquire) == nullptr && node.device == 0 &&
          node.num_passive == 0 && !node.blocked && !node.freed();
 }
-// The same of a leaf whose slot is empty.
+// The same of a leaf whose slot is empty, and open: into that of a Leaf which is gone nothing is put.
 bool is_plain_leaf(const Node& leaf) {
   if (leaf.extras.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;
   Accumulator* const slot = leaf.accumulator();
   if (slot == nullptr) return false;
   const std::lock_guard lock(slot->mutex);
-  return slot->cell == nullptr;
+  return slot->cell == nullptr && !slot->closed;
 }
 
 bool same_elements(const Tensor& a, const Tensor& b) {
@@ -323,7 +323,7 @@ class Slots {
     cells_[i] = copy_cell(eager::detail::operand_table<Tensor>, gradient.type(), &gradient);
     cells_[i]->stream = leaf.stream;
   }
-  // All of them, or none where one is no longer empty.
+  // All of them, or none where one is no longer empty and open.
   bool fill() {
     eager::detail::ShortArray<Accumulator*, 32> sorted(slots_.size());
     std::copy_n(slots_.data(), slots_.size(), sorted.data());
@@ -331,7 +331,7 @@ class Slots {
     bool empty = true;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       sorted[i]->mutex.lock();
-      empty = empty && sorted[i]->cell == nullptr;
+      empty = empty && sorted[i]->cell == nullptr && !sorted[i]->closed;
     }
     for (std::size_t i = 0; empty && i < slots_.size(); ++i) {
       if (cells_[i] == nullptr) continue;

@@ -145,5 +145,32 @@ TEST_CASE("[G1] numbers that change in every step, many of them, keep a loop as 
   CHECK(known(0.01) > same * 9 / 10);
 }
 
+TEST_CASE("[G3] [G4] a leaf that is gone before backward, and one like it that is not") {
+  for (const bool mostly_gone : {true, false}) {
+    check_as_without([mostly_gone] {
+      std::vector<double> seen;
+      const Array x = random_array({4}, 1);
+      for (int step = 0; step < 100; ++step) {
+        Array kept, loss;
+        {
+          const Array p = leaf(full({4}, 0.5));
+          const Array a = sin(p * x);
+          loss = sum(a * a);
+          if ((step % 50 == 40) == mostly_gone) kept = p;
+        }
+        loss.backward();
+        if (!kept.empty_handle()) {
+          const std::optional<Array> gradient = kept.grad();
+          seen.push_back(gradient ? 1 : 0);
+          if (gradient)
+            for (const double element : elements(*gradient)) seen.push_back(element);
+        }
+        seen.push_back(loss.item());
+      }
+      return seen;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test
