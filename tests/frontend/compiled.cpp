@@ -192,6 +192,33 @@ TEST_CASE("compile() tells text by its characters and numbers by all of their di
   CHECK(by_number(x, Number(3.5))[0].item() == 3.5);
 }
 
+TEST_CASE("compile() tells text within structures by its characters, and other members by what they are") {
+  struct Options {
+    std::string_view mode;
+    std::int64_t times;
+  };
+  struct Named {
+    const char* name;
+    Options options;
+  };
+  const Array x = array({1.0, 2.0});
+  const auto f = compile([](const Array& a, const Options& o) {
+    return (o.mode == "neg" ? -a : a) * static_cast<double>(o.times);
+  });
+  std::string buffer = "neg";
+  CHECK(elements(f(x, Options{buffer, 6})) == std::vector<double>{-6, -12});
+  buffer = "pos";
+  CHECK(elements(f(x, Options{buffer, 6})) == std::vector<double>{6, 12});
+  CHECK(elements(f(x, Options{buffer, 8})) == std::vector<double>{8, 16});
+  CHECK(elements(f(x, Options{"pos", 8})) == std::vector<double>{8, 16});
+  CHECK(f.num_traced() == 3);
+  const auto g =
+      compile([](const Array& a, const Named& n) { return n.name[0] == n.options.mode[0] ? -a : a; });
+  CHECK(g(x, Named{buffer.c_str(), {"pos", 1}})[0].item() == -1);
+  buffer = "neg";
+  CHECK(g(x, Named{buffer.c_str(), {"pos", 1}})[0].item() == 1);
+}
+
 TEST_CASE("compile() tells structures of the same Arrays apart") {
   const Array x = array({1.0, 2.0}), y = array({3.0, 5.0}), z = array({7.0, 11.0});
   const auto same = compile([](const auto& a) { return a; });

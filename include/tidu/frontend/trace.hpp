@@ -170,6 +170,10 @@ void enter(CallKey& key, const T& x) {
     each(x.dtype(), x.is_whole() ? x.whole() : std::bit_cast<std::int64_t>(x.value()));
   } else if constexpr (is_std_complex<T>) {
     each(x.real(), x.imag());
+  } else if constexpr (std::is_bounded_array_v<T>) {
+    for (const auto& item : x) enter(key, item);
+  } else if constexpr (has_fields<T> && !std::is_empty_v<T>) {  // by what its members are, not by its bytes
+    with_fields(x, each);
   } else if constexpr (std::has_unique_object_representations_v<T> && !refers_to_arrays<T>) {
     const auto bytes = std::bit_cast<std::array<unsigned char, sizeof(T)>>(x);
     for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uintptr_t)) {
@@ -177,8 +181,6 @@ void enter(CallKey& key, const T& x) {
       std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
       key.push_back(word);
     }
-  } else if constexpr (has_fields<T>) {
-    with_fields(x, each);
   } else {
     static_assert(
         std::is_empty_v<T>,
