@@ -178,6 +178,20 @@ void Array::require_whole(const Tensor& data, bool is_signed, int digits, Where 
   if (!(whole >= (is_signed ? -limit : 0.0) && whole < limit)) refuse_it(value);
 }
 
+namespace {
+
+// Elements of its own, as they are now. What is traced meanwhile has no part in it: a tracer would take
+// copy() for an operation of its graph. Memory of a device is not written to, so that there is no need of
+// another.
+Tensor copy_of_data(const Array& value, Where where) {
+  const Array copy = value.detach().copy(where);
+  if (!frontend_detail::is_traced(copy.required())) return copy.required().tensor;
+  const Tensor& tensor = value.required().tensor;
+  return tensor.device() != 0 ? tensor : tensor.clone();
+}
+
+}  // namespace
+
 Array& Array::assign(const Array& value, Where where) & {
   frontend_detail::require_value(*this, "Array::assign", where);
   Body& body = *body_;
@@ -195,7 +209,7 @@ Array& Array::assign(const Array& value, Where where) & {
   if (const std::uint32_t device = body.tensor.device(); context().lazy != 0 || device != 0) {
     // Nothing is written: what was computed from this Array keeps what it was computed from.
     body.tensor = from.tensor.device() == device
-                      ? value.detach().copy(where).required().tensor
+                      ? copy_of_data(value, where)
                       : frontend_detail::moved(from.tensor, device, *context().host.executor());
     if (body.extra != nullptr) body.extra->promised = nullptr;
     return *this;
@@ -263,7 +277,7 @@ void Array::backward(const Array& seed, BackwardOptions options, Where where) co
   options.accumulate = true;
   eager::Root<Tensor> root = frontend_detail::make_root(*this, &seed, "Array::backward", where);
   // What comes to a leaf is what it accumulates, and nobody else's.
-  if (frontend_detail::is_leaf(*body_)) root.seed = seed.detach().copy(where).required().tensor;
+  if (frontend_detail::is_leaf(*body_)) root.seed = copy_of_data(seed, where);
   frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
 }
 
@@ -308,8 +322,7 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
       return root.seed->shares_storage_with(value);
     };
     if (!seeds.empty() && std::any_of(made.begin(), made.end(), is_seed))
-      results.back() = frontend_detail::make_array(
-          Tensor(results.back()->detach().copy(where).required().tensor), gradient.recorded);
+      results.back() = frontend_detail::make_array(copy_of_data(*results.back(), where), gradient.recorded);
   }
   if (results.size() == inputs.size()) return results;
   std::vector<std::optional<Array>> all;

@@ -140,6 +140,32 @@ TEST_CASE("compile() takes what can be called, and leaves graphs to others of it
   CHECK(tidu::compile(Last())(x).item() == 9.0);
 }
 
+TEST_CASE("what is assigned while a function is traced are the elements of then") {
+  Array target = zeros({3}), chosen = zeros({3});
+  const Array online = leaf(ones({3})), plain = array({1.0, 2.0, 3.0});
+  const auto f = compile([&](const Array& x) {
+    target.assign(online);
+    return x * 2.0;
+  });
+  {
+    const Lazy lazy;
+    CHECK(f(Array(1.0)).item() == 2.0);
+    (void)grad([&](const Array& x) {
+      return cond(
+          x > 0.0,
+          [&](const Array& y) {
+            chosen.assign(plain);
+            return y;
+          },
+          [&](const Array& y) { return -y; }, x);
+    })(Array(1.0));
+  }
+  CHECK(target.shape() == Shape{3});
+  CHECK(elements(target) == std::vector<double>{1, 1, 1});
+  CHECK(chosen.shape() == Shape{3});
+  CHECK(elements(chosen) == std::vector<double>{1, 2, 3});
+}
+
 TEST_CASE("a compiled function says what to do where it reads elements") {
   const auto f = compile([](const Array& x) { return x.item() > 0.0 ? x : -x; });
   const std::string error = error_of([&] { (void)f(Array(1.0)); });
