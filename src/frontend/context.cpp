@@ -201,7 +201,12 @@ void Context::set_executor(const HostExecutor* executor) {
     trace_for({executor, dynamic_cast<const CpuExecutor*>(executor), executor->current_placement()});
   host.set_executor(executor);
   cpu = dynamic_cast<const CpuExecutor*>(executor);
+  empty_cache();
+}
+
+void Context::empty_cache() {
   cache = std::make_unique<CacheEntry[]>(cache_size);
+  cache_of = cpu != nullptr ? cpu->id() : 0;
 }
 
 void Context::set_options(const eager::RecorderOptions& options) {

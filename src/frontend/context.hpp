@@ -195,6 +195,7 @@ struct Context {
   std::uint64_t lowest = ~std::uint64_t{0};
   std::vector<Tracer*> tracers;  ///< those that run, outermost first
   std::unique_ptr<CacheEntry[]> cache;
+  std::uint64_t cache_of = 0;  ///< the id of the executor whose programs the cache's entries name
   KnownNumbers numbers;
   GraphTable graphs;  ///< those of all calls, of which the cache has the nearest
   /// The tracer that runs innermost, where it or one around it takes every operation on Arrays, also on those
@@ -206,6 +207,7 @@ struct Context {
   std::shared_ptr<Tracer> compiling;
 
   void set_executor(const HostExecutor* executor);
+  void empty_cache();
   LazyRunner runner_on(std::uint32_t device) const;
   void set_hot(bool on);
   void update();                                   ///< when `lazy` or `hot_on` has changed

@@ -40,7 +40,10 @@ struct Found {
   CacheEntry* entry;
   bool known;
 };
-Found find(const Context& c, const Call& call, std::span<const Input> operands) {
+Found find(Context& c, const Call& call, std::span<const Input> operands) {
+  // The executor may have been assigned to, and is another one then.
+  if (c.cpu != nullptr && c.cpu->id() != c.cache_of) [[unlikely]]
+    c.empty_cache();
   constexpr std::size_t ways = 4;
   static thread_local std::size_t replaced = 0;
   CacheEntry* const set = &c.cache[home(call, operands) & ~(ways - 1)];

@@ -242,6 +242,21 @@ TEST_CASE("another executor runs operations and backward") {
   CHECK(compute() == expected);
 }
 
+TEST_CASE("an executor that is assigned to while it is in force is another one") {
+  const auto with_sin = [](double value) {
+    return cpu().with_kernel("sin", [value](const KernelCall& call) {
+      double* y = call.output().mutable_data<double>();
+      for (std::int64_t i = 0; i < call.output().size(); ++i) y[i] = value;
+    });
+  };
+  CpuExecutor executor = with_sin(2);
+  const ExecutorGuard guard(executor);
+  const Array x = array({1.0, 2.0});
+  CHECK(elements(sin(x)) == std::vector<double>{2, 2});
+  executor = with_sin(3);
+  CHECK(elements(sin(x)) == std::vector<double>{3, 3});
+}
+
 TEST_CASE("errors name function, types and the user's place") {
   const Array a = zeros({2, 3}), b = zeros({4});
   int line = __LINE__ + 1;
