@@ -372,6 +372,7 @@ class LazyTrace {
   std::uint64_t batch_ = 0;                                     // runs of patterns so far
   std::uint64_t followed_ = 0;                                  // how often a pattern began
   std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call that is looked at
+  std::vector<eager::Key> tape_keys_;                           // of its leaves
 };
 
 }  // namespace tidu::frontend_detail

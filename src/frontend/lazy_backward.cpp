@@ -39,6 +39,22 @@ bool is_plain_leaf(const Node& leaf) {
   return slot->cell == nullptr && !slot->closed;
 }
 
+// Is none of the leaves the same value as another? `keys` is memory to work in.
+template <class Leaves>
+bool are_several(const Leaves& leaves, std::vector<eager::Key>& keys) {
+  constexpr std::size_t few = 16;
+  if (leaves.size() <= few) {
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      for (std::size_t k = 0; k < i; ++k)
+        if (leaves[i]->first_key == leaves[k]->first_key) return false;
+    return true;
+  }
+  keys.clear();
+  for (const Node* const leaf : leaves) keys.push_back(leaf->first_key);
+  std::sort(keys.begin(), keys.end());
+  return std::adjacent_find(keys.begin(), keys.end()) == keys.end();
+}
+
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.shares_storage_with(b) && a.type() == b.type() && a.place() == b.place();
 }
@@ -103,9 +119,8 @@ std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, c
     }
     for (std::uint32_t k = 0; k < node->num_saved; ++k) seen->saved.push_back(saved_tensor(*node, k));
   }
-  for (std::size_t i = 0; i < seen->leaves.size(); ++i)
-    for (std::size_t k = 0; k < i; ++k)
-      if (seen->leaves[i]->first_key == seen->leaves[k]->first_key) return nullptr;  // one leaf, twice
+  std::vector<eager::Key> keys;
+  if (!are_several(seen->leaves, keys)) return nullptr;
   seen->nodes = std::move(nodes);
   return seen;
 }
@@ -189,12 +204,9 @@ bool LazyTrace::same_tape(const Backward& known, Node& root) {
 
 // Are the leaves that were listed plain, with empty slots, and several?
 bool LazyTrace::same_leaves() {
-  for (std::size_t i = 0; i < tape_leaves_.size(); ++i) {
-    if (!is_plain_leaf(*tape_leaves_[i])) return false;
-    for (std::size_t k = 0; k < i; ++k)
-      if (tape_leaves_[k]->first_key == tape_leaves_[i]->first_key) return false;
-  }
-  return true;
+  return std::all_of(tape_leaves_.begin(), tape_leaves_.end(),
+                     [](const Node* leaf) { return is_plain_leaf(*leaf); }) &&
+         are_several(tape_leaves_, tape_keys_);
 }
 
 // The same where the tape came by known calls of the pattern just now: what they are and what they saved was
