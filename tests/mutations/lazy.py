@@ -99,8 +99,8 @@ mutation("G3", "a tape that hangs together otherwise is taken for the one that w
          "if (place != edge.target) return false;", "if (place->is_leaf() != edge.target->is_leaf()) return false;",
          programs=LAZY)
 mutation("G3", "two leaves that are one are taken for two", BACKWARD,
-         "      if (tape_leaves_[k]->first_key == tape_leaves_[i]->first_key) return false;",
-         "      if (tape_leaves_[k] == nullptr) return false;", programs=LAZY)
+         "        if (leaves[i]->first_key == leaves[k]->first_key) return false;",
+         "        if (leaves[i] == nullptr) return false;", programs=LAZY)
 mutation("G3", "a tape that saved other values is taken for the one that was learned", BACKWARD,
          "            static_cast<const Promise*>(pending)->value_ != id)\n          return false;",
          "            static_cast<const Promise*>(pending)->value_ == no_index)\n          return false;", programs=LAZY)
@@ -108,8 +108,14 @@ mutation("G3", "a tape that saved other operands is taken for the one that was l
          "!same_elements(tensor, values_[id].tensor) || version", "tensor.type() != values_[id].tensor.type() || version",
          programs=LAZY)
 mutation("G3", "slots that hold gradients are taken for empty", BACKWARD,
-         "  return slot->cell == nullptr;", "  return slot->cell == nullptr || slot->changes != 0;",
-         (BACKWARD, "empty = empty && sorted[i]->cell == nullptr;", "empty = empty && sorted[i] != nullptr;"),
+         "  return slot->cell == nullptr && !slot->closed;", "  return slot->changes != 0 && !slot->closed;",
+         (BACKWARD, "empty = empty && sorted[i]->cell == nullptr && !sorted[i]->closed;",
+          "empty = empty && !sorted[i]->closed;"),
+         programs=LAZY)
+mutation("G3", "slots of leaves that are gone are filled", BACKWARD,
+         "  return slot->cell == nullptr && !slot->closed;", "  return slot->cell == nullptr;",
+         (BACKWARD, "empty = empty && sorted[i]->cell == nullptr && !sorted[i]->closed;",
+          "empty = empty && sorted[i]->cell == nullptr;"),
          programs=LAZY)
 mutation("G3", "hooks of a hot tape are not called", BACKWARD,
          "return node.extras.load(std::memory_order_acquire) == nullptr && node.device == 0",
