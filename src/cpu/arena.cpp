@@ -13,6 +13,8 @@
 namespace tidu::cpu_detail {
 namespace {
 
+using Lock = tidu::detail::ForkMutex::Lock;
+
 constexpr std::size_t page = 4096;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
@@ -42,8 +44,8 @@ Arena::Block Arena::acquire(std::size_t bytes) {
     throw Error(ErrorKind::out_of_memory,
                 detail::str("expected ", bytes, " bytes of memory, which no address space has"));
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto fit = free_.lower_bound(bytes);
+    const Lock lock(mutex_);
+    const auto fit = lock ? free_.lower_bound(bytes) : free_.end();
     if (fit != free_.end() && fit->first / 2 <= bytes + 16 * page) {
       const Block block{fit->second, fit->first};
       cached_ -= block.bytes;
@@ -56,8 +58,7 @@ Arena::Block Arena::acquire(std::size_t bytes) {
   const std::size_t unit = bytes >= 2 * huge_page ? huge_page : page;
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   const Block block{allocate(rounded), rounded};
-  const std::lock_guard<std::mutex> lock(mutex_);
-  use(block.bytes);
+  if (const Lock lock(mutex_); lock) use(block.bytes);
   return block;
 }
 
@@ -69,9 +70,9 @@ void Arena::use(std::size_t bytes) {
 void Arena::release(Block block) noexcept {
   if (block.data == nullptr) return;
   try {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    used_ -= block.bytes;
-    if (block.bytes <= limit_ && cached_ <= limit_ - block.bytes) {
+    const Lock lock(mutex_);
+    if (lock) used_ -= block.bytes;
+    if (lock && block.bytes <= limit_ && cached_ <= limit_ - block.bytes) {
       keep(block);
       return;
     }
@@ -94,7 +95,8 @@ void Arena::keep(Block block) {
 }
 
 void Arena::clear() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
+  if (!lock) return;
   nodes_.clear();
   for (const auto& [bytes, data] : free_) deallocate(data, bytes);
   free_.clear();
@@ -102,8 +104,8 @@ void Arena::clear() noexcept {
 }
 
 std::size_t Arena::most_used() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return most_used_;
+  const Lock lock(mutex_);
+  return lock ? most_used_ : 0;
 }
 
 }  // namespace tidu::cpu_detail

@@ -5,8 +5,9 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <vector>
+
+#include "graph/fork_mutex.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -34,7 +35,7 @@ class Arena {
  private:
   void use(std::size_t bytes);
   void keep(Block block);
-  mutable std::mutex mutex_;
+  mutable tidu::detail::ForkMutex mutex_;  // where it cannot be had, nothing is kept
   using Free = std::multimap<std::size_t, std::byte*>;
   Free free_;                           // by bytes
   std::vector<Free::node_type> nodes_;  // of blocks that were handed out: coming back allocates nothing

@@ -36,26 +36,6 @@ void copy_element(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   }
 }
 
-// Hands a workspace back when the run ends, however it ends.
-class WorkspaceLease {
- public:
-  WorkspaceLease(std::unique_ptr<Workspace> workspace, std::mutex& mutex,
-                 std::vector<std::unique_ptr<Workspace>>& idle)
-      : workspace_(std::move(workspace)), mutex_(mutex), idle_(idle) {}
-  WorkspaceLease(const WorkspaceLease&) = delete;
-  WorkspaceLease& operator=(const WorkspaceLease&) = delete;
-  ~WorkspaceLease() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    idle_.push_back(std::move(workspace_));  // cannot fail: take_workspace made room for it
-  }
-  Workspace& operator*() const { return *workspace_; }
-
- private:
-  std::unique_ptr<Workspace> workspace_;
-  std::mutex& mutex_;
-  std::vector<std::unique_ptr<Workspace>>& idle_;
-};
-
 }  // namespace
 
 void run_general(const Instruction& i, std::byte*, const Frame& frame) {
@@ -70,8 +50,7 @@ Compiled::~Compiled() {
 }
 
 std::unique_ptr<Workspace> Compiled::take_workspace() const {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
+  if (const tidu::detail::ForkMutex::Lock lock(mutex_); lock) {
     if (!idle_.empty()) {
       std::unique_ptr<Workspace> workspace = std::move(idle_.back());
       idle_.pop_back();
@@ -86,6 +65,14 @@ std::unique_ptr<Workspace> Compiled::take_workspace() const {
   fill_small(workspace->small.data);
   point_to_constants(workspace->small.data, workspace->pointers.data());
   return workspace;
+}
+
+void Compiled::give_back(std::unique_ptr<Workspace> workspace) const noexcept {
+  if (const tidu::detail::ForkMutex::Lock lock(mutex_); lock && idle_.size() < idle_.capacity()) {
+    idle_.push_back(std::move(workspace));  // cannot fail: take_workspace made room for it
+    return;
+  }
+  arena_->release(workspace->small);
 }
 
 void Compiled::fill_small(std::byte* small) const {
@@ -196,7 +183,9 @@ void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
   make_outputs(outputs);
   const std::size_t large_bytes = program_.plan().large_bytes;
   const ArenaLease large(*arena_, large_bytes + scratch_bytes_);
-  const WorkspaceLease lease(take_workspace(), mutex_, idle_);
+  // Goes back when the run ends, however it ends.
+  const auto give = [this](Workspace* taken) { give_back(std::unique_ptr<Workspace>(taken)); };
+  const std::unique_ptr<Workspace, decltype(give)> lease(take_workspace().release(), give);
   Workspace& workspace = *lease;
   if (workspace.large != large.data()) {
     workspace.large = large.data();

@@ -11,7 +11,6 @@
 // it than the small region.
 #pragma once
 
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -155,6 +154,7 @@ class Compiled {
   void fill_small(std::byte* small) const;
   void point_to_constants(std::byte* small, std::byte** pointers) const;
   std::unique_ptr<Workspace> take_workspace() const;
+  void give_back(std::unique_ptr<Workspace> workspace) const noexcept;
   Tensor make_output(Type type) const;
   void make_outputs(Tensor* outputs) const;
   void explain(const Error& error, const Instruction* at) const;
@@ -178,7 +178,7 @@ class Compiled {
   std::vector<std::byte> literal_bytes_;  // of `literals_`, one after another in 16 bytes each
   Arena::Block constants_;
   std::vector<const std::byte*> constant_at_;  // by value that is a constant: its bytes
-  mutable std::mutex mutex_;
+  mutable tidu::detail::ForkMutex mutex_;      // where it cannot be had, workspaces are made and dropped
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
   mutable std::size_t workspaces_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"
+#include "graph/fork_locks.hpp"
 #include "tidu/graph/pool.hpp"
 
 namespace tidu::frontend_detail {
@@ -18,9 +19,42 @@ constexpr std::size_t most_pending = std::size_t{1} << 16;  // operations; more 
 struct Traces {
   std::mutex mutex;
   std::vector<std::weak_ptr<LazyTrace>> all;
+  std::vector<std::shared_ptr<LazyTrace>> held;  // by a fork
 };
+Traces& traces();
+
+// A fork waits until nobody is in a trace of the forking thread.
+void hold_for_fork(bool locks) {
+  Traces& known = traces();
+  if (!locks) {
+    for (const std::shared_ptr<LazyTrace>& trace : known.held) trace->unlock_after_fork();
+    known.held.clear();
+    return;
+  }
+  for (const std::weak_ptr<LazyTrace>& trace : known.all) {
+    std::shared_ptr<LazyTrace> one = trace.lock();
+    if (one == nullptr || !one->is_of_this_thread()) continue;
+    one->lock_for_fork();
+    known.held.push_back(std::move(one));
+  }
+}
+
+// Traces of threads that the child does not have may be locked for ever. Who reads a promise of theirs that
+// reads what was written to since gets an error.
+void forget_other_threads() {
+  std::erase_if(traces().all, [](const std::weak_ptr<LazyTrace>& trace) {
+    const std::shared_ptr<LazyTrace> one = trace.lock();
+    return one == nullptr || !one->is_of_this_thread();
+  });
+}
+
 Traces& traces() {
-  static Traces* const known = new Traces;
+  static Traces* const known = [] {
+    auto* const made = new Traces;
+    tidu::detail::ForkLocks::add(tidu::detail::ForkRank::traces, made->mutex, forget_other_threads,
+                                 hold_for_fork);
+    return made;
+  }();
   return *known;
 }
 
@@ -70,6 +104,7 @@ void Promise::discard() noexcept {
 std::shared_ptr<LazyTrace> LazyTrace::make() {
   auto trace = std::make_shared<LazyTrace>();
   trace->self_ = trace;
+  tidu::detail::Forks::watch();
   const std::lock_guard lock(traces().mutex);
   std::erase_if(traces().all, [](const std::weak_ptr<LazyTrace>& other) { return other.expired(); });
   traces().all.push_back(trace);

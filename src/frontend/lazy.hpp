@@ -47,6 +47,7 @@
 
 #include "frontend/context.hpp"
 #include "frontend/lazy_values.hpp"
+#include "graph/fork_mutex.hpp"
 #include "graph/light_mutex.hpp"
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/executor.hpp"
@@ -100,6 +101,10 @@ class LazyTrace {
   bool may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised, const Tensor& promise);
   /// Does it know a value that lies there?
   bool reads(const tidu::detail::TensorStorage& storage);
+  /// Was it made by the thread that calls? For fork(), as are the next two.
+  bool is_of_this_thread() const { return thread_ == std::this_thread::get_id(); }
+  void lock_for_fork() noexcept { mutex_.lock(); }
+  void unlock_after_fork() noexcept { mutex_.unlock(); }
   /// Waits until no program of it that reads what lies there runs on another thread.
   void wait_for_readers(const tidu::detail::TensorStorage& storage);
   /// Nothing that waits is referred to from outside.
@@ -186,9 +191,9 @@ class LazyTrace {
     bool ends;            // whatever this thread does: there are no kernels but the library's
   };
   void begin_run(const Run& run) {
-    running_.push_back({&run, std::this_thread::get_id(), forks(), runner_.cpu == &cpu()});
+    running_.push_back(
+        {&run, std::this_thread::get_id(), tidu::detail::Forks::count(), runner_.cpu == &cpu()});
   }
-  static std::uint32_t forks();
   void end_run(const Run& run) noexcept;
   using Lock = std::unique_lock<tidu::detail::LightMutex>;
   // See Note [Backward again].
@@ -325,6 +330,7 @@ class LazyTrace {
   void bound(Lock& lock);
 
   std::shared_ptr<LazyTrace> self_;  // until end(): for its promises
+  const std::thread::id thread_ = std::this_thread::get_id();
   tidu::detail::LightMutex mutex_;
   std::vector<Op> ops_;
   std::vector<std::uint32_t> operands_;

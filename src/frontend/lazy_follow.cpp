@@ -135,6 +135,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
     lock.lock();
     end_run(*run);
     ++counters_.failures;
+    lock.unlock();  // what goes with the run may be the last of its kind
     throw;
   }
   lock.lock();

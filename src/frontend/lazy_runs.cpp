@@ -1,7 +1,5 @@
 // lazy_runs.cpp - programs of a trace that run, and writers that wait for them. See Note [Who may be where]
 // in lazy.hpp.
-#include <pthread.h>
-
 #include <algorithm>
 
 #include "frontend/lazy.hpp"
@@ -19,17 +17,9 @@ void LazyTrace::end_run(const Run& run) noexcept {
   runs_ended_.notify_all();
 }
 
-// How often this process came out of a fork, counted from the first question on.
-std::uint32_t LazyTrace::forks() {
-  static std::atomic<std::uint32_t> count{0};
-  [[maybe_unused]] static const int handler =
-      ::pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
-  return count.load(std::memory_order_relaxed);
-}
-
 void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
   const auto here = std::this_thread::get_id();
-  const std::uint32_t now = forks();
+  const std::uint32_t now = tidu::detail::Forks::count();
   const auto reads_it = [&](const Running& running) {
     return running.ends && running.thread != here && running.forks == now &&
            std::any_of(running.run->inputs.begin(), running.run->inputs.end(),

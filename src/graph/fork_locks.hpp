@@ -11,27 +11,32 @@
 namespace tidu::detail {
 
 /// In the order in which they are taken: who holds one may take those behind it.
-enum class ForkRank : unsigned char { templates, compiled, ops, types, memory, pool };
+enum class ForkRank : unsigned char { traces, templates, compiled, ops, types, memory, pool };
 
 class ForkLocks {
  public:
   /// From now on, for a mutex that is never destroyed. `in_child` is called there before it is unlocked.
-  /// Waits for nobody: who calls may hold a lock that a fork in another thread has taken or waits for.
-  static void add(ForkRank rank, std::mutex& mutex, void (*in_child)() = nullptr) {
+  /// `more` locks what belongs to the forking thread beside it, and unlocks it. Waits for nobody: who calls
+  /// may hold a lock that a fork in another thread has taken or waits for.
+  static void add(ForkRank rank, std::mutex& mutex, void (*in_child)() = nullptr,
+                  void (*more)(bool locks) = nullptr) {
     const auto i = static_cast<std::size_t>(rank);
     in_child_[i].store(in_child, std::memory_order_relaxed);
+    more_[i].store(more, std::memory_order_relaxed);
     added_[i].store(&mutex, std::memory_order_release);
     if (!has_handlers_.exchange(true)) ::pthread_atfork(lock_all, unlock_all, unlock_in_child);
   }
 
  private:
-  static constexpr std::size_t num_ranks = 6;
+  static constexpr std::size_t num_ranks = 7;
 
   static void lock_all() {
     forking_.lock();
     for (std::size_t i = 0; i < num_ranks; ++i) {
       taken_[i] = added_[i].load(std::memory_order_acquire);
-      if (taken_[i] != nullptr) taken_[i]->lock();
+      if (taken_[i] == nullptr) continue;
+      taken_[i]->lock();
+      if (const auto more = more_[i].load(std::memory_order_relaxed); more != nullptr) more(true);
     }
   }
   static void unlock(bool in_child) {
@@ -39,6 +44,7 @@ class ForkLocks {
       if (taken_[i] == nullptr) continue;
       const auto call = in_child_[i].load(std::memory_order_relaxed);
       if (in_child && call != nullptr) call();
+      if (const auto more = more_[i].load(std::memory_order_relaxed); more != nullptr) more(false);
       taken_[i]->unlock();
     }
     forking_.unlock();
@@ -48,6 +54,7 @@ class ForkLocks {
 
   static inline constinit std::atomic<std::mutex*> added_[num_ranks] = {};
   static inline constinit std::atomic<void (*)()> in_child_[num_ranks] = {};
+  static inline constinit std::atomic<void (*)(bool)> more_[num_ranks] = {};
   static inline constinit std::atomic<bool> has_handlers_{false};
   static inline constinit std::mutex forking_;
   static inline constinit std::mutex* taken_[num_ranks] = {};  // by the fork that holds forking_

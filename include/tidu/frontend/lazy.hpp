@@ -20,7 +20,8 @@
 namespace tidu {
 
 /// Lazy mode on this thread. Scopes nest; the outermost evaluates at its end what is still referred to. An
-/// evaluation that fails there leaves promises: who reads them gets the error.
+/// evaluation that fails there leaves promises: who reads them gets the error. A child after fork() goes on
+/// with what the thread that forked has promised, whatever other threads did at that moment.
 class Lazy {
  public:
   /// Until it is destroyed.

@@ -1,0 +1,67 @@
+// fork_mutex.hpp - ForkMutex: a lock of one object among many, which a child of fork() need not have taken.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+namespace tidu::detail {
+
+/// How often this process came out of a fork, counted from the first watch() on.
+class Forks {
+ public:
+  static std::uint32_t count() noexcept { return count_.load(std::memory_order_relaxed); }
+  static void watch() noexcept {
+    if (watched_.load(std::memory_order_relaxed) || watched_.exchange(true)) return;
+    ::pthread_atfork(nullptr, nullptr, [] { count_.fetch_add(1, std::memory_order_relaxed); });
+  }
+
+ private:
+  static inline constinit std::atomic<std::uint32_t> count_{0};
+  static inline constinit std::atomic<bool> watched_{false};
+};
+
+/// A mutex that says so where a thread holds it that the process no longer has, since it is a child that was
+/// forked meanwhile: what the mutex guards is then never whole again, and whoever asks does without it.
+class ForkMutex {
+ public:
+  ForkMutex() noexcept { Forks::watch(); }
+
+  /// Holds the mutex where it can.
+  class Lock {
+   public:
+    explicit Lock(ForkMutex& mutex) noexcept : mutex_(mutex), held_(mutex.lock()) {}
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    ~Lock() {
+      if (held_) mutex_.mutex_.unlock();
+    }
+    explicit operator bool() const noexcept { return held_; }
+
+   private:
+    ForkMutex& mutex_;
+    const bool held_;
+  };
+
+ private:
+  bool lock() noexcept {
+    if (Forks::count() == 0) {
+      mutex_.lock();
+    } else {
+      // Who has just taken it and not said when yet is taken for one of before: there is then one that does
+      // without it, this once.
+      for (; !mutex_.try_lock(); std::this_thread::yield())
+        if (taken_after_.load(std::memory_order_relaxed) != Forks::count()) return false;
+    }
+    taken_after_.store(Forks::count(), std::memory_order_relaxed);
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::atomic<std::uint32_t> taken_after_{0};  // so many forks
+};
+
+}  // namespace tidu::detail

@@ -1,0 +1,75 @@
+// lazy_fork_threads.cpp - fork() while several threads are in lazy mode.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tidu/tidu.hpp"
+
+using namespace tidu;
+
+namespace {
+
+#if defined(TIDU_TSAN)
+constexpr bool forks = false;  // its runtime has threads of its own
+#else
+constexpr bool forks = true;
+#endif
+
+// What a child does: it records, writes to what was read, reads.
+bool is_sound() {
+  const Lazy lazy;
+  Array x = full(Shape{300}, 2.0);
+  const Array y = x * 3.0 + 1.0;
+  x += 1.0;
+  Tensor written = Tensor::zeros(Type(f64, Shape{300}));
+  const Array z = Array(written) + 10.0;
+  written.mutable_data<double>()[0] = 9.0;
+  return y[0].item() == 7.0 && x[299].item() == 3.0 && z[0].item() == 10.0;
+}
+
+}  // namespace
+
+TEST_CASE("[N2] a child after fork is not held up by lazy operations of other threads") {
+  if (!forks) return;
+  const Lazy lazy;
+  std::atomic<bool> ends{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {  // traces of their own, and writes, which ask all traces
+      while (!ends)
+        if (!is_sound()) ++wrong;
+    });
+  }
+  // Promises of this thread, which another one reads.
+  std::vector<Array> promises;
+  Array last = Array(1.0);
+  for (int i = 0; i < 2000; ++i) promises.push_back(last = last + 1.0);
+  threads.emplace_back([&wrong, promises] {
+    for (std::size_t i = 0; i < promises.size(); ++i)
+      if (promises[i].item() != 2.0 + static_cast<double>(i)) ++wrong;
+  });
+  int sound = 0;
+  constexpr int repeats = 20;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      _exit(is_sound() && promises.back().item() == 2001.0 ? 17 : 1);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    sound += WIFEXITED(status) && WEXITSTATUS(status) == 17 ? 1 : 0;
+  }
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(sound == repeats);
+  CHECK(wrong == 0);
+}
