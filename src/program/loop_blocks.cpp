@@ -21,6 +21,7 @@ struct Traffic {
   std::size_t within = 0;    // made and read in the loop, of all points
   std::size_t boundary = 0;  // read from memory or left there, of all points
   std::size_t sums = 0;      // read and written for each block
+  std::size_t whole = 0;     // of what products read whole, and so in each block
   std::size_t packed = 0;    // of `boundary`, what is copied because its parts are not contiguous
   std::size_t line = std::size_t{1} << 32;  // bytes of one point that lie side by side there, at least
   std::int64_t longest = 0;                 // elements for one point, of what is made
@@ -167,6 +168,8 @@ class LoopMaker {
             producer < g_.operations.size() &&
             (c_.roles.of[producer].phase == c_.phase || c_.roles.of[producer].kind == Role::Kind::floating);
         if (!inside) add_packed(operand, factor.of_operand(k));
+        if (primitive.has_trait(Trait::product) && factor.of_operand(k) == BlockedLoop::none)
+          traffic_.whole += c_.graph.type(operand).bytes();
       }
       if (role.kind == Role::Kind::cut)
         traffic_.longest = std::max(traffic_.longest, c_.graph.type(id).size() / c_.roles.extent);
@@ -271,10 +274,12 @@ class LoopMaker {
     const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;
     const auto sums = static_cast<double>(traffic_.sums);
     const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
+    // Beside a block no more stays near the core of what it reads whole.
+    const double again = traffic_.whole <= std::size_t{1} << 19 ? 0 : static_cast<double>(traffic_.whole);
     // Smaller products take longer by something like this.
     const double smaller = 0.1 * traffic_.work;
     return 2 * worth * static_cast<double>(traffic_.within) - smaller - 2 * packing(block) -
-           blocks * (cost + each_block);
+           blocks * (cost + again + each_block);
   }
   // 0 where whole arrays are as good.
   std::int64_t choose_block() {

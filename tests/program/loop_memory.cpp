@@ -66,6 +66,26 @@ TEST_CASE("huge arrays are cut into blocks although that costs a little time") {
   CHECK(of_points(2'000, true).peak_bytes() > array / 10);
 }
 
+// Points of a block of max(exp(-|x q|^2))^2 summed, for 10,000 rows x of so many numbers, and so many
+// components.
+std::int64_t points_of_block(std::int64_t components, std::int64_t inner) {
+  GraphBuilder g("components");
+  const Value x = g.input("x", {f64, {10'000, inner}}), q = g.input("q", {f64, {inner, components, 64}});
+  const Value y = ops::dot_general(x, q, {{1}, {0}, {}, {}});
+  const Value each = ops::exp(-ops::reduce_sum(ops::square(y), {2}));
+  const Value sum = ops::reduce_sum(ops::square(ops::reduce_max(each, {1})), {0});
+  const Program program = Program::make(g.build({sum}), ProgramOptions());
+  REQUIRE(program.schedule().loops.size() == 1);
+  CHECK(program.schedule().loops[0].extent == 10'000);
+  return program.schedule().loops[0].block;
+}
+
+TEST_CASE(
+    "what a block reads whole is not read again for every few points where no cache near the core has it") {
+  CHECK(points_of_block(200, 4) < 30);    // 400 KB
+  CHECK(points_of_block(200, 64) >= 32);  // 6.5 MB
+}
+
 }  // namespace loop_memory_cases
 }  // namespace
 }  // namespace tidu
