@@ -2,6 +2,7 @@
 #include "frontend/devices.hpp"
 
 #include "frontend/context.hpp"
+#include "graph/fork_locks.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/tensor/executor.hpp"
 
@@ -23,7 +24,11 @@ struct Known {
   std::map<std::uint32_t, std::vector<Entry>> by_device;
 
   static Known& get() {
-    static Known* const known = new Known;  // never destroyed: Arrays may outlive main
+    static Known* const known = [] {  // never destroyed: Arrays may outlive main
+      auto* const made = new Known;
+      tidu::detail::ForkLocks::add(tidu::detail::ForkRank::devices, made->mutex);
+      return made;
+    }();
     return *known;
   }
   // Under the lock. Null where there is none.

@@ -11,7 +11,19 @@
 namespace tidu::detail {
 
 /// In the order in which they are taken: who holds one may take those behind it.
-enum class ForkRank : unsigned char { traces, templates, compiled, ops, types, memory, pool };
+enum class ForkRank : unsigned char {
+  traces,
+  devices,
+  templates,
+  compiled,
+  lanes_avx2,
+  lanes_avx512,
+  ops,
+  types,
+  memory,
+  pool,
+  count
+};
 
 class ForkLocks {
  public:
@@ -28,7 +40,7 @@ class ForkLocks {
   }
 
  private:
-  static constexpr std::size_t num_ranks = 7;
+  static constexpr auto num_ranks = static_cast<std::size_t>(ForkRank::count);
 
   static void lock_all() {
     forking_.lock();

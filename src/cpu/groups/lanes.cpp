@@ -5,6 +5,7 @@
 
 #include "cpu/groups/rows.hpp"
 #include "cpu/groups/runs.hpp"
+#include "graph/fork_locks.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -124,6 +125,12 @@ std::uint64_t RunCode::hash() const {
 
 LaneCompiler* LaneCompiler::get(VectorUnits units) {
   // Never destroyed: kernels may be in use while statics are destroyed.
+  const auto make = [units](tidu::detail::ForkRank rank) -> LaneCompiler* {
+    if (!can_generate(units)) return nullptr;
+    auto* const made = new LaneCompiler(units);
+    tidu::detail::ForkLocks::add(rank, made->mutex_);
+    return made;
+  };
   if (units == VectorUnits::automatic) {
     static LaneCompiler* const widest = [] {
       LaneCompiler* const wide = get(VectorUnits::avx512);
@@ -132,11 +139,11 @@ LaneCompiler* LaneCompiler::get(VectorUnits units) {
     return widest;
   }
   if (units == VectorUnits::avx512) {
-    static LaneCompiler* const avx512 = can_generate(units) ? new LaneCompiler(units) : nullptr;
+    static LaneCompiler* const avx512 = make(tidu::detail::ForkRank::lanes_avx512);
     return avx512;
   }
   if (units == VectorUnits::avx2) {
-    static LaneCompiler* const avx2 = can_generate(units) ? new LaneCompiler(units) : nullptr;
+    static LaneCompiler* const avx2 = make(tidu::detail::ForkRank::lanes_avx2);
     return avx2;
   }
   return nullptr;
