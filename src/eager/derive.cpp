@@ -408,14 +408,17 @@ BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, ADCont
   if (failure != nullptr && (user == nullptr || key_of(user) == context)) failure->raise();
   const std::optional<Key128> key = key_of(user);
   Derivation* derivation = nullptr;
-  if (key) {
-    for (Derivation* at = derivations.head(); at != nullptr && derivation == nullptr; at = at->next)
-      if (at->context == key) derivation = at;
-    if (derivation == nullptr) {
-      derivation = derivations.publish(make_derivation(*this, user),
-                                       [&](const Derivation& other) { return other.context == key; });
-    }
-  } else {
+  std::size_t known = 0;
+  for (Derivation* at = derivations.head(); key && at != nullptr && derivation == nullptr; at = at->next) {
+    if (at->context == key) derivation = at;
+    ++known;
+  }
+  // Nodes may run what is kept, so that none goes; contexts whose keys never come again fill no memory.
+  constexpr std::size_t most_contexts = 64;
+  if (derivation == nullptr && key && (user == nullptr || known < most_contexts)) {
+    derivation = derivations.publish(make_derivation(*this, user),
+                                     [&](const Derivation& other) { return other.context == key; });
+  } else if (derivation == nullptr) {
     keep = make_derivation(*this, user);
     derivation = keep.get();
   }

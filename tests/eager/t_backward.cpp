@@ -386,6 +386,22 @@ TEST_CASE("a second backward over a structure seen before calls no rule") {
   CHECK(after.templates == warm.templates);
 }
 
+TEST_CASE("[T8] contexts whose keys never come again fill no memory, and the first ones stay cached") {
+  Passing pass;
+  CountingContext recording(Key128{5, 5});
+  pass.options.context = &recording;
+  pass.record(2);
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      CountingContext context(Key128{i, 77});
+      context.factor = 1.0 + static_cast<double>(i);
+      CHECK(pass.backward(&context) == context.factor * context.factor);
+      const bool is_cached = round == 1 && i < 60;
+      if (is_cached || i > 100) CHECK(context.jvps == (is_cached ? 0 : 2));
+    }
+  }
+}
+
 TEST_CASE("[T10] however many templates are in use, the store looks at few for each that comes") {
   const std::size_t limit = eager::set_template_limit(16);
   const auto start = eager::template_statistics();
