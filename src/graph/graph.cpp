@@ -2,6 +2,8 @@
 #include "tidu/graph/graph.hpp"
 
 #include <algorithm>
+#include <ostream>
+#include <sstream>
 
 #include "tidu/graph/error.hpp"
 
@@ -141,5 +143,7 @@ std::string to_text(const Graph& graph) {
   out << '\n';
   return std::move(out).str();
 }
+
+std::ostream& operator<<(std::ostream& out, const Graph& graph) { return out << to_text(graph); }
 
 }  // namespace tidu

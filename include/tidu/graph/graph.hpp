@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -192,5 +193,7 @@ std::string describe_operation(const Graph& graph, std::uint32_t operation);
 
 /// Readable text, one operation a line:  %3:f64[3] = mul %0 %1
 std::string to_text(const Graph& graph);
+/// Writes the text of to_text.
+std::ostream& operator<<(std::ostream& out, const Graph& graph);
 
 }  // namespace tidu
