@@ -2,6 +2,7 @@
 // that they compute the same, to the last bit.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstring>
 
 #include "cuda/emulator.hpp"
@@ -67,6 +68,40 @@ TEST_CASE("what lies in order is read and written by accesses of sixteen bytes")
   for (const Graph& graph : {quotient(Type(f32, {64, 1001}), {1}), quotient(Type(f32, {1000, 64}), {0}),
                              log_softmax(Type(f32, {5, 33}))})
     CHECK(first_kernel(nodes_of(graph).at(0)).find("load_pack<1>(p0") != std::string::npos);
+}
+
+TEST_CASE("what ends before the loop does is read where it is, not ahead") {
+  GraphBuilder g("ends");
+  const Value a = g.input("a", Type(f32, {1000})), b = g.input("b", Type(f32, {64000}));
+  const Value both[] = {a, b};
+  const Value joined = ops::sin(ops::concatenate(both, 0));
+  const Value padded = ops::pad(a, ops::full(g, Type(f32), 0), {{0, 64000, 0}});
+  const Graph graph = g.build({ops::add(joined, padded), ops::reduce_sum(joined, {0})});
+  const std::vector<Node> nodes = nodes_of(graph);
+  for (const Node& node : nodes) {
+    const std::string& text = first_kernel(node);
+    CHECK_MESSAGE(text.find(">(p0") == std::string::npos, text);
+    CHECK_MESSAGE(text.find("p0[") != std::string::npos, text);
+    CHECK_MESSAGE(text.find("store_pack<4>(q0") != std::string::npos, text);
+  }
+  // What is longer than the loop may be read ahead.
+  GraphBuilder more("begins");
+  const Value long_one = more.input("x", Type(f32, {64000}));
+  const Graph begins = more.build({ops::exp(ops::slice(long_one, {0}, {1000}, {1}))});
+  CHECK(first_kernel(nodes_of(begins).at(0)).find("load_pack<4>(p0") != std::string::npos);
+}
+
+TEST_CASE("coordinates of what is padded far apart are counted in 64 bits") {
+  constexpr std::int64_t far = std::int64_t{1} << 32;
+  GraphBuilder g("apart");
+  const Value x = g.input("x", Type(f32, {3}));
+  const Graph graph = g.build({ops::pad(x, ops::full(g, Type(f32), 0), {{-far, -far, far - 1}})});
+  const std::vector<Node> nodes = nodes_of(graph);
+  REQUIRE(graph.type(graph.outputs()[0]).shape() == Shape{1});
+  CHECK(first_kernel(nodes.at(0)).find("typedef u64 index_t") != std::string::npos);
+  if (!Emulator::is_enabled()) return;
+  const std::array inputs{Tensor::from<float>({3}, {1.0F, 2.0F, 3.0F})};
+  CHECK(Emulator::shared().run(program_of(graph), nodes, inputs).at(0).at(0) == 2.0);
 }
 
 TEST_CASE("memory that is not aligned for wide accesses gives the same bits") {

@@ -91,8 +91,12 @@ class Writer {
   const std::string& text() const { return text_; }
   /// Takes what was written so far.
   std::string take_text() { return std::exchange(text_, std::string()); }
-  /// Operands that are read at that place from now on are taken as `xk`.
-  void pack_at(Index index) { packed_place_ = place(index); }
+  /// Operands that are read at that place from now on are taken as `xk`, unless they end before the index
+  /// does.
+  void pack_at(Index index) {
+    packed_place_ = place(index);
+    packed_size_ = num_elements(records_[index].shape);
+  }
   /// By operand: was it read so since it was asked for?
   std::vector<bool> take_packed() { return std::exchange(packed_, std::vector<bool>(body_.operands.size())); }
 
@@ -117,6 +121,7 @@ class Writer {
   std::vector<std::size_t> scopes_;
   std::vector<std::int64_t> parameters_;
   std::string packed_place_;
+  std::int64_t packed_size_ = 0;
   std::vector<bool> packed_;
   std::string text_;
   std::size_t next_ = 0;

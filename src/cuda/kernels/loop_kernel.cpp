@@ -2,6 +2,7 @@
 // it reads and writes by accesses of up to sixteen bytes where the operand is read in the order of the
 // result.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "cuda/kernels/kernels.hpp"
@@ -66,8 +67,17 @@ Body body_of(const PlanRequest& request) {
 
 bool is_wide(const Body& body) {
   constexpr std::int64_t most = 0x7fffffff;
-  return std::any_of(body.pieces.begin(), body.pieces.end(), [](const Piece& piece) {
+  return std::any_of(body.pieces.begin(), body.pieces.end(), [&body](const Piece& piece) {
     if (piece.type.size() > most) return true;
+    // Elements of what is padded may lie far apart, and most of them be cut off.
+    if (piece.op && piece.op->name() == "pad") {
+      const IntLists& config = piece.op->lists("padding_config");
+      const Shape& from = body.pieces[piece.in[0]].type.shape();
+      for (std::size_t axis = 0; axis < from.size(); ++axis) {
+        const std::int64_t step = config[axis][2] + 1, last = std::max<std::int64_t>(from[axis] - 1, 0);
+        if (std::abs(config[axis][0]) > most || step > most || (last != 0 && step > most / last)) return true;
+      }
+    }
     // Coordinates before an edge wrap around; those behind it must not.
     return std::any_of(piece.type.shape().begin(), piece.type.shape().end(),
                        [](std::int64_t extent) { return extent > most; });

@@ -242,7 +242,8 @@ std::string Writer::value(std::uint32_t at, Index index) {
 std::string Writer::read(const Piece& piece, Index index) {
   const std::string name = std::to_string(piece.operand);
   const std::string& at = place(index);
-  const bool in_pack = at == packed_place_ && !is_number(at);
+  // What is read ahead is read for every element: of a part of a concatenation there may be fewer.
+  const bool in_pack = at == packed_place_ && !is_number(at) && piece.type.size() >= packed_size_;
   if (in_pack) packed_[piece.operand] = true;
   return define(value_name(piece.type.dtype()),
                 in_pack ? "value(x" + name + ")" : "value(p" + name + "[" + at + "])");
