@@ -87,7 +87,8 @@ class CudaStream {
   /// One of its own.
   static CudaStream make(const CudaExecutor& executor);
   /// The caller's, a cudaStream_t, which outlives every tensor that was made or read on it. Null: the
-  /// executor's default.
+  /// executor's default. Throws Error (invalid_argument) for cudaStreamPerThread, here and wherever a stream
+  /// is taken: that is another one on each thread.
   static CudaStream of(const CudaExecutor& executor, void* stream);
   /// A cudaStream_t.
   void* handle() const;

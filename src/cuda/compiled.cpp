@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "cuda/activity.hpp"
@@ -135,9 +136,7 @@ void Compiled::load(std::vector<Node> nodes) {
 void Compiled::make_constants(const std::vector<Node>& constants) {
   if (layout_.constant_bytes == 0) return;
   const Stream stream = runtime_->default_stream();
-  constants_ =
-      runtime_->make(Type(DType::boolean, {static_cast<std::int64_t>(layout_.constant_bytes)}), stream);
-  std::byte* const base = runtime_->find(constants_)->address();
+  constants_ = std::make_unique<KeptMemory>(*runtime_, layout_.constant_bytes, stream);
   for (const Node& node : constants) {
     const Tensor scratch =
         runtime_->make(Type(DType::boolean, {static_cast<std::int64_t>(node.plan.scratch_bytes)}), stream);
@@ -147,11 +146,12 @@ void Compiled::make_constants(const std::vector<Node>& constants) {
       if (const auto* const launch = std::get_if<Launch>(&step))
         loaded.kernels.push_back(load_kernel(node, *launch));
     for (const ValueId value : node.results)
-      table.push_back({base + layout_.spots[value].offset, layout_.spots[value].bytes});
+      table.push_back({constants_->address() + layout_.spots[value].offset, layout_.spots[value].bytes});
     const std::size_t bytes = node.plan.scratch_bytes;
     const Bindings at{{}, table, {runtime_->find(scratch)->address(), bytes}};
     issue_steps(loaded, at, stream);
   }
+  constants_->made();
 }
 
 std::byte* Compiled::address(const Spot& spot, const Addresses& at) const {
@@ -160,7 +160,7 @@ std::byte* Compiled::address(const Spot& spot, const Addresses& at) const {
     case Home::output: return at.outputs[spot.index];
     case Home::workspace: return at.workspace + spot.offset;
     case Home::constant:  // there is no memory where all constants are empty
-      return layout_.constant_bytes != 0 ? runtime_->find(constants_)->address() + spot.offset : nullptr;
+      return constants_ != nullptr ? constants_->address() + spot.offset : nullptr;
     default: return nullptr;
   }
 }
@@ -292,7 +292,8 @@ void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor>
     there->use_on(stream);
     at.inputs.push_back(there->address());
   }
-  if (layout_.constant_bytes != 0) runtime_->find(constants_)->use_on(stream);
+  std::optional<KeptMemory::Use> use;
+  if (constants_ != nullptr) use.emplace(*constants_, stream);
   std::vector<Tensor> made;
   made.reserve(outputs.size());
   at.outputs.reserve(outputs.size());

@@ -19,6 +19,7 @@
 
 #include "cuda/communicator.hpp"
 #include "cuda/groups.hpp"
+#include "cuda/kept_memory.hpp"
 #include "cuda/layout.hpp"
 #include "cuda/runtime.hpp"
 #include "tidu/program/program.hpp"
@@ -88,7 +89,8 @@ class Compiled {
   void enter(const Node& node, ActivitySpan& span) const;
   void launch(ReplayGraph graph, Stream stream) const;
   bool replay(const Addresses& at, Stream stream) const;
-  ReplayGraph capture(const Addresses& at, ReplayGraph previous) const;
+  // `previous` is taken once it cannot be lost any more.
+  ReplayGraph capture(const Addresses& at, ReplayGraph& previous) const;
   void issue_on_lanes(const Addresses& at, std::span<const Stream> streams, EventLease& events) const;
   [[noreturn]] void explain(const Error& error, const Node& node) const;
 
@@ -99,7 +101,7 @@ class Compiled {
   std::vector<LoadedNode> nodes_;
   std::vector<Spot> spots_;  // by place in the table of memory
   Lanes lanes_;
-  Tensor constants_;  // bytes, as elements of bool
+  std::unique_ptr<KeptMemory> constants_;
   std::size_t num_steps_ = 0;
   bool can_replay_ = false;
   std::vector<Type> input_types_, output_types_;

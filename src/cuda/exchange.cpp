@@ -49,6 +49,7 @@ bool is_compact(const DLTensor& in) {
 }  // namespace
 
 DLManagedTensorVersioned* CudaExecutor::to_dlpack(const Tensor& tensor, void* consumer) const {
+  cuda_detail::refuse_stream_of_each_thread(consumer, "to_dlpack");
   Runtime& device = runtime();
   const Stream here = cuda_detail::current_stream(device);
   auto exported = std::make_unique<Export>(device.upload(tensor, here));
@@ -89,6 +90,7 @@ Tensor CudaExecutor::from_dlpack(DLManagedTensorVersioned* managed, void* produc
   if (managed == nullptr) refuse(ErrorKind::invalid_argument, "expected a tensor, got null");
   std::shared_ptr<void> owner(
       managed, [](void* held) { detail::DLPackDeleter()(static_cast<DLManagedTensorVersioned*>(held)); });
+  cuda_detail::refuse_stream_of_each_thread(producer, "from_dlpack");
   const DLTensor& in = managed->dl_tensor;
   if (managed->version.major != major_version)
     refuse(ErrorKind::invalid_argument,

@@ -131,6 +131,9 @@ bool Pool::take_from(std::vector<Block>& blocks, Stream stream, bool waiting, Bl
     if (is_free || waiting) found = std::prev(blocks.rend());
   }
   if (found == blocks.rend()) return false;
+  // A foreign stream may be another one by now, made where one was that has ended with work still to do.
+  for (const Use& use : found->uses)
+    if (use.stream == stream && use.passed.handle != nullptr) device_.wait(stream, use.passed);
   block = std::move(*found);
   blocks.erase(std::next(found).base());
   forget(block);
@@ -193,14 +196,18 @@ bool Pool::cut(std::size_t bytes, bool trimming, Block& block) {
   return true;
 }
 
-void Pool::release(Memory memory, std::span<const Stream> uses) noexcept {
-  if (memory.at == nullptr) return;
+void Pool::release(Memory memory, std::span<const Stream> uses, std::span<const Event> passed) noexcept {
+  if (memory.at == nullptr) {
+    for (const Event event : passed) events_.release(event);
+    return;
+  }
   const std::lock_guard lock(mutex_);
   statistics_.in_use -= memory.bytes;
   Block block;
   block.at = memory.at;
   try {
-    block.uses.reserve(uses.size());
+    block.uses.reserve(uses.size() + passed.size());
+    for (const Event event : passed) block.uses.push_back({{}, event});
     for (const Stream stream : uses) {
       block.uses.push_back({stream, {}});
       if (std::find(foreign_.begin(), foreign_.end(), stream) == foreign_.end()) continue;
@@ -210,6 +217,8 @@ void Pool::release(Memory memory, std::span<const Stream> uses) noexcept {
     free_[memory.bytes].push_back(std::move(block));
   } catch (...) {  // nothing tells when it is free: large blocks go back to the device, small ones with their
                    // segment
+    if (block.uses.empty())
+      for (const Event event : passed) events_.release(event);
     forget(block);
     if (memory.bytes > small_most) {
       device_.deallocate(memory.at, memory.bytes);
@@ -328,6 +337,15 @@ void PinnedPool::release_after(Memory memory, Stream stream) {
     if (event.handle != nullptr) events_.release(event);
     give_up(memory, stream);
     throw;
+  }
+}
+
+void PinnedPool::release_after(Memory memory, Event event) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    pending_.push_back({memory, event});
+  } catch (...) {  // no memory to remember it: nobody uses it again
+    events_.release(event);
   }
 }
 

@@ -59,8 +59,9 @@ class Pool {
   /// Error (out_of_memory) that says how much was wanted, is in use, is held and is allowed; everything is
   /// usable then.
   Memory acquire(std::size_t bytes, Stream stream);
-  /// Gives back what acquire() gave; `uses` are the streams on which it was used.
-  void release(Memory memory, std::span<const Stream> uses) noexcept;
+  /// Gives back what acquire() gave; `uses` are the streams on which it was used, `passed` events behind
+  /// other uses, which are the pool's from then on.
+  void release(Memory memory, std::span<const Stream> uses, std::span<const Event> passed = {}) noexcept;
   /// Gives what waits for reuse back to the device, and returns its bytes. May wait for the device.
   std::size_t trim() noexcept;
   /// That stream is somebody else's.
@@ -71,8 +72,8 @@ class Pool {
 
  private:
   struct Use {
-    Stream stream;
-    Event passed;  // of a foreign stream: the point behind the use
+    Stream stream;  // none where only the point is known
+    Event passed;   // of a foreign stream: the point behind the use
   };
   struct Block {
     std::byte* at = nullptr;
@@ -116,6 +117,8 @@ class PinnedPool {
   void release(Memory memory) noexcept;
   /// Work that was put on `stream` reads it.
   void release_after(Memory memory, Stream stream);
+  /// It is free behind the event, which is the pool's from now on.
+  void release_after(Memory memory, Event event) noexcept;
   /// Something failed: work that was put on `stream` perhaps reads or writes it, and is waited for. Where
   /// that fails too, nobody uses the memory again.
   void give_up(Memory memory, Stream stream) noexcept;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "cuda/runtime.hpp"
 #include "tidu/cuda.hpp"
@@ -31,6 +32,9 @@ class Opener {
 /// The stream that this thread's work on that runtime goes to, and whether it was chosen (it is the default
 /// one if not).
 Stream current_stream(Runtime& runtime);
+/// Throws Error (invalid_argument) for cudaStreamPerThread: what is noted of it on one thread is of another
+/// stream on the next.
+void refuse_stream_of_each_thread(const void* stream, std::string_view function);
 
 }  // namespace tidu::cuda_detail
 

@@ -80,25 +80,19 @@ void Compiled::issue_on_lanes(const Addresses& at, std::span<const Stream> strea
   issue_copies(at, streams[0]);
 }
 
-ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph previous) const {
+ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph& previous) const {
   Device& device = runtime_->device();
   const StreamLease streams(*runtime_, lanes_.used);
   const Stream origin = streams.get()[0];
   EventLease events(runtime_->events());
-  try {
-    device.begin_capture(origin);
-  } catch (...) {
-    device.destroy_graph(previous);
-    throw;
-  }
+  device.begin_capture(origin);
   try {
     issue_on_lanes(at, streams.get(), events);
   } catch (...) {
     device.abandon_capture(origin);
-    device.destroy_graph(previous);
     throw;
   }
-  return device.end_capture(origin, previous);
+  return device.end_capture(origin, std::exchange(previous, {}));
 }
 
 // False, and nothing done, where the steps are to be put on the stream one by one.
@@ -127,11 +121,15 @@ bool Compiled::replay(const Addresses& at, Stream stream) const {
     replays_.reserve(most_replays);
     graph = capture(at, previous);
   } catch (const Error& error) {
+    runtime_->device().destroy_graph(previous);
     // What is wrong with it, if anything, the steps themselves will say. They may also load what a library
     // had not loaded before, and could not while it was captured.
     if (++failed_captures_ == most_failures) refuses_capture_ = true;
     runtime_->note_refusal(error.what());
     return false;
+  } catch (...) {
+    runtime_->device().destroy_graph(previous);
+    throw;
   }
   replays_.push_back({at, graph, run});
   launch(graph, stream);

@@ -1,4 +1,5 @@
 // streams.cpp - opening devices; streams that users see, and the one of a thread.
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -107,7 +108,16 @@ CudaStream CudaStream::make(const CudaExecutor& executor) {
   return CudaStream(std::make_shared<const State>(runtime, streams[0], true));
 }
 
+void cuda_detail::refuse_stream_of_each_thread(const void* stream, std::string_view function) {
+  // cudaStreamPerThread
+  if (reinterpret_cast<std::uintptr_t>(stream) != 2) return;
+  throw Error(ErrorKind::invalid_argument,
+              detail::str('[', function,
+                          "] expected a stream that is the same on every thread, got cudaStreamPerThread"));
+}
+
 CudaStream CudaStream::of(const CudaExecutor& executor, void* stream) {
+  cuda_detail::refuse_stream_of_each_thread(stream, "CudaStream::of");
   const std::shared_ptr<cuda_detail::Runtime>& runtime = executor.opener_->runtime();
   const cuda_detail::Stream handle =
       stream != nullptr ? cuda_detail::Stream{stream} : runtime->default_stream();

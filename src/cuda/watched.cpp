@@ -10,9 +10,31 @@
 namespace tidu {
 namespace cuda_detail {
 
-void Watched::add(Tensor flag, std::function<void()> report) {
-  const std::lock_guard lock(mutex_);
-  entries_.push_back({std::move(flag), std::move(report)});
+Watched::~Watched() {
+  if (runtime_ != nullptr) drop(*runtime_, entries_);
+}
+
+// Copies that nobody asks for may still be under way.
+void Watched::drop(Runtime& runtime, const std::vector<Entry>& entries) noexcept {
+  for (const Entry& entry : entries) runtime.pinned().release_after(entry.flag, entry.copied);
+}
+
+void Watched::add(const Tensor& flag, std::function<void()> report) {
+  const auto* const there = static_cast<const DeviceStorage*>(flag.resident());
+  Runtime& runtime = there->runtime();
+  Entry entry{runtime.pinned().acquire(1), {}, std::move(report)};
+  try {
+    entry.copied = runtime.events().acquire();
+    runtime.device().copy_to_host(entry.flag.at, there->address(), 1, there->home());
+    runtime.device().record(entry.copied, there->home());
+    const std::lock_guard lock(mutex_);
+    runtime_ = runtime.shared_from_this();
+    entries_.push_back(entry);
+  } catch (...) {
+    if (entry.copied.handle != nullptr) runtime.events().release(entry.copied);
+    runtime.pinned().give_up(entry.flag, there->home());
+    throw;
+  }
 }
 
 void Watched::check(Runtime& runtime) {
@@ -22,23 +44,22 @@ void Watched::check(Runtime& runtime) {
     entries.swap(entries_);
   }
   if (entries.empty()) return;
-  const Memory flags = runtime.pinned().acquire(entries.size());
   const Stream stream = current_stream(runtime);
   try {
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      DeviceStorage* const flag = runtime.find(entries[i].flag);
-      flag->use_on(stream);
-      runtime.device().copy_to_host(flags.at + i, flag->address(), 1, stream);
-    }
+    for (const Entry& entry : entries) runtime.device().wait(stream, entry.copied);
     runtime.device().synchronize(stream);
   } catch (...) {
-    runtime.pinned().give_up(flags, stream);
+    drop(runtime, entries);
     throw;
   }
   std::vector<const Entry*> due;
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    if (flags.at[i] == std::byte{0}) due.push_back(&entries[i]);
-  runtime.pinned().release(flags);
+  due.reserve(entries.size());
+  for (const Entry& entry : entries)
+    if (entry.flag.at[0] == std::byte{0}) due.push_back(&entry);
+  for (const Entry& entry : entries) {
+    runtime.events().release(entry.copied);
+    runtime.pinned().release(entry.flag);
+  }
   for (const Entry* const entry : due) entry->report();
 }
 
@@ -51,12 +72,14 @@ bool CudaExecutor::watch_finite(const Tensor& tensor, const std::function<void()
   const Value x = builder.input("x", tensor.type());
   Ints axes;
   for (std::size_t axis = 0; axis < tensor.rank(); ++axis) axes.push_back(static_cast<std::int64_t>(axis));
-  const Value finite = ops::is_finite(x);
+  const Value finite = is_complex(dtype)
+                           ? ops::logical_and(ops::is_finite(ops::real(x)), ops::is_finite(ops::imag(x)))
+                           : ops::is_finite(x);
   const Value all = ops::reduce_and(finite, axes);
   const Tensor* const input = &tensor;
   Tensor flag;
   compile(builder.build(std::span(&all, 1))).run_into(std::span(&input, 1), std::span(&flag, 1));
-  watched_->add(std::move(flag), report);
+  watched_->add(flag, report);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -12,17 +13,26 @@ namespace tidu::cuda_detail {
 
 class Watched {
  public:
-  /// `flag` will be a bool on the device: were all elements finite?
-  void add(Tensor flag, std::function<void()> report);
+  Watched() = default;
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  ~Watched();
+  /// `flag` will be a bool on the device: were all elements finite? It is copied to the host by its own
+  /// stream, which may end before anyone asks.
+  void add(const Tensor& flag, std::function<void()> report);
   /// Waits once for all, calls the reports whose flags are false until one throws, and forgets all.
   void check(Runtime& runtime);
 
  private:
   struct Entry {
-    Tensor flag;
+    Memory flag;   // pinned
+    Event copied;  // behind the copy
     std::function<void()> report;
   };
+  static void drop(Runtime& runtime, const std::vector<Entry>& entries) noexcept;
+
   std::mutex mutex_;
+  std::shared_ptr<Runtime> runtime_;  // of the entries
   std::vector<Entry> entries_;
 };
 

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <complex>
+#include <limits>
 
 #include "cpu/compare.hpp"
 #include "cuda/machine.hpp"
@@ -116,6 +118,25 @@ TEST_CASE("Anomaly mode on a device waits once, and says where") {
     CHECK(std::string(error.what()).find("is not finite") != std::string::npos);
   }
   CHECK(machine.device->count("synchronize") == 1);
+}
+
+TEST_CASE("Anomaly mode looks at both parts of complex tensors on a device") {
+  using Complex = std::complex<double>;
+  Machine machine;
+  const ExecutorGuard guard(machine.cuda);
+  const AnomalyGuard anomaly;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  for (const Complex odd : {Complex(2, 1), Complex(inf, 1), Complex(1, -inf)}) {
+    Array x(Tensor::from<Complex>({2}, {Complex(1, 1), odd}));
+    x.set_requires_grad();
+    const auto differentiate = [&] { sum(real(x * x)).backward(); };
+    if (odd == Complex(2, 1)) {
+      differentiate();
+      CHECK(x.grad()->tensor().num_bytes() == 2 * sizeof(Complex));
+    } else {
+      CHECK_THROWS_AS(differentiate(), eager::NonFiniteError);
+    }
+  }
 }
 
 TEST_CASE("A DLPack struct carries device memory out and in") {

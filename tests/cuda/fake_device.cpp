@@ -206,6 +206,11 @@ void FakeDevice::clear(std::byte* at, std::size_t bytes, Stream stream) {
 Stream FakeDevice::create_stream() {
   const std::lock_guard lock(mutex_);
   auto stream = std::make_unique<StreamState>();
+  if (recycles_ && !destroyed_.empty()) {
+    stream = std::move(destroyed_.back());
+    destroyed_.pop_back();
+    *stream = {};
+  }
   stream->number = next_process_++;
   note("create s" + std::to_string(stream->number));
   streams_.push_back(stream.get());

@@ -46,6 +46,8 @@ class FakeDevice final : public cuda_detail::Device {
   /// The n-th call from now on whose line begins like this fails (counted from 1): "allocate", "launch",
   /// "copy", …
   void fail(const std::string& beginning, int nth);
+  /// From now on a new stream has the handle of one that has ended, where there is one, as CUDA's may.
+  void recycle_streams() { recycles_ = true; }
   /// Device memory that was not given back, in bytes.
   std::size_t held() const;
   /// Streams, events, graphs and communicators that were not given back.
@@ -157,7 +159,7 @@ class FakeDevice final : public cuda_detail::Device {
 
   cuda_detail::DeviceProperties properties_;
   cuda_detail::DeviceCounters counters_;
-  bool computes_;
+  bool computes_, recycles_ = false;
   mutable std::recursive_mutex mutex_;
   std::vector<std::string> log_, faults_;
   struct Failure {

@@ -1,6 +1,9 @@
 // What belongs to others on a fake device: their streams, which end sooner than memory that was used there,
 // and their memory, which they have again; and libraries that are not installed.
 #include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
 
 #include "cpu/compare.hpp"
 #include "cuda/dynamic_library.hpp"
@@ -9,6 +12,7 @@
 #include "cuda/runtime.hpp"
 #include "tensor/dlpack_structs.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/program/cache.hpp"
 
 namespace tidu::test::foreign_cases {
 namespace {
@@ -38,6 +42,83 @@ TEST_CASE("a stream of the caller's may end before memory that was used on it is
   const Tensor there = machine.put(inputs[0]);
   CHECK(machine.cuda.device_statistics().allocations == allocations);  // memory of that stream
   CHECK(difference(there, inputs[0]) == "");
+}
+
+// e^x times numbers that the program keeps.
+Graph scaled(std::int64_t count) {
+  GraphBuilder builder("scaled");
+  const Tensor factors =
+      Tensor::from<float>({count}, std::vector<float>(static_cast<std::size_t>(count), 3.0F));
+  return builder.build({ops::mul(ops::exp(builder.input("x", Type(f32, {count}))),
+                                 ops::constant(builder, factors.to_literal()))});
+}
+
+TEST_CASE("streams of the caller's may end before the programs that ran on them") {
+  const Machine machine;
+  machine.device->recycle_streams();
+  const std::array inputs{numbers(1000)};
+  {
+    std::optional<CudaExecutable> program(machine.cuda.compile(scaled(1000)));
+    for (int round = 0; round < 20; ++round) {
+      // All at once, then one after another, which have the handle of the one before.
+      std::vector<cuda_detail::Stream> raw;
+      for (int k = 0; k < (round == 0 ? 12 : 1); ++k) raw.push_back(machine.device->create_stream());
+      for (const cuda_detail::Stream one : raw) {
+        const CudaStream stream = CudaStream::of(machine.cuda, one.handle);
+        for (int run = 0; run < 2; ++run) CHECK(program->run(inputs, stream)[0].at(7) == 3.0);
+      }
+      for (const cuda_detail::Stream one : raw) machine.device->destroy_stream(one);
+    }
+    compile_cache().clear();
+    const std::size_t allocations = machine.cuda.device_statistics().allocations;
+    program.reset();
+    (void)machine.put(numbers(1000)).at(0);  // where the numbers were
+    CHECK(machine.cuda.device_statistics().allocations == allocations);
+  }
+}
+
+TEST_CASE("memory that is given back on a stream is not another's of the same handle") {
+  const Machine machine;
+  machine.device->recycle_streams();
+  const std::array inputs{numbers(1 << 20)};
+  const CudaExecutable program = machine.cuda.compile(exponential(1 << 20));
+  for (int round = 0; round < 3; ++round) {
+    const cuda_detail::Stream raw = machine.device->create_stream();
+    (void)program.run(inputs, CudaStream::of(machine.cuda, raw.handle));
+    machine.device->destroy_stream(raw);
+  }
+  CHECK(machine.waits() == 0);
+}
+
+TEST_CASE("a stream may end before anyone asks whether what was made on it is finite") {
+  const Machine machine;
+  const cuda_detail::Stream raw = machine.device->create_stream();
+  bool is_told = false;
+  {
+    const CudaStreamGuard on(CudaStream::of(machine.cuda, raw.handle));
+    const Tensor odd = machine.put(
+        Tensor::from<double>({3}, std::vector<double>(3, std::numeric_limits<double>::infinity())));
+    for (int k = 0; k < 2; ++k) CHECK(machine.cuda.watch_finite(odd, [&is_told] { is_told = true; }));
+  }
+  compile_cache().clear();
+  machine.device->destroy_stream(raw);
+  machine.cuda.check_watched();
+  CHECK(is_told);
+  CHECK(machine.waits() == 1);
+}
+
+TEST_CASE("the stream that is another on each thread is refused") {
+  const Machine machine;
+  void* const each = reinterpret_cast<void*>(std::uintptr_t{2});
+  const Tensor x = machine.put(numbers(3));
+  const auto refuses = [&](const auto& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("expected a stream that is the same on every thread"),
+                         Error);
+  };
+  refuses([&] { (void)CudaStream::of(machine.cuda, each); });
+  refuses([&] { (void)machine.cuda.to_dlpack(x, each); });
+  DLManagedTensorVersioned* const out = machine.cuda.to_dlpack(x, nullptr);
+  refuses([&] { (void)machine.cuda.from_dlpack(out, each); });
 }
 
 // Device memory of somebody's, who notes when it comes back.

@@ -7,6 +7,7 @@
 #include "cuda/layout.hpp"
 #include "cuda/machine.hpp"
 #include "cuda/memory.hpp"
+#include "cuda/runtime.hpp"
 #include "tidu/cuda.hpp"
 #include "tidu/program/cache.hpp"
 
@@ -176,6 +177,30 @@ TEST_CASE("Everything is given back in the end") {
   }
   compile_cache().clear();
   CHECK(device->held() == 0);
+  CHECK(device->handles() == 0);
+  CHECK_MESSAGE(device->faults().empty(), detail::list(device->faults()));
+}
+
+TEST_CASE("A capture that gets no streams loses nothing") {
+  const auto device = std::make_shared<FakeDevice>();
+  {
+    const CudaExecutor cuda(device, without_fusion());
+    const CudaExecutable program = cuda.compile(branches());
+    const Tensor y = cuda.put(numbers(64, 1)).value();
+    Runtime& runtime = static_cast<DeviceStorage*>(y.resident())->runtime();
+    std::vector<Tensor> kept;
+    const auto run = [&] {
+      kept.push_back(cuda.put(numbers(64, 2)).value());
+      kept.push_back(program.run({kept.back(), y})[0]);
+    };
+    while (device->count("capture") < 4) run();
+    const std::vector<Stream> taken = runtime.lease_streams(4, Runtime::StreamUse::capture);
+    device->fail("create s", 1);
+    run();  // in place of the oldest of four captures
+    CHECK(cuda.device_statistics().refused_captures == 1);
+    runtime.return_streams(taken, Runtime::StreamUse::capture);
+  }
+  compile_cache().clear();
   CHECK(device->handles() == 0);
   CHECK_MESSAGE(device->faults().empty(), detail::list(device->faults()));
 }
