@@ -124,12 +124,17 @@ void run_collective(const CollectiveStep& step, const Bindings& at, Stream strea
   }
   bool receives = false;
   f.check("ncclGroupStart", f.group_start());
-  for (const auto& [source, destination] : step.pairs) {
-    if (source == step.rank)
-      f.check("ncclSend", f.send(in, count, type, destination, comm, stream_of(stream)));
-    if (destination != step.rank) continue;
-    receives = true;
-    f.check("ncclRecv", f.receive(out, count, type, source, comm, stream_of(stream)));
+  try {
+    for (const auto& [source, destination] : step.pairs) {
+      if (source == step.rank)
+        f.check("ncclSend", f.send(in, count, type, destination, comm, stream_of(stream)));
+      if (destination != step.rank) continue;
+      receives = true;
+      f.check("ncclRecv", f.receive(out, count, type, source, comm, stream_of(stream)));
+    }
+  } catch (...) {
+    (void)f.group_end();  // the thread's later calls, on other communicators, are not of this group
+    throw;
   }
   f.check("ncclGroupEnd", f.group_end());
   if (!receives && count != 0) {

@@ -145,10 +145,12 @@ static_assert(std::is_same_v<BlasRoutines<float>::TrsmBatched, decltype(::cublas
 static_assert(std::is_same_v<BlasRoutines<float>::GetrfBatched, decltype(::cublasSgetrfBatched)>);
 
 // A library's handles for one stream.
+// Of one stream: the libraries work in memory that a handle has.
 struct Handles {
   cusolverDnHandle_t solver = nullptr;
   cublasHandle_t blas = nullptr;
   syevjInfo_t rotations = nullptr;
+  std::uint64_t last_used = 0;
 };
 bool by_blas(const SolverStep& s) {
   return s.routine == SolverStep::Routine::trsm || (s.batched && s.routine == SolverStep::Routine::getrf);
@@ -350,22 +352,46 @@ auto of_type(DType dtype, const Function& function) {
 struct SolverLibrary::State {
   std::mutex mutex;
   std::map<void*, Handles> by_stream;
+  std::uint64_t uses = 0;
 
   // Those that the step needs.
   Handles& handles(const SolverStep& step, Stream stream);
+  Handles& of(Stream stream);
 };
+
+namespace {
+
+// Waits for the device where it is still at work with them.
+void destroy(const Handles& handles) {
+  if (handles.rotations != nullptr)
+    solver().function<decltype(::cusolverDnDestroySyevjInfo)>("cusolverDnDestroySyevjInfo")(
+        handles.rotations);
+  if (handles.solver != nullptr)
+    solver().function<decltype(::cusolverDnDestroy)>("cusolverDnDestroy")(handles.solver);
+  if (handles.blas != nullptr)
+    blas().function<decltype(::cublasDestroy_v2)>("cublasDestroy_v2")(handles.blas);
+}
+
+}  // namespace
 
 SolverLibrary::SolverLibrary() : state_(std::make_unique<State>()) {}
 SolverLibrary::~SolverLibrary() {
-  for (const auto& [stream, handles] : state_->by_stream) {
-    if (handles.rotations != nullptr)
-      solver().function<decltype(::cusolverDnDestroySyevjInfo)>("cusolverDnDestroySyevjInfo")(
-          handles.rotations);
-    if (handles.solver != nullptr)
-      solver().function<decltype(::cusolverDnDestroy)>("cusolverDnDestroy")(handles.solver);
-    if (handles.blas != nullptr)
-      blas().function<decltype(::cublasDestroy_v2)>("cublasDestroy_v2")(handles.blas);
+  for (const auto& [stream, handles] : state_->by_stream) destroy(handles);
+}
+
+// Streams of others come and go: the longest unused handles make room for those of the next.
+Handles& SolverLibrary::State::of(Stream stream) {
+  constexpr std::size_t most_streams = 32;
+  if (by_stream.size() >= most_streams && !by_stream.contains(stream.handle)) {
+    const auto oldest = std::min_element(
+        by_stream.begin(), by_stream.end(),
+        [](const auto& a, const auto& b) { return a.second.last_used < b.second.last_used; });
+    destroy(oldest->second);
+    by_stream.erase(oldest);
   }
+  Handles& handles = by_stream[stream.handle];
+  handles.last_used = ++uses;
+  return handles;
 }
 
 Handles& SolverLibrary::State::handles(const SolverStep& step, Stream stream) {
@@ -375,18 +401,32 @@ Handles& SolverLibrary::State::handles(const SolverStep& step, Stream stream) {
                 detail::str("[cuda] expected matrices of at most ", longest, " rows and columns, got ",
                             step.rows, " x ", std::max(step.columns, step.right_hand_sides)));
   }
-  Handles& handles = by_stream[stream.handle];
+  Handles& handles = of(stream);
+  // None is kept that was not told its stream.
   if (by_blas(step) && handles.blas == nullptr) {
-    check_blas("cublasCreate",
-               blas().function<decltype(::cublasCreate_v2)>("cublasCreate_v2")(&handles.blas));
-    check_blas("cublasSetStream", blas().function<decltype(::cublasSetStream_v2)>("cublasSetStream_v2")(
-                                      handles.blas, stream_of(stream)));
+    Handles made;
+    check_blas("cublasCreate", blas().function<decltype(::cublasCreate_v2)>("cublasCreate_v2")(&made.blas));
+    try {
+      check_blas("cublasSetStream", blas().function<decltype(::cublasSetStream_v2)>("cublasSetStream_v2")(
+                                        made.blas, stream_of(stream)));
+    } catch (...) {
+      destroy(made);
+      throw;
+    }
+    handles.blas = made.blas;
   }
   if (!by_blas(step) && handles.solver == nullptr) {
+    Handles made;
     check_solver("cusolverDnCreate",
-                 solver().function<decltype(::cusolverDnCreate)>("cusolverDnCreate")(&handles.solver));
-    check_solver("cusolverDnSetStream", solver().function<decltype(::cusolverDnSetStream)>(
-                                            "cusolverDnSetStream")(handles.solver, stream_of(stream)));
+                 solver().function<decltype(::cusolverDnCreate)>("cusolverDnCreate")(&made.solver));
+    try {
+      check_solver("cusolverDnSetStream", solver().function<decltype(::cusolverDnSetStream)>(
+                                              "cusolverDnSetStream")(made.solver, stream_of(stream)));
+    } catch (...) {
+      destroy(made);
+      throw;
+    }
+    handles.solver = made.solver;
   }
   if (step.batched && step.routine == SolverStep::Routine::syevd && handles.rotations == nullptr) {
     check_solver("cusolverDnCreateSyevjInfo", solver().function<decltype(::cusolverDnCreateSyevjInfo)>(
