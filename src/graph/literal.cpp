@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/round_to_odd.hpp"
 #include "graph/truncated.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -54,15 +55,6 @@ Literal scalar_of(DType dtype, T value) {
   return Literal(Type(dtype), std::as_bytes(std::span(&value, 1)));
 }
 
-// The f32 next to `value` on the side of zero, its last bit set where it is not `value`: what is rounded from
-// it to fewer digits, by two or more, is what would be rounded from `value` (rounding to odd).
-float to_odd(double value) {
-  auto nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || value != value) return nearest;
-  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) nearest = std::nextafter(nearest, 0.0F);
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nearest) | 1U);
-}
-
 }  // namespace
 
 float half_to_float(std::uint16_t bits) {
@@ -102,8 +94,8 @@ std::uint16_t float_to_bfloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-std::uint16_t double_to_half(double value) { return float_to_half(to_odd(value)); }
-std::uint16_t double_to_bfloat16(double value) { return float_to_bfloat16(to_odd(value)); }
+std::uint16_t double_to_half(double value) { return float_to_half(detail::round_to_odd(value)); }
+std::uint16_t double_to_bfloat16(double value) { return float_to_bfloat16(detail::round_to_odd(value)); }
 
 Literal::Literal(Type type, std::span<const std::byte> bytes) {
   if (bytes.size() != type.bytes()) {

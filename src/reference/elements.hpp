@@ -74,9 +74,8 @@ class Writer {
       write(at, value);
     } else if constexpr (std::is_same_v<T, Real>) {
       if (dtype_ == DType::f64) return write(at, value);
-      const float single = to_float(value);
-      if (dtype_ == DType::f32) return write(at, single);
-      write(at, dtype_ == DType::f16 ? float_to_half(single) : float_to_bfloat16(single));
+      if (dtype_ == DType::f32) return write(at, to_float(value));
+      write(at, dtype_ == DType::f16 ? double_to_half(value) : double_to_bfloat16(value));
     } else {
       static_assert(std::is_same_v<T, Complex>);
       if (dtype_ == DType::c128) return write(at, value);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/round_to_odd.hpp"
 #include "reference/elements.hpp"
 
 namespace tidu::ref {
@@ -115,6 +116,7 @@ To convert(From x, DType to) {
   } else if constexpr (std::is_same_v<From, Real> && std::is_same_v<To, Int>) {
     return integer_of(x, to);
   } else if constexpr (std::is_same_v<From, Int>) {  // rounded once, to the dtype's own precision
+    if (to == DType::f16 || to == DType::bf16) return To(detail::round_to_odd(x));
     return To(real_dtype(to) == DType::f64 ? static_cast<Real>(x) : static_cast<Real>(static_cast<float>(x)));
   } else {
     return To(x);

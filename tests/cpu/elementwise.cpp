@@ -1,7 +1,10 @@
 // The element-wise kernels against the reference interpreter: every primitive, dtype and some shapes, empty
 // ones and scalars among them.
+#include "tidu/primitives/elementwise.hpp"
 #include "cpu/compare.hpp"
+#include "support/midpoints.hpp"
 #include "support/support.hpp"
+#include "tidu/primitives/structural.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
@@ -155,6 +158,33 @@ TEST_CASE("conversions between all dtypes, saturating") {
     }
   }
   finish_checks();
+}
+
+TEST_CASE("numbers that become 16 bits are rounded once") {
+  const auto check = [](DType dtype, const Midpoints& all) {
+    GraphBuilder g("narrow");
+    const Value x = g.input("x", all.numbers.type());
+    const Graph graph = g.build({ops::convert_element_type(x, dtype)});
+    for (const bool vectors : {true, false}) {
+      CpuOptions options;
+      if (!vectors) options.vector_units = VectorUnits::none;
+      CHECK(count_wrong(cpu().with_options(options).run(graph, std::span(&all.numbers, 1))[0], all.bits) ==
+            0);
+    }
+    CHECK(count_wrong(reference().run(graph, std::span(&all.numbers, 1))[0], all.bits) == 0);
+  };
+  for (const DType dtype : {f16, bf16}) {
+    const Midpoints real = midpoints_of<double>(dtype);
+    REQUIRE(real.bits.size() > 180000);
+    check(dtype, real);
+    check(dtype, midpoints_of<std::int32_t>(dtype));
+    check(dtype, midpoints_of<std::int64_t>(dtype));
+  }
+  GraphBuilder g("count");
+  constexpr std::int64_t beyond = (1 << 24) + (1 << 16) + 1;  // the middle of two, and one more
+  const Value counted = ops::iota(g, Type(bf16, {beyond + 1}), 0);
+  const Graph graph = g.build({ops::slice(counted, {beyond}, {beyond + 1}, {1})});
+  CHECK(cpu().run(graph, std::span<const Tensor>{})[0].at(0) == 16908288.0);
 }
 
 TEST_CASE("select_n and clamp") {

@@ -3,9 +3,14 @@
 #include <set>
 
 #include "cpu/compare.hpp"
+#include "cuda/emulator.hpp"
+#include "cuda/groups.hpp"
 #include "cuda/rules.hpp"
+#include "support/midpoints.hpp"
 #include "support/support.hpp"
+#include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/random.hpp"
+#include "tidu/program/program.hpp"
 
 namespace tidu::test {
 namespace {
@@ -107,6 +112,22 @@ TEST_CASE("transpositions by tiles, concatenations of many parts") {
     }
   }
   finish_checks();
+}
+
+TEST_CASE("kernels round numbers that become 16 bits once") {
+  if (!Emulator::is_enabled()) return;
+  const auto check = [](DType dtype, const Midpoints& all) {
+    GraphBuilder g("narrow");
+    const Value x = g.input("x", all.numbers.type());
+    const Graph graph = Program::make(g.build({ops::convert_element_type(x, dtype)})).graph();
+    const std::vector<cuda_detail::Node> nodes = cuda_detail::plan_nodes(graph);
+    CHECK(count_wrong(Emulator::shared().run(graph, nodes, std::span(&all.numbers, 1)).at(0), all.bits) == 0);
+  };
+  for (const DType dtype : {f16, bf16}) {
+    check(dtype, midpoints_of<double>(dtype));
+    check(dtype, midpoints_of<std::int32_t>(dtype));
+    check(dtype, midpoints_of<std::int64_t>(dtype));
+  }
 }
 
 TEST_CASE("every primitive that the CPU executor computes has a kernel for a device, for the same dtypes") {

@@ -53,6 +53,9 @@ TEST_CASE("conversions truncate, saturate, and turn NaN into 0") {
   CHECK(data_of("convert_element_type", {row({1.0 / 3, 65520.0})}, {{"new_dtype", f16}}) ==
         "[0.33325195, \"inf\"]");
   CHECK(data_of("convert_element_type", {row({1.0 / 3})}, {{"new_dtype", bf16}}) == "[0.33398438]");
+  // To 16 bits once, too, not by way of f32.
+  CHECK(data_of("convert_element_type", {row({65519.9999, 1 + 0x1p-11 + 0x1p-40})}, {{"new_dtype", f16}}) ==
+        "[65504.0, 1.0009766]");
   // 2^60 + 2^36 + 1 lies just above the middle of two f32 numbers
   CHECK(data_of("convert_element_type", {row({(std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1})},
                 {{"new_dtype", f32}}) == "[1.1529216e+18]");

@@ -204,6 +204,7 @@ Lane whole_compare(Steps& s, const Op&, Lanes x) {
 Lane whole_convert(Steps& s, const Op& op, Lanes x) {
   const DType to = op.dtype("new_dtype");
   if (to == bool_) return s.of(LaneOp::mask_not, s.of(LaneOp::whole_equal, x[0], s.whole(0)));
+  if (to == bf16) return no_lane;  // which is not to be rounded to f32 first; all that f16 has, f32 has
   if (!is_integer(to)) return s.of(LaneOp::to_floating, x[0]);
   if (!s.is_mask(x[0])) return x[0];
   const Lane zero = s.whole(0);

@@ -8,6 +8,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/layout.hpp"
+#include "graph/round_to_odd.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -50,22 +51,26 @@ Plan plan_full(const PlanRequest& request) {
   });
 }
 
-template <class T>
+// What a 16-bit number is rounded from.
+float narrow(std::int64_t i) { return detail::round_to_odd(detail::round_to_odd(i)); }
+
+template <class T, T (*number)(std::int64_t) = convert<T, std::int64_t>>
 void count_up(const AxisShape& s, const Call& call) {
   T* y = call.result<T>();
   for (std::int64_t o = 0; o < s.outer; ++o) {
     if (s.inner == 1) {
-      for (std::int64_t i = 0; i < s.extent; ++i) y[i] = convert<T>(i);
+      for (std::int64_t i = 0; i < s.extent; ++i) y[i] = number(i);
       y += s.extent;
       continue;
     }
-    for (std::int64_t i = 0; i < s.extent; ++i, y += s.inner) std::fill_n(y, s.inner, convert<T>(i));
+    for (std::int64_t i = 0; i < s.extent; ++i, y += s.inner) std::fill_n(y, s.inner, number(i));
   }
 }
 Plan plan_iota(const PlanRequest& request) {
   const Type type = request.out[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("dimension"));
   const AxisShape shape = AxisShape::of(type, axis);
+  if (request.op.dtype("dtype") == bf16) return make_plan<AxisShape, count_up<float, narrow>>(shape);
   return with_type(type.dtype(),
                    [&]<class T>(std::type_identity<T>) { return make_plan<AxisShape, count_up<T>>(shape); });
 }

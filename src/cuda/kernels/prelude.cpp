@@ -290,6 +290,21 @@ template <class From>
 struct conversion<bool, From> { FN bool of(From x) { return x != (From)0; } };
 template <class To, class From>
 FN To convert(From x) { return conversion<To, From>::of(x); }
+// To the f32 that a 16-bit number is rounded from, once in all: rounded to odd.
+FN float narrow(double x) {
+  const float nearest = (float)x;
+  if ((double)nearest == x || x != x) return nearest;
+  const u32 bits = float_bits(nearest);
+  return bits_float((fabs((double)nearest) > fabs(x) ? bits - 1u : bits) | 1u);
+}
+FN float narrow(i64 x) {
+  u64 size = x < 0 ? 0u - (u64)x : (u64)x;
+  if (size >= 1ull << 53) size = (size & ~0x7ffull) | ((size & 0x7ffull) != 0 ? 0x800ull : 0ull);
+  return narrow(x < 0 ? -(double)size : (double)size);
+}
+FN float narrow(i32 x) { return narrow((double)x); }
+FN float narrow(float x) { return x; }
+FN float narrow(bool x) { return x ? 1.0f : 0.0f; }
 
 // Threefry-2x32 on one counter.
 FN u32 rotated(u32 x, u32 by) { return (x << by) | (x >> (32 - by)); }

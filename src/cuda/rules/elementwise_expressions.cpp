@@ -75,10 +75,11 @@ std::string sin_or_cos(Writer& writer, const Piece& piece, Index index) {
   writer.set_value(static_cast<std::uint32_t>(it - pieces.begin()), index, name == "sin" ? c : s);
   return name == "sin" ? s : c;
 }
-// Integers become 16-bit numbers by way of f32, as all else does.
 std::string convert(Writer& writer, const Piece& piece, Index index) {
   if (writer.body().pieces[piece.in[0]].type.dtype() == piece.type.dtype())
     return operand(writer, piece, 0, index);
+  if (piece.type.dtype() == f16 || piece.type.dtype() == bf16)
+    return call(writer, piece, index, "op::narrow");
   return call(writer, piece, index, "op::convert<" + std::string(value_name(piece.type.dtype())) + ">");
 }
 std::string select_n(Writer& writer, const Piece& piece, Index index) {

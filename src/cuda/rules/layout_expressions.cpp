@@ -22,7 +22,7 @@ std::string iota(Writer& writer, const Piece& piece, Index index) {
   const DType dtype = piece.type.dtype();
   std::string text = "op::convert<" + std::string(value_name(dtype)) + ">((i64)(" + at + "))";
   if (dtype == f16 || dtype == bf16)
-    text = "rounded<" + std::string(memory_name(dtype)) + ">::of(" + text + ")";
+    text = "rounded<" + std::string(memory_name(dtype)) + ">::of(op::narrow((i64)(" + at + ")))";
   return writer.define(value_name(dtype), text);
 }
 
