@@ -2,10 +2,10 @@
 //
 // Note [First maximum]: the tangent of a maximum is that of one element of x, whose row-major position is
 // found beside the maximum: axis after axis, the last one first, two neighbouring parts of a window are
-// compared and the later one wins only when it is greater. In windows of few elements all are compared one
-// after another. A window that lies in the padding alone has
-// position -1, which take and scatter_add in mode "drop" pass over. Positions are residuals, so the tangent
-// is linear at every order, and costs one read for each window.
+// compared and the later one wins only when it is greater, or NaN where the earlier is not. In windows of few
+// elements all are compared one after another. A window that lies in the padding alone has position -1, which
+// take and scatter_add in mode "drop" pass over. Positions are residuals, so the tangent is linear at every
+// order, and costs one read for each window.
 //
 // Windows of few elements that lie side by side need no positions: x is seen as windows by places, and a bool
 // for each says whether it is its window's first maximum. The tangent is the sum of what they leave of it,
@@ -135,8 +135,13 @@ Places part(const Places& of, std::size_t axis, std::int64_t offset, std::int64_
   return {ops::slice(of.value, start, limit, strides), ops::slice(of.position, start, limit, strides)};
 }
 
+// Is b greater than a, or NaN where a is not? Of several NaN the first is the maximum.
+Value is_greater(Value a, Value b) {
+  return ops::logical_and(ops::logical_not(ops::le(b, a)), ops::eq(a, a));
+}
+
 Places later_if_greater(const Places& a, const Places& b, bool padded) {
-  Value later = ops::lt(a.value, b.value);
+  Value later = is_greater(a.value, b.value);
   if (padded) later = ops::logical_or(later, ops::lt(a.position, ops::full_like(a.position, 0.0)));
   return {ops::select_n(later, a.value, b.value), ops::select_n(later, a.position, b.position)};
 }
@@ -242,7 +247,7 @@ Value tangent_of_few(Value x, Value tangent, const Window& window) {
   std::vector<Value> later;  // is a place greater than those before it?
   for (std::int64_t i = 1; i < places; ++i) {
     const Value next = at_place(x, window, place_of(window, i));
-    later.push_back(ops::lt(greatest, next));
+    later.push_back(is_greater(greatest, next));
     if (i + 1 < places) greatest = ops::select_n(later.back(), greatest, next);
   }
   // The last one that is greater than all before it has it.
@@ -273,7 +278,7 @@ Value first_of_few(const Places& x, const Window& window, std::int64_t places) {
     std::int64_t step = 0;
     for (std::size_t k = 0; k < shape.size(); ++k) step = step * shape[k] + place[k];
     const Value next = at_place(x.value, window, place);
-    const Value later = ops::lt(greatest, next);
+    const Value later = is_greater(greatest, next);
     greatest = ops::select_n(later, greatest, next);
     offset = ops::select_n(later, offset, ops::full_like(corner, static_cast<double>(step)));
   }

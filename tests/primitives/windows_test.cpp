@@ -2,6 +2,8 @@
 // rules are made of, and the first maximum at ties.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "refusal.hpp"
@@ -132,29 +134,38 @@ TEST_CASE("the cotangent of a maximum goes to the first of equal ones") {
     CHECK(results.back().at(static_cast<std::int64_t>(i)).real() == want[i]);
 }
 
-TEST_CASE("the cotangent of a maximum goes to the first of equal ones, in small windows and in large ones") {
+TEST_CASE(
+    "the cotangent of a maximum goes to the first of equal ones, and to the first NaN, in all windows") {
   struct Pool {
     Shape shape;
     Ints extents, strides;
+    bool with_nan = false;
   };
-  const std::vector<Pool> pools{{{2, 6, 8}, {1, 2, 2}, {1, 2, 2}},
-                                {{2, 7, 8}, {1, 3, 3}, {1, 2, 1}},
-                                {{5, 7, 3}, {2, 3, 2}, {1, 3, 1}},
-                                {{3, 9, 9}, {1, 5, 4}, {2, 2, 3}},
-                                {{4, 40}, {1, 20}, {1, 7}},
-                                {{6, 5}, {1, 1}, {2, 3}},
-                                {{3, 7, 11}, {1, 2, 4}, {1, 2, 4}},
-                                {{4, 2, 5}, {4, 1, 4}, {9, 1, 7}},
-                                {{2, 3, 2, 4}, {2, 1, 2, 2}, {2, 1, 2, 2}},
-                                {{7}, {7}, {1}}};
+  std::vector<Pool> pools{{{2, 6, 8}, {1, 2, 2}, {1, 2, 2}},
+                          {{2, 7, 8}, {1, 3, 3}, {1, 2, 1}},
+                          {{5, 7, 3}, {2, 3, 2}, {1, 3, 1}},
+                          {{3, 9, 9}, {1, 5, 4}, {2, 2, 3}},
+                          {{4, 40}, {1, 20}, {1, 7}},
+                          {{6, 5}, {1, 1}, {2, 3}},
+                          {{3, 7, 11}, {1, 2, 4}, {1, 2, 4}},
+                          {{4, 2, 5}, {4, 1, 4}, {9, 1, 7}},
+                          {{2, 3, 2, 4}, {2, 1, 2, 2}, {2, 1, 2, 2}},
+                          {{7}, {7}, {1}}};
+  for (std::size_t i = 0, count = pools.size(); i < count; ++i) {
+    pools.push_back(pools[i]);
+    pools.back().with_nan = true;
+  }
   for (const Pool& pool : pools) {
     GraphBuilder g("pool");
     const Value x = g.input("x", f(pool.shape));
     const Graph graph = vjp(g.build({ops::reduce_window_max(x, pool.extents, pool.strides)}));
     const Type out = graph.type(graph.inputs()[1]);
     std::vector<double> elements, cts;
-    for (std::int64_t i = 0; i < f(pool.shape).size(); ++i)
-      elements.push_back(static_cast<double>(i * 7919 % 31 % 5));
+    for (std::int64_t i = 0; i < f(pool.shape).size(); ++i) {
+      const bool is_nan = pool.with_nan && i * 7919 % 7 == 3;
+      elements.push_back(is_nan ? std::numeric_limits<double>::quiet_NaN()
+                                : static_cast<double>(i * 7919 % 31 % 5));
+    }
     for (std::int64_t i = 0; i < out.size(); ++i) cts.push_back(static_cast<double>(i + 1));
     const std::vector<Tensor> inputs{Tensor::from<double>(pool.shape, elements),
                                      Tensor::from<double>(out.shape(), cts)};
@@ -174,7 +185,9 @@ TEST_CASE("the cotangent of a maximum goes to the first of equal ones, in small 
         for (std::size_t k = 0; k < place.size(); ++k)
           at = at * pool.shape[k] + corner[k] * pool.strides[k] + place[k];
         const auto index = static_cast<std::size_t>(at);
-        if (best == elements.size() || elements[index] > elements[best]) best = index;
+        if (best == elements.size() || elements[index] > elements[best] ||
+            (std::isnan(elements[index]) && !std::isnan(elements[best])))
+          best = index;
       }
       want[best] += cts[static_cast<std::size_t>(w)];
     }
