@@ -413,8 +413,7 @@ BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, ADCont
     if (at->context == key) derivation = at;
     ++known;
   }
-  // Nodes may run what is kept, so that none goes; contexts whose keys never come again fill no memory.
-  constexpr std::size_t most_contexts = 64;
+  // Contexts whose keys never come again fill no memory.
   if (derivation == nullptr && key && (user == nullptr || known < most_contexts)) {
     derivation = derivations.publish(make_derivation(*this, user),
                                      [&](const Derivation& other) { return other.context == key; });

@@ -118,8 +118,7 @@ Node* RecorderCore::record(const Request& request, bool* active) {
   const bool outputs_given = !request.outputs.empty();
   const Variant* variant = nullptr;
   // What a context without a key gives can be kept for nobody: its rules run in backward.
-  const bool everything =
-      options_.save_everything || (options_.context != nullptr && !options_.context->cache_key().has_value());
+  const bool everything = options_.save_everything || !graph.keeps(options_.context);
   if (num_inputs <= 48 && request.retained.empty() && !everything && options_.context == nullptr) {
     std::uint64_t mask = 0;
     for (std::size_t i = 0; i < num_inputs; ++i) {

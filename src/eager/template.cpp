@@ -132,6 +132,18 @@ const Variant& Template::variant(const Mask& active, const Mask& given, bool out
   return *variants_.publish(make_variant(std::move(made), context), same);
 }
 
+bool Template::keeps(ADContext* context) const {
+  if (context == nullptr) return true;
+  const std::optional<Key128> key = key_of(context);
+  const std::optional<Key128> none = key_of(nullptr);
+  std::size_t others = 0;
+  for (const Variant* at = variants_.head(); key && at != nullptr; at = at->next) {
+    if (at->context == key) return true;
+    others += at->context == none ? 0 : 1;
+  }
+  return key && others < most_contexts;
+}
+
 const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {
   Mask mask = make_mask(graph.inputs().size());
   mask[0] = active;

@@ -102,6 +102,10 @@ struct BackwardProgram {
   static constexpr std::uint32_t computed_bit = 0x80000000U;
 };
 
+/// Of how many contexts with keys a template and a variant keep what they gave. Nodes may use what is kept,
+/// so that none goes.
+inline constexpr std::size_t most_contexts = 64;
+
 /// What one context gave for a variant.
 struct Derivation {
   std::optional<Key128> context;  ///< cache key; no context: a fixed one
@@ -158,6 +162,9 @@ class Template {
       if (at->fast_key == key) return *at;
     return derive(active, outputs_given);
   }
+  /// Whether variants that the context gives can be kept: it is null, or it has a key that has one already or
+  /// is among the first of many. Keys that never come again then fill no memory.
+  bool keeps(ADContext* context) const;
   /// Name of the primitive or of the graph.
   std::string name() const;
 

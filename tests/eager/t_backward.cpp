@@ -402,6 +402,24 @@ TEST_CASE("[T8] contexts whose keys never come again fill no memory, and the fir
   }
 }
 
+TEST_CASE(
+    "[T8] recorders whose context has another key each time fill no memory, and the first ones stay cached") {
+  Passing pass;
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      CountingContext context(Key128{i, 78});
+      context.factor = 1.0 + static_cast<double>(i);
+      pass.options.context = &context;
+      pass.record(3);
+      const bool is_kept = i < 64;
+      CHECK(context.jvps == (is_kept && round == 0 ? 3 : 0));
+      CHECK(pass.backward(&context) == context.factor * context.factor * context.factor);
+      // Backward keeps those of 64 more.
+      if (i < 64 || i >= 128) CHECK(context.jvps == (is_kept && round == 1 ? 0 : 3));
+    }
+  }
+}
+
 TEST_CASE("[T10] however many templates are in use, the store looks at few for each that comes") {
   const std::size_t limit = eager::set_template_limit(16);
   const auto start = eager::template_statistics();

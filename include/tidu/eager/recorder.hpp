@@ -55,7 +55,8 @@ using EagerOutputs = Operands<EagerOutput>;
 /// What a recorder keeps and checks.
 struct RecorderOptions {
   /// Handed to rules that run when an invocation is recorded; backward with a context of the same cache key
-  /// uses what they gave. With a context without a key everything is saved, and rules run in backward alone.
+  /// uses what they gave. With a context without a key, or with one beyond the first 64 keys that a graph was
+  /// recorded with, everything is saved, and rules run in backward alone.
   ADContext* context = nullptr;
   /// Keep every operand and retained value and call no rule before backward: for contexts that are known
   /// only then, and for values that are to be read from the tape.

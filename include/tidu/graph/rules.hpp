@@ -23,7 +23,7 @@ class ADContext {
  public:
   virtual ~ADContext() = default;
   /// Under which what was derived with this context may be cached; without one every derivation is made anew.
-  /// Of a recorded graph those of the first 64 keys are kept.
+  /// Of a recorded graph those of the first 64 keys are kept, by recorders and by backward each.
   virtual std::optional<Key128> cache_key() const { return std::nullopt; }
 };
 
