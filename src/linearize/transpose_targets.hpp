@@ -60,7 +60,8 @@ class Target : public Emitter {
 //
 // Note [Signs]: a negated cotangent is not written down but carried through every operation that is linear in
 // it, and settled where cotangents meet, a + (-b) being a - b, or where it leaves. So transposing a
-// subtraction costs nothing.
+// subtraction costs nothing. Operations that hold graphs get the negated cotangent itself: what a user wrote
+// for backward in there need not be odd (a clipped cotangent, a constant part).
 class BuilderTarget final : public Target {
  public:
   BuilderTarget(const Graph& graph, GraphBuilder& builder) : Target(graph), builder_(builder) {
@@ -101,7 +102,8 @@ class BuilderTarget final : public Target {
         const Value a = operands[positive], b(this, operands[1 - positive].id() & ~minus_bit);
         return emit_one(*sub_op_, std::array{a, b}, {});
       }
-      if (!all_linear_are_negative(operands)) return emit_one(op, settled(operands), {});
+      if (op.primitive().has_trait(Trait::holds_graph) || !all_linear_are_negative(operands))
+        return emit_one(op, settled(operands), {});
     }
     GraphBuilder::Extra extra;
     if ((all & linear_bit) != 0) {

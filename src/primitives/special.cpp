@@ -1,4 +1,5 @@
 // special.cpp - records of rounding, of the error and gamma functions, and of the predicates of one operand.
+#include <limits>
 #include <numbers>
 
 #include "primitives/elementwise_rules.hpp"
@@ -39,6 +40,8 @@ void infer_round(InferContext& c) {
 void infer_polygamma(InferContext& c) {
   infer_of<Kinds::floats>(c);
   c.require(c.op().integer("m") >= 1, "expected m of at least 1, got ", c.op().integer("m"));
+  c.require(c.op().integer("m") != std::numeric_limits<std::int64_t>::max(),
+            "expected m that another one is above, got ", c.op().integer("m"));
 }
 
 constexpr AttributeSpec round_attributes[] = {{.name = "rounding_method",

@@ -5,6 +5,7 @@
 // Note [Order of operations]: in all rules what emits operations stands in a statement of its own, or is the
 // only operand of its expression that does. C++ leaves it to the compiler which operand comes first, but
 // derived graphs must be the same whatever compiled the library.
+#include <limits>
 #include <numbers>
 
 #include "primitives/elementwise_rules.hpp"
@@ -39,6 +40,8 @@ void infer_integer_pow(InferContext& c) {
   c.require(c.op().integer("y") >= 0 || is_inexact(c.operand(0).dtype()),
             "expected a floating or complex operand for the negative power y=", c.op().integer("y"), ", got ",
             c.operand(0));
+  c.require(c.op().integer("y") != std::numeric_limits<std::int64_t>::min(),
+            "expected a power that another one is below, got y=", c.op().integer("y"));
   c.result(c.operand(0));
 }
 
