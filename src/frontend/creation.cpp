@@ -62,8 +62,9 @@ Array from_numbers(const char* function, const Shape& shape, DType dtype, Where 
   const auto whole = [&](const Number& value) { return frontend_detail::whole_element(dtype, value); };
   if (dtype == i64) return fill.template operator()<std::int64_t>(Tensor(Type(dtype, shape)), whole);
   if (dtype == i32) return fill.template operator()<std::int32_t>(Tensor(Type(dtype, shape)), whole);
-  const Array made = fill.template operator()<double>(Tensor(Type(f64, shape)),
-                                                      [](const Number& value) { return value.value(); });
+  const Array made = fill.template operator()<double>(Tensor(Type(f64, shape)), [&](const Number& value) {
+    return frontend_detail::real_element(dtype, value);
+  });
   return dtype == f64 ? made : astype(made, dtype, where);
 } catch (const Error& error) {
   frontend_detail::raise_located(error, function, {}, where);
@@ -168,9 +169,13 @@ Array linspace(double start, double stop, std::int64_t count, DType dtype, Where
            where);
   }
   const auto gaps = static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+  const bool is_far = !std::isfinite((stop - start) * gaps) && std::isfinite(start) && std::isfinite(stop);
   return from_numbers("linspace", {count}, dtype, where, [&](std::size_t i) -> Number {
     const bool last = count > 1 && i + 1 == static_cast<std::size_t>(count);
-    const double number = last ? stop : start + (stop - start) * static_cast<double>(i) / gaps;
+    const double part = static_cast<double>(i) / gaps;
+    const double number = last     ? stop
+                          : is_far ? start * (1 - part) + stop * part
+                                   : start + (stop - start) * static_cast<double>(i) / gaps;
     return is_integer(dtype) ? std::floor(number) : number;
   });
 }

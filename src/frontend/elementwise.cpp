@@ -309,7 +309,14 @@ Array pow(const ArrayLike& x, const ArrayLike& y) {
       return integer_pow(base, y.number().whole(), x.where());
     }
   }
-  return binary<ops::pow>("pow", x, y, Takes::inexact);
+  if (x.array() == nullptr || y.array() == nullptr || is_inexact(y.array()->dtype()))
+    return binary<ops::pow>("pow", x, y, Takes::inexact);
+  // The derivative of x^0 is 0, and that of x^1 is 1, at 0, too, where those of floating powers are not: 0 *
+  // 0^-1.
+  const Array is_zero = *y.array() == 0, is_one = *y.array() == 1;
+  const Array power =
+      binary<ops::pow>("pow", x, where(logical_or(is_zero, is_one), 2, *y.array()), Takes::inexact);
+  return where(is_zero, 1, where(is_one, x, power));
 }
 Array maximum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::max>("maximum", x, y); }
 Array minimum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::min>("minimum", x, y); }

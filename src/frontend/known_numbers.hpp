@@ -16,6 +16,9 @@ namespace tidu::frontend_detail {
 /// As an element of i32 or i64, of floating ones without their fraction. Throws Error (type) where the dtype
 /// does not hold it.
 std::int64_t whole_element(DType dtype, const Number& value);
+/// What becomes an element of a floating or complex dtype, or of bool, when it is rounded to that: a whole
+/// number that is not a double is rounded once.
+double real_element(DType dtype, const Number& value);
 /// A scalar, quickly made. Throws Error (type) for one that an integer dtype does not hold.
 Tensor number(DType dtype, const Number& value);
 
@@ -25,7 +28,7 @@ class KnownNumbers {
   /// was written to since is another one.
   const Tensor& get(DType dtype, const Number& value) {
     const std::uint64_t bits = is_integer(dtype) ? static_cast<std::uint64_t>(whole_element(dtype, value))
-                                                 : std::bit_cast<std::uint64_t>(value.value());
+                                                 : std::bit_cast<std::uint64_t>(real_element(dtype, value));
     std::size_t at = entries_.empty() ? 0 : place_of(bits, dtype);
     if (entries_.empty() || entries_[at].version != entries_[at].tensor.version()) [[unlikely]]
       at = put(bits, dtype, value);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "frontend/broadcast.hpp"
+#include "graph/round_to_odd.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -49,13 +50,18 @@ std::int64_t whole_element(DType dtype, const Number& value) {
   return whole;
 }
 
+double real_element(DType dtype, const Number& value) {
+  const bool has_doubles = dtype == f64 || dtype == c128;
+  return value.is_whole() && !has_doubles ? detail::round_to_odd(value.whole()) : value.value();
+}
+
 Tensor number(DType dtype, const Number& value) {
   switch (dtype) {
     case f64: return scalar_of(dtype, value.value());
-    case f32: return scalar_of(dtype, static_cast<float>(value.value()));
+    case f32: return scalar_of(dtype, static_cast<float>(real_element(dtype, value)));
     case i64: return scalar_of(dtype, whole_element(dtype, value));
     case i32: return scalar_of(dtype, static_cast<std::int32_t>(whole_element(dtype, value)));
-    default: return Tensor::scalar(dtype, value.value());
+    default: return Tensor::scalar(dtype, real_element(dtype, value));
   }
 }
 

@@ -202,17 +202,19 @@ Array logsumexp(const Array& x, const Axes& axes, bool keepdims, Where where) {
 
 Array softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("softmax", x, axes, false, where, [](Value v, const Ints& list) {
-    const Value y = convert(v, inexact(v.dtype()));
+    const Value y = widened(v);
     const Value powers = ops::exp(beside_greatest(y, list));
     // One division for all of a row, whose sum is at least 1: half an ulp more, and nothing overflows.
-    return powers * spread(ops::reciprocal(ops::reduce_sum(powers, list)), list, y.shape());
+    return convert(powers * spread(ops::reciprocal(ops::reduce_sum(powers, list)), list, y.shape()),
+                   inexact(v.dtype()));
   });
 }
 Array log_softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("log_softmax", x, axes, false, where, [](Value v, const Ints& list) {
-    const Value y = convert(v, inexact(v.dtype()));
+    const Value y = widened(v);
     const Value shifted = beside_greatest(y, list);
-    return shifted - spread(ops::log(ops::reduce_sum(ops::exp(shifted), list)), list, y.shape());
+    return convert(shifted - spread(ops::log(ops::reduce_sum(ops::exp(shifted), list)), list, y.shape()),
+                   inexact(v.dtype()));
   });
 }
 

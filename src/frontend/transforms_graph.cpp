@@ -191,7 +191,25 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
   } catch (const Error& error) {
     raise_located(error, name, types_of(arguments), where);
   }
-  return call_graph(derivative, applied.inputs, where);
+  std::vector<Array> blocks = call_graph(derivative, applied.inputs, where);
+  if (kind == Jacobian::hessian) return blocks;
+  // Results that are not floating do not change: zeros stand for them, so that each result has its blocks.
+  std::vector<Array> all;
+  auto next = blocks.begin();
+  for (const ValueId output : graph.outputs()) {
+    const Type type = graph.type(output);
+    for (const std::size_t argument : wrt) {
+      if (is_inexact(type.dtype())) {
+        all.push_back(std::move(*next++));
+        continue;
+      }
+      const Type by = graph.type(graph.inputs()[argument]);
+      Shape shape = type.shape();
+      shape.insert(shape.end(), by.shape().begin(), by.shape().end());
+      all.push_back(zeros(shape, by.dtype(), where));
+    }
+  }
+  return all;
 }
 
 std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optional<int>>& in_axes,

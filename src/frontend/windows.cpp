@@ -176,11 +176,13 @@ Array avg_pool(const Array& x, const Ints& window, const Ints& strides, const Wi
                Where where) {
   return pool("avg_pool", x, window, strides, padding, where,
               [](Value v, const Ints& extents, const Ints& steps, const IntLists& around) {
-                const Value number = convert(v, frontend_detail::inexact(v.dtype()));
+                // Numbers of 16 bits as f32, which holds their sums.
+                const DType dtype = frontend_detail::inexact(v.dtype());
+                const Value number = convert(v, dtype == f16 || dtype == bf16 ? f32 : dtype);
                 const Value total = ops::reduce_window_sum(number, extents, steps, around);
                 double size = 1.0;
                 for (const std::int64_t extent : extents) size *= static_cast<double>(extent);
-                return total / ops::full_like(total, size);
+                return convert(total / ops::full_like(total, size), dtype);
               });
 }
 

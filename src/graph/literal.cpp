@@ -119,7 +119,8 @@ Literal Literal::scalar(DType dtype, double value) { return scalar(dtype, std::c
 Literal Literal::scalar(DType dtype, std::int64_t value) {
   if (dtype == DType::i64) return scalar_of(dtype, value);
   if (dtype == DType::i32) return scalar_of(dtype, static_cast<std::int32_t>(value));
-  return scalar(dtype, static_cast<double>(value));
+  const bool has_doubles = dtype == DType::f64 || dtype == DType::c128;
+  return scalar(dtype, has_doubles ? static_cast<double>(value) : detail::round_to_odd(value));
 }
 
 Literal Literal::scalar(DType dtype, std::complex<double> value) {
