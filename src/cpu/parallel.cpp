@@ -102,8 +102,8 @@ class Helpers {
   void start(int wanted) {
     try {
       for (; started_ < wanted; ++started_) std::thread([this] { serve(); }).detach();
-    } catch (const std::system_error&) {
-      return;  // no more threads to be had: those that there are do the work
+    } catch (...) {  // no more threads to be had, or no memory for one: those that there are do the work
+      return;
     }
   }
 

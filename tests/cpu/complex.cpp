@@ -77,4 +77,24 @@ TEST_CASE("groups of complex operations") {
   finish_checks();
 }
 
+TEST_CASE("the sign of complex numbers whose magnitude overflows is a unit") {
+  const auto check = [](auto large) {
+    using T = decltype(large);
+    GraphBuilder g("sign");
+    const std::vector<std::complex<T>> numbers{
+        {large, large}, {-large, 0}, {0, 0}, {std::numeric_limits<T>::denorm_min(), 0}};
+    const Tensor x = Tensor::from<std::complex<T>>({4}, numbers);
+    const Graph graph = g.build({ops::sign(g.input("x", x.type()))});
+    for (const Tensor& got :
+         {cpu().run(graph, std::span(&x, 1))[0], reference().run(graph, std::span(&x, 1))[0]}) {
+      CHECK(std::abs(got.at(0) - std::complex(std::sqrt(0.5), std::sqrt(0.5))) < 1e-6);
+      CHECK(got.at(1) == std::complex(-1.0, 0.0));
+      CHECK(got.at(2) == std::complex(0.0, 0.0));
+      CHECK(got.at(3) == std::complex(1.0, 0.0));
+    }
+  };
+  check(3e38F);
+  check(1.5e308);
+}
+
 }  // namespace complex_cases

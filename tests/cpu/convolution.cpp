@@ -211,4 +211,26 @@ TEST_CASE("a net of convolutions and pools has the same bits for any number of t
     CHECK(same_bits(with_threads(threads).run(graph, std::span<const Tensor>(inputs)), expected));
 }
 
+TEST_CASE("depthwise convolutions of every order of axes are the reference's") {
+  std::mt19937_64 random(5);
+  const Ints orders[] = {{0, 1, 2}, {0, 2, 1}, {2, 0, 1}, {1, 2, 0}};
+  for (const std::int64_t width : {1, 4}) {
+    for (const Ints& lhs : orders) {
+      for (const Ints& rhs : orders) {
+        for (const Ints& out : orders) {
+          Case c{{1, 8, width}, {8, 1, 2}};
+          c.how.padding = {{1, 1}};
+          c.how.window_strides = c.how.lhs_dilation = c.how.rhs_dilation = {1};
+          c.how.dimension_numbers = {lhs, rhs, out};
+          c.how.feature_group_count = 8;
+          const Graph graph = gradient_of(c, f64);
+          const std::vector<Tensor> inputs = in_double(whole_numbers(graph, random));
+          const std::vector<Tensor> got = cpu().run(graph, inputs), expected = reference().run(graph, inputs);
+          for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], expected[i]) == "");
+        }
+      }
+    }
+  }
+}
+
 }  // namespace convolution_cases

@@ -315,6 +315,8 @@ Plan plan_convolution(const PlanRequest& request) {
   } catch (const GemmError& error) {
     throw Error(ErrorKind::execution, detail::str('[', request.op.name(), "] ", error.what()));
   }
+  // What is padded may lie in another order.
+  state.by_channels = state.by_channels && shape.lhs_feature == 1;
   return with_type(request.out[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (Boolean<T>) {
       return Plan();

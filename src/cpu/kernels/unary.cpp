@@ -1,4 +1,5 @@
 // unary.cpp - kernels of one operand that are arithmetic: sign, rounding, powers, parts of complex numbers.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -48,8 +49,11 @@ struct Sign {
     if constexpr (Integer<T>) {
       return static_cast<T>((x > 0) - (x < 0));
     } else if constexpr (ComplexNumber<T>) {
-      const auto magnitude = magnitude_of(x);
-      return magnitude == 0 ? T(0) : x / magnitude;
+      // By the greater part first, which no magnitude of the rest overflows.
+      const auto greater = std::max(std::abs(x.real()), std::abs(x.imag()));
+      if (x == T(0)) return T(0);
+      const T scaled = std::isfinite(greater) ? T(x.real() / greater, x.imag() / greater) : x;
+      return scaled / magnitude_of(scaled);
     } else {
       return x > 0 ? T(1) : x < 0 ? T(-1) : x;  // zeros and NaN stay what they are
     }
