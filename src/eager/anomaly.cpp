@@ -150,7 +150,8 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   std::sort(nodes.begin(), nodes.end(),
             [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
   for (Node* node : nodes) {
-    if (!node->enter()) continue;
+    const ReadGuard read(*node);
+    if (!read.entered()) continue;
     std::string message;
     for (std::uint32_t k = 0; k < node->num_saved && message.empty(); ++k) {
       if (bad(host, node->saved(k))) {
@@ -158,7 +159,6 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
                       NodeView(ref(node)).saved_name(k), ' ', host.statistics(node->saved(k)));
       }
     }
-    node->leave();
     if (message.empty()) continue;
     raise(Phase::forward, *node,
           str(message, "\n  met in backward of ", suspect.node.name(), at(suspect.node), ", along path ",

@@ -23,21 +23,6 @@ void prefetch(const Node& node) {
   __builtin_prefetch(bytes + 128);
 }
 
-class ReadGuard {
- public:
-  explicit ReadGuard(Node& node) : node_(node), entered_(node.enter()) {}
-  ReadGuard(const ReadGuard&) = delete;
-  ReadGuard& operator=(const ReadGuard&) = delete;
-  ~ReadGuard() {
-    if (entered_) node_.leave();
-  }
-  bool entered() const { return entered_; }
-
- private:
-  Node& node_;
-  bool entered_;
-};
-
 }  // namespace
 
 thread_local std::uint32_t calls_on_this_thread = 0;

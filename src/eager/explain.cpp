@@ -60,6 +60,7 @@ class Places {
 
 class Explainer {
  public:
+  /// What the request names is held by the caller.
   explicit Explainer(const ExplainRequest& request)
       : request_(request),
         roots_(root_nodes(request)),
@@ -379,7 +380,7 @@ class Explainer {
     }
   }
 
-  const ExplainRequest& request_;
+  const ExplainRequest request_;
   std::vector<const Node*> roots_;
   TapeValue target_;
   Reach reach_;
@@ -394,7 +395,16 @@ class Explainer {
 
 }  // namespace
 
-Explanation explain(const ExplainRequest& request) { return Explainer(request).explain(); }
+Explanation explain(const ExplainRequest& request) {
+  // Hooks may let go of the roots and of the target.
+  std::vector<Trace> roots;
+  for (const UntypedRoot& root : request.roots) roots.push_back(TraceRef(root.node).hold());
+  const EagerOutput& given = request.target;
+  const EagerOutput target{given.key, TraceRef(given.trace).hold(), given.requires_grad, given.output_slot};
+  return Explainer(
+             {request.host, request.roots, target, request.name, request.keeps_blocked, request.context})
+      .explain();
+}
 
 }  // namespace detail
 

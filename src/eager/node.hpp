@@ -211,4 +211,20 @@ void destroy_cell(const OperandTable& table, Cell* cell) noexcept;
 /// The memory alone.
 void free_cell(const OperandTable& table, Cell* cell) noexcept;
 
+/// Reads saved operands of a node while it lives, unless they are freed.
+class ReadGuard {
+ public:
+  explicit ReadGuard(Node& node) : node_(node), entered_(node.enter()) {}
+  ReadGuard(const ReadGuard&) = delete;
+  ReadGuard& operator=(const ReadGuard&) = delete;
+  ~ReadGuard() {
+    if (entered_) node_.leave();
+  }
+  bool entered() const { return entered_; }
+
+ private:
+  Node& node_;
+  bool entered_;
+};
+
 }  // namespace tidu::eager::detail

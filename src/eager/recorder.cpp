@@ -76,6 +76,11 @@ const void* saved_data(const Request& request, const SavedSource& source, const 
   return nullptr;
 }
 
+// Does no gradient flow to it, though it was made on the tape? What comes without a key is a constant.
+bool is_passive(const RecordInput& input) {
+  return !input.requires_grad && input.node != nullptr && input.key;
+}
+
 }  // namespace
 
 RecorderCore::RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options)
@@ -167,8 +172,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   const std::size_t num_saved = blocked ? 0 : variant.saved.size();
   std::uint32_t num_passive = 0;
   if (options_.keep_blocked) {
-    for (const RecordInput& input : request.inputs)
-      num_passive += !input.requires_grad && input.node != nullptr ? 1U : 0U;
+    for (const RecordInput& input : request.inputs) num_passive += is_passive(input) ? 1U : 0U;
   }
   ShortArray<const void*, 8> data(num_saved);
   ShortArray<std::uint64_t, 8> versions(num_saved);
@@ -201,9 +205,10 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
              str("expected a key for input ", variant.edges[e], ", which requires a gradient, got none"));
     }
   }
-  for (const RecordInput& input : request.inputs) {
-    if (num_passive != 0 && input.node != nullptr)
-      sequence = std::max(sequence, node_of(input.node)->sequence);
+  for (std::size_t i = 0; num_passive != 0 && i < request.inputs.size(); ++i) {
+    if (!is_passive(request.inputs[i])) continue;
+    (void)producer_slot(request, request.inputs[i], i);
+    sequence = std::max(sequence, node_of(request.inputs[i].node)->sequence);
   }
 
   Node* node = Node::make(variant, *table_, num_passive, num_saved, has_versions);
@@ -228,7 +233,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   }
   if (num_passive != 0) {
     for (const RecordInput& input : request.inputs) {
-      if (input.requires_grad || input.node == nullptr) continue;
+      if (!is_passive(input)) continue;
       Node* target = node_of(input.node);
       retain(target);
       const std::uint64_t slot = input.key.counter - target->first_key.counter;

@@ -29,6 +29,7 @@ class Store {
 
   const Template* intern(const Graph& graph, const Op* op) {
     const Key128 key = tidu::detail::mix(graph.structural_key(), graph.name());
+    Idle idle;
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [first, last] = templates_.equal_range(key);
     for (auto at = first; at != last; ++at) {
@@ -36,17 +37,18 @@ class Store {
       retain(at->second);
       return at->second;
     }
-    if (templates_.size() >= next_sweep_) sweep();
+    if (templates_.size() >= next_sweep_) sweep(idle);
     auto made = std::make_unique<Template>(graph, op);
     templates_.emplace(key, made.get());
     retain(made.get());
     return made.release();
   }
   std::size_t set_limit(std::size_t count) {
+    Idle idle;
     const std::lock_guard<std::mutex> lock(mutex_);
     std::swap(count, limit_);
     next_sweep_ = limit_;
-    if (templates_.size() > limit_) sweep();
+    if (templates_.size() > limit_) sweep(idle);
     return count;
   }
   TemplateStatistics statistics() {
@@ -58,6 +60,16 @@ class Store {
   std::atomic<std::uint64_t> transpositions{0};
 
  private:
+  // What goes, without the lock: what executors kept goes with it, whose destructors are users'.
+  struct Idle {
+    std::vector<const Template*> templates;
+    Idle() = default;
+    Idle(const Idle&) = delete;
+    Idle& operator=(const Idle&) = delete;
+    ~Idle() {
+      for (const Template* graph : templates) release(graph);
+    }
+  };
   // Ids of retained values are ids of the template's graph, so numbering must agree too.
   static bool same(const Graph& a, const Graph& b) {
     return a.name() == b.name() && a.primitives() == b.primitives() &&
@@ -66,20 +78,18 @@ class Store {
   }
   // Drops what only the store holds. When nearly everything is in use the next sweep waits until as many
   // again have come.
-  void sweep() {
-    std::vector<const Template*> idle;
+  void sweep(Idle& idle) {
     looked_at_ += templates_.size();
     for (auto at = templates_.begin(); at != templates_.end();) {
       if (at->second->references.load(std::memory_order_acquire) == 1) {
-        idle.push_back(at->second);
+        idle.templates.push_back(at->second);
         at = templates_.erase(at);
       } else {
         ++at;
       }
     }
-    evictions_ += idle.size();
+    evictions_ += idle.templates.size();
     next_sweep_ = std::max(limit_, 2 * templates_.size());
-    for (const Template* graph : idle) release(graph);
   }
 
   std::mutex mutex_;

@@ -401,4 +401,29 @@ TEST_CASE("explain: long chains take no stack, and many ways no time") {
 }
 
 }  // namespace
+TEST_CASE("hooks may let go of the root and of what is explained while it is looked at") {
+  Program p;
+  auto inner = std::make_unique<Var>(p.map("exp", p.w, [](Value v) { return ops::exp(v); }));
+  auto loss = std::make_unique<Var>(p.sum(*inner));
+  eager::before_node<Tensor>(loss->first.trace, [&](eager::HookContext<Tensor>&) {
+    loss->first = {};
+    inner->first = {};
+  });
+  const Explanation said = eager::explain(inner->first, loss->first, reference());
+  CHECK(said.status == Status::present);
+}
+
+TEST_CASE("an operand that comes with a trace and without a key is a constant, kept or not") {
+  Program p;
+  const Var y = p.map("exp", p.w, [](Value v) { return ops::exp(v); });
+  const Var odd{{{}, eager::TraceRef(y.first.trace).hold(), false, 0}, y.second};
+  const Var loss = p.sum(p.tape.apply<prim::mul>({p.w, odd}));
+  const Explanation said = eager::explain(y.first, loss.first, reference());
+  CHECK(said.status == Status::absent);
+  // A key of another trace is refused, where it would be kept.
+  const Var wrong{{p.w.first.key, eager::TraceRef(y.first.trace).hold(), false, 0}, y.second};
+  CHECK_THROWS_WITH_AS(p.tape.apply<prim::mul>({p.w, wrong}),
+                       doctest::Contains("to come with the trace that made it"), Error);
+}
+
 }  // namespace tidu::test::explain_cases

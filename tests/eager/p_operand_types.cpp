@@ -200,4 +200,13 @@ TEST_CASE("[P6] outputs that are each other's derivatives have derivatives of an
 }
 
 }  // namespace
+TEST_CASE("a list of operands takes another of its own elements, growing or not") {
+  eager::Operands<std::shared_ptr<int>> list;
+  list.push_back(std::make_shared<int>(7));
+  for (int i = 0; i < 20; ++i) list.emplace_back(list[0]);
+  for (const std::shared_ptr<int>& element : list) REQUIRE(element != nullptr);
+  CHECK(*list[20] == 7);
+  CHECK(list[0].use_count() == 21);
+}
+
 }  // namespace tidu::test::p_operand_type_cases

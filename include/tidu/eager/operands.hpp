@@ -64,7 +64,11 @@ class Operands {
   }
   template <class... Args>
   T& emplace_back(Args&&... args) {
-    if (size_ == capacity_) grow(2 * capacity_);
+    if (size_ == capacity_) {  // an argument may be an element
+      T next(std::forward<Args>(args)...);
+      grow(2 * capacity_);
+      return *::new (static_cast<void*>(data_ + size_++)) T(std::move(next));
+    }
     T* made = ::new (static_cast<void*>(data_ + size_)) T(std::forward<Args>(args)...);
     ++size_;
     return *made;
