@@ -262,7 +262,10 @@ class RowsPlanner {
           plan_.folds.push_back({result_of_.at(item.result), pointer, fold});
           continue;
         }
-        case Kind::along_row: lane_of_[item.result] = along_row(operand); break;
+        case Kind::along_row:
+          if (is_foreign_mask(operand)) return false;
+          lane_of_[item.result] = along_row(operand);
+          break;
         case Kind::all_rows:
           lane_of_[item.result] = list_.add({.op = is_periodic(item) ? LaneOp::load : LaneOp::load_column,
                                              .index = pointer_of_.at(read(operand))});
@@ -302,6 +305,9 @@ class RowsPlanner {
       }
     }
     for (const LaneStep& store : last) list_.add(store);
+    // Many vectors at once have so many copies of the steps, each of which has a number.
+    constexpr std::size_t most_copies = 16;
+    if (most_copies * list_.steps.size() >= no_lane) return false;
     code_.phases.back().elements = std::move(list_.steps);
     return true;
   }
@@ -331,6 +337,12 @@ class RowsPlanner {
       return list_.add({.op = mask ? LaneOp::kept_mask : LaneOp::kept, .index = item.keep});
     return list_.add({.op = mask ? LaneOp::load_mask : LaneOp::load, .index = result_pointer(item.result)});
   }
+  // A bool for each row that the group does not make: no step reads one.
+  bool is_foreign_mask(ValueId operand) {
+    const ValueId id = read(operand);
+    return id != no_index && graph_.type(id).dtype() == bool_ && graph_.type(id).size() != 1 &&
+           !item_of_.contains(id);
+  }
   std::uint16_t along_row(ValueId operand) {
     const Item* of = item_of(operand);
     if (of != nullptr) return slot(*of);
@@ -344,6 +356,7 @@ class RowsPlanner {
     std::vector<std::uint16_t> lanes;
     std::vector<DType> dtypes;
     for (const ValueId id : operation.inputs()) {
+      if (phase == never && is_foreign_mask(id)) return std::nullopt;
       lanes.push_back(lane(id, phase));
       dtypes.push_back(graph_.type(id).dtype());
     }
