@@ -6,6 +6,7 @@
 
 #include "check/perturb.hpp"
 #include "check/terms.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/linearize/batch.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/program/passes.hpp"
@@ -15,10 +16,15 @@ namespace {
 
 constexpr std::size_t most_operations = std::size_t{1} << 24;
 
-// The least precise of the graph's inexact dtypes.
+// The least precise of the inexact dtypes of the graph and of those that it holds.
 double coarsest_epsilon(const Graph& graph) {
   double epsilon = epsilon_of(DType::f64);
   for (const Type& type : graph.data().types) epsilon = std::max(epsilon, epsilon_of(type.dtype()));
+  prim::visit_operations(graph, [&](const Operation& operation, const Graph& at) {
+    for (const ValueId id : operation.inputs()) epsilon = std::max(epsilon, epsilon_of(at.type(id).dtype()));
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      epsilon = std::max(epsilon, epsilon_of(at.type(operation.output(slot)).dtype()));
+  });
   return epsilon;
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "primitives/inner_graphs.hpp"
 #include "tidu/graph/builder.hpp"
 
 namespace tidu::check {
@@ -83,16 +84,14 @@ class Widener {
 }  // namespace
 
 bool has_sixteen_bits(const Graph& graph) {
-  const GraphData& data = graph.data();
-  if (std::any_of(data.types.begin(), data.types.end(), [](Type type) { return is_sixteen(type.dtype()); }))
-    return true;
-  return std::any_of(data.operations.begin(), data.operations.end(), [](const OperationRecord& record) {
-    return std::any_of(record.op->attributes.begin(), record.op->attributes.end(), [](const auto& named) {
-      const auto graphs = named.second.graphs();
-      return std::any_of(graphs.begin(), graphs.end(),
-                         [](const auto& held) { return has_sixteen_bits(Graph(held)); });
-    });
+  const auto is_one = [](Type type) { return is_sixteen(type.dtype()); };
+  bool found = std::any_of(graph.data().types.begin(), graph.data().types.end(), is_one);
+  prim::visit_operations(graph, [&](const Operation& operation, const Graph& at) {
+    for (const ValueId id : operation.inputs()) found = found || is_one(at.type(id));
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      found = found || is_one(at.type(operation.output(slot)));
   });
+  return found;
 }
 
 std::optional<Graph> widened(const Graph& graph) {

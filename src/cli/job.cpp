@@ -195,6 +195,9 @@ std::vector<std::optional<Tensor>> Job::by_position(const NamedTensors& given,
       refuse(detail::str(shown_path(file), ": expected names of inputs, ", shown_names(names_), ", got ",
                          shown_name(name)));
     }
+    if (tensors[*position])
+      refuse(detail::str(shown_path(file), ": expected each input once, got ", shown_name(names_[*position]),
+                         " twice, once as ", shown_name(name)));
     tensors[*position] = tensor;
   }
   return tensors;

@@ -239,6 +239,7 @@ void Loader::define_results(Index outputs, ValueId first, const Op& op) {
 void Loader::read_operation(Index node) {
   static constexpr std::string_view names[] = {"op", "inputs", "outputs", "attrs", "role", "origin", "where"};
   std::array<Index, 7> members{};
+  where_ = {};
   tape_.members(node, names, members, "an operation");
   for (std::size_t i = 0; i < 3; ++i) {
     if (members[i] == absent) fail(str("expected an operation to have \"", names[i], "\", got none"));

@@ -228,6 +228,31 @@ TEST_CASE("check_gradients: kinks, stopped gradients, integers and poles are no 
   CHECK(report.notes[0].find("not finite") != std::string::npos);
 }
 
+TEST_CASE("check_gradients: what a held graph computes in f32 or f16 is as precise as that") {
+  for (const DType dtype : {f32, f16}) {
+    GraphBuilder inner("inner");
+    const Value t = ops::convert_element_type(inner.input("t", {f64, {3}}), dtype);
+    const Graph body = inner.build({ops::convert_element_type(ops::sin(t * t), f64)});
+    GraphBuilder g("f");
+    const Graph f = g.build({ops::call(body, Values{g.input("x", {f64, {3}})})[0]});
+    const CheckReport report =
+        check_gradients(f, Tensors{check::tensor_of({f64, {3}}, {0.3, 1.1, -0.7})}, reference());
+    INFO(to_text(report));
+    CHECK(report.ok);
+  }
+}
+
+TEST_CASE("check_gradients: many copies of shared nested graphs take no time to look at") {
+  GraphBuilder innermost("innermost");
+  Graph graph = innermost.build({ops::sin(innermost.input("x", f64))});
+  for (int depth = 0; depth < 40; ++depth) {
+    GraphBuilder g("level");
+    const Value once = ops::call(graph, Values{g.input("x", f64)})[0];
+    graph = g.build({ops::call(graph, Values{once})[0]});
+  }
+  CHECK_THROWS_AS(check_gradients(graph, Tensors{Tensor::scalar(f64, 0.5)}, reference()), Error);
+}
+
 TEST_CASE("check_gradients: complex, f32 and inner graphs") {
   GraphBuilder inner("inner");
   const Value t = inner.input("t", {c64, {2}});

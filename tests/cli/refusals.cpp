@@ -341,5 +341,22 @@ TEST_CASE("a stream that takes nothing is an error") {
   CHECK(err.str() == "tidu: expected to write the result, standard output refused it\n");
 }
 
+TEST_CASE("an input that is given by its name and by its key is refused") {
+  const test::Folder folder;
+  const std::string key = "0123456789abcdef0123456789abcdef";
+  std::string text = test::dot_graph;
+  text.replace(text.find("\"name\": \"x\""), 11, "\"name\": \"x\", \"input_key\": \"" + key + "\"");
+  const std::string one = R"({"dtype": "f64", "shape": [3], "data": [1, 2, 3]})";
+  const std::string graph = folder.file("g.json", text);
+  const auto run = [&](const std::string& more) {
+    return test::run_command(
+        {"eval", graph, "--inputs", folder.file("i.json", R"({"y": )" + one + more + "}")});
+  };
+  CHECK(run(", \"x\": " + one).status == 0);
+  const test::Answer answer = run(", \"x\": " + one + ", \"" + key + "\": " + one);
+  CHECK(answer.status != 0);
+  CHECK(answer.err.find("expected each input once, got \"x\" twice") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace tidu

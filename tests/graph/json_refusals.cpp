@@ -56,6 +56,8 @@ struct Row {
 
 constexpr ErrorKind dump = ErrorKind::dump;
 const Row rows[] = {
+    // The place is that of the operation, which has none, and not of the one before.
+    {"{\"op\": \"full\", \"inputs\": [],", "{\"op\": \"full\",", dump, "got none\n  in operation 2 of \"f\""},
     // text
     {"\"values\": [", "\"values\": ", dump, "in line 4, column 3: "},
     {"\"outputs\": [3, 0]}", "\"outputs\": [3, 0]", dump, "expected JSON, got something else in line 21"},
@@ -179,7 +181,10 @@ TEST_CASE("malformed dumps are refused by kind, message and place") {
     REQUIRE_FALSE(result);
     INFO(std::string(result.error().what()));
     CHECK(to_string(result.error().kind()) == to_string(row.kind));
-    CHECK(std::string_view(result.error().what()).find(row.says) != std::string_view::npos);
+    const std::string_view said = result.error().what();
+    CHECK(said.find(row.says) != std::string_view::npos);
+    if (row.says.find("operation 2") != std::string_view::npos)
+      CHECK(said.find("a.cpp") == std::string_view::npos);
   }
   CHECK(std::size(rows) >= 40);
   using namespace std::string_view_literals;
