@@ -158,7 +158,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
       return nullptr;
     start(pattern);
   }
-  if (runner_.cpu != c.cpu) return nullptr;
+  if (c.cpu == nullptr || runner_.cpu != c.cpu) return nullptr;  // whose nodes have a placement
   const std::uint32_t* id = pattern.operands.data() + place.first_operand;
   std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {

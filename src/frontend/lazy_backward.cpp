@@ -137,10 +137,16 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
     known.tokens.push_back(&pattern.ops[op].graph.data());
   for (std::size_t i = 0; i < known.nodes.size(); ++i) known.nodes[i].freed = seen.nodes[i]->freed();
   const auto first = static_cast<std::uint32_t>(known.first_value);
+  // Where one tensor is several leaves this time nothing tells which of them backward read: another time may.
+  bool is_ambiguous = false;
   const auto value_of_leaf = [&](const Tensor& tensor) {
-    for (const std::uint32_t id : pattern.leaves)
-      if (id < values_.size() && same_elements(values_[id].tensor, tensor)) return id;
-    return no_index;
+    std::uint32_t found = no_index;
+    for (const std::uint32_t id : pattern.leaves) {
+      if (id >= values_.size() || !same_elements(values_[id].tensor, tensor)) continue;
+      is_ambiguous = is_ambiguous || found != no_index;
+      found = id;
+    }
+    return found;
   };
   for (const Tensor& tensor : seen.saved) {
     const auto* const pending = tensor.pending();
@@ -149,6 +155,7 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
                                              : value_of_leaf(tensor));
   }
   known.seed_value = value_of_leaf(known.seed);
+  if (is_ambiguous) return;
   // Leaves that came in it are the seed, or what was saved.
   for (const std::uint32_t id : pattern.leaves) {
     if (id < first || id >= values_.size() || id == known.seed_value) continue;

@@ -1,6 +1,7 @@
 // hot_backward.cpp - backward calls of a hot sequence, which are not run but done again where the tape is
 // what it was: all that may be otherwise in one of them.
 #include <memory>
+#include <thread>
 
 #include "support.hpp"
 
@@ -362,4 +363,32 @@ TEST_CASE("[C7] what a hot tape saved goes with its backward, and tapes without 
 }
 
 }  // namespace
+TEST_CASE("a backward call that is learned while two leaves are one tensor reads the right one later") {
+  // Three numbers, of which two are equal at first, all at one step, and other two from then on.
+  const auto program = [](int all_equal, bool hot) {
+    std::vector<double> seen;
+    std::thread([&] {  // patterns are a thread's
+      const HotPaths guard(hot);
+      Array w = leaf(array({0.1, 0.2, 0.3, 0.4}));
+      const Array x = array({1.0, 2.0, 3.0, 4.0});
+      for (int step = 0; step < steps; ++step) {
+        const double c = step <= all_equal ? 0.5 : 0.3, first = step == all_equal ? 0.5 : 0.3;
+        const Array loss = sum(tanh(w * c));
+        seen.push_back(loss.item<double>());
+        const Array a = x * first, b = x * 0.5;
+        w.zero_grad();
+        loss.backward();
+        seen.push_back(sum(*w.grad()).item<double>());
+        seen.push_back(sum(a).item<double>() + sum(b).item<double>());
+      }
+    })
+        .join();
+    return seen;
+  };
+  for (int all_equal = 2; all_equal < 20; ++all_equal) {
+    const std::vector<double> plain = program(all_equal, false), hot = program(all_equal, true);
+    for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]));
+  }
+}
+
 }  // namespace tidu::test::hot_backward_cases
