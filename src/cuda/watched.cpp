@@ -72,9 +72,8 @@ bool CudaExecutor::watch_finite(const Tensor& tensor, const std::function<void()
   const Value x = builder.input("x", tensor.type());
   Ints axes;
   for (std::size_t axis = 0; axis < tensor.rank(); ++axis) axes.push_back(static_cast<std::int64_t>(axis));
-  const Value finite = is_complex(dtype)
-                           ? ops::logical_and(ops::is_finite(ops::real(x)), ops::is_finite(ops::imag(x)))
-                           : ops::is_finite(x);
+  Value finite = ops::is_finite(is_complex(dtype) ? ops::real(x) : x);
+  if (is_complex(dtype)) finite = ops::logical_and(finite, ops::is_finite(ops::imag(x)));
   const Value all = ops::reduce_and(finite, axes);
   const Tensor* const input = &tensor;
   Tensor flag;

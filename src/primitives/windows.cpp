@@ -137,7 +137,9 @@ Places part(const Places& of, std::size_t axis, std::int64_t offset, std::int64_
 
 // Is b greater than a, or NaN where a is not? Of several NaN the first is the maximum.
 Value is_greater(Value a, Value b) {
-  return ops::logical_and(ops::logical_not(ops::le(b, a)), ops::eq(a, a));
+  const Value is_beyond = ops::logical_not(ops::le(b, a));
+  const Value is_number = ops::eq(a, a);
+  return ops::logical_and(is_beyond, is_number);
 }
 
 Places later_if_greater(const Places& a, const Places& b, bool padded) {
