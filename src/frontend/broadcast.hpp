@@ -26,6 +26,10 @@ Value dot_general(Value x, Value y, const ops::DotDimensionNumbers& dims);
 std::vector<Value> promoted(std::span<const Value> values, DType common);
 /// f64 for integers and bools, else what it is.
 inline DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : f64; }
+/// Numbers of 16 bits as f32, which holds their sums and counts; others as inexact() says.
+inline Value widened(Value x) {
+  return convert(x, x.dtype() == f16 || x.dtype() == bf16 ? f32 : inexact(x.dtype()));
+}
 /// A scalar, which may be that of an earlier call with the same value: to be read and not given away. Throws
 /// what whole_element throws.
 Tensor known_number(DType dtype, const Number& value);

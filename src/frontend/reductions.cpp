@@ -16,6 +16,7 @@ using frontend_detail::invoke;
 using frontend_detail::normal_axis;
 using frontend_detail::rank_of;
 using frontend_detail::refuse;
+using frontend_detail::widened;
 
 // The axes as bits.
 std::int64_t mask_of(const Axes& axes, std::size_t rank, const char* name, Where where) {
@@ -74,9 +75,6 @@ Value beside_greatest(Value x, const Ints& axes) {
 }
 
 bool has_16_bits(DType dtype) { return dtype == f16 || dtype == bf16; }
-
-// Numbers of 16 bits as f32, which holds their sums and counts.
-Value widened(Value x) { return convert(x, has_16_bits(x.dtype()) ? f32 : inexact(x.dtype())); }
 
 Value mean_of(Value x, const Ints& axes) {
   const Value total = ops::reduce_sum(widened(x), axes);

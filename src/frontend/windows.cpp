@@ -176,13 +176,11 @@ Array avg_pool(const Array& x, const Ints& window, const Ints& strides, const Wi
                Where where) {
   return pool("avg_pool", x, window, strides, padding, where,
               [](Value v, const Ints& extents, const Ints& steps, const IntLists& around) {
-                // Numbers of 16 bits as f32, which holds their sums.
-                const DType dtype = frontend_detail::inexact(v.dtype());
-                const Value number = convert(v, dtype == f16 || dtype == bf16 ? f32 : dtype);
-                const Value total = ops::reduce_window_sum(number, extents, steps, around);
+                const Value total =
+                    ops::reduce_window_sum(frontend_detail::widened(v), extents, steps, around);
                 double size = 1.0;
                 for (const std::int64_t extent : extents) size *= static_cast<double>(extent);
-                return convert(total / ops::full_like(total, size), dtype);
+                return convert(total / ops::full_like(total, size), frontend_detail::inexact(v.dtype()));
               });
 }
 

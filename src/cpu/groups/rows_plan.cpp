@@ -262,10 +262,7 @@ class RowsPlanner {
           plan_.folds.push_back({result_of_.at(item.result), pointer, fold});
           continue;
         }
-        case Kind::along_row:
-          if (is_foreign_mask(operand)) return false;
-          lane_of_[item.result] = along_row(operand);
-          break;
+        case Kind::along_row: lane_of_[item.result] = along_row(operand); break;
         case Kind::all_rows:
           lane_of_[item.result] = list_.add({.op = is_periodic(item) ? LaneOp::load : LaneOp::load_column,
                                              .index = pointer_of_.at(read(operand))});
