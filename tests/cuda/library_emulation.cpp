@@ -163,6 +163,17 @@ struct Memory {
 double size_of_pivot(double x) { return std::abs(x); }
 double size_of_pivot(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
+// What cuSOLVER makes of NaN is anything, and some of its routines do not end.
+template <class W>
+void expect_finite(const SolverStep& s, const Matrix<W>& a) {
+  using Routine = SolverStep::Routine;
+  const bool is_any =
+      s.routine == Routine::trsm || s.routine == Routine::geqrf || s.routine == Routine::orgqr;
+  if (!is_any && !a.allFinite())
+    throw std::runtime_error("emulation: expected a solver's matrices to be finite");
+}
+
+// In a column of NaNs no row is found: its exchange is 0, which counts from 1.
 template <class W>
 std::int32_t factor(Matrix<W>& a, std::int32_t* pivots) {
   std::int32_t info = 0;
@@ -170,7 +181,7 @@ std::int32_t factor(Matrix<W>& a, std::int32_t* pivots) {
     Eigen::Index pivot = j;
     for (Eigen::Index i = j + 1; i < a.rows(); ++i)
       pivot = size_of_pivot(a(i, j)) > size_of_pivot(a(pivot, j)) ? i : pivot;
-    pivots[j] = static_cast<std::int32_t>(pivot + 1);
+    pivots[j] = a(pivot, j) == a(pivot, j) ? static_cast<std::int32_t>(pivot + 1) : 0;
     a.row(j).swap(a.row(pivot));
     if (a(j, j) == W(0)) {
       info = static_cast<std::int32_t>(j) + 1;
@@ -233,6 +244,7 @@ void solve(const SolverStep& s, const Emulator::Locate& locate) {
   for (std::int64_t b = 0; b < s.batch; ++b) {
     const Memory<W> at(s.dtype, locate(s.a), b * stride);
     Matrix<W> a = at.read(m, n);
+    expect_finite(s, a);
     std::int32_t info = 0;
     switch (s.routine) {
       case Routine::potrf: {

@@ -1,6 +1,8 @@
 // Plans that call libraries, run on the host against the reference executor: convolutions of every kind of
 // attribute, linear algebra up to the freedom that its results have, and what is folded into products.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <random>
 
@@ -403,6 +405,40 @@ TEST_CASE("what linear algebra makes of numbers that are not finite, or not defi
   CHECK(nan_count(usv[0]) == 4);
   CHECK(nan_count(usv[1]) == 2);
   CHECK(nan_count(usv[2]) == 4);
+  const Op lu = Op::make(prim::lu, {});
+  for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    x.mutable_data<double>()[5] = bad;
+    const std::vector<Tensor> factors = run_plan(lu, {x});
+    CHECK(nan_count(factors[0]) == 4);
+    CHECK(factors[0].data<double>()[3] == 1.5);
+    for (int i = 0; i < 4; ++i) CHECK(factors[2].data<std::int32_t>()[i] == i % 2);
+  }
+  Tensor wide(Type(f64, {1, 2, 3}));
+  std::fill_n(wide.mutable_data<double>(), 6, 1.0);
+  CHECK(nan_count(run_plan(lu, {wide})[0]) == 0);  // singular alone
+  wide.mutable_data<double>()[5] = NAN;
+  CHECK(nan_count(run_plan(lu, {wide})[0]) == 6);
+}
+
+TEST_CASE("pivots are rows, whatever a solver finds where elements became infinite") {
+  const Op lu = Op::make(prim::lu, {});
+  const double m = 1e308, numbers[] = {1, m, 0, -1, m, 0, 1, -m, 1};
+  for (const std::int64_t count : {1, 2}) {
+    Tensor x(Type(f64, {count, 3, 3}));
+    for (std::int64_t b = 0; b < count; ++b) std::copy_n(numbers, 9, x.mutable_data<double>() + b * 9);
+    const std::vector<Tensor> found = run_plan(lu, {x});
+    for (std::int64_t b = 0; b < count; ++b) {
+      std::vector<std::int32_t> rows(3);
+      std::copy_n(found[2].data<std::int32_t>() + b * 3, 3, rows.begin());
+      std::sort(rows.begin(), rows.end());
+      CHECK(rows == std::vector<std::int32_t>{0, 1, 2});
+      for (std::int32_t j = 0; j < 3; ++j) {
+        const std::int32_t pivot = found[1].data<std::int32_t>()[b * 3 + j];
+        CHECK(pivot >= j);
+        CHECK(pivot < 3);
+      }
+    }
+  }
 }
 
 TEST_CASE("kernels around libraries compile for sm_90") {

@@ -65,11 +65,13 @@ Plan triangular_solve(const PlanRequest& request) {
   return plan;
 }
 
-// Pivots counted from 0, and the order of rows that exchanging them one after another gives.
+// Pivots counted from 0, and the order of rows that exchanging them one after another gives. Where elements
+// became infinite on the way a solver's search may have found no row.
 constexpr const char* pivots_body = R"(
     for (u64 i = 0; i < rows; ++i) order[at * rows + i] = (i32)i;
     for (u64 j = 0; j < count; ++j) {
-      const i32 pivot = exchanged[at * count + j] - 1;
+      const i32 found = exchanged[at * count + j] - 1;
+      const i32 pivot = found < (i32)j ? (i32)j : found >= (i32)rows ? (i32)rows - 1 : found;
       pivots[at * count + j] = pivot;
       const i32 other = order[at * rows + pivot];
       order[at * rows + pivot] = order[at * rows + j];
@@ -86,7 +88,8 @@ Plan lu(const PlanRequest& request) {
   const std::int64_t k = x.smaller();
   SolverStep step = solver_step(plan, SolverStep::Routine::getrf, x);
   if (x.size() != 0) {
-    step.a = append_reading(plan, x, Reading::columns, operand(0), nullptr, request);
+    const Place bad = append_check(plan, x, operand(0), request);
+    step.a = append_reading(plan, x, Reading::columns, operand(0), &bad, request);
     step.b = take_scratch(plan, static_cast<std::size_t>(x.count * k) * sizeof(std::int32_t));
     step.batched = x.rows == x.columns && is_batched(x, longest_of_batch);
     if (step.batched) step.a_pointers = append_pointers(plan, step, step.a, x.size(), request);
@@ -94,6 +97,7 @@ Plan lu(const PlanRequest& request) {
     Written how{x.count, x.rows, x.columns, x.work(), x.dtype};
     how.leading = x.rows;
     how.matrix = x.size();
+    how.bad = &bad;  // `info` tells of singular ones, which have factors
     append_writing(plan, how, step.a, result(0), request);
   }
   const std::string text =

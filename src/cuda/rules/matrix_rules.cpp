@@ -89,23 +89,22 @@ Place append_reading(Plan& plan, const Matrices& x, Reading reading, Place from,
 void append_writing(Plan& plan, const Written& how, Place from, Place to, const PlanRequest& like) {
   if (how.count * how.rows * how.columns == 0) return;
   const std::string memory(memory_name(how.dtype)), work(memory_name(how.work));
-  const bool checked = how.info != nullptr;
+  const bool informed = how.info != nullptr, checked = how.bad != nullptr;
   std::string text = work_functions(how.work);
   text += elements_begin(
-      "const " + work + "* __restrict__ x, " +
-      (checked ? "const i32* __restrict__ info, const i32* __restrict__ bad, " : "") + memory +
+      "const " + work + "* __restrict__ x, " + (informed ? "const i32* __restrict__ info, " : "") +
+      (checked ? "const i32* __restrict__ bad, " : "") + memory +
       "* __restrict__ y, const u64 rows, const u64 columns, const u64 leading, const u64 matrix");
   text += "    const u64 j = at % columns, i = at / columns % rows, b = at / columns / rows;\n    W v = ";
   text += how.by_columns ? "x[b * matrix + j * leading + i];\n" : "x[b * matrix + i * columns + j];\n";
-  if (checked) text += "    if (info[b] != 0 || bad[b] != 0) v = nan_of();\n";
+  if (informed) text += "    if (info[b] != 0) v = nan_of();\n";
+  if (checked) text += "    if (bad[b] != 0) v = nan_of();\n";
   if (how.part == Part::lower) text += "    if (j > i) v = zero_of();\n";
   if (how.part == Part::upper) text += "    if (j < i) v = zero_of();\n";
   text += "    store(y[at], v);\n  }\n}\n";
   std::vector<Argument> arguments{argument(from)};
-  if (checked) {
-    arguments.push_back(argument(*how.info));
-    arguments.push_back(argument(*how.bad));
-  }
+  if (informed) arguments.push_back(argument(*how.info));
+  if (checked) arguments.push_back(argument(*how.bad));
   arguments.push_back(argument(to));
   for (const std::int64_t number : {how.rows, how.columns, how.leading, how.matrix})
     arguments.push_back(argument(number));

@@ -42,8 +42,8 @@ struct Written {
   std::int64_t leading = 0;           ///< by columns: elements from one column to the next
   std::int64_t matrix = 0;            ///< elements from one matrix to the next
   Part part = Part::all;
-  const Place* info = nullptr;  ///< with `bad`: where either is not zero all that is kept is NaN
-  const Place* bad = nullptr;
+  const Place* info = nullptr;  ///< where it, or `bad`, is not zero all that is kept is NaN
+  const Place* bad = nullptr;   ///< see append_check
 };
 void append_writing(Plan& plan, const Written& how, Place from, Place to, const PlanRequest& like);
 
