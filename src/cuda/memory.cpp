@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "tidu/graph/error.hpp"
 
@@ -70,7 +71,7 @@ Pool::~Pool() {
   trim_locked();
   for (const auto& [bytes, blocks] : free_)
     for (const Block& block : blocks) forget(block);
-  for (const Large& segment : segments_) device_.deallocate(segment.at, segment.bytes);
+  for (const auto& [at, segment] : segments_) device_.deallocate(at, segment.bytes);
 }
 
 Memory Pool::acquire(std::size_t bytes, Stream stream) {
@@ -179,8 +180,10 @@ std::byte* Pool::grow(std::size_t bytes, bool trimming) {
 }
 
 bool Pool::cut(std::size_t bytes, bool trimming, Block& block) {
-  if (segments_.empty() || segment_used_ + bytes > segments_.back().bytes) {
-    segments_.reserve(segments_.size() + 1);
+  const auto has_room = [&] {
+    return last_segment_ != nullptr && segments_[last_segment_].cut + bytes <= segments_[last_segment_].bytes;
+  };
+  if (!has_room()) {
     std::size_t size = segment_bytes;
     std::byte* at = grow(size, trimming);
     if (at == nullptr) {  // perhaps there is room for this one alone
@@ -188,11 +191,18 @@ bool Pool::cut(std::size_t bytes, bool trimming, Block& block) {
       at = grow(size, trimming);
     }
     if (at == nullptr) return false;
-    segments_.push_back({at, size});
-    segment_used_ = 0;
+    try {
+      segments_[at].bytes = size;
+    } catch (...) {
+      device_.deallocate(at, size);
+      statistics_.held -= size;
+      throw;
+    }
+    last_segment_ = at;
   }
-  block.at = segments_.back().at + segment_used_;
-  segment_used_ += bytes;
+  Segment& segment = segments_[last_segment_];
+  block.at = last_segment_ + segment.cut;
+  segment.cut += bytes;
   return true;
 }
 
@@ -241,7 +251,36 @@ std::size_t Pool::trim_locked() noexcept {
       bytes += at->first;
     }
   }
+  bytes += trim_segments();
   statistics_.held -= bytes;
+  return bytes;
+}
+
+// Segments all of whose blocks wait for reuse.
+std::size_t Pool::trim_segments() noexcept {
+  for (auto& [at, segment] : segments_) segment.idle = 0;
+  for (const auto& [size, blocks] : free_)
+    for (const Block& block : blocks) segment_of(block).idle += size;
+  for (auto at = free_.begin(); at != free_.end();) {
+    std::erase_if(at->second, [this](const Block& block) {
+      const Segment& segment = segment_of(block);
+      if (segment.idle != segment.cut) return false;
+      forget(block);
+      return true;
+    });
+    at = at->second.empty() ? free_.erase(at) : std::next(at);
+  }
+  std::size_t bytes = 0;
+  for (auto at = segments_.begin(); at != segments_.end();) {
+    if (at->second.idle != at->second.cut) {
+      ++at;
+      continue;
+    }
+    device_.deallocate(at->first, at->second.bytes);
+    bytes += at->second.bytes;
+    if (at->first == last_segment_) last_segment_ = nullptr;
+    at = segments_.erase(at);
+  }
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <span>
@@ -79,9 +80,10 @@ class Pool {
     std::byte* at = nullptr;
     std::vector<Use> uses;
   };
-  struct Large {  // what small blocks are cut from
-    std::byte* at = nullptr;
+  struct Segment {  // what small blocks are cut from, at the front of it
     std::size_t bytes = 0;
+    std::size_t cut = 0;   // of all blocks so far
+    std::size_t idle = 0;  // of those that wait for reuse, when trimmed
   };
   using Free = std::map<std::size_t, std::vector<Block>>;  // by size; the last given back goes first
 
@@ -90,6 +92,10 @@ class Pool {
   std::byte* grow(std::size_t bytes, bool trimming);
   bool cut(std::size_t bytes, bool trimming, Block& block);
   std::size_t trim_locked() noexcept;
+  std::size_t trim_segments() noexcept;
+  Segment& segment_of(const Block& block) noexcept {
+    return std::prev(segments_.upper_bound(block.at))->second;
+  }
   bool wait_for(const Use& use, Stream stream, bool waiting);
   void forget(const Block& block) noexcept;
   [[noreturn]] void refuse(std::size_t bytes) const;
@@ -99,8 +105,8 @@ class Pool {
   mutable std::mutex mutex_;
   Free free_;
   std::vector<Stream> foreign_;
-  std::vector<Large> segments_;
-  std::size_t segment_used_ = 0;  // of the last segment
+  std::map<std::byte*, Segment> segments_;  // by first byte
+  std::byte* last_segment_ = nullptr;       // which blocks are cut from; null: none
   PoolStatistics statistics_;
 };
 

@@ -288,5 +288,41 @@ TEST_CASE("The pool gives a stream its own memory back first, and another's only
   CHECK(device.held() == 0);
 }
 
+TEST_CASE("What small blocks were cut from goes back to the device when all of them wait for reuse") {
+  FakeDevice device;
+  {
+    constexpr std::size_t limit = std::size_t{8} << 20;
+    EventPool events(device);
+    Pool pool(device, events, limit);
+    const Stream stream = device.create_stream();
+    std::vector<Memory> blocks;
+    const auto fill = [&](std::size_t bytes) {
+      blocks.clear();
+      for (std::size_t held = 0; held < limit; held += bytes) blocks.push_back(pool.acquire(bytes, stream));
+      CHECK(pool.statistics().held == limit);
+    };
+    fill(1024);
+    // One that is somebody's holds its neighbours.
+    for (std::size_t k = 1; k < blocks.size(); ++k) pool.release(blocks[k], std::array{stream});
+    CHECK(pool.trim() == limit - (std::size_t{2} << 20));
+    CHECK(pool.statistics().held == device.held());
+    CHECK(pool.acquire(1024, stream).at != blocks[0].at);
+    pool.release(blocks[1], std::array{stream});
+    pool.release(blocks[0], std::array{stream});
+    CHECK(pool.trim() == std::size_t{2} << 20);
+    CHECK(pool.trim() == 0);
+    CHECK(device.held() == 0);
+    // Room for blocks of another size, and for large ones.
+    fill(1024);
+    for (const Memory block : blocks) pool.release(block, std::array{stream});
+    fill(std::size_t{1} << 20);
+    for (const Memory block : blocks) pool.release(block, std::array{stream});
+    pool.release(pool.acquire(limit, stream), std::array{stream});
+    CHECK(pool.statistics().in_use == 0);
+    device.destroy_stream(stream);
+  }
+  CHECK(device.held() == 0);
+}
+
 }  // namespace
 }  // namespace tidu::test
