@@ -57,6 +57,8 @@ class Compiled {
   Runtime& runtime() const { return *runtime_; }
   std::size_t num_steps() const { return num_steps_; }
   std::size_t workspace_bytes() const { return layout_.workspace_bytes; }
+  /// Bytes that it keeps from run to run: constants on the device and, roughly, captures.
+  std::size_t kept_bytes() const;
 
  private:
   struct LoadedNode {

@@ -218,7 +218,8 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
       const Graph written_out = with_control_flow_written_out(without_unread(graph));
       auto made = std::make_shared<const CudaExecutable>(compile(Program::make(written_out, options)));
       const Graph& small = made->program().graph();
-      const std::size_t bytes = 8192 + 1024 * small.num_operations() + 96 * small.num_values();
+      const std::size_t bytes =
+          8192 + 1024 * small.num_operations() + 96 * small.num_values() + made->compiled_->kept_bytes();
       return CacheMade<CudaExecutable>{made, bytes};
     });
   });

@@ -8,6 +8,7 @@ namespace tidu::cuda_detail {
 namespace {
 
 constexpr std::size_t most_replays = 4;
+constexpr std::size_t bytes_of_captured_step = 1024;
 // So many captures in a row that were launched once, and addresses are taken not to come again...
 constexpr std::uint64_t most_misses = 8;
 // ... but for one run in so many.
@@ -93,6 +94,10 @@ ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph& previous) const 
     throw;
   }
   return device.end_capture(origin, std::exchange(previous, {}));
+}
+
+std::size_t Compiled::kept_bytes() const {
+  return layout_.constant_bytes + (can_replay_ ? most_replays * bytes_of_captured_step * num_steps_ : 0);
 }
 
 // False, and nothing done, where the steps are to be put on the stream one by one.

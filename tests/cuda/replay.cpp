@@ -324,5 +324,29 @@ TEST_CASE("What small blocks were cut from goes back to the device when all of t
   CHECK(device.held() == 0);
 }
 
+TEST_CASE("The compile cache counts what a program keeps on the device") {
+  const Machine machine;
+  const auto counted = [&](std::int64_t count) {
+    GraphBuilder builder("scaled");
+    const Value factors = ops::constant(builder, numbers(count, 1).to_literal());
+    const Graph graph = builder.build({ops::mul(builder.input("x", Type(f32, {count})), factors)});
+    compile_cache().clear();
+    (void)machine.cuda.compile(graph);
+    return compile_cache().statistics().bytes;
+  };
+  CHECK(counted(1 << 18) >= (std::size_t{1} << 20));
+  CHECK(counted(16) < (std::size_t{1} << 16));
+  compile_cache().clear();
+  (void)machine.cuda.compile(branches());
+  const std::size_t replayed = compile_cache().statistics().bytes;
+  CudaOptions plainly;
+  plainly.replay = false;
+  const CudaExecutor other(machine.device, plainly);
+  compile_cache().clear();
+  (void)other.compile(branches());
+  CHECK(compile_cache().statistics().bytes <= replayed);
+  compile_cache().clear();
+}
+
 }  // namespace
 }  // namespace tidu::test
