@@ -251,7 +251,8 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   CudaStatistics device_statistics() const;
   /// Device memory as DLPack has it (kDLCUDA), shared with the tensor, which is put on the device if it is
   /// not there. Work on this thread's stream is done before work that is put on `consumer`, a cudaStream_t,
-  /// later; null: before anything, which waits. Throws Error.
+  /// later; null: before anything, which waits, and so does whoever deletes what is given, for all work on
+  /// the device. Throws Error.
   DLManagedTensorVersioned* to_dlpack(const Tensor& tensor, void* consumer) const;
   /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
   /// cudaStream_t (null: now). Consumes `managed` in any case. When the last tensor of it is gone, work that

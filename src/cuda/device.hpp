@@ -127,6 +127,9 @@ class Device {
   virtual double elapsed(Event begin, Event end) = 0;
   /// Waits until all that was put on the stream is done. Throws what failed on the device.
   virtual void synchronize(Stream stream) = 0;
+  /// Waits until all work on the device is done, that of streams which others have made too. Throws as
+  /// synchronize().
+  virtual void synchronize_all() = 0;
 
   // --- work
 

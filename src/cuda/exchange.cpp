@@ -1,4 +1,7 @@
 // exchange.cpp - device memory handed to and taken from others by DLPack.
+#include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "cuda/opener.hpp"
@@ -31,7 +34,20 @@ constexpr Code codes[] = {{DType::boolean, 6, 8}, {DType::i32, 0, 32},  {DType::
 
 struct Export {
   explicit Export(Tensor t) : tensor(std::move(t)) {}
+  Export(const Export&) = delete;
+  Export& operator=(const Export&) = delete;
+  // Who named no stream may have put work on any. Where nobody can say that it is done, the memory is never
+  // used again.
+  ~Export() {
+    if (unwatched == nullptr) return;
+    try {
+      unwatched->device().synchronize_all();
+    } catch (...) {
+      (void)new (std::nothrow) Tensor(std::move(tensor));
+    }
+  }
   Tensor tensor;
+  std::shared_ptr<Runtime> unwatched;  // of a consumer without a stream
   std::vector<std::int64_t> shape, strides;
   DLManagedTensorVersioned managed{};
 };
@@ -61,6 +77,7 @@ DLManagedTensorVersioned* CudaExecutor::to_dlpack(const Tensor& tensor, void* co
     device.events().join(Stream{consumer}, here);
   } else {
     device.device().synchronize(here);
+    exported->unwatched = device.shared_from_this();
   }
   exported->shape = tensor.shape();
   exported->strides.resize(tensor.rank());

@@ -145,6 +145,11 @@ class RuntimeDevice final : public Device {
     ++synchronizations_;
     check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
   }
+  void synchronize_all() override {
+    use();
+    ++synchronizations_;
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
 
   Kernel load(const KernelSource& source) override;
   void launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) override;

@@ -1,10 +1,10 @@
 // fake_device.hpp - FakeDevice: a device in the host's memory. It notes every call as a line of text, runs
 // kernels through the emulator, fails where it is told to, and checks what it is asked: work that reads what
 // other work has written, or writes where other work has read or written, must come after it by the order of
-// a stream, by an event, or because the host has waited. Memory must be there, streams too, launches within
-// CUDA's limits, steps of libraries such as these take (fake_rules.hpp), and everything must be given back.
-// What is copied to the host is there when that has waited. A thread that captures asks for nothing that CUDA
-// refuses then: memory, whether an event is done, waiting.
+// a stream, by an event, or because the host has waited. Memory must be there, streams too, and the device's
+// own, launches within CUDA's limits, steps of libraries such as these take (fake_rules.hpp), and everything
+// must be given back. What is copied to the host is there when that has waited. A thread that captures asks
+// for nothing that CUDA refuses then: memory, whether an event is done, waiting.
 //
 // Work is done at once, when it is put on a stream; what comes before what is told by clocks, one for each
 // stream and one for the host, that streams and events carry along.
@@ -72,6 +72,7 @@ class FakeDevice final : public cuda_detail::Device {
   bool is_done(Event event) override;
   double elapsed(Event begin, Event end) override;
   void synchronize(Stream stream) override;
+  void synchronize_all() override;
   cuda_detail::Kernel load(const cuda_detail::KernelSource& source) override;
   void launch(const cuda_detail::Launch& launch, cuda_detail::Kernel kernel, const Bindings& at,
               Stream stream) override;

@@ -2,6 +2,7 @@
 // and their memory, which they have again; and libraries that are not installed.
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -167,6 +168,23 @@ TEST_CASE("memory of others is theirs again when all work on it is done") {
     machine.device->synchronize(raw);
     machine.device->destroy_stream(raw);
   }
+}
+
+TEST_CASE("memory lent to who names no stream is used again when all work on the device is done") {
+  const Machine machine;
+  const cuda_detail::Stream raw = machine.device->create_stream();
+  Lender room(machine);
+  for (const bool says_stream : {true, false}) {
+    Tensor x = machine.put(numbers(64));
+    DLManagedTensorVersioned* const out = machine.cuda.to_dlpack(x, says_stream ? raw.handle : nullptr);
+    x = Tensor();
+    machine.device->copy(room.at, static_cast<const std::byte*>(out->dl_tensor.data), 64 * 4, raw);
+    const std::size_t waits = machine.waits();
+    out->deleter(out);
+    CHECK(machine.waits() == waits + (says_stream ? 0 : 1));
+    CHECK(difference(machine.put(numbers(64)), numbers(64)) == "");  // where x was
+  }
+  machine.device->destroy_stream(raw);
 }
 
 TEST_CASE("large tensors are uploaded by way of little pinned memory") {
