@@ -257,7 +257,8 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
   /// cudaStream_t (null: now). Consumes `managed` in any case. When the last tensor of it is gone, work that
   /// is put on `producer` later comes after all that was done with it; with null, who lets go of that tensor
-  /// waits until it is done. Throws Error (invalid_argument, type).
+  /// waits until it is done. Bools, whose bytes may be any, are copied on the device, so that theirs is let go
+  /// of at once. Throws Error (invalid_argument, type).
   Tensor from_dlpack(DLManagedTensorVersioned* managed, void* producer) const;
   const CudaOptions& options() const { return options_; }
 

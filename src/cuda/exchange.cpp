@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/kernels/kernels.hpp"
 #include "cuda/opener.hpp"
+#include "cuda/rules/compose.hpp"
 #include "tensor/dlpack_structs.hpp"
 #include "tidu/dlpack.hpp"
 #include "tidu/graph/error.hpp"
@@ -60,6 +62,22 @@ bool is_compact(const DLTensor& in) {
     expected *= in.shape[axis];
   }
   return true;
+}
+
+// A copy of bools whose bytes may be others than 0 and 1, which every copy on the host would be, too.
+Tensor with_bools_of_one_bit(Runtime& runtime, const Tensor& theirs, Stream stream) {
+  using namespace cuda_detail;
+  Tensor ours = runtime.make(theirs.type(), stream);
+  const std::string text = elements_begin("const boolean* __restrict__ x, boolean* __restrict__ y") +
+                           "    store(y[at], value(x[at]));\n  }\n}\n";
+  const Launch launch =
+      launch_elements("bools", text, theirs.size(), {argument(operand(0)), argument(result(0))},
+                      runtime.device().properties().multiprocessors);
+  const std::size_t bytes = theirs.num_bytes();
+  const Memory from{runtime.find(theirs)->address(), bytes}, to{runtime.find(ours)->address(), bytes};
+  const auto kernel = runtime.device().load(*launch.kernel);
+  runtime.device().launch(launch, kernel, {{&from, 1}, {&to, 1}, {}}, stream);
+  return ours;
 }
 
 }  // namespace
@@ -129,7 +147,7 @@ Tensor CudaExecutor::from_dlpack(DLManagedTensorVersioned* managed, void* produc
   for (std::int32_t axis = 0; axis < in.ndim; ++axis)
     if (in.shape[axis] < 0) refuse(ErrorKind::invalid_argument, "expected extents >= 0, got a negative one");
   const Type type(found->dtype, Shape(in.shape, in.shape + in.ndim));
-  if (type.size() == 0) return Tensor(type);
+  if (type.size() == 0) return runtime().make(type, cuda_detail::current_stream(runtime()));
   if (in.data == nullptr)
     refuse(ErrorKind::invalid_argument, detail::str("expected memory for ", type, ", got null"));
   if (!is_compact(in))
@@ -144,7 +162,8 @@ Tensor CudaExecutor::from_dlpack(DLManagedTensorVersioned* managed, void* produc
   if (producer != nullptr) device->events().join(here, Stream{producer});
   auto* const storage = ::new (detail::pool_allocate(sizeof(DeviceStorage)))
       DeviceStorage(device, first, type.bytes(), here, {std::move(owner), Stream{producer}});
-  return Tensor::promise(type, storage);
+  Tensor theirs = Tensor::promise(type, storage);
+  return is_bool(type.dtype()) ? with_bools_of_one_bit(*device, theirs, here) : theirs;
 }
 
 }  // namespace tidu

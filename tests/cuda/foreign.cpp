@@ -187,6 +187,36 @@ TEST_CASE("memory lent to who names no stream is used again when all work on the
   machine.device->destroy_stream(raw);
 }
 
+TEST_CASE("a tensor of somebody's without elements is on the device") {
+  const Machine machine;
+  Lender lender(machine);
+  lender.extent = 0;
+  lender.managed.dl_tensor.data = nullptr;
+  const Tensor empty = machine.cuda.from_dlpack(&lender.managed, nullptr);
+  CHECK(lender.is_back);
+  CHECK(machine.cuda.device_of(empty) == std::optional<std::uint32_t>(1));
+  CHECK(difference(empty, numbers(0)) == "");
+}
+
+TEST_CASE("bools of others that are any bytes are copied as bools") {
+  for (const bool says_stream : {true, false}) {
+    const Machine machine;
+    Lender lender(machine);
+    lender.extent = 5;
+    lender.managed.dl_tensor.dtype = {6, 8, 1};
+    const cuda_detail::Stream raw = machine.device->create_stream();
+    const unsigned char bytes[] = {0, 1, 2, 255, 0};
+    std::memcpy(lender.at, bytes, sizeof bytes);
+    const Tensor ours = machine.cuda.from_dlpack(&lender.managed, says_stream ? raw.handle : nullptr);
+    CHECK(lender.is_back);
+    machine.device->clear(lender.at, sizeof bytes, raw);
+    CHECK(machine.waits() == (says_stream ? 0 : 1));
+    for (std::size_t i = 0; i < 5; ++i)
+      CHECK(ours.bytes()[i] == (bytes[i] != 0 ? std::byte{1} : std::byte{0}));
+    machine.device->destroy_stream(raw);
+  }
+}
+
 TEST_CASE("large tensors are uploaded by way of little pinned memory") {
   const Machine machine({}, std::size_t{1} << 30);
   const Tensor large = numbers(std::int64_t{40} << 20);  // 160 MiB
