@@ -102,9 +102,9 @@ Result<std::vector<Tensor>> CudaExecutor::try_run(const Graph& graph, std::span<
 
 namespace {
 
-// Where a call's work goes: its own stream of this device, or the thread's.
+// Where a call's work goes: its own stream of this device, or the thread's where it is placed elsewhere.
 Stream stream_of(eager::Placement placement, Runtime& runtime) {
-  if (placement.device == 0) return current_stream(runtime);
+  if (placement.device != runtime.number()) return current_stream(runtime);
   if (placement.stream == 0) return runtime.default_stream();
   // NOLINTNEXTLINE(performance-no-int-to-ptr): a stream's number is its handle
   return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(placement.stream))};

@@ -53,6 +53,7 @@ void FakeDevice::fault(const std::string& text) { faults_.push_back(text); }
 FakeDevice::StreamState& FakeDevice::state(Stream stream) {
   StreamState& on = *static_cast<StreamState*>(stream.handle);
   if (on.is_gone) fault("s" + std::to_string(on.number) + " is used, which was destroyed");
+  if (on.device != this) fault("s" + std::to_string(on.number) + " of another device is used");
   return on;
 }
 
@@ -211,6 +212,7 @@ Stream FakeDevice::create_stream() {
     destroyed_.pop_back();
     *stream = {};
   }
+  stream->device = this;
   stream->number = next_process_++;
   note("create s" + std::to_string(stream->number));
   streams_.push_back(stream.get());

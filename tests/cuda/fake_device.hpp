@@ -126,6 +126,7 @@ class FakeDevice final : public cuda_detail::Device {
     std::vector<Captured> steps;
   };
   struct StreamState {
+    const FakeDevice* device = nullptr;
     std::size_t number = 0;
     Clock clock;
     Graph* capture = nullptr;

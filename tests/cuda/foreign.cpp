@@ -217,6 +217,18 @@ TEST_CASE("bools of others that are any bytes are copied as bools") {
   }
 }
 
+TEST_CASE("a call that is placed on another device goes to the thread's stream of this one") {
+  const Machine machine, far(1);
+  const CudaStream there = CudaStream::make(far.cuda);
+  const Tensor x = machine.put(numbers(3));
+  const Tensor* const inputs[] = {&x};
+  const eager::Placement placement{2, reinterpret_cast<std::uintptr_t>(there.handle())};
+  const auto graph = eager::RecordedGraph::of(plain_op<prim::exp>(), std::array{x.type()});
+  const auto values = machine.cuda.execute_forward({graph.graph(), graph.slot(), placement}, inputs);
+  CHECK(values.value()[0].at(2) == 1.0);
+  CHECK(machine.cuda.add_operands({x.type(), nullptr, placement}, x, x).value().at(1) == 0.0);
+}
+
 TEST_CASE("large tensors are uploaded by way of little pinned memory") {
   const Machine machine({}, std::size_t{1} << 30);
   const Tensor large = numbers(std::int64_t{40} << 20);  // 160 MiB
