@@ -1,11 +1,15 @@
 // Kernels in the ways that only large or odd shapes take, against the reference interpreter; and which
 // primitives have kernels at all.
+#include <cmath>
+#include <complex>
 #include <set>
+#include <vector>
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
 #include "cuda/groups.hpp"
 #include "cuda/rules.hpp"
+#include "cuda/this_machine.hpp"
 #include "support/midpoints.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -127,6 +131,42 @@ TEST_CASE("kernels round numbers that become 16 bits once") {
     check(dtype, midpoints_of<double>(dtype));
     check(dtype, midpoints_of<std::int32_t>(dtype));
     check(dtype, midpoints_of<std::int64_t>(dtype));
+  }
+}
+
+TEST_CASE("infinite results, and poles, are what the reference gives") {
+  const auto check = [](const Op& op, const Tensor& x) {
+    const Graph graph = graph_of(op, {x.type()});
+    std::vector<Tensor> got;
+    if (const CudaExecutor* const device = chosen_device()) {
+      got = run_there(*device, graph, std::span(&x, 1));
+    } else if (Emulator::is_enabled()) {
+      got = Emulator::shared().run(graph, cuda_detail::plan_nodes(graph), std::span(&x, 1));
+    } else {
+      return;
+    }
+    INFO(to_string(op), " of ", x.type());
+    CHECK(difference(got.at(0), reference().run(graph, std::span(&x, 1)).at(0)) == "");
+  };
+  const double inf = INFINITY;
+  const std::vector<std::complex<double>> numbers{{90, 0},   {-90, 0},   {0, 90},  {0, -90}, {inf, 0},
+                                                  {-inf, 0}, {90, -0.0}, {0, inf}, {0, 0},   {1, 0}};
+  std::vector<std::complex<float>> narrow(numbers.begin(), numbers.end());
+  std::vector<std::complex<double>> wide = numbers;
+  for (std::complex<double>& x : wide)
+    if (std::isfinite(std::abs(x))) x *= 8.0;  // beyond 710
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  for (const Primitive* const primitive : {&prim::cosh, &prim::sinh, &prim::exp}) {
+    check(Op::make(*primitive, {}), Tensor::from<std::complex<float>>({count}, narrow));
+    check(Op::make(*primitive, {}), Tensor::from<std::complex<double>>({count}, wide));
+  }
+  for (const Primitive* const primitive : {&prim::cos, &prim::sin})
+    check(Op::make(*primitive, {}),
+          Tensor::from<std::complex<double>>({5}, {{0, 720}, {0, -720}, {0, 0}, {inf, 0}, {0, inf}}));
+  for (const std::int64_t m : {1, 2, 3, 4}) {
+    const Op op = Op::make(prim::polygamma, {{"m", m}});
+    check(op, Tensor::from<double>({8}, {0, -1, -2, -7, -1e6, -1e300, inf, -inf}));
+    check(op, Tensor::from<float>({4}, {0, -1, -2e5F, 3}));
   }
 }
 

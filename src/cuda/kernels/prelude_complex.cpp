@@ -163,10 +163,13 @@ FN C rsqrt(C x) { return reciprocal(sqrt(x)); }
 template <class R>
 FN C sinh(C x) {
   if (x.im == 0) return {sinh(x.re), x.im};
+  if (x.re == 0 && !is_finite(x.im)) return {x.re, sin(x.im)};
   return {sinh(x.re) * cos(x.im), cosh(x.re) * sin(x.im)};
 }
 template <class R>
 FN C cosh(C x) {
+  if (x.im == 0) return {cosh(x.re), with_sign((R)1, x.re) * x.im};
+  if (x.re == 0 && !is_finite(x.im)) return {cos(x.im), x.re};
   return {cosh(x.re) * cos(x.im), sinh(x.re) * sin(x.im)};
 }
 // tanh x = (1 + t^2) s c / (1 + s^2 + ...), in a form that does not overflow: with t = tan b, s = sinh a,

@@ -63,7 +63,6 @@ FN double digamma_of(double x) {
 FN double hurwitz_zeta(double s, double q) {
   double sum = 0;
   for (int steps = 0; q < 10 || steps < 9; ++steps, q += 1) {
-    if (q == 0) return INFINITE(double);
     if (q < -1e5) return NOT_A_NUMBER(double);
     const double term = ::pow(q, -s);
     sum += term;
@@ -86,7 +85,8 @@ FN double hurwitz_zeta(double s, double q) {
 FN double polygamma_of(int m, double x) {
   if (m == 0) return digamma_of(x);
   if (x != x) return x;
-  if (x == INFINITE(double)) return 0;
+  if (::fabs(x) == INFINITE(double)) return x < 0 ? NOT_A_NUMBER(double) : m % 2 == 0 ? -0.0 : 0.0;
+  if (x <= 0 && x == ::floor(x)) return m % 2 == 0 ? NOT_A_NUMBER(double) : INFINITE(double);
   const double zeta = hurwitz_zeta(m + 1.0, x);
   return (m % 2 == 0 ? -1.0 : 1.0) * ::exp(log_gamma(m + 1.0)) * zeta;
 }
