@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/nvrtc.hpp"
@@ -52,6 +53,30 @@ TEST_CASE("a kernel is compiled once and kept, and compiled anew where its file 
     CHECK(std::string(error.what()).find("nothing") != std::string::npos);
   }
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a sum of a product has the same bits wherever it is computed") {
+  if (!has_nvrtc()) {
+    MESSAGE("no NVRTC here");
+    return;
+  }
+  const KernelCompiler compiler(9, 0, {}, 0);
+  for (const std::string type : {"f32", "f64"}) {
+    const auto code = [&](const std::string& sum) {
+      const KernelSource source{"sum", "extern \"C\" __global__ void sum(const " + type + "* x, " + type +
+                                           "* y) {\n  const u32 i = thread_index();\n  y[i] = " + sum +
+                                           ";\n}\n"};
+      return compiler.compile(source);
+    };
+    // As where the product is rounded because it is a result, too.
+    CHECK(code("op::add(op::mul(x[i], x[i + 1]), x[i + 2])") ==
+          code("op::add(product(x[i], x[i + 1]), x[i + 2])"));
+    CHECK(code("op::add(op::exp(x[i]) * x[i + 1], x[i + 2])") ==
+          code("op::add(product(op::exp(x[i]), x[i + 1]), x[i + 2])"));
+    // Sums of products that are one operation are rounded once for each.
+    CHECK(code("op::add_product(x[i + 2], x[i], x[i + 1])") !=
+          code("op::add(op::mul(x[i], x[i + 1]), x[i + 2])"));
+  }
 }
 
 }  // namespace tidu::test

@@ -62,9 +62,10 @@ Compiled compile_text(const KernelSource& source) {
   const std::string text = cuda_detail::with_prelude(source);
   Nvrtc::Program program = nullptr;
   n.create(&program, text.c_str(), (source.entry + ".cu").c_str(), 0, nullptr, nullptr);
-  const char* const options[] = {"--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"};
+  const char* const options[] = {"--gpu-architecture=sm_90", "--std=c++17", "--fmad=false",
+                                 "--ptxas-options=-v"};
   Compiled result;
-  result.ok = n.compile(program, 3, options) == 0;
+  result.ok = n.compile(program, 4, options) == 0;
   std::size_t size = 0;
   n.log_size(program, &size);
   result.log.resize(size);

@@ -60,7 +60,10 @@ class ProgramHandle {
   nvrtcProgram program_ = nullptr;
 };
 
-constexpr const char* compile_options[] = {"--std=c++17", "--device-as-default-execution-space"};
+// A product and a sum are two roundings: what several kernels compute is the same number in each of them,
+// whoever else reads the product there.
+constexpr const char* compile_options[] = {"--std=c++17", "--device-as-default-execution-space",
+                                           "--fmad=false"};
 
 }  // namespace
 

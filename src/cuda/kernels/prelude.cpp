@@ -11,7 +11,7 @@ std::string_view prelude_functions() {
 #define NOT_A_NUMBER(R) ((R)__longlong_as_double(0x7ff8000000000000ll))
 FN float rsqrt_of(float x) { return rsqrtf(x); }
 FN double rsqrt_of(double x) { return rsqrt(x); }
-// Products that are not fused with a sum.
+// Products that are not fused with a sum, however the kernel is compiled.
 FN float product(float x, float y) { return __fmul_rn(x, y); }
 FN double product(double x, double y) { return __dmul_rn(x, y); }
 FN void sin_cos(float x, float& s, float& c) { ::sincosf(x, &s, &c); }
@@ -126,6 +126,11 @@ FN T mul(T x, T y) {
     return x * y;
   }
 }
+// sum + x y, rounded once where that is an instruction.
+FN float add_product(float sum, float x, float y) { return ::fmaf(x, y, sum); }
+FN double add_product(double sum, double x, double y) { return ::fma(x, y, sum); }
+template <class T>
+FN T add_product(T sum, T x, T y) { return add(sum, mul(x, y)); }
 template <class T>
 FN T div(T x, T y) {
   if constexpr (is_whole<T>::yes) {

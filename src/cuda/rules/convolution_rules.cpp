@@ -118,8 +118,8 @@ void append_direct(Plan& plan, const Shapes& s, const PlanRequest& request) {
   for (std::size_t k = 0; k < s.axes.size(); ++k)
     text += " + q" + std::to_string(k) + " * " + number(s.axes[k].kernel_at);
   text += ";\n    for (i64 c = 0; c < " + number(s.terms) +
-          "; ++c)\n      sum = op::add(sum, op::mul(value(x[from + c * " + number(s.lhs_feature) +
-          "]), value(kernel[with + c * " + number(s.kernel_feature) + "])));\n    }\n";
+          "; ++c)\n      sum = op::add_product(sum, value(x[from + c * " + number(s.lhs_feature) +
+          "]), value(kernel[with + c * " + number(s.kernel_feature) + "]));\n    }\n";
   text += "    i64 to = n * " + number(s.out_batch) + " + feature * " + number(s.out_feature);
   for (std::size_t k = 0; k < s.axes.size(); ++k)
     text += " + w" + std::to_string(k) + " * " + number(s.axes[k].out_at);

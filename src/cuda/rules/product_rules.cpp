@@ -21,7 +21,7 @@ constexpr const char* product_body = R"(
     const MEMORY* x = a + matrix * a_matrix + row * a_row;
     const MEMORY* y = b + matrix * b_matrix + column * b_column;
     decltype(value(x[0])) sum{};
-    for (u64 i = 0; i < k; ++i) sum = op::add(sum, op::mul(value(x[i * a_column]), value(y[i * b_row])));
+    for (u64 i = 0; i < k; ++i) sum = op::add_product(sum, value(x[i * a_column]), value(y[i * b_row]));
     store(c[matrix * c_matrix + row * c_row + column], sum);
   }
 }
