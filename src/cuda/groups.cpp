@@ -13,6 +13,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "cuda/inlined.hpp"
 #include "cuda/kernels/folds.hpp"
 #include "cuda/kernels/kernels.hpp"
 #include "cuda/kernels/made_again.hpp"
@@ -28,6 +29,8 @@ namespace {
 
 // Members of a group, memory that it reads, nodes that it may be behind; operations inlined for one operand.
 constexpr std::size_t most_members = 48, most_operands = 20, farthest = 64, most_inlined = 12;
+// What one operation reads from memory, if it is to be a member: choices among many read more.
+constexpr std::size_t most_sources_of_one = 96;
 
 enum class Role { nowhere, inlined, member, fold, alone };
 
@@ -53,26 +56,6 @@ struct Group {
            (fold->reduced <= longest || fold->kept >= 2 * multiprocessors);
   }
 };
-
-// How often broadcast_in_dim repeats each element in a row, if it only does that; else 0.
-std::int64_t repeats(const Op& op, Type x, Type result) {
-  if (x.size() == result.size()) return 1;
-  const Ints& placed = op.ints("broadcast_dimensions");
-  std::int64_t repeat = 1;
-  std::size_t axis = result.rank(), next = placed.size();
-  bool behind = true;  // so far nothing of the operand
-  while (axis-- > 0) {
-    const bool is_placed = next > 0 && placed[next - 1] == static_cast<std::int64_t>(axis);
-    if (is_placed) --next;
-    if (is_placed && x.dim(next) == result.dim(axis) && x.dim(next) != 1) {
-      behind = false;
-    } else if (result.dim(axis) != 1) {
-      if (!behind) return 0;
-      repeat *= result.dim(axis);
-    }
-  }
-  return repeat;
-}
 
 class Grouping {
  public:
@@ -112,19 +95,6 @@ class Grouping {
 
   // --- what becomes of operations
 
-  bool moves_cheaply(const Operation& operation) const {
-    const std::string_view name = operation.name();
-    if (name == "broadcast_in_dim" || name == "iota" || name == "full" || name == "rev" || name == "slice")
-      return true;
-    if (name == "constant") return is_expression(operation.op());
-    if (name == "pad") return true;
-    if (name == "concatenate") return operation.num_inputs() <= 4;
-    if (name == "transpose") {  // what lies beside each other stays so
-      const Ints& order = operation.op().ints("permutation");
-      return order.empty() || order.back() + 1 == static_cast<std::int64_t>(order.size());
-    }
-    return false;
-  }
   Role role_of(const Operation& operation) {
     if (operation.primitive().has_trait(Trait::view)) return Role::inlined;
     if (operation.num_outputs() != 1 || operation.primitive().has_trait(Trait::impure | Trait::barrier))
@@ -137,7 +107,12 @@ class Grouping {
     if (is_fold(op, type(operation.inputs()[0])))
       return type(operation.input(0)).size() > 0 ? Role::fold : Role::alone;
     if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant") return Role::alone;
-    return is_expression(op) ? Role::member : Role::alone;
+    return is_expression(op) && num_sources(operation) <= most_sources_of_one ? Role::member : Role::alone;
+  }
+  std::size_t num_sources(const Operation& operation) const {
+    std::size_t count = 0;
+    for (const ValueId id : operation.inputs()) count += sources_of(id).size();
+    return count;
   }
   // What an inlined operation reads; false where that is too much.
   bool gather_sources(const Operation& operation) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cpu/compare.hpp"
 #include "cuda/dynamic_library.hpp"
@@ -259,6 +261,39 @@ TEST_CASE("a kernel may leave many results") {
   const std::array inputs{Tensor::zeros(Type(f32, {100}))};
   const std::vector<Tensor> got = machine.cuda.run(graph, inputs);
   CHECK(difference(got[44], Tensor::zeros(Type(f32, {40}))) == "");
+}
+
+TEST_CASE("a choice among more cases than a kernel has parameters") {
+  for (const std::int64_t count : {2, 64, 65, 130, 300}) {
+    for (const bool moved : {false, true}) {
+      INFO(count, moved ? " cases that are moved" : " cases in memory");
+      const Machine machine;
+      GraphBuilder builder("choice");
+      std::vector<Value> cases;
+      std::vector<std::int32_t> chosen;  // also below the first one and behind the last one
+      for (std::int64_t i = -1; i <= count; ++i) chosen.push_back(static_cast<std::int32_t>(i));
+      std::vector<Tensor> inputs{Tensor::from<std::int32_t>({count + 2}, chosen)};
+      const Value which = builder.input("which", inputs[0].type());
+      for (std::int64_t k = 0; k < count; ++k) {
+        const Type type(f32, moved ? Shape{} : Shape{count + 2});
+        const Value x = builder.input("x" + std::to_string(k), type);
+        cases.push_back(moved ? ops::broadcast_in_dim(x, {count + 2}, {}) : x);
+        const std::vector<float> all(static_cast<std::size_t>(type.size()), static_cast<float>(k));
+        inputs.push_back(Tensor::from<float>(type.shape(), all));
+      }
+      const Value sum = ops::add(ops::select_n(which, cases), ops::select_n(which, cases));
+      const Graph graph = builder.build({sum});
+      CHECK(difference(machine.cuda.run(graph, inputs)[0], reference().run(graph, inputs)[0]) == "");
+    }
+  }
+  // One number for all elements.
+  GraphBuilder builder("branch");
+  const Value which = builder.input("which", Type(i32, {}));
+  const std::vector<Value> cases(100, builder.input("x", Type(f32, {3})));
+  const Graph graph = builder.build({ops::select_n(which, cases)});
+  const Machine machine;
+  const std::array inputs{Tensor::from<std::int32_t>({}, {70}), Tensor::from<float>({3}, {1, 2, 3})};
+  CHECK(difference(machine.cuda.run(graph, inputs)[0], inputs[1]) == "");
 }
 
 TEST_CASE("a library that is not installed is an error in one line that names it") {

@@ -453,6 +453,9 @@ TEST_CASE("kernels around libraries compile for sm_90") {
     plans.push_back(plan_of(cholesky, {Type(dtype, {2, 4, 4})}));
   }
   plans.push_back(plan_of(Op::make(prim::lu, {}), {Type(f64, {3, 4})}));
+  std::vector<Type> choice(71, Type(c64, {7}));
+  choice[0] = Type(i32, {7});
+  plans.push_back(plan_of(Op::make(prim::select_n, {}), choice));
   plans.push_back(plan_of(dot({1}, {0}), {Type(i64, {4, 5}), Type(i64, {5, 6})}));
   const Op sort = Op::make(prim::sort, {{"dimension", 0}, {"num_keys", 2}});
   plans.push_back(plan_of(sort, {Type(c128, {4, 5}), Type(f16, {4, 5}), Type(bool_, {4, 5})}));

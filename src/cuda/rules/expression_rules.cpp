@@ -1,5 +1,12 @@
 // expression_rules.cpp - plans of operations by themselves whose elements are computed one by one.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cuda/kernels/kernels.hpp"
+#include "cuda/rules/compose.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
@@ -16,6 +23,40 @@ Plan copies(const PlanRequest& request) {
   for (std::size_t i = 0; i < request.in.size(); ++i) {
     if (request.in[i].size() > 0)
       plan.steps.emplace_back(CopyStep{operand(i), result(i), request.in[i].bytes()});
+  }
+  return plan;
+}
+
+// Among more cases than a kernel has parameters for: a kernel for each so many writes the elements that are
+// one of its own.
+Plan select_n(const PlanRequest& request) {
+  constexpr std::int64_t most = 64;
+  const auto cases = static_cast<std::int64_t>(request.in.size()) - 1;
+  if (cases <= most) return by_elements(request);
+  Plan plan;
+  plan.supported = true;
+  const std::string memory(memory_name(request.out[0].dtype()));
+  const std::string which(memory_name(request.in[0].dtype()));
+  for (std::int64_t first = 0; first < cases; first += most) {
+    const std::int64_t count = std::min(most, cases - first);
+    std::string parameters = "const " + which + "* __restrict__ which, const u64 stride", choice;
+    std::vector<Argument> arguments{argument(operand(0)), argument(request.in[0].rank() == 0 ? 0 : 1)};
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::string x = "x" + std::to_string(i);
+      parameters += ", const " + memory + "* __restrict__ " + x;
+      choice += "      case " + std::to_string(i) + ": y[at] = " + x + "[at]; break;\n";
+      arguments.push_back(argument(operand(static_cast<std::size_t>(1 + first + i))));
+    }
+    parameters += ", " + memory + "* __restrict__ y, const i64 first, const i64 last";
+    for (const Argument& more : {argument(result()), argument(first), argument(cases - 1)})
+      arguments.push_back(more);
+    const std::string text = elements_begin(parameters) +
+                             "    i64 chosen = value(which[at * stride]);\n"
+                             "    chosen = op::clamp((i64)0, chosen, last);\n"
+                             "    switch (chosen - first) {\n" +
+                             choice + "      default: break;\n    }\n  }\n}\n";
+    plan.steps.emplace_back(launch_elements("select_n", text, request.out[0].size(), std::move(arguments),
+                                            request.multiprocessors));
   }
   return plan;
 }
@@ -99,7 +140,7 @@ constexpr RuleEntry entries[] = {
     {"le", by_elements, ordered},
     {"gt", by_elements, ordered},
     {"ge", by_elements, ordered},
-    {"select_n", by_elements, dtypes::all},
+    {"select_n", select_n, dtypes::all},
     {"clamp", by_elements, ordered},
     {"reshape", copies, dtypes::all},
     {"squeeze", copies, dtypes::all},
