@@ -23,13 +23,20 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
-// Scratch memory for what the device's libraries work in, as far as the plan has not guessed it.
+// Scratch memory for what the device's libraries work in, as far as the plan has not guessed it. Steps of a
+// plan, which run one after another, work in the same.
 void add_workspaces(Plan& plan, const Device& device) {
+  Place last;
+  std::size_t last_bytes = 0;
   for (Step& step : plan.steps) {
     const std::size_t bytes = device.workspace_bytes(step);
     const auto grow = [&](auto& each) {
       if (each.workspace_bytes >= bytes) return;
-      each.workspace = take_scratch(plan, bytes);
+      if (last_bytes < bytes) {
+        last = take_scratch(plan, bytes);
+        last_bytes = bytes;
+      }
+      each.workspace = last;
       each.workspace_bytes = bytes;
     };
     std::visit(Overloaded{[&](SolverStep& solver) { grow(solver); }, [&](SortStep& sort) { grow(sort); },

@@ -99,6 +99,9 @@ std::string broken(const SolverStep& s, const Bindings& at) {
   if (s.routine == Routine::gesvd &&
       (!holds(at, s.u, s.batch * m * n, size) || !holds(at, s.v, s.batch * n * n, size)))
     return "no place for vectors";
+  // It works in about as many elements for each matrix, which it counts in 32 bits.
+  if (s.batched && s.routine == Routine::syevd && s.batch > 0x7fffffff / 1056)
+    return "more matrices than one call counts";
   if (s.batched && s.routine != Routine::syevd && !are_aligned(at, {s.a_pointers}, 8))
     return "no addresses of matrices";
   if (s.batched && s.routine == Routine::trsm && !are_aligned(at, {s.b_pointers}, 8))

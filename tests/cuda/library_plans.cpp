@@ -385,6 +385,23 @@ TEST_CASE("sorts of more elements than 32 bits count are several calls, each of 
   }
 }
 
+TEST_CASE("eigenvectors of more small matrices than a library counts are several calls") {
+  const std::int64_t count = 2'100'000, n = 3;
+  const Plan plan = plan_of(Op::make(prim::eigh, {}), {Type(c64, {count, n, n})});
+  std::int64_t next = 0;
+  const std::vector<SolverStep> parts = steps_of<SolverStep>(plan);
+  for (const SolverStep& part : parts) {
+    const auto before = static_cast<std::size_t>(next);
+    CHECK(part.batched);
+    CHECK(part.batch <= 1'000'000);
+    CHECK(part.a.offset - parts[0].a.offset == before * n * n * 8);
+    CHECK(part.values.offset - parts[0].values.offset == before * n * 4);
+    CHECK(part.info.offset - parts[0].info.offset == before * 4);
+    next += part.batch;
+  }
+  CHECK(next == count);
+}
+
 TEST_CASE("what linear algebra makes of numbers that are not finite, or not definite") {
   const auto nan_count = [](const Tensor& x) {
     std::int64_t found = 0;

@@ -1,10 +1,30 @@
 // spectral_rules.cpp - eigh and svd by a solver. What is not finite, or does not converge, gives NaN; a
 // solver is given zeros in its place, as some do not end on NaN.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 #include "cuda/rules/library_rules.hpp"
 #include "cuda/rules/matrix_rules.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
+
+// One call for many small matrices counts what it works in, about a thousand elements for each, in 32 bits.
+constexpr std::int64_t most_of_batch = std::int64_t{1} << 18;
+
+void append_eigenvectors(Plan& plan, const SolverStep& all, DType real) {
+  const std::int64_t most = all.batched ? most_of_batch : all.batch;
+  for (std::int64_t first = 0; first < all.batch; first += most) {
+    SolverStep part = all;
+    part.batch = std::min(most, all.batch - first);
+    const auto before = static_cast<std::size_t>(first);
+    part.a.offset += before * static_cast<std::size_t>(all.rows * all.columns) * size_of(all.dtype);
+    part.values.offset += before * static_cast<std::size_t>(all.rows) * size_of(real);
+    part.info.offset += before * sizeof(std::int32_t);
+    plan.steps.emplace_back(part);
+  }
+}
 
 Plan eigh(const PlanRequest& request) {
   Plan plan;
@@ -17,7 +37,7 @@ Plan eigh(const PlanRequest& request) {
   step.values = take_scratch(plan, static_cast<std::size_t>(x.count * x.rows) * size_of(real));
   constexpr std::int64_t longest_of_batch = 32;  // by rotations, which the library has for so many
   step.batched = is_batched(x, longest_of_batch);
-  plan.steps.emplace_back(step);
+  append_eigenvectors(plan, step, real);
   Written vectors{x.count, x.rows, x.columns, x.work(), x.dtype};
   vectors.leading = x.rows;
   vectors.matrix = x.size();
