@@ -4,7 +4,8 @@
 // cudaStream_t is. A program that links it starts on machines without a driver. See docs/cuda.md.
 //
 // A tensor that this executor makes has its elements in the device's memory; it is a Tensor like others, and
-// who reads it on the host waits for the elements and gets a copy. Nothing else waits for the device.
+// who reads it on the host waits for the elements and gets a copy. Nothing else waits for the device. The
+// thread's current CUDA device is the same after each call, unless the process has never used that one.
 #pragma once
 
 #include <array>
@@ -257,8 +258,8 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
   /// cudaStream_t (null: now). Consumes `managed` in any case. When the last tensor of it is gone, work that
   /// is put on `producer` later comes after all that was done with it; with null, who lets go of that tensor
-  /// waits until it is done. Bools, whose bytes may be any, are copied on the device, so that theirs is let go
-  /// of at once. Throws Error (invalid_argument, type).
+  /// waits until it is done. Bools, whose bytes may be any, are copied on the device, so that theirs is let
+  /// go of at once. Throws Error (invalid_argument, type).
   Tensor from_dlpack(DLManagedTensorVersioned* managed, void* producer) const;
   const CudaOptions& options() const { return options_; }
 

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "cuda/device.hpp"
+#include "cuda/device_scope.hpp"
 #include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/libraries/libraries.hpp"
 #include "tidu/graph/error.hpp"
@@ -38,7 +40,7 @@ class RuntimeDevice final : public Device {
                 std::uint64_t cache_bytes)
       : ordinal_(ordinal),
         compiler_(properties.major, properties.minor, cache_folder, cache_bytes),
-        libraries_(make_libraries(ordinal)) {
+        libraries_(make_libraries()) {
     properties_.name = properties.name;
     properties_.major = properties.major;
     properties_.minor = properties.minor;
@@ -47,6 +49,7 @@ class RuntimeDevice final : public Device {
     properties_.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
   }
   ~RuntimeDevice() override {
+    const DeviceScope scope(ordinal_, std::nothrow);
     libraries_.reset();
     for (const auto& [text, loaded] : kernels_) cudaLibraryUnload(loaded.library);
   }
@@ -57,7 +60,7 @@ class RuntimeDevice final : public Device {
   }
 
   std::byte* allocate(std::size_t bytes) override {
-    use();
+    const DeviceScope scope = here();
     void* at = nullptr;
     const cudaError_t error = cudaMalloc(&at, bytes);
     if (error == cudaErrorMemoryAllocation) {
@@ -67,9 +70,12 @@ class RuntimeDevice final : public Device {
     check(error, "cudaMalloc");
     return static_cast<std::byte*>(at);
   }
-  void deallocate(std::byte* at, std::size_t) noexcept override { cudaFree(at); }
+  void deallocate(std::byte* at, std::size_t) noexcept override {
+    const DeviceScope scope(ordinal_, std::nothrow);
+    cudaFree(at);
+  }
   std::byte* allocate_pinned(std::size_t bytes) override {
-    use();
+    const DeviceScope scope = here();
     void* at = nullptr;
     const cudaError_t error = cudaHostAlloc(&at, bytes, cudaHostAllocDefault);
     if (error == cudaErrorMemoryAllocation) {
@@ -79,38 +85,41 @@ class RuntimeDevice final : public Device {
     check(error, "cudaHostAlloc");
     return static_cast<std::byte*>(at);
   }
-  void deallocate_pinned(std::byte* at, std::size_t) noexcept override { cudaFreeHost(at); }
+  void deallocate_pinned(std::byte* at, std::size_t) noexcept override {
+    const DeviceScope scope(ordinal_, std::nothrow);
+    cudaFreeHost(at);
+  }
 
   void copy_to_device(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) override {
     if (bytes == 0) return;  // an address of nothing may be null
-    use();
+    const DeviceScope scope = here();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)), "cudaMemcpyAsync");
   }
   void copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) override {
     if (bytes == 0) return;  // an address of nothing may be null
-    use();
+    const DeviceScope scope = here();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, native(stream)), "cudaMemcpyAsync");
   }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) override {
     if (bytes == 0) return;  // an address of nothing may be null
-    use();
+    const DeviceScope scope = here();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)), "cudaMemcpyAsync");
   }
   void clear(std::byte* at, std::size_t bytes, Stream stream) override {
     if (bytes == 0) return;  // an address of nothing may be null
-    use();
+    const DeviceScope scope = here();
     check(cudaMemsetAsync(at, 0, bytes, native(stream)), "cudaMemsetAsync");
   }
 
   Stream create_stream() override {
-    use();
+    const DeviceScope scope = here();
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     return {stream};
   }
   void destroy_stream(Stream stream) noexcept override { cudaStreamDestroy(native(stream)); }
   Event create_event(bool timed) override {
-    use();
+    const DeviceScope scope = here();
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
           "cudaEventCreateWithFlags");
@@ -118,15 +127,15 @@ class RuntimeDevice final : public Device {
   }
   void destroy_event(Event event) noexcept override { cudaEventDestroy(native(event)); }
   void record(Event event, Stream stream) override {
-    use();
+    const DeviceScope scope = here();
     check(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");
   }
   void wait(Stream stream, Event event) override {
-    use();
+    const DeviceScope scope = here();
     check(cudaStreamWaitEvent(native(stream), native(event), 0), "cudaStreamWaitEvent");
   }
   bool is_done(Event event) override {
-    use();
+    const DeviceScope scope = here();
     const cudaError_t error = cudaEventQuery(native(event));
     if (error == cudaErrorNotReady) {
       (void)cudaGetLastError();  // CUB asks for it after its launches
@@ -141,12 +150,12 @@ class RuntimeDevice final : public Device {
     return static_cast<double>(milliseconds);
   }
   void synchronize(Stream stream) override {
-    use();
+    const DeviceScope scope = here();
     ++synchronizations_;
     check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
   }
   void synchronize_all() override {
-    use();
+    const DeviceScope scope = here();
     ++synchronizations_;
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
@@ -163,22 +172,27 @@ class RuntimeDevice final : public Device {
     run_step(step, at, stream);
   }
   std::size_t workspace_bytes(const Step& step) const override {
-    use();
+    const DeviceScope scope = here();
     return libraries_->workspace_bytes(step);
   }
   CommunicatorKey communicator_id() override { return libraries_->communicator_id(); }
   void* join(const CommunicatorKey& id, int rank, int ranks) override {
+    const DeviceScope scope = here();
     return libraries_->join(id, rank, ranks);
   }
-  void leave(void* communicator) noexcept override { libraries_->leave(communicator); }
+  void leave(void* communicator) noexcept override {
+    const DeviceScope scope(ordinal_, std::nothrow);
+    libraries_->leave(communicator);
+  }
   bool can_capture(const Step& step) const override {
+    const DeviceScope scope = here();
     return std::holds_alternative<Launch>(step) || std::holds_alternative<CopyStep>(step) ||
            std::holds_alternative<ClearStep>(step) || libraries_->can_capture(step);
   }
 
   // Other threads may allocate meanwhile.
   void begin_capture(Stream stream) override {
-    use();
+    const DeviceScope scope = here();
     ++captures_;
     check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   }
@@ -190,7 +204,7 @@ class RuntimeDevice final : public Device {
     (void)cudaGetLastError();
   }
   void launch(ReplayGraph graph, Stream stream) override {
-    use();
+    const DeviceScope scope = here();
     ++graph_launches_;
     check(cudaGraphLaunch(native(graph), native(stream)), "cudaGraphLaunch");
   }
@@ -203,19 +217,11 @@ class RuntimeDevice final : public Device {
     cudaLibrary_t library = nullptr;
     cudaKernel_t kernel = nullptr;
   };
-  // This thread's calls are for this device, whatever another library has chosen since. A thread without a
-  // context is told to be on device 0: the first call on it sets one.
-  void use() const {
-    thread_local bool has_context = false;
-    int current = -1;
-    if (has_context && cudaGetDevice(&current) == cudaSuccess && current == ordinal_) [[likely]]
-      return;
-    check(cudaSetDevice(ordinal_), "cudaSetDevice");
-    has_context = true;
-  }
+  // This thread's calls are for this device, whatever another library has chosen since.
+  DeviceScope here() const { return DeviceScope(ordinal_); }
   template <class LibraryStep>
   void run_step(const LibraryStep& step, const Bindings& at, Stream stream) {
-    use();
+    const DeviceScope scope = here();
     libraries_->run(step, at, stream);
   }
 
@@ -237,7 +243,7 @@ Kernel RuntimeDevice::load(const KernelSource& source) {
   }
   bool compiled = false;
   const std::vector<char> code = compiler_.compile(source, &compiled);
-  use();
+  const DeviceScope scope = here();
   Loaded loaded;
   check(cudaLibraryLoadData(&loaded.library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
         "cudaLibraryLoadData");
@@ -254,7 +260,7 @@ Kernel RuntimeDevice::load(const KernelSource& source) {
 }
 
 void RuntimeDevice::launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) {
-  use();
+  const DeviceScope scope = here();
   std::byte* places[most_arguments];
   void* arguments[most_arguments];
   const std::size_t count = launch.arguments.size();

@@ -13,20 +13,15 @@ namespace {
 
 class ToolkitLibraries final : public Libraries {
  public:
-  explicit ToolkitLibraries(int ordinal) : ordinal_(ordinal) {}
-
   void run(const GemmStep& step, const Bindings& at, Stream stream) override {
-    use_device();
     products_.run(step, at, stream);
   }
 
   void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
-    use_device();
     convolutions_.run(step, at, stream);
   }
 
   void run(const SortStep& step, const Bindings& at, Stream stream) override {
-    use_device();
     SortCall call = call_of(step);
     call.keys = at.at(step.keys);
     call.keys_out = at.at(step.keys_out);
@@ -38,26 +33,19 @@ class ToolkitLibraries final : public Libraries {
   }
 
   void run(const SolverStep& step, const Bindings& at, Stream stream) override {
-    use_device();
     solver_.run(step, at, stream);
   }
 
   void run(const CollectiveStep& step, const Bindings& at, Stream stream) override {
-    use_device();
     run_collective(step, at, stream);
   }
   CommunicatorKey communicator_id() override { return make_communicator_key(); }
   void* join(const CommunicatorKey& id, int rank, int ranks) override {
-    use_device();
     return join_communicator(id, rank, ranks);
   }
-  void leave(void* communicator) noexcept override {
-    (void)cudaSetDevice(ordinal_);
-    leave_communicator(communicator);
-  }
+  void leave(void* communicator) noexcept override { leave_communicator(communicator); }
 
   std::size_t workspace_bytes(const Step& step) const override {
-    use_device();
     if (const auto* const solving = std::get_if<SolverStep>(&step)) return solver_.workspace_bytes(*solving);
     std::size_t bytes = 0;
     if (const auto* const sorting = std::get_if<SortStep>(&step))
@@ -67,19 +55,12 @@ class ToolkitLibraries final : public Libraries {
 
   // Some solvers wait for the device, and each stream has handles of its own.
   bool can_capture(const Step& step) const override {
-    if (std::holds_alternative<GemmStep>(step)) {
-      use_device();
-      products_.prepare();
-    }
-    if (std::holds_alternative<ConvolutionStep>(step)) {
-      use_device();
-      convolutions_.prepare();
-    }
+    if (std::holds_alternative<GemmStep>(step)) products_.prepare();
+    if (std::holds_alternative<ConvolutionStep>(step)) convolutions_.prepare();
     return !std::holds_alternative<SolverStep>(step);
   }
 
  private:
-  void use_device() const { check_runtime("cudaSetDevice", cudaSetDevice(ordinal_)); }
   static SortCall call_of(const SortStep& step) {
     SortCall call;
     call.key_bytes = step.key_bytes;
@@ -90,7 +71,6 @@ class ToolkitLibraries final : public Libraries {
   static void check(const char* routine, int status) {
     check_runtime(routine, static_cast<cudaError_t>(status));
   }
-  int ordinal_;
   mutable ProductLibrary products_;  // made ready where something is going to be captured
   mutable ConvolutionLibrary convolutions_;
   mutable SolverLibrary solver_;
@@ -98,6 +78,6 @@ class ToolkitLibraries final : public Libraries {
 
 }  // namespace
 
-std::unique_ptr<Libraries> make_libraries(int ordinal) { return std::make_unique<ToolkitLibraries>(ordinal); }
+std::unique_ptr<Libraries> make_libraries() { return std::make_unique<ToolkitLibraries>(); }
 
 }  // namespace tidu::cuda_detail

@@ -8,7 +8,8 @@
 
 namespace tidu::cuda_detail {
 
-/// Any thread may call anything at any time; each stream is one thread's at a time. Libraries are loaded when
+/// Any thread may call anything at any time, the device being its current one; each stream is one thread's at
+/// a time. Libraries are loaded when
 /// they are first needed. All throw Error: execution with the library's name for what it refused,
 /// out_of_memory.
 class Libraries {
@@ -33,7 +34,7 @@ class Libraries {
   virtual bool can_capture(const Step& step) const = 0;
 };
 
-/// The libraries for the device of that number.
-std::unique_ptr<Libraries> make_libraries(int ordinal);
+/// The libraries of one device.
+std::unique_ptr<Libraries> make_libraries();
 
 }  // namespace tidu::cuda_detail
