@@ -144,13 +144,38 @@ static_assert(std::is_same_v<BlasRoutines<float>::Trsm, decltype(::cublasStrsm_v
 static_assert(std::is_same_v<BlasRoutines<float>::TrsmBatched, decltype(::cublasStrsmBatched)>);
 static_assert(std::is_same_v<BlasRoutines<float>::GetrfBatched, decltype(::cublasSgetrfBatched)>);
 
-// A library's handles for one stream.
-// Of one stream: the libraries work in memory that a handle has.
+// Of one stream: the libraries work in memory that a handle has. The stream may be another one by now, made
+// where one was that has ended with work still to do.
 struct Handles {
   cusolverDnHandle_t solver = nullptr;
   cublasHandle_t blas = nullptr;
   syevjInfo_t rotations = nullptr;
+  cudaEvent_t passed = nullptr;  // behind the last use
   std::uint64_t last_used = 0;
+};
+
+// Work on the stream with its handles, behind what was done with them before.
+class HandlesUse {
+ public:
+  HandlesUse(Handles& handles, Stream stream) : handles_(handles), stream_(stream_of(stream)) {
+    if (handles.passed == nullptr) {
+      check_runtime("cudaEventCreateWithFlags",
+                    cudaEventCreateWithFlags(&handles.passed, cudaEventDisableTiming));
+    } else {
+      check_runtime("cudaStreamWaitEvent", cudaStreamWaitEvent(stream_, handles.passed, 0));
+    }
+  }
+  HandlesUse(const HandlesUse&) = delete;
+  HandlesUse& operator=(const HandlesUse&) = delete;
+  ~HandlesUse() {
+    if (cudaEventRecord(handles_.passed, stream_) == cudaSuccess) return;
+    (void)cudaGetLastError();
+    (void)cudaStreamSynchronize(stream_);
+  }
+
+ private:
+  Handles& handles_;
+  cudaStream_t stream_;
 };
 bool by_blas(const SolverStep& s) {
   return s.routine == SolverStep::Routine::trsm || (s.batched && s.routine == SolverStep::Routine::getrf);
@@ -370,6 +395,7 @@ void destroy(const Handles& handles) {
     solver().function<decltype(::cusolverDnDestroy)>("cusolverDnDestroy")(handles.solver);
   if (handles.blas != nullptr)
     blas().function<decltype(::cublasDestroy_v2)>("cublasDestroy_v2")(handles.blas);
+  if (handles.passed != nullptr) (void)cudaEventDestroy(handles.passed);
 }
 
 }  // namespace
@@ -446,7 +472,8 @@ std::size_t SolverLibrary::workspace_bytes(const SolverStep& step) {
 
 void SolverLibrary::run(const SolverStep& step, const Bindings& at, Stream stream) {
   const std::lock_guard lock(state_->mutex);
-  const Handles& handles = state_->handles(step, stream);
+  Handles& handles = state_->handles(step, stream);
+  const HandlesUse use(handles, stream);
   of_type(step.dtype, [&]<class T>(T) { run_step<T>(step, at, handles); });
 }
 

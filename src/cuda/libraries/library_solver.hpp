@@ -12,9 +12,9 @@ class SolverLibrary {
  public:
   SolverLibrary();
   ~SolverLibrary();
-  /// The device is current. Throws Error: execution for what a library refuses, out_of_memory.
   /// What run() works in. The device is current. Throws Error (execution).
   std::size_t workspace_bytes(const SolverStep& step);
+  /// The device is current. Throws Error: execution for what a library refuses, out_of_memory.
   void run(const SolverStep& step, const Bindings& at, Stream stream);
 
  private:
