@@ -38,6 +38,7 @@ void Watched::add(const Tensor& flag, std::function<void()> report) {
 }
 
 void Watched::check(Runtime& runtime) {
+  const std::lock_guard asks(asked_);
   std::vector<Entry> entries;
   {
     const std::lock_guard lock(mutex_);

@@ -20,7 +20,8 @@ class Watched {
   /// `flag` will be a bool on the device: were all elements finite? It is copied to the host by its own
   /// stream, which may end before anyone asks.
   void add(const Tensor& flag, std::function<void()> report);
-  /// Waits once for all, calls the reports whose flags are false until one throws, and forgets all.
+  /// Waits once for all, calls the reports whose flags are false until one throws, and forgets all. One
+  /// thread at a time: who comes second finds what the first was told.
   void check(Runtime& runtime);
 
  private:
@@ -31,6 +32,7 @@ class Watched {
   };
   static void drop(Runtime& runtime, const std::vector<Entry>& entries) noexcept;
 
+  std::mutex asked_;  // before the other
   std::mutex mutex_;
   std::shared_ptr<Runtime> runtime_;  // of the entries
   std::vector<Entry> entries_;

@@ -3,11 +3,13 @@
 // Note [Values that are looked at later]: an executor of a device need not wait for it at every operation. It
 // notes what is to be looked at, in the order in which it was put on the device, and the end of the backward
 // call asks for all of it. What is said then is where a value first was not finite; its elements may be gone,
-// so that they are not told of. A call that fails does not ask, so what is still noted says nothing when a
-// later one does: that would be blamed for it.
+// so that they are not told of. Whoever asks may be told of another call's values, one beside it or around
+// it: a report leaves what it says with the call that it is of, where that call finds it when it asks. A call
+// that fails does not ask, so what is found of it later is dropped.
 #include "eager/anomaly.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tidu::eager::detail {
 namespace {
@@ -20,14 +22,19 @@ bool bad(const Host& host, const void* operand) {
   return finite && !*finite;
 }
 
-// See Note [Values that are looked at later].
+// The call that is asking on this thread.
+thread_local Findings* asking = nullptr;
+
+// See Note [Values that are looked at later]. What is of no call concerns whoever asks.
 bool watched(const Looker& looker, const void* operand, Phase phase, std::string name, std::string where,
              std::uint64_t sequence, std::string message) {
   return looker.host.watch_finite(
-      operand, [ended = looker.ended, phase, name = std::move(name), where = std::move(where), sequence,
+      operand, [findings = looker.findings, phase, name = std::move(name), where = std::move(where), sequence,
                 message = std::move(message)] {
-        if (ended != nullptr && ended->load(std::memory_order_acquire)) return;
-        throw NonFiniteError(phase, name, where, sequence, message + " is not finite");
+        const NonFiniteError error(phase, name, where, sequence, message + " is not finite");
+        Findings* const concerned = findings != nullptr ? findings.get() : asking;
+        if (concerned == nullptr) throw error;
+        concerned->add(error);
       });
 }
 
@@ -57,6 +64,33 @@ std::string path_text(const Path& path) {
 }
 
 }  // namespace
+
+void Findings::add(const NonFiniteError& error) {
+  const std::lock_guard lock(mutex_);
+  if (!ended_ && !first_) first_ = error;
+}
+
+void Findings::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+}
+
+void Findings::raise() {
+  const std::lock_guard lock(mutex_);
+  if (first_) throw NonFiniteError(*first_);
+}
+
+void ask(const Looker& looker) {
+  Findings* const before = std::exchange(asking, looker.findings.get());
+  try {
+    looker.host.check_watched();
+  } catch (...) {
+    asking = before;
+    throw;
+  }
+  asking = before;
+  looker.findings->raise();
+}
 
 void check_forward(const Host& host, const RecorderCore::Request& request) {
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {

@@ -1,10 +1,11 @@
 // anomaly.hpp - where values are looked at that may not be finite; called in anomaly mode alone.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,12 +18,30 @@
 
 namespace tidu::eager::detail {
 
+/// What was found of the values of one backward call, by whichever call asked the executor first.
+class Findings {
+ public:
+  /// Keeps the first until the call ends: what is found out of its values after that concerns nobody.
+  void add(const NonFiniteError& error);
+  void end();
+  /// Throws the first.
+  void raise();
+
+ private:
+  std::mutex mutex_;
+  bool ended_ = false;
+  std::optional<NonFiniteError> first_;
+};
+
 /// Where a backward call has its values looked at.
 struct Looker {
   const Host& host;
-  /// Set when the call has ended: what is found out of its values after that concerns nobody.
-  std::shared_ptr<const std::atomic<bool>> ended;
+  std::shared_ptr<Findings> findings;
 };
+
+/// Asks the executor for all that is looked at, and throws what was first found of this call or of values of
+/// the forward.
+void ask(const Looker& looker);
 
 /// Throws NonFiniteError for the first output that is not finite.
 void check_forward(const Host& host, const RecorderCore::Request& request);

@@ -86,7 +86,7 @@ struct BackwardCall {
   BackwardOutcome finish();
 
   // --- on several threads (parallel.cpp)
-  bool wants_threads() const;
+  bool wants_threads();
   void run_threaded();
 
   // --- cotangents (cells.cpp)
@@ -132,8 +132,7 @@ struct BackwardCall {
   const BackwardOptions& options;
   const OperandTable& table;
   const bool creates_graph;
-  const std::shared_ptr<std::atomic<bool>> ended;  ///< anomaly mode
-  const Looker looker;
+  const Looker looker;  ///< anomaly mode
   bool threaded = false;
   bool folds_at_once = true;  ///< contributions come in the order in which they are folded
 

@@ -33,13 +33,13 @@ BackwardCall::BackwardCall(const BackwardRequest& backward_request)
       options(backward_request.options),
       table(backward_request.host.table),
       creates_graph(backward_request.options.create_graph),
-      ended(backward_request.options.anomaly ? std::make_shared<std::atomic<bool>>(false) : nullptr),
-      looker{backward_request.host, ended},
+      looker{backward_request.host,
+             backward_request.options.anomaly ? std::make_shared<Findings>() : nullptr},
       depth(calls_on_this_thread) {}
 
 // Also after an error: everything that is still on its way goes.
 BackwardCall::~BackwardCall() {
-  if (ended != nullptr) ended->store(true, std::memory_order_release);
+  if (looker.findings != nullptr) looker.findings->end();
   const auto destroy_all = [this](Cell*& cell) {
     while (cell != nullptr) destroy_cell(table, std::exchange(cell, cell->next));
   };

@@ -54,7 +54,7 @@ void BackwardCall::accumulate() {
     }
     join_streams(sums);
     if (options.anomaly) [[unlikely]]
-      host.check_watched();
+      ask(looker);
     locks.clear();
     bool same = true;
     for (std::size_t i = 0; i < into.size(); ++i) {
@@ -119,7 +119,7 @@ BackwardOutcome BackwardCall::finish() {
   BackwardOutcome outcome(table);
   join_streams({});
   if (options.anomaly) [[unlikely]]
-    host.check_watched();
+    ask(looker);
   outcome.requested.reserve(request.requested.size());
   for (std::size_t i = 0; i < request.requested.size(); ++i) {
     const Requested& wanted = request.requested[i];

@@ -271,6 +271,21 @@ TEST_CASE(
   CHECK(caught([&] { run(later, {root_of(bad)}, watched()); }).has_value());
 }
 
+TEST_CASE("[P14] what a call within another is told of the one around it is raised by that one") {
+  const Later later;
+  Tape tape;
+  const Var inner = tape.apply<prim::sin>({tape.leaf(1.0)});
+  const Var between = tape.apply<prim::sin>({tape.leaf(0.0)});
+  const Var bad = tape.apply<prim::sqrt>({between}, Where{"f.cpp", 3});
+  const HookHandle nests = eager::before_node<Tensor>(between.first.trace, [&](HookContext<Tensor>&) {
+    CHECK(message_of([&] { run(later, {root_of(inner)}, watched()); }) == "");
+  });
+  const auto error = caught([&] { run(later, {root_of(bad)}, watched()); });
+  REQUIRE(error.has_value());
+  CHECK(error->where() == "f.cpp:3");
+  CHECK(message_of([&] { run(later, {root_of(inner)}, watched()); }) == "");
+}
+
 TEST_CASE("[P14] of sums of seeds, and of a slot with what comes in, no operation is named") {
   Tape tape;
   Leaf<Tensor> w(tape.recorder.keys(), "w");

@@ -138,14 +138,15 @@ class BackwardExecutor : public ExecutorIdentity {
   /// Are all elements finite? Default: unknown, and anomaly mode finds nothing.
   virtual std::optional<bool> is_finite(const Operand&) const { return std::nullopt; }
   /// The same without waiting for the work that makes the elements: `report` is kept for when they turn out
-  /// not to be finite. It throws, unless the backward call that it is of has failed in the meantime. False,
-  /// and nothing is kept: is_finite() is to be asked at once (the default).
+  /// not to be finite. It tells the backward call that it is of, or throws when it is of none. False, and
+  /// nothing is kept: is_finite() is to be asked at once (the default).
   virtual bool watch_finite(const Operand&, const std::function<void()>& report) const {
     (void)report;
     return false;
   }
   /// Waits for what is watched, and calls the reports that are due, in order, until one throws; forgets all.
-  /// At the end of a backward call in anomaly mode. Default: nothing is watched.
+  /// At the end of a backward call in anomaly mode. Several calls may end at once: who comes second waits
+  /// until the first was told all. Default: nothing is watched.
   virtual void check_watched() const {}
   /// Are all elements zero? Default: unknown, and explain() cannot tell where a gradient became zero.
   virtual std::optional<bool> is_zero(const Operand&) const { return std::nullopt; }
