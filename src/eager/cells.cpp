@@ -2,6 +2,8 @@
 // replace them.
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
@@ -21,21 +23,43 @@ struct SumEntry {
   const Primitive* add = nullptr;
   const void* type = nullptr;
   std::optional<RecordedGraph> graph;
+  std::uint32_t readers = 0;
 };
 using SumEntries = std::array<SumEntry, 32>;
 
-// The sum of two values of a type as an invocation of the set's own primitive. Kept by thread.
-const RecordedGraph* sum_graph(const PrimitiveSet& set, Type type) {
-  if (set.add() == nullptr) return nullptr;
-  SumEntries& entries = tidu::detail::ThreadKept<SumEntries>::get();
-  SumEntry& entry = entries[(reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) % entries.size()];
-  if (entry.add != set.add() || entry.type != type.identity() || entry.graph->graph().primitives() != set) {
-    entry.graph = RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
-    entry.add = set.add();
-    entry.type = type.identity();
+// The sum of two values of a type as an invocation of the set's own primitive. Kept by thread; a call that
+// the users' code makes meanwhile leaves an entry alone that is being read.
+class SumGraph {
+ public:
+  SumGraph(const PrimitiveSet& set, Type type) {
+    if (set.add() == nullptr) return;
+    SumEntries& entries = tidu::detail::ThreadKept<SumEntries>::get();
+    SumEntry& entry = entries[(reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) % entries.size()];
+    if (entry.add != set.add() || entry.type != type.identity() || entry.graph->graph().primitives() != set) {
+      own_ = RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
+      if (entry.readers != 0) return;
+      std::swap(entry.graph, own_);  // what was there goes when this one does
+      entry.add = set.add();
+      entry.type = type.identity();
+    }
+    entry_ = &entry;
+    ++entry.readers;
   }
-  return &*entry.graph;
-}
+  SumGraph(const SumGraph&) = delete;
+  SumGraph& operator=(const SumGraph&) = delete;
+  ~SumGraph() {
+    if (entry_ != nullptr) --entry_->readers;
+  }
+  /// Null: the set names none.
+  const RecordedGraph* get() const {
+    if (entry_ != nullptr) return &*entry_->graph;
+    return own_ ? &*own_ : nullptr;
+  }
+
+ private:
+  SumEntry* entry_ = nullptr;
+  std::optional<RecordedGraph> own_;
+};
 
 }  // namespace
 
@@ -57,7 +81,9 @@ void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placeme
     if (set == nullptr && cell->trace != nullptr && !node_of(cell->trace)->is_leaf())
       set = &node_of(cell->trace)->variant->owner->graph.primitives();
   }
-  const RecordedGraph* graph = set != nullptr ? sum_graph(*set, into->type) : nullptr;
+  std::optional<SumGraph> sum;
+  if (set != nullptr) sum.emplace(*set, into->type);
+  const RecordedGraph* const graph = sum ? sum->get() : nullptr;
   const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
   if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {
     if (graph == nullptr)

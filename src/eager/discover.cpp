@@ -11,6 +11,15 @@ namespace tidu::eager::detail {
 
 using tidu::detail::str;
 
+namespace {
+
+// Which output of its node a requested value is.
+std::uint32_t slot_in(const Node& node, const Requested& requested) {
+  return static_cast<std::uint32_t>(requested.key.counter - node.first_key.counter);
+}
+
+}  // namespace
+
 // The nodes of what is right are held: a hook may let go of the last handle to them.
 void BackwardCall::check_roots() {
   if (request.roots.empty())
@@ -111,8 +120,8 @@ void BackwardCall::mark_needed() {
     if (wanted.trace && !node_of(wanted.trace.node())->is_leaf()) {
       const Node* node = node_of(wanted.trace.node());
       slot_of(wanted.trace, wanted.key, "backward: requested value");
-      if (State* state = states.find(node)) {
-        state->captured = true;
+      if (depends_on(wanted)) {
+        states.find(node)->captured = true;
         captures.emplace(node, i);
       }
     } else if (LeafState* leaf = leaves.find(wanted.key)) {
@@ -151,7 +160,12 @@ void BackwardCall::mark_needed() {
 bool BackwardCall::is_wanted(const Edge& edge) {
   if (edge.target->is_leaf()) return leaves.find(edge.target->first_key)->wanted;
   const State* state = states.find(edge.target);
-  return state->needed || state->captured;
+  if (state->needed || !state->captured || edge.target->num_outputs() == 1)
+    return state->needed || state->captured;
+  const auto [begin, end] = captures.equal_range(edge.target);
+  return std::any_of(begin, end, [&](const auto& capture) {
+    return slot_in(*edge.target, request.requested[capture.second]) == edge.slot;
+  });
 }
 
 void BackwardCall::check_not_freed() const {
@@ -242,18 +256,19 @@ void BackwardCall::seed_roots() {
 bool BackwardCall::depends_on(const Requested& requested) {
   const Node* node = node_of(requested.trace.node());
   if (states.find(node) == nullptr) return false;
+  if (node->num_outputs() == 1) return true;
   if (depended_on.empty()) {
     for (std::size_t i = 0; i < request.roots.size(); ++i)
       depended_on.emplace(node_of(request.roots[i].node), root_slots[i]);
     for (const State* state : found) {
       for (std::uint32_t e = 0; e < state->node->num_edges; ++e) {
         const Edge& edge = state->node->edges()[e];
-        if (!edge.target->is_leaf()) depended_on.emplace(edge.target, edge.slot);
+        if (!edge.target->is_leaf() && edge.target->num_outputs() > 1)
+          depended_on.emplace(edge.target, edge.slot);
       }
     }
   }
-  const auto slot = static_cast<std::uint32_t>(requested.key.counter - node->first_key.counter);
-  return depended_on.contains({node, slot});
+  return depended_on.contains({node, slot_in(*node, requested)});
 }
 
 Absence BackwardCall::why_absent(const Requested& requested) {

@@ -62,6 +62,31 @@ const Primitive odd{.name = "test.odd",
                       return emit1(Op::make(halved), {*c.tangent(0)}) * ops::full_like(c.primal(0), factor);
                     }};
 
+// Sums by the graph of the call, after backward calls of its own have added values of many other types.
+class SumsLate final : public Interpreted {
+ public:
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
+    for (std::int64_t n = 0; n < 100 && outermost_; ++n) {
+      outermost_ = false;
+      Tape tape;
+      const Var x = tape.leaf(random_tensor(Type(f64, Shape{2 + n}), 1));
+      run(*this, {root_of(tape.apply<prim::mul>({x, x}), random_tensor(Type(f64, Shape{2 + n}), 2))});
+      outermost_ = true;
+    }
+    REQUIRE(call.graph->output_types()[0] == call.type);
+    return std::move(*reference().try_run(call.graph->graph(), std::vector<Tensor>{a, b})).front();
+  }
+
+ private:
+  mutable bool outermost_ = true;
+};
+
+TEST_CASE("[P9] the graph of a sum is that of its call, whatever calls within it add") {
+  Tape tape;
+  const Var x = tape.leaf(0.3);
+  CHECK(item(run(SumsLate(), {root_of(tape.apply<prim::mul>({x, x}))}), x) == doctest::Approx(0.6));
+}
+
 TEST_CASE("[P9] backward within a JVP rule and a transpose rule of the user's own") {
   const PrimitiveSet set = standard_primitives().with({&odd, &halved});
   eager::RecorderOptions options;

@@ -174,6 +174,33 @@ TEST_CASE("[P4] one output of a node with several can be captured") {
   CHECK(gradients.requested()[1].value->item<double>() == doctest::Approx(std::cos(0.3)));
 }
 
+TEST_CASE("[P4] what leads only to another output than the captured one does not run") {
+  Tape tape;
+  const Var x = tape.leaf(0.3);
+  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
+    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
+  });
+  const std::vector<Var> pair = tape.apply(both, {x});
+  const Var first = tape.apply<prim::exp>({pair[0]});
+  const Var second = tape.apply<prim::tanh>({pair[1]});
+  const Var out = tape.apply<prim::add>({first, second});
+  for (const BackwardOptions& options : {keep(), workers(2)}) {
+    const Spy spy;
+    const auto one = run(spy, {root_of(out)}, options, {pair[0].first});
+    CHECK(spy.names() == std::vector<std::string>{"add", "exp"});
+    CHECK(one.requested()[0].value->item<double>() == doctest::Approx(std::exp(std::sin(0.3))));
+  }
+  // With the node's own inputs wanted, all of it runs; an output that no root depends on is unreachable.
+  const Spy spy;
+  const auto all = run(spy, {root_of(out)}, keep(), {pair[1].first, x.first});
+  CHECK(spy.names() == std::vector<std::string>{"add", "tanh", "exp", "both"});
+  CHECK(all.requested()[1].absence == eager::Absence::none);
+  const Spy other;
+  const auto none = run(other, {root_of(first)}, keep(), {pair[1].first});
+  CHECK(other.num_calls() == 0);
+  CHECK(none.requested()[0].absence == eager::Absence::unreachable);
+}
+
 TEST_CASE("[P4] the same value twice is refused, and what is not there says why") {
   Diamond d;
   const Var unrelated = d.tape.leaf(1.0);
