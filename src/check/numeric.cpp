@@ -125,12 +125,20 @@ double epsilon_of(DType dtype) {
   }
 }
 
+Tensor where_finite(const Tensor& x, const Tensor& other) {
+  Numbers numbers = numbers_of(x);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (!finite(other.at(static_cast<std::int64_t>(i)))) numbers[i] = 0.0;
+  return tensor_of(x.type(), numbers);
+}
+
 InnerProduct inner_product(const MaybeTensors& a, const MaybeTensors& b) {
   InnerProduct sum;
   for (std::size_t k = 0; k < a.size(); ++k) {
     if (!a[k] || !b[k]) continue;
     for (std::int64_t i = 0; i < a[k]->size(); ++i) {
       const std::complex<double> x = a[k]->at(i), y = b[k]->at(i);
+      if (x == 0.0 || y == 0.0) continue;
       sum.value += x.real() * y.real() + x.imag() * y.imag();
       sum.magnitude += std::abs(x.real() * y.real()) + std::abs(x.imag() * y.imag());
     }

@@ -43,7 +43,11 @@ Tensor combine(double a, const Tensor& x, double b, const Tensor& y);
 /// The unit roundoff's neighbour: distance from 1 to the next number of the dtype; 0 for exact dtypes.
 double epsilon_of(DType dtype);
 
+/// x, with zeros where `other`, of the same shape, is not finite.
+Tensor where_finite(const Tensor& x, const Tensor& other);
+
 /// Sum of Re(conj(a) b) over all elements of what is there on both sides, and the sum of the absolute values.
+/// An element that is zero on one side adds nothing, whatever the other is.
 struct InnerProduct {
   double value = 0.0;
   double magnitude = 0.0;

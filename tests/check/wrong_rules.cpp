@@ -180,6 +180,21 @@ TEST_CASE("check_gradients: a wrong transpose, of the operation and of what its 
   expect_only(check_one(through_doubled), CheckKind::transpose, Rule::transpose, "wrong.doubled");
 }
 
+TEST_CASE("check_gradients: a wrong transpose beside a derivative that is infinite") {
+  for (const Primitive* primitive : {&through_doubled, &right}) {
+    GraphBuilder g("model", the_set());
+    const Value x = g.input("x", {f64, {4}}), y = g.input("y", {f64, {4}});
+    const Graph f = g.build({ops::sqrt(x), apply(*primitive, y)});
+    CheckOptions options;
+    options.order = 1;
+    const CheckReport report = check_gradients(
+        f, Tensors{vector({0.3, 0.0, 1.1, 0.2}), vector({0.5, 1.5, -0.4, 0.9})}, the_executor(), options);
+    INFO(to_text(report));
+    CHECK(report.ok == (primitive == &right));
+    for (const CheckFinding& finding : report.findings) CHECK(finding.kind == CheckKind::transpose);
+  }
+}
+
 TEST_CASE("check_gradients: a wrong batch rule") {
   expect_only(check_one(mixed_up), CheckKind::batch, Rule::batch, "wrong.mixed_up");
 }
