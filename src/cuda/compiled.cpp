@@ -120,6 +120,17 @@ Kernel Compiled::load_kernel(const Node& node, const Launch& launch) {
   }
 }
 
+namespace {
+
+// Whether a collective is captured all ranks must decide alike, and what decides it (addresses, what the
+// cache holds) is each one's own.
+bool exchanges(const Step& step) {
+  const auto* const collective = std::get_if<CollectiveStep>(&step);
+  return collective != nullptr && collective->ranks > 1;
+}
+
+}  // namespace
+
 void Compiled::load(std::vector<Node> nodes) {
   can_replay_ = options_.replay;
   for (Node& node : nodes) {
@@ -127,8 +138,8 @@ void Compiled::load(std::vector<Node> nodes) {
     for (const Step& step : loaded.node.plan.steps) {
       const auto* const launch = std::get_if<Launch>(&step);
       if (launch != nullptr) loaded.kernels.push_back(load_kernel(loaded.node, *launch));
-      can_replay_ =
-          can_replay_ && !std::holds_alternative<LiteralStep>(step) && runtime_->device().can_capture(step);
+      can_replay_ = can_replay_ && !std::holds_alternative<LiteralStep>(step) && !exchanges(step) &&
+                    runtime_->device().can_capture(step);
     }
     for (const ValueId value : loaded.node.operands) spots_.push_back(layout_.spots[value]);
     for (const ValueId value : loaded.node.results) spots_.push_back(layout_.spots[value]);

@@ -390,8 +390,14 @@ void Run::serve(std::uint32_t device) {
 
 }  // namespace
 
-bool BackwardCall::wants_threads() const {
-  return !creates_graph && (options.workers > 1 || (has_devices && options.workers != 0));
+// The order in which several threads run nodes depends on how fast each is, that of collectives must not.
+bool BackwardCall::wants_threads() {
+  if (creates_graph || (options.workers <= 1 && (!has_devices || options.workers == 0))) return false;
+  bool has_collectives = false;
+  states.for_each([&](const State& state) {
+    has_collectives = has_collectives || state.node->variant->owner->graph.data().has_collectives;
+  });
+  return !has_collectives;
 }
 
 void BackwardCall::run_threaded() { std::make_shared<Run>(*this)->drive(); }

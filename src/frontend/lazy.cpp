@@ -122,7 +122,8 @@ bool LazyTrace::takes(const Graph& graph) {
   std::move_backward(known.begin(), known.end() - 1, known.end());
   known[0].graph = graph;
   known[0].takes = graph.primitives() == standard_primitives() && graph.externals().empty() &&
-                   !graph.outputs().empty() && !graph.data().has_effects && !Spread(graph).moves();
+                   !graph.outputs().empty() && !graph.data().has_effects && !graph.data().has_collectives &&
+                   !Spread(graph).moves();
   return known[0].takes;
 }
 

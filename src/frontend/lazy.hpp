@@ -84,7 +84,8 @@ class LazyTrace {
   LazyTrace& operator=(const LazyTrace&) = delete;
 
   /// Records the graph on `inputs`, and puts promises in `out`. False, and nothing done, for what must run at
-  /// once: operations with effects, other primitives than the standard ones, memory that others write to.
+  /// once: operations with effects, collectives (which process reads which value first must not decide their
+  /// order), other primitives than the standard ones, memory that others write to.
   bool record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   /// Evaluates those of `targets` that are promises of this trace.
   void evaluate(std::span<const Tensor> targets);

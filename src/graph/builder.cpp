@@ -135,6 +135,7 @@ std::unique_ptr<GraphBuilder> GraphBuilder::extending(const Graph& base, Options
   to.held = from.held;
   to.may_repeat = from.may_repeat || !options.deduplicate;
   to.has_effects = from.has_effects;
+  to.has_collectives = from.has_collectives;
   to.depth = from.depth;
 
   Index& index = *builder->index_;
@@ -380,6 +381,7 @@ ValueId GraphBuilder::append(const OpRecord* op, std::span<const ValueId> operan
     key = detail::mix(key, detail::fresh_instance());
     g.has_effects = true;
   }
+  g.has_collectives = g.has_collectives || op->collective;
   hold(op);
   for (const ValueId id : operands) g.operands.push_back(id);
   g.operations.push_back(record);

@@ -215,9 +215,12 @@ Op Op::make(const Primitive& primitive, Attributes given) {
   record->primitive = &primitive;
   record->immortal = attributes.empty();
   record->impure = primitive.has_trait(Trait::impure);
+  record->collective = primitive.has_trait(Trait::collective);
   for (const auto& [name, value] : attributes) {
-    for (const std::shared_ptr<const GraphData>& graph : value.graphs())
+    for (const std::shared_ptr<const GraphData>& graph : value.graphs()) {
       record->impure = record->impure || graph->has_effects;
+      record->collective = record->collective || graph->has_collectives;
+    }
   }
   record->attributes = std::move(attributes);
   record->key = key;

@@ -114,7 +114,7 @@ IntLists reversed(IntLists perm) {
 // y = Σ_r x_r on every rank          ct_x = Σ_r ct_r
 constinit const Primitive psum{.name = "psum",
                                .attributes = sum_attributes,
-                               .traits = Trait::barrier,
+                               .traits = Trait::barrier | Trait::collective,
                                .linearity = linearity::linear,
                                .infer = infer_psum,
                                .transpose = [](TransposeContext& c) -> Derivatives {
@@ -127,7 +127,7 @@ constinit const Primitive psum{.name = "psum",
 constinit const Primitive all_gather{
     .name = "all_gather",
     .attributes = gather_attributes,
-    .traits = Trait::barrier,
+    .traits = Trait::barrier | Trait::collective,
     .linearity = linearity::linear,
     .infer = infer_all_gather,
     .transpose = [](TransposeContext& c) -> Derivatives {
@@ -140,7 +140,7 @@ constinit const Primitive all_gather{
 constinit const Primitive reduce_scatter{
     .name = "reduce_scatter",
     .attributes = scatter_attributes,
-    .traits = Trait::barrier,
+    .traits = Trait::barrier | Trait::collective,
     .linearity = linearity::linear,
     .infer = infer_reduce_scatter,
     .transpose = [](TransposeContext& c) -> Derivatives {
@@ -152,7 +152,7 @@ constinit const Primitive reduce_scatter{
 // y = x of the rank that sends to this one, or 0          ct_x = ct of the rank that this one sent to, or 0
 constinit const Primitive ppermute{.name = "ppermute",
                                    .attributes = permute_attributes,
-                                   .traits = Trait::barrier,
+                                   .traits = Trait::barrier | Trait::collective,
                                    .linearity = linearity::linear,
                                    .infer = infer_ppermute,
                                    .transpose = [](TransposeContext& c) -> Derivatives {

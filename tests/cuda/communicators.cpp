@@ -1,5 +1,6 @@
 // Collectives between devices, each of which a thread drives: communicators, executors that are bound to
 // them, and the gradient of data that is spread over devices.
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <functional>
@@ -61,14 +62,38 @@ TEST_CASE("collectives between devices") {
     CHECK(communicator.size() == 2);
     const CudaExecutor executor = with_axes(machine.cuda, {{"i", communicator}});
     const CudaExecutable program = executor.compile(graph);
-    for (int round = 0; round < 3; ++round) {  // the later ones are replayed
+    for (int round = 0; round < 3; ++round) {  // none is captured
       const std::vector<Tensor> got = program.run({row(10 * rank)});
       CHECK(elements(got[0]) == Row{10, 12, 14, 16});
       CHECK(elements(got[1]) == Row{0, 1, 2, 3, 10, 11, 12, 13});
       CHECK(elements(got[2]) == (rank == 0 ? Row{10, 12} : Row{14, 16}));
       CHECK(elements(got[3]) == (rank == 0 ? Row{0, 0, 0, 0} : Row{0, 1, 2, 3}));
     }
+    CHECK(machine.device->count("capture") == 0);
   });
+}
+
+TEST_CASE("sums of 16-bit numbers between devices are taken in f32") {
+  for (const DType dtype : {f16, bf16}) {
+    GraphBuilder builder("sums");
+    const Value x = builder.input("x", Type(dtype, {3, 3}));
+    const Value sum = ops::psum(x, "i", 3), part = ops::reduce_scatter(x, "i", 3, 1, true);
+    const Graph graph = builder.build({sum, part});
+    on_ranks(3, [&](int rank, const Machine& machine, const CudaCommunicator& communicator) {
+      const CudaExecutor executor = with_axes(machine.cuda, {{"i", communicator}});
+      const auto filled = [dtype](float value) {
+        Tensor made(Type(dtype, {3, 3}));
+        std::ranges::fill(made.mutable_elements<std::uint16_t>(),
+                          dtype == f16 ? float_to_half(value) : float_to_bfloat16(value));
+        return made;
+      };
+      const CudaExecutable program = executor.compile(graph);
+      for (const Tensor& got : program.run({filled(rank == 2 ? -40000.0F : 40000.0F)}))
+        CHECK(got.at(2) == filled(40000.0F).at(0));
+      const double both = dtype == f16 ? 257.5 : 258.0;  // in bf16 one by one 256
+      for (const Tensor& got : program.run({filled(rank == 0 ? 256.0F : 0.75F)})) CHECK(got.at(2) == both);
+    });
+  }
 }
 
 TEST_CASE("a data-parallel gradient is that of all the data") {

@@ -40,7 +40,7 @@ struct BackwardOptions {
   bool accumulate = false;
   /// Threads that may run independent nodes at once, the calling one among them, of which as many come as the
   /// process can start; devices but the host have one each besides. 0: the calling thread runs all, those of
-  /// devices too. Not negative.
+  /// devices too, as it does where an operation is a collective. Not negative.
   int workers = 1;
   Order order = Order::latest_first;  ///< of nodes that are ready
   std::uint64_t order_seed = 1;       ///< of Order::random

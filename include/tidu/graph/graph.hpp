@@ -77,7 +77,8 @@ struct GraphData {
   std::vector<Op> held;                             ///< one handle for each distinct op that can be freed
   bool may_repeat = false;   ///< made without merging (a loaded dump): equal operations may stand in it twice
   bool has_effects = false;  ///< is an operation impure, also in a graph that an attribute holds?
-  std::uint32_t depth = 1;   ///< 1, or one more than the deepest graph that an attribute holds
+  bool has_collectives = false;  ///< likewise: is one run together with other processes?
+  std::uint32_t depth = 1;       ///< 1, or one more than the deepest graph that an attribute holds
   // structural address, on demand
   mutable std::once_flag structural_once;  ///< guards `structural`
   mutable Key128 structural;               ///< see Graph::structural_key

@@ -22,6 +22,7 @@ struct OpRecord {
   std::uint64_t hash;                                ///< of key and what identical graphs in attributes share
   bool immortal;                                     ///< without attributes: never freed
   bool impure;                                       ///< its primitive is, or an operation of its graphs
+  bool collective;                                   ///< likewise
   mutable std::atomic<std::uint32_t> references{0};  ///< handles and graphs that hold it
 };
 

@@ -46,6 +46,7 @@ enum class Trait : std::uint32_t {
   repeats = 1U << 12,  ///< each element of the result is an element of the only operand, or without operands
                        ///< that of the only literal among the attributes: of one element, so all are equal
   folds = 1U << 13,    ///< a reduction that combines elements two by two, in whatever order
+  collective = 1U << 14,  ///< run together with other processes, in the same order in all of them
   no_tangent =
       1U << 10  ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
 };

@@ -1,6 +1,7 @@
 // collective_rules.cpp - collectives by a communicator that is bound to their axis's name. Libraries gather
 // and scatter along a leading axis; where the op's is another, the array is put into that order before or
 // after.
+#include <utility>
 
 #include "cuda/rules/compose.hpp"
 #include "cuda/rules/library_rules.hpp"
@@ -20,10 +21,33 @@ CollectiveStep step_of(const PlanRequest& request, CollectiveStep::Kind kind, st
   return step;
 }
 
+// Adds a sum whose operand is at step.in. The library adds in the dtype that it is given: 16-bit numbers are
+// widened before and rounded once behind.
+void append_sum(Plan& plan, CollectiveStep step, std::int64_t operand_count, std::int64_t result_count,
+                const PlanRequest& request) {
+  const DType dtype = step.dtype;
+  const bool narrow = (dtype == DType::f16 || dtype == DType::bf16) && step.ranks > 1;
+  if (!narrow) {
+    plan.steps.emplace_back(std::move(step));
+    return;
+  }
+  const auto scratch = [&plan](std::int64_t count) {
+    return take_scratch(plan, static_cast<std::size_t>(count) * size_of(DType::f32));
+  };
+  const Place wide = scratch(operand_count), sum = scratch(result_count);
+  append_converted(plan, dtype, DType::f32, operand_count, step.in, wide, request);
+  step.dtype = DType::f32;
+  step.in = wide;
+  step.out = sum;
+  plan.steps.emplace_back(std::move(step));
+  append_converted(plan, DType::f32, dtype, result_count, sum, result(), request);
+}
+
 Plan psum(const PlanRequest& request) {
   Plan plan;
   plan.supported = true;
-  plan.steps.emplace_back(step_of(request, CollectiveStep::Kind::sum, request.in[0].size()));
+  const std::int64_t count = request.in[0].size();
+  append_sum(plan, step_of(request, CollectiveStep::Kind::sum, count), count, count, request);
   return plan;
 }
 
@@ -57,7 +81,7 @@ Plan reduce_scatter(const PlanRequest& request) {
     append_transposed(plan, Type(step.dtype, {outer, step.ranks, inner}), {1, 0, 2}, operand(0), step.in,
                       request);
   }
-  plan.steps.emplace_back(step);
+  append_sum(plan, std::move(step), request.in[0].size(), request.out[0].size(), request);
   return plan;
 }
 
