@@ -81,6 +81,7 @@ void LazyTrace::leave() {
 // value elements but the run of a whole pattern leaves the pattern, so that all of its results wait.
 const LazyTrace::Pattern::Known* LazyTrace::known_end() {
   if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;
+  if (follows_->executor != runner_.executor->id()) return nullptr;  // assigned to in the meantime
   for (const std::uint32_t id : follows_->leaves)
     if (values_[id].tensor.version() != values_[id].version) return nullptr;
   const auto fits = [this](const Pattern::Known& known) {

@@ -229,5 +229,23 @@ TEST_CASE("[G4] executors that change in a hot sequence each run what was record
   CHECK(sines == 20);
 }
 
+TEST_CASE("[G4] an executor that is assigned to within a hot sequence runs what comes behind") {
+  const auto with_sin = [](double value) {
+    return cpu().with_kernel("sin", [value](const KernelCall& call) {
+      double* y = call.output().mutable_data<double>();
+      for (std::int64_t i = 0; i < call.output().size(); ++i) y[i] = value;
+    });
+  };
+  CpuExecutor executor = with_sin(2);
+  const ExecutorGuard in_force(executor);
+  const Array x = random_array({5}, 1);
+  const HotPaths guard;
+  for (int i = 0; i < 60; ++i) {
+    const Array a = x * 2.0;
+    if (i == 50) executor = with_sin(3);
+    CHECK(sum(sin(a)).item() == (i < 50 ? 10.0 : 15.0));
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test
