@@ -18,8 +18,13 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::widened;
 
-// The axes as bits.
+// The axes as bits of a number that is not negative.
 std::int64_t mask_of(const Axes& axes, std::size_t rank, const char* name, Where where) {
+  constexpr std::size_t most = 62;
+  if (rank > most) {
+    refuse(ErrorKind::invalid_argument, name,
+           detail::str("expected an Array of at most ", most, " dimensions, got one of ", rank), where);
+  }
   if (axes.all()) return static_cast<std::int64_t>((std::uint64_t{1} << rank) - 1);
   std::int64_t mask = 0;
   for (const std::int64_t axis : axes.list()) {

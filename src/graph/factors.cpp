@@ -18,9 +18,8 @@ void Factors::add(std::span<const int> axes, int result_axis) {
     if (axes[i] != none) extent = operands_[i].dim(static_cast<std::size_t>(axes[i]));
   }
   if (extent == 1) return;
-  for (std::size_t i = 0; i < num_operands(); ++i)
-    axes_.push_back(static_cast<std::int8_t>(i < axes.size() ? axes[i] : none));
-  axes_.push_back(static_cast<std::int8_t>(result_axis));
+  for (std::size_t i = 0; i < num_operands(); ++i) axes_.push_back(i < axes.size() ? axes[i] : none);
+  axes_.push_back(result_axis);
   extents_.push_back(extent);
 }
 

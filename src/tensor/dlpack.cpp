@@ -193,9 +193,9 @@ Tensor import_tensor(const DLTensor& in, bool is_read_only, DLPackLayout layout,
   const bool aligned = reinterpret_cast<std::uintptr_t>(first) % alignment == 0;
   if (!aligned || !contiguous(in, type.shape())) {
     if (layout == DLPackLayout::copy) return copied(type, in, first);
-    const std::string got = !aligned
-                                ? str("memory not aligned to ", alignment, " bytes")
-                                : "strides " + detail::list(std::vector(in.strides, in.strides + in.ndim));
+    const std::string got =
+        !aligned ? str("memory not aligned to ", alignment, " bytes")
+                 : str("strides ", detail::list(std::vector(in.strides, in.strides + in.ndim)));
     refuse(ErrorKind::invalid_argument,
            str("expected elements of ", type, " in row-major order, aligned and without gaps, got ", got,
                "; DLPackLayout::copy copies them"));

@@ -208,6 +208,26 @@ TEST_CASE("argmax, argmin and what is cumulative") {
   finish_checks();
 }
 
+TEST_CASE("values of hundreds of axes") {
+  for (const std::size_t ones : {126U, 127U, 128U, 254U, 255U, 300U}) {
+    Shape shape(ones, 1);
+    shape.insert(shape.end(), {2, 3});
+    const auto axis = static_cast<std::int64_t>(ones + 1);
+    GraphBuilder builder("f");
+    const Value x = builder.input("x", Type(f64, shape));
+    const Value sum = ops::reduce_sum(ops::exp(x), {axis}), most = ops::reduce_max(x, {axis - 1});
+    Ints kept;
+    for (std::int64_t k = 0; k < axis; ++k) kept.push_back(k);
+    const Graph graph = builder.build({ops::broadcast_in_dim(sum, shape, kept) * x, most});
+    Tensor input(Type(f64, shape));
+    for (std::size_t i = 0; i < 6; ++i) input.mutable_elements<double>()[i] = 0.25 * static_cast<double>(i);
+    const std::vector<Tensor> got = cpu().run(graph, {input}), expected = reference().run(graph, {input});
+    for (std::size_t k = 0; k < 2; ++k)
+      for (std::int64_t i = 0; i < got[k].size(); ++i)
+        CHECK(got[k].at(i).real() == doctest::Approx(expected[k].at(i).real()));
+  }
+}
+
 TEST_CASE("an empty extent beside large ones") {
   std::mt19937_64 random(19);
   constexpr std::int64_t large = 1 << 20;

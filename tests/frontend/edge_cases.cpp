@@ -127,4 +127,18 @@ TEST_CASE("custom_vjp: backward that adds to a cotangent runs whichever result i
   CHECK(at(grad([&](const Array& a) { return sum(three(a)); })(x), 1) == 4.0);
 }
 
+TEST_CASE("reductions refuse more dimensions than they count, and take all that they do") {
+  const auto of_rank = [](std::size_t rank) {
+    Shape shape(rank, 1);
+    shape.back() = 3;
+    return reshape(array({1.0, 2.0, 4.0}), shape);
+  };
+  CHECK(sum(of_rank(62)).item() == 7.0);
+  CHECK(sum(of_rank(62), 61).size() == 1);
+  for (const std::size_t rank : {63, 64, 70}) {
+    CHECK(contains(error_of([&] { (void)sum(of_rank(rank)); }), "at most 62 dimensions, got one of"));
+    CHECK(contains(error_of([&] { (void)max(of_rank(rank), -1); }), "at most 62 dimensions, got one of"));
+  }
+}
+
 }  // namespace tidu::test::edge_cases

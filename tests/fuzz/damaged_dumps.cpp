@@ -39,6 +39,22 @@ std::vector<Source> sources() {
 
 }  // namespace
 
+TEST_CASE("a dump of thousands of axes loads within memory in proportion") {
+  std::string ones = "1", axes = "0";
+  for (int k = 1; k < 3000; ++k) {
+    ones += ", 1";
+    axes += detail::str(", ", k);
+  }
+  const std::string text = detail::str(
+      R"({"format": "tidu.graph", "version": 1, "name": "f", "values": [{"id": 0, "dtype": "f64", "shape": [)",
+      ones,
+      R"(], "name": "x"}, {"id": 1, "dtype": "f64", "shape": []}], "inputs": [0], "operations": [{"op": "reduce_sum", "inputs": [0], "outputs": [1], "attrs": {"axes": [)",
+      axes, "]}}], \"outputs\": [1]}\n");
+  const LoadReport report = load_graph(text);
+  CHECK(report.loaded);
+  CHECK(report.complaint == "");
+}
+
 TEST_CASE("damaged dumps load or end in a typed error, within memory in proportion and a second") {
   const std::vector<Source> all = sources();
   REQUIRE(all.size() >= 17);

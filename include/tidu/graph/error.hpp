@@ -172,18 +172,30 @@ std::string str(const Parts&... parts) {
   return text_of({TextPart(parts)...});
 }
 
-/// "[a, b, c]" of anything that can be streamed.
+/// See list().
 template <class Range>
-std::string list(const Range& range) {
-  std::ostringstream out;
-  out << '[';
-  const char* separator = "";
-  for (const auto& item : range) {
-    out << separator << item;
-    separator = ",";
+class List {
+ public:
+  explicit List(const Range& range) : range_(range) {}
+  friend std::ostream& operator<<(std::ostream& to, const List& list) {
+    to << '[';
+    const char* separator = "";
+    for (const auto& item : list.range_) {
+      to << separator << item;
+      separator = ",";
+    }
+    return to << ']';
   }
-  out << ']';
-  return std::move(out).str();
+  operator std::string() const { return str(*this); }
+
+ private:
+  const Range& range_;
+};
+
+/// "[a,b,c]" of anything that can be streamed, made when it is written: a check that holds costs no text.
+template <class Range>
+List<Range> list(const Range& range) {
+  return List<Range>(range);
 }
 
 /// An error that is being handled, to be kept in a Result, which throws it by its own type.

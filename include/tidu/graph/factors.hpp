@@ -61,7 +61,7 @@ class Factors {
   const Op* op_ = nullptr;
   std::span<const Type> operands_;
   Type result_;
-  std::vector<std::int8_t> axes_;
+  std::vector<int> axes_;
   std::vector<std::int64_t> extents_;
   int picked_axis_ = none;
 };
