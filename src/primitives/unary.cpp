@@ -159,17 +159,33 @@ constinit const Primitive tan = analytic("tan", [](JvpContext& c) -> Derivatives
   return t_of(c) * (like(squared, 1.0) + squared);
 });
 
+// x + 1 of complex x, whose imaginary part keeps its sign where it is 0: that says on which side of a cut x
+// lies.
+Value above_of(Value x) {
+  const Value turned = -x, one = like(x, 1.0);
+  const Value below = turned - one;
+  return -below;
+}
+
+// 1 / sqrt(1 - x^2). Of complex x the roots are apart, and 1 - x is -(x - 1), for the sake of that sign.
+Value slope_of_asin(Value x) {
+  const Value one = like(x, 1.0);
+  if (!is_complex(x.dtype())) {
+    const Value below = one - x, above = one + x;
+    return ops::rsqrt(below * above);
+  }
+  const Value below = x - one;
+  const Value root = ops::rsqrt(-below);
+  return root * ops::rsqrt(above_of(x));
+}
+
 // z = asin x         dz = dx / sqrt(1 - x^2)
-constinit const Primitive asin = analytic("asin", [](JvpContext& c) -> Derivatives {
-  const Value squared = ops::square(x_of(c));
-  return t_of(c) * ops::rsqrt(like(squared, 1.0) - squared);
-});
+constinit const Primitive asin =
+    analytic("asin", [](JvpContext& c) -> Derivatives { return t_of(c) * slope_of_asin(x_of(c)); });
 
 // z = acos x         dz = -dx / sqrt(1 - x^2)
-constinit const Primitive acos = analytic("acos", [](JvpContext& c) -> Derivatives {
-  const Value squared = ops::square(x_of(c));
-  return t_of(c) * -ops::rsqrt(like(squared, 1.0) - squared);
-});
+constinit const Primitive acos =
+    analytic("acos", [](JvpContext& c) -> Derivatives { return t_of(c) * -slope_of_asin(x_of(c)); });
 
 // z = atan x         dz = dx / (1 + x^2)
 constinit const Primitive atan = analytic("atan", [](JvpContext& c) -> Derivatives {
@@ -200,10 +216,14 @@ constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivat
 // z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); the roots are apart for the sake of complex x with
 // Re x < 0
 constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
-  const Value x = x_of(c), one = like(x, 1.0), below = x - one, above = x + one;
-  if (!is_complex(x.dtype())) return t_of(c) * ops::rsqrt(below * above);
+  const Value x = x_of(c), one = like(x, 1.0), below = x - one;
+  if (!is_complex(x.dtype())) {
+    const Value above = x + one;
+    return t_of(c) * ops::rsqrt(below * above);
+  }
   const Value root = ops::rsqrt(below);
-  return t_of(c) * (root * ops::rsqrt(above));
+  const Value slope = root * ops::rsqrt(above_of(x));
+  return t_of(c) * slope;
 });
 
 // z = atanh x        dz = dx / ((1 - x) (1 + x))

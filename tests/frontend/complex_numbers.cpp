@@ -97,6 +97,33 @@ TEST_CASE("derivatives of products with complex numbers") {
       "parts", [](const Array& a) { return real(a * c) + imag(a / c); }, x);
 }
 
+TEST_CASE("on a branch cut derivatives are those of the side on which the value is") {
+  using Function = Array (*)(const Array&);
+  const std::pair<const char*, Function> functions[] = {{"asin", [](const Array& z) { return asin(z); }},
+                                                        {"acos", [](const Array& z) { return acos(z); }},
+                                                        {"acosh", [](const Array& z) { return acosh(z); }}};
+  for (const auto& [name, f] : functions) {
+    for (const double x : {2.0, -2.0, 0.5, -0.5}) {
+      for (const double side : {0.0, -0.0}) {
+        for (const bool imaginary : {false, true}) {
+          const auto part = [&, function = f](const Array& a) {
+            const Array y = function(complex(a, full_like(a, side)));
+            return imaginary ? imag(y) : real(y);
+          };
+          const double h = 1e-5;
+          const double expected = (part(Array(x + h)).item() - part(Array(x - h)).item()) / (2 * h);
+          CAPTURE(name);
+          CAPTURE(x);
+          CAPTURE(side);
+          CAPTURE(imaginary);
+          CHECK(grad(part)(Array(x)).item() == doctest::Approx(expected));
+          CHECK(jvp(part, Array(x), Array(1.0)).second.item() == doctest::Approx(expected));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("complex numbers in a loop that becomes hot") {
   const Array z = complex(random_array({4}, 5), random_array({4}, 6));
   const auto loop = [&](const auto&... guards) {
