@@ -1,5 +1,8 @@
 // linalg.cpp - kernels of cholesky and triangular_solve by rows, of lu by dot products (Crout), of qr by one
 // reflection after another.
+#include <optional>
+#include <utility>
+
 #include "reference/matrix.hpp"
 
 namespace tidu::ref {
@@ -92,44 +95,56 @@ void lu(const KernelCall& c) {
   });
 }
 
-// Turns column j of r, from row j on, into a multiple of the first unit vector, negative where its first
-// element is not (as LAPACK has it), and does the same to q from the right.
+// 1 - tau v v^H, where v is 0 before element `first`.
 template <class T>
-void reflect(Matrix<T>& r, Matrix<T>& q, Int j) {
+struct Reflection {
+  Int first;
+  T tau;
+  std::vector<T> v;
+
+  // `factor` is tau, or its conjugate for the adjoint.
+  void apply(Matrix<T>& x, T factor) const {
+    for (Int column = 0; column < x.columns; ++column) {
+      T sum(0);
+      for (Int i = first; i < x.rows; ++i) sum += conjugate(v[axis_of(i)]) * x(i, column);
+      for (Int i = first; i < x.rows; ++i) x(i, column) -= factor * v[axis_of(i)] * sum;
+    }
+  }
+};
+
+// The reflection whose adjoint turns column j of r, from row j on, into a multiple of the first unit vector,
+// negative where its first element is not (as LAPACK has it); none where it is one.
+template <class T>
+std::optional<Reflection<T>> reflection_of(const Matrix<T>& r, Int j) {
   const Int m = r.rows;
   Real below = 0;
   for (Int i = j + 1; i < m; ++i) below = std::hypot(below, std::abs(r(i, j)));
   const T first = r(j, j);
-  if (below == 0 && first == T(real_of(first))) return;
+  if (below == 0 && first == T(real_of(first))) return std::nullopt;
   const Real norm = std::hypot(std::abs(first), below);
   const Real beta = real_of(first) >= 0 ? -norm : norm;
-  const T tau = (T(beta) - first) / beta;
-  std::vector<T> v(static_cast<std::size_t>(m), T(0));
-  v[axis_of(j)] = T(1);
-  for (Int i = j + 1; i < m; ++i) v[axis_of(i)] = r(i, j) / (first - T(beta));
-  for (Int column = 0; column < r.columns; ++column) {
-    T sum(0);
-    for (Int i = j; i < m; ++i) sum += conjugate(v[axis_of(i)]) * r(i, column);
-    for (Int i = j; i < m; ++i) r(i, column) -= conjugate(tau) * v[axis_of(i)] * sum;
-  }
-  for (Int row = 0; row < m; ++row) {
-    T sum(0);
-    for (Int i = j; i < m; ++i) sum += q(row, i) * v[axis_of(i)];
-    for (Int i = j; i < m; ++i) q(row, i) -= tau * sum * conjugate(v[axis_of(i)]);
-  }
+  Reflection<T> made{j, (T(beta) - first) / beta, std::vector<T>(static_cast<std::size_t>(m), T(0))};
+  made.v[axis_of(j)] = T(1);
+  for (Int i = j + 1; i < m; ++i) made.v[axis_of(i)] = r(i, j) / (first - T(beta));
+  return made;
 }
 
 void qr(const KernelCall& c) {
   const Writer left(c.output(0)), right(c.output(1));
   for_each_matrix(c, [&]<class T>(T, Int b) {
+    if (c.output(0).size() == 0 && c.output(1).size() == 0) return;
     Matrix<T> x = Matrix<T>::of(c.input(0), b);
     const Int m = x.rows, n = x.columns, k = std::min(m, n);
-    Matrix<T> turned = Matrix<T>::identity(m);
-    for (Int j = 0; j < k; ++j) reflect(x, turned, j);
-    Matrix<T> q(m, k), r(k, n);
-    for (Int i = 0; i < m; ++i) {
-      for (Int j = 0; j < k; ++j) q(i, j) = turned(i, j);
+    std::vector<Reflection<T>> reflections;
+    for (Int j = 0; j < k; ++j) {
+      std::optional<Reflection<T>> one = reflection_of(x, j);
+      if (!one) continue;
+      one->apply(x, conjugate(one->tau));
+      reflections.push_back(std::move(*one));
     }
+    Matrix<T> q(m, k), r(k, n);
+    for (Int i = 0; i < k; ++i) q(i, i) = T(1);
+    for (std::size_t j = reflections.size(); j-- > 0;) reflections[j].apply(q, reflections[j].tau);
     for (Int i = 0; i < k; ++i) {
       for (Int j = i; j < n; ++j) r(i, j) = x(i, j);
     }

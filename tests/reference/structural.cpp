@@ -1,4 +1,7 @@
 // Kernels that move, index, fold and multiply, by small examples worked out by hand.
+#include <algorithm>
+#include <cmath>
+
 #include "reference/run.hpp"
 
 namespace {
@@ -11,6 +14,25 @@ using C = std::complex<double>;
 Tensor grid() { return Tensor::from<std::int32_t>({2, 3}, {0, 1, 2, 3, 4, 5}); }
 
 }  // namespace
+
+TEST_CASE("qr of tall matrices needs no square one") {
+  const std::int64_t rows = 200000;
+  Tensor x(Type(f64, {rows, 2}));
+  for (std::int64_t i = 0; i < 2 * rows; ++i)
+    x.mutable_elements<double>()[static_cast<std::size_t>(i)] = static_cast<double>(i % 7) - 2.5;
+  const auto parts = run_op("qr", {x}, {});
+  const auto q = parts[0].elements<double>(), r = parts[1].elements<double>();
+  double dot = 0, apart = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+    dot += q[2 * i] * q[2 * i + 1];
+    apart =
+        std::max(apart, std::abs(q[2 * i] * r[1] + q[2 * i + 1] * r[3] - x.elements<double>()[2 * i + 1]));
+  }
+  CHECK(std::abs(dot) < 1e-12);
+  CHECK(apart < 1e-8);
+  const auto empty = run_op("qr", {Tensor(Type(f64, {std::int64_t{1} << 32, 0}))}, {});
+  CHECK(empty[0].shape() == Shape{std::int64_t{1} << 32, 0});
+}
 
 TEST_CASE("elements move") {
   CHECK(data_of("reshape", {grid()}, {{"new_sizes", Ints{3, 2}}}) == "[0, 1, 2, 3, 4, 5]");
