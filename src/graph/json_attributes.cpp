@@ -271,6 +271,16 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
   if (any) out += '}';
 }
 
+bool is_utf8(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), plain)) return true;
+  try {
+    static_cast<void>(nlohmann::json(std::string(text)).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   if (std::all_of(text.begin(), text.end(), plain)) {
     out += '"';

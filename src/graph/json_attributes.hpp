@@ -28,6 +28,8 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
                        const WriteGraph& write_graph,
                        std::int64_t max_elements = std::numeric_limits<std::int64_t>::max());
 
+/// Is it, so that append_json_string writes it as it is?
+bool is_utf8(std::string_view text);
 void append_json_string(std::string& out, std::string_view text);
 void append_json_integer(std::string& out, std::int64_t value);
 

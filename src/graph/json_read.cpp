@@ -331,6 +331,8 @@ Graph Loader::load() {
       fail(str("expected value ", id, " of \"", detail::shortened(name_),
                "\" to be an input, an external or an output of an operation, got none of them"));
     }
+    if (values_[id].input_key != absent && values_[id].id >= builder_->data().inputs.size())
+      fail(str("expected \"input_key\" of inputs alone, got one of value ", id));
     if (values_[id].name != absent && !builder_->data().labels.contains(values_[id].id)) {
       builder_->set_label(builder_->value(values_[id].id), tape_.string(values_[id].name));
     }

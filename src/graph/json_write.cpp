@@ -91,7 +91,7 @@ class Writer {
       const std::string_view label = graph_.label(value);
       if (!label.empty()) text_member("name", label);
       const InputKey* key = keys.empty() ? nullptr : keys[value];
-      if (key != nullptr && !(key->is_named() && InputKey::named(label) == *key))
+      if (key != nullptr && !(key->is_named() && InputKey::named(label) == *key && detail::is_utf8(label)))
         text_member("input_key", to_hex(key->bits()));
       if (options_.keys) text_member("key", to_hex(graph_.key(value)));
       out_ += '}';

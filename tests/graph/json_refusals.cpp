@@ -150,6 +150,9 @@ const Row rows[] = {
     {"{\"linear\": [true, false]}", "{\"linear\": [true, 0]}", dump,
      "expected an entry of \"linear\" to be true or false, got 0"},
     {"{\"linear\": [true, false]}", "\"linear\"", dump, "expected \"role\" to be an object"},
+    {"{\"id\": 2, \"dtype\": \"f64\", \"shape\": [3]}",
+     "{\"id\": 2, \"dtype\": \"f64\", \"shape\": [3], \"input_key\": \"0123456789abcdef0123456789abcdef\"}",
+     dump, "expected \"input_key\" of inputs alone, got one of value 2"},
     // attributes
     {"\"value\": 0.5, ", "", ErrorKind::attribute,
      "[full] expected an attribute \"value\" (number), got none\n  in operation 2"},

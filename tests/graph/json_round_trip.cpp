@@ -153,6 +153,20 @@ TEST_CASE("the result of an impure operation keeps its key in a dump with keys")
   for (std::size_t i = 0; i < 2; ++i) CHECK(again.key(again.outputs()[i]) == graph.key(graph.outputs()[i]));
 }
 
+TEST_CASE("inputs whose names are not UTF-8 come back apart, under their keys") {
+  GraphBuilder builder("f", test_set());
+  const Value a = builder.input("\xff", Type(f64, {})), b = builder.input("\xfe", Type(f64, {}));
+  const Graph graph = builder.build({a, b});
+  for (const bool keys : {false, true}) {
+    DumpOptions options;
+    options.keys = keys;
+    const std::string text = to_json(graph, options);
+    const Graph back = graph_from_json(text, test_set());
+    for (std::size_t i = 0; i < 2; ++i) CHECK(back.input_key(i).bits() == graph.input_key(i).bits());
+    CHECK(to_json(back, options) == text);
+  }
+}
+
 TEST_CASE("random graphs come back with shuffled ids") {
   std::mt19937_64 random(20);
   for (std::size_t n = 0; n < test::scaled(200); ++n) {

@@ -16,7 +16,8 @@ struct DumpOptions {
   bool keys = false;  ///< write the content address of every value, which a loader then checks
 };
 
-/// The dump of `graph`; ends in a newline. Text that is not UTF-8 is written with replacement characters.
+/// The dump of `graph`; ends in a newline. Text that is not UTF-8 is written with replacement characters; an
+/// input of such a name keeps its key.
 /// Throws Error (dump) for graphs that nest more than 64 deep.
 std::string to_json(const Graph& graph, DumpOptions options = {});
 
