@@ -26,7 +26,8 @@ struct MpiAxis {
 /// How collectives run.
 struct MpiOptions {
   /// Before each collective compare operation and types among the ranks (some bytes more to send): ranks
-  /// that run different operations get an error, all of them, and not each other's data.
+  /// that run different operations get an error, all of them, and not each other's data; and so do all where
+  /// one has no memory for its own. Without it those that run on may wait for ever.
   bool verify = true;
 };
 
@@ -34,9 +35,10 @@ struct MpiOptions {
 /// duplicated, which is itself collective: all of its ranks bind it, in one order. MPI has to be initialised,
 /// with MPI_THREAD_SERIALIZED at least where several threads run graphs, and to be finalised after the
 /// executor's last run. Throws Error (invalid_argument) for a name that is empty or bound twice, a null
-/// communicator, and MPI that is not running. Running throws Error (execution) on every rank of the axis
-/// where an op's axis_name is not bound, its axis_size is not the communicator's, or, with `verify`, ranks
-/// differ in what they run; and where MPI reports a failure.
+/// communicator, and MPI that is not running. Running throws Error: execution where an op's axis_name is not
+/// bound, its axis_size is not the communicator's, or MPI reports a failure, and, with `verify`, on every
+/// rank of the axis where ranks differ in what they run, axis_size included; out_of_memory. Ranks that bound
+/// a name cannot be told where others did not, and wait for them.
 CpuExecutor with_axes(const CpuExecutor& executor, const std::vector<MpiAxis>& axes,
                       const MpiOptions& options = {});
 /// The same for the reference executor.

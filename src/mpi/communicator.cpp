@@ -120,16 +120,11 @@ Axes::Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options) : option
 
 const Communicator& Axes::of(const Op& op) const {
   const std::string& name = op.string("axis_name");
-  const std::int64_t size = op.integer("axis_size");
   const auto found = bound_.find(name);
   if (found == bound_.end()) {
-    throw Error(ErrorKind::execution, detail::str('[', op.name(), "] expected the axis \"", name, "\" of ",
-                                                  size, " ranks to be bound to a communicator, got none"));
-  }
-  if (found->second->size() != size) {
     throw Error(ErrorKind::execution,
-                detail::str('[', op.name(), "] expected a communicator of ", size, " ranks for axis \"", name,
-                            "\", got one of ", found->second->size()));
+                detail::str('[', op.name(), "] expected the axis \"", name, "\" of ", op.integer("axis_size"),
+                            " ranks to be bound to a communicator, got none"));
   }
   return *found->second;
 }

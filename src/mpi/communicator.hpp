@@ -46,7 +46,8 @@ class Communicator {
 class Axes {
  public:
   Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options);
-  /// That of the op's axis. Throws Error (execution) when it is not bound or has another number of ranks.
+  /// That of the op's axis, which may have another number of ranks. Throws Error (execution) when it is not
+  /// bound.
   const Communicator& of(const Op& op) const;
   bool verify() const { return options_.verify; }
 

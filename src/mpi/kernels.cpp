@@ -6,6 +6,7 @@
 // each rank sends twice the array at most.
 #include <complex>
 #include <cstring>
+#include <exception>
 #include <type_traits>
 
 #include "mpi/communicator.hpp"
@@ -15,17 +16,42 @@
 namespace tidu::mpi_detail {
 namespace {
 
-// Ranks that differ in it do not run the same operation on the same types. Keys are the same in every
-// process.
-void require_agreement(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
-  if (!axes.verify()) return;
-  const Key128 mixed = detail::mix(call.op().key(), call.input(0).type().key());
-  if (ranks.agrees(mixed.high ^ mixed.low)) return;
-  throw Error(
-      ErrorKind::execution,
-      detail::str('[', call.op().name(), "] expected all ranks of axis \"", call.op().string("axis_name"),
-                  "\" to run one operation on operands of one type, got others than ", call.input(0).type(),
-                  " of rank ", ranks.rank()));
+// Room of `bytes`, for a kernel whose ranks have agreed on what they run. A rank that cannot go on, for the
+// size of its axis or for want of memory, takes part in the comparison first: the others would wait for it
+// for ever.
+std::vector<std::byte> agreed_room(const Axes& axes, const Communicator& ranks, const KernelCall& call,
+                                   std::size_t bytes) {
+  const bool fits = call.op().integer("axis_size") == ranks.size();
+  std::vector<std::byte> room;
+  std::exception_ptr no_room;
+  try {
+    if (fits) room.resize(bytes);
+  } catch (const std::exception&) {
+    no_room = std::current_exception();
+  }
+  bool same = true;
+  if (axes.verify()) {
+    // Ranks that differ in it do not run the same operation, of axis_size ranks, on the same types. Keys are
+    // the same in every process.
+    const Key128 mixed = detail::mix(call.op().key(), call.input(0).type().key());
+    const std::uint64_t number = mixed.high ^ mixed.low;
+    same = ranks.agrees(no_room ? ~number : number);
+  }
+  if (no_room) std::rethrow_exception(no_room);
+  if (!fits) {
+    throw Error(
+        ErrorKind::execution,
+        detail::str('[', call.op().name(), "] expected a communicator of ", call.op().integer("axis_size"),
+                    " ranks for axis \"", call.op().string("axis_name"), "\", got one of ", ranks.size()));
+  }
+  if (!same) {
+    throw Error(
+        ErrorKind::execution,
+        detail::str('[', call.op().name(), "] expected all ranks of axis \"", call.op().string("axis_name"),
+                    "\" to run one operation on operands of one type, with memory for it, got others than ",
+                    call.input(0).type(), " of rank ", ranks.rank()));
+  }
+  return room;
 }
 
 // out[i] = Σ_r in[r * count + i], r ascending.
@@ -64,17 +90,17 @@ void add_up(DType dtype, const std::byte* in, std::byte* out, std::size_t ranks,
 
 void psum(const Axes& axes, const KernelCall& call) {
   const Communicator& ranks = axes.of(call.op());
-  require_agreement(axes, ranks, call);
   const Type type = call.input(0).type();
   const auto size = static_cast<std::size_t>(type.size()), n = static_cast<std::size_t>(ranks.size());
+  const std::size_t part = (size + n - 1) / n, bytes = part * size_of(type.dtype());
+  std::vector<std::byte> room = agreed_room(axes, ranks, call, (2 * n + 1) * bytes);
   if (size == 0) return;
-  const std::size_t element = size_of(type.dtype()), part = (size + n - 1) / n;
-  std::vector<std::byte> padded(part * n * element), shares(part * n * element), sums(part * element);
-  std::memcpy(padded.data(), call.input(0).bytes(), size * element);
-  ranks.exchange(padded.data(), shares.data(), part * element);
-  add_up(type.dtype(), shares.data(), sums.data(), n, part);
-  ranks.gather(sums.data(), padded.data(), part * element);
-  std::memcpy(call.output().mutable_bytes(), padded.data(), size * element);
+  std::byte *const padded = room.data(), *const shares = padded + n * bytes, *const sums = shares + n * bytes;
+  std::memcpy(padded, call.input(0).bytes(), type.bytes());
+  ranks.exchange(padded, shares, bytes);
+  add_up(type.dtype(), shares, sums, n, part);
+  ranks.gather(sums, padded, bytes);
+  std::memcpy(call.output().mutable_bytes(), padded, type.bytes());
 }
 
 // Bytes of what lies behind `dimension` of the shape that has one row for each rank there, rank by rank.
@@ -90,14 +116,13 @@ Rows rows_of(const Shape& shape, std::int64_t dimension, DType dtype) {
 
 void all_gather(const Axes& axes, const KernelCall& call) {
   const Communicator& ranks = axes.of(call.op());
-  require_agreement(axes, ranks, call);
   const Type x = call.input(0).type();
-  if (x.size() == 0) return;
   const Rows rows = rows_of(x.shape(), call.op().integer("all_gather_dimension"), x.dtype());
   const auto n = static_cast<std::size_t>(ranks.size());
+  std::vector<std::byte> all = agreed_room(axes, ranks, call, rows.outer == 1 ? 0 : n * x.bytes());
+  if (x.size() == 0) return;
   std::byte* out = call.output().mutable_bytes();
   if (rows.outer == 1) return ranks.gather(call.input(0).bytes(), out, rows.inner);
-  std::vector<std::byte> all(n * x.bytes());
   ranks.gather(call.input(0).bytes(), all.data(), x.bytes());
   for (std::size_t r = 0; r < n; ++r) {
     for (std::size_t o = 0; o < rows.outer; ++o)
@@ -107,24 +132,24 @@ void all_gather(const Axes& axes, const KernelCall& call) {
 
 void reduce_scatter(const Axes& axes, const KernelCall& call) {
   const Communicator& ranks = axes.of(call.op());
-  require_agreement(axes, ranks, call);
   const Type y = call.output().type();
-  if (y.size() == 0) return;
   const Rows rows = rows_of(y.shape(), call.op().integer("scatter_dimension"), y.dtype());
   const auto n = static_cast<std::size_t>(ranks.size());
+  std::vector<std::byte> room = agreed_room(axes, ranks, call, 2 * n * y.bytes());
+  if (y.size() == 0) return;
   const std::byte* in = call.input(0).bytes();
-  std::vector<std::byte> by_rank(n * y.bytes()), shares(n * y.bytes());
+  std::byte *const by_rank = room.data(), *const shares = by_rank + n * y.bytes();
   for (std::size_t r = 0; r < n; ++r) {
     for (std::size_t o = 0; o < rows.outer; ++o)
-      std::memcpy(&by_rank[(r * rows.outer + o) * rows.inner], in + (o * n + r) * rows.inner, rows.inner);
+      std::memcpy(by_rank + (r * rows.outer + o) * rows.inner, in + (o * n + r) * rows.inner, rows.inner);
   }
-  ranks.exchange(by_rank.data(), shares.data(), y.bytes());
-  add_up(y.dtype(), shares.data(), call.output().mutable_bytes(), n, static_cast<std::size_t>(y.size()));
+  ranks.exchange(by_rank, shares, y.bytes());
+  add_up(y.dtype(), shares, call.output().mutable_bytes(), n, static_cast<std::size_t>(y.size()));
 }
 
 void ppermute(const Axes& axes, const KernelCall& call) {
   const Communicator& ranks = axes.of(call.op());
-  require_agreement(axes, ranks, call);
+  (void)agreed_room(axes, ranks, call, 0);
   const Type x = call.input(0).type();
   if (x.size() == 0) return;
   int source = MPI_PROC_NULL, destination = MPI_PROC_NULL;

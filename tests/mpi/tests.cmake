@@ -5,6 +5,7 @@ if(NOT TARGET tidu_mpi)
 endif()
 
 file(GLOB rank_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/ranks/*.cpp")
+set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/ranks/large_requests.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 tidu_add_test_program(test_mpi SOURCES ${rank_sources})
 target_link_libraries(test_mpi PRIVATE tidu_mpi)
 add_executable(mpi_failing_rank "${CMAKE_CURRENT_LIST_DIR}/failing_rank/main.cpp")

@@ -8,10 +8,10 @@
 #include <functional>
 #include <vector>
 
+#include "mpi/ranks/session.hpp"
 #include "support/probe.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/mpi.hpp"
 #include "tidu/primitives/collectives.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -20,10 +20,6 @@
 namespace tidu::test {
 namespace {
 
-const MpiSession& session() {
-  static const MpiSession one;
-  return one;
-}
 const std::vector<DType> numbers{i32, i64, f16, bf16, f32, f64, c64, c128};
 
 std::vector<std::shared_ptr<Executor>> executors() {
