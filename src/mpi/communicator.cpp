@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tidu/graph/error.hpp"
+#include "tidu/primitives/collectives.hpp"
 
 namespace tidu::mpi_detail {
 namespace {
@@ -118,15 +119,11 @@ Axes::Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options) : option
     bound_.emplace(axis.name, std::make_unique<const Communicator>(axis.communicator));
 }
 
-const Communicator& Axes::of(const Op& op) const {
-  const std::string& name = op.string("axis_name");
-  const auto found = bound_.find(name);
-  if (found == bound_.end()) {
-    throw Error(ErrorKind::execution,
-                detail::str('[', op.name(), "] expected the axis \"", name, "\" of ", op.integer("axis_size"),
-                            " ranks to be bound to a communicator, got none"));
-  }
-  return *found->second;
+const Communicator* Axes::of(const Op& op) const {
+  const auto found = bound_.find(op.string("axis_name"));
+  if (found != bound_.end()) return found->second.get();
+  prim::require_one_rank(op);
+  return nullptr;
 }
 
 }  // namespace tidu::mpi_detail

@@ -46,9 +46,9 @@ class Communicator {
 class Axes {
  public:
   Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options);
-  /// That of the op's axis, which may have another number of ranks. Throws Error (execution) when it is not
-  /// bound.
-  const Communicator& of(const Op& op) const;
+  /// That of the op's axis, which may have another number of ranks; null for an axis of one rank that is not
+  /// bound. Throws Error (execution) for one of more.
+  const Communicator* of(const Op& op) const;
   bool verify() const { return options_.verify; }
 
  private:

@@ -88,8 +88,7 @@ void add_up(DType dtype, const std::byte* in, std::byte* out, std::size_t ranks,
   }
 }
 
-void psum(const Axes& axes, const KernelCall& call) {
-  const Communicator& ranks = axes.of(call.op());
+void psum(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
   const Type type = call.input(0).type();
   const auto size = static_cast<std::size_t>(type.size()), n = static_cast<std::size_t>(ranks.size());
   const std::size_t part = (size + n - 1) / n, bytes = part * size_of(type.dtype());
@@ -114,8 +113,7 @@ Rows rows_of(const Shape& shape, std::int64_t dimension, DType dtype) {
   return rows;
 }
 
-void all_gather(const Axes& axes, const KernelCall& call) {
-  const Communicator& ranks = axes.of(call.op());
+void all_gather(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
   const Type x = call.input(0).type();
   const Rows rows = rows_of(x.shape(), call.op().integer("all_gather_dimension"), x.dtype());
   const auto n = static_cast<std::size_t>(ranks.size());
@@ -130,8 +128,7 @@ void all_gather(const Axes& axes, const KernelCall& call) {
   }
 }
 
-void reduce_scatter(const Axes& axes, const KernelCall& call) {
-  const Communicator& ranks = axes.of(call.op());
+void reduce_scatter(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
   const Type y = call.output().type();
   const Rows rows = rows_of(y.shape(), call.op().integer("scatter_dimension"), y.dtype());
   const auto n = static_cast<std::size_t>(ranks.size());
@@ -147,8 +144,7 @@ void reduce_scatter(const Axes& axes, const KernelCall& call) {
   add_up(y.dtype(), shares, call.output().mutable_bytes(), n, static_cast<std::size_t>(y.size()));
 }
 
-void ppermute(const Axes& axes, const KernelCall& call) {
-  const Communicator& ranks = axes.of(call.op());
+void ppermute(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
   (void)agreed_room(axes, ranks, call, 0);
   const Type x = call.input(0).type();
   if (x.size() == 0) return;
@@ -162,11 +158,26 @@ void ppermute(const Axes& axes, const KernelCall& call) {
   ranks.shift(call.input(0).bytes(), destination, out, source, x.bytes());
 }
 
+// Over an axis of one rank that is not bound.
+void alone(const KernelCall& call) {
+  const std::size_t bytes = call.output().type().bytes();
+  if (bytes == 0) return;
+  if (call.op().name() == "ppermute" && call.op().lists("perm").empty()) {
+    std::memset(call.output().mutable_bytes(), 0, bytes);
+  } else {
+    std::memmove(call.output().mutable_bytes(), call.input(0).bytes(), bytes);
+  }
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string_view, Kernel>> kernels(std::shared_ptr<const Axes> axes) {
-  const auto bind = [&](void (*kernel)(const Axes&, const KernelCall&)) -> Kernel {
-    return [axes, kernel](const KernelCall& call) { kernel(*axes, call); };
+  const auto bind = [&](void (*kernel)(const Axes&, const Communicator&, const KernelCall&)) -> Kernel {
+    return [axes, kernel](const KernelCall& call) {
+      const Communicator* ranks = axes->of(call.op());
+      if (ranks == nullptr) return alone(call);
+      kernel(*axes, *ranks, call);
+    };
   };
   return {{"psum", bind(psum)},
           {"all_gather", bind(all_gather)},

@@ -24,8 +24,8 @@ extern const Primitive psum, all_gather, reduce_scatter, ppermute;
 /// The records of this header, in the order of the documentation's table.
 std::vector<const Primitive*> collective_primitives();
 
-/// For executors that were told of no communicator. Throws Error (execution) when the op's axis has more
-/// than one rank.
+/// For executors that were told of no communicator for the op's axis. Throws Error (execution) when it has
+/// more than one rank.
 void require_one_rank(const Op& collective);
 
 }  // namespace tidu::prim

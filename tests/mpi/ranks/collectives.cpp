@@ -238,6 +238,31 @@ TEST_CASE("what is refused, on every rank, and leaves everything usable") {
         }).find("got two") != std::string::npos);
 }
 
+TEST_CASE("an axis of one rank that is not bound") {
+  std::vector<DType> all = numbers;
+  all.push_back(bool_);
+  for (const DType dtype : all) {
+    for (const Shape& shape : {Shape{1, 3}, Shape{1, 0}}) {
+      const Type type(dtype, shape);
+      GraphBuilder builder("alone", standard_primitives());
+      const Value x = builder.input("x", type);
+      std::vector<Value> results{ops::ppermute(x, "alone", 1, {}), ops::ppermute(x, "alone", 1, {{0, 0}}),
+                                 ops::all_gather(x, "alone", 1, 0, true)};
+      if (dtype != bool_) {
+        results.push_back(ops::psum(x, "alone", 1));
+        results.push_back(ops::reduce_scatter(x, "alone", 1, 0, true));
+      }
+      const Graph graph = builder.build(results);
+      const Tensor one = of_rank(type, session().rank() + 1);
+      for (const auto& executor : executors()) {
+        const std::vector<Tensor> got = executor->run(graph, {one});
+        for (std::size_t i = 0; i < type.bytes(); ++i) CHECK(got[0].bytes()[i] == std::byte{0});
+        for (std::size_t i = 1; i < got.size(); ++i) CHECK(same_bits(got[i], one));
+      }
+    }
+  }
+}
+
 TEST_CASE("two axes of a grid") {
   const int n = session().size(), r = session().rank();
   const int columns = n % 2 == 0 ? 2 : 1, rows = n / columns;
