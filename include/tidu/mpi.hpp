@@ -49,7 +49,8 @@ ReferenceExecutor with_axes(const ReferenceExecutor& executor, const std::vector
 /// the processes of all ranks (MPI_Abort with status 1): the others would wait for this one for ever.
 class MpiSession {
  public:
-  /// Asks for MPI_THREAD_SERIALIZED. Throws Error (execution) when MPI fails or offers less.
+  /// Asks for MPI_THREAD_SERIALIZED. Throws Error (execution) when MPI fails, offers less, was initialised
+  /// with less, or is finalised: it cannot start again.
   MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

@@ -31,7 +31,10 @@ ReferenceExecutor with_axes(const ReferenceExecutor& executor, const std::vector
 }
 
 MpiSession::MpiSession() : exceptions_(std::uncaught_exceptions()) {
-  int started = 0, offered = MPI_THREAD_SINGLE;
+  int started = 0, ended = 0, offered = MPI_THREAD_SINGLE;
+  MPI_Finalized(&ended);
+  if (ended != 0)
+    throw Error(ErrorKind::execution, "MpiSession: expected MPI to run or yet to start, got it finalised");
   MPI_Initialized(&started);
   if (started == 0) {
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &offered) != MPI_SUCCESS)
@@ -40,11 +43,10 @@ MpiSession::MpiSession() : exceptions_(std::uncaught_exceptions()) {
   } else {
     MPI_Query_thread(&offered);
   }
-  if (offered < MPI_THREAD_SERIALIZED && owner_) {
-    MPI_Finalize();
-    owner_ = false;
-    throw Error(ErrorKind::execution,
-                detail::str("MPI_Init_thread: expected MPI_THREAD_SERIALIZED, got level ", offered));
+  if (offered < MPI_THREAD_SERIALIZED) {
+    if (owner_) MPI_Finalize();
+    throw Error(ErrorKind::execution, detail::str(owner_ ? "MPI_Init_thread" : "MPI_Query_thread",
+                                                  ": expected MPI_THREAD_SERIALIZED, got level ", offered));
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);

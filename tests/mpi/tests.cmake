@@ -8,10 +8,12 @@ file(GLOB rank_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/ranks/*.cpp"
 set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/ranks/large_requests.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 tidu_add_test_program(test_mpi SOURCES ${rank_sources})
 target_link_libraries(test_mpi PRIVATE tidu_mpi)
-add_executable(mpi_failing_rank "${CMAKE_CURRENT_LIST_DIR}/failing_rank/main.cpp")
-target_link_libraries(mpi_failing_rank PRIVATE tidu_mpi)
-set_target_properties(mpi_failing_rank PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TIDU_BIN_DIR}")
-tidu_test_options(mpi_failing_rank)
+foreach(name IN ITEMS failing_rank sessions)
+  add_executable(mpi_${name} "${CMAKE_CURRENT_LIST_DIR}/${name}/main.cpp")
+  target_link_libraries(mpi_${name} PRIVATE tidu_mpi)
+  set_target_properties(mpi_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TIDU_BIN_DIR}")
+  tidu_test_options(mpi_${name})
+endforeach()
 
 # Open MPI asks to be told of root and of too few cores; other implementations do not read these.
 set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
@@ -28,3 +30,5 @@ add_test(NAME test_mpi_1_rank COMMAND test_mpi)
 set_tests_properties(test_mpi_1_rank PROPERTIES ENVIRONMENT "${mpi_environment}" TIMEOUT 120)
 tidu_add_mpi_test(test_mpi_failing_rank 4 $<TARGET_FILE:mpi_failing_rank>)
 set_tests_properties(test_mpi_failing_rank PROPERTIES WILL_FAIL ON TIMEOUT 60)
+tidu_add_mpi_test(test_mpi_sessions 2 $<TARGET_FILE:mpi_sessions> after_another)
+tidu_add_mpi_test(test_mpi_plain_init 2 $<TARGET_FILE:mpi_sessions> after_plain_init)
