@@ -32,13 +32,20 @@ struct MpiOptions {
 };
 
 /// `executor` with kernels of collectives over these axes, and over no others but those of one rank. Each
-/// communicator is duplicated, which is itself collective: all of its ranks bind it, in one order. MPI has to
-/// be initialised, with MPI_THREAD_SERIALIZED at least where several threads run graphs, and to be finalised
-/// after the executor's last run. Throws Error (invalid_argument) for a name that is empty or bound twice, a
-/// null communicator, and MPI that is not running. Running throws Error: execution where an op's axis_name of
-/// more than one rank is not bound, its axis_size is not the communicator's, or MPI reports a failure, and,
-/// with `verify`, on every rank of the axis where ranks differ in what they run, axis_size included;
-/// out_of_memory. Ranks that bound a name cannot be told where others did not, and wait for them.
+/// communicator is duplicated, which is itself collective: all of its ranks bind it, in one order. A
+/// duplicate lasts as long as whatever runs over it, and is freed in a later with_axes or at the end of
+/// MpiSession.
+///
+/// MPI has to be initialised, with MPI_THREAD_SERIALIZED at least where several threads run graphs, and to be
+/// finalised after the executor's last run. Threads run their collectives in turn, one at a time in the
+/// process or, with MPI_THREAD_MULTIPLE, over each communicator; calls of the program's own are its own to
+/// keep apart.
+///
+/// Throws Error (invalid_argument) for a name that is empty or bound twice, a null communicator, and MPI that
+/// is not running. Running throws Error: execution where an op's axis_name of more than one rank is not
+/// bound, its axis_size is not the communicator's, or MPI reports a failure, and, with `verify`, on every
+/// rank of the axis where ranks differ in what they run, axis_size included; out_of_memory. Ranks that bound
+/// a name cannot be told where others did not, and wait for them.
 CpuExecutor with_axes(const CpuExecutor& executor, const std::vector<MpiAxis>& axes,
                       const MpiOptions& options = {});
 /// The same for the reference executor.

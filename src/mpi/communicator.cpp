@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "tidu/graph/error.hpp"
@@ -13,6 +14,12 @@ namespace {
 
 // MPI counts in int: blocks are sent in pieces, of which a call sends one to each rank.
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
+
+// Held by the thread that calls MPI, where MPI allows one at a time.
+constinit std::mutex calls;
+
+// What is to be freed. Never locked: who drops a communicator may be any thread, at any time.
+constinit std::atomic<Communicator::Duplicate*> dropped{nullptr};
 
 bool running() {
   int started = 0, ended = 0;
@@ -27,15 +34,40 @@ bool running() {
 
 }  // namespace
 
-Communicator::Communicator(MPI_Comm original) {
+std::unique_lock<std::mutex> turn_of_process() {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  return level == MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>() : std::unique_lock(calls);
+}
+
+Communicator::Communicator(MPI_Comm original) : duplicate_(std::make_unique<Duplicate>()) {
+  MPI_Query_thread(&level_);
   check(MPI_Comm_dup(original, &comm_), "MPI_Comm_dup");
+  duplicate_->comm = comm_;
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
 Communicator::~Communicator() {
-  if (comm_ != MPI_COMM_NULL && running()) MPI_Comm_free(&comm_);
+  Duplicate* const mine = duplicate_.release();
+  mine->next = dropped.load(std::memory_order_relaxed);
+  while (!dropped.compare_exchange_weak(mine->next, mine, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+}
+
+void Communicator::free_dropped() {
+  Duplicate* next = dropped.exchange(nullptr, std::memory_order_acquire);
+  while (next != nullptr) {
+    const std::unique_ptr<Duplicate> one(next);
+    next = one->next;
+    MPI_Comm_free(&one->comm);
+  }
+}
+
+std::unique_lock<std::mutex> Communicator::turn() const {
+  return level_ == MPI_THREAD_MULTIPLE ? std::unique_lock(mutex_) : std::unique_lock(calls);
 }
 
 void Communicator::check(int status, const char* routine) const {
@@ -115,6 +147,8 @@ Axes::Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options) : option
         refuse(detail::str("expected one communicator for axis \"", axis.name, "\", got two"));
     }
   }
+  const auto turn = turn_of_process();
+  Communicator::free_dropped();
   for (const MpiAxis& axis : axes)
     bound_.emplace(axis.name, std::make_unique<const Communicator>(axis.communicator));
 }

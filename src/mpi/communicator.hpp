@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +17,30 @@
 
 namespace tidu::mpi_detail {
 
-/// A duplicate of a communicator; freed when the last kernel that uses it is gone, unless MPI is finalised.
+/// Held where MPI is called: below MPI_THREAD_MULTIPLE one thread of the process may at a time.
+std::unique_lock<std::mutex> turn_of_process();
+
+/// A duplicate of a communicator. The last kernel that uses it may go in any thread, while another calls MPI:
+/// so what is left is freed by free_dropped().
 class Communicator {
  public:
+  struct Duplicate {
+    MPI_Comm comm = MPI_COMM_NULL;
+    Duplicate* next = nullptr;
+  };
+
   explicit Communicator(MPI_Comm original);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator();
+
+  /// Frees those that are gone. In a turn_of_process(). MPI_Comm_free is collective in name alone: ranks need
+  /// not call it at the same time.
+  static void free_dropped();
+
+  /// Held during a collective: that of the process or, where threads may call MPI at once, of this
+  /// communicator.
+  std::unique_lock<std::mutex> turn() const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -38,8 +56,10 @@ class Communicator {
 
  private:
   void check(int status, const char* routine) const;
+  std::unique_ptr<Duplicate> duplicate_;  // made beforehand, as the destructor cannot fail
+  mutable std::mutex mutex_;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, level_ = MPI_THREAD_SINGLE;
 };
 
 /// Which communicator an axis name is bound to.

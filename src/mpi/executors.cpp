@@ -57,7 +57,10 @@ MpiSession::~MpiSession() {
   MPI_Finalized(&ended);
   if (ended != 0) return;
   if (std::uncaught_exceptions() > exceptions_) MPI_Abort(MPI_COMM_WORLD, 1);
-  if (owner_) MPI_Finalize();
+  if (!owner_) return;
+  const auto turn = mpi_detail::turn_of_process();
+  mpi_detail::Communicator::free_dropped();
+  MPI_Finalize();
 }
 
 }  // namespace tidu

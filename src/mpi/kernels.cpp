@@ -176,6 +176,7 @@ std::vector<std::pair<std::string_view, Kernel>> kernels(std::shared_ptr<const A
     return [axes, kernel](const KernelCall& call) {
       const Communicator* ranks = axes->of(call.op());
       if (ranks == nullptr) return alone(call);
+      const auto turn = ranks->turn();
       kernel(*axes, *ranks, call);
     };
   };
