@@ -32,9 +32,9 @@ struct MpiOptions {
 };
 
 /// `executor` with kernels of collectives over these axes, and over no others but those of one rank. Each
-/// communicator is duplicated, which is itself collective: all of its ranks bind it, in one order. A
-/// duplicate lasts as long as whatever runs over it, and is freed in a later with_axes or at the end of
-/// MpiSession.
+/// communicator is duplicated, once however often it is bound, which is itself collective: all of its ranks
+/// bind it, in one order. It may be freed then: the duplicate lasts as long as it or whatever runs over it,
+/// and is freed in a later with_axes or at the end of MpiSession.
 ///
 /// MPI has to be initialised, with MPI_THREAD_SERIALIZED at least where several threads run graphs, and to be
 /// finalised after the executor's last run. Threads run their collectives in turn, one at a time in the

@@ -21,6 +21,22 @@ constinit std::mutex calls;
 // What is to be freed. Never locked: who drops a communicator may be any thread, at any time.
 constinit std::atomic<Communicator::Duplicate*> dropped{nullptr};
 
+// A communicator's duplicate is an attribute of it, which goes with it; what still runs over it keeps the
+// duplicate.
+using Shared = std::shared_ptr<const Communicator>;
+int forget(MPI_Comm, int, void* kept, void*) {
+  delete static_cast<Shared*>(kept);
+  return MPI_SUCCESS;
+}
+int duplicates_key() {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &made, nullptr);
+    return made;
+  }();
+  return key;
+}
+
 bool running() {
   int started = 0, ended = 0;
   MPI_Initialized(&started);
@@ -55,6 +71,20 @@ Communicator::~Communicator() {
   while (!dropped.compare_exchange_weak(mine->next, mine, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
+}
+
+std::shared_ptr<const Communicator> Communicator::of(MPI_Comm original) {
+  const int key = duplicates_key();
+  void* kept = nullptr;
+  int is_kept = 0;
+  if (MPI_Comm_get_attr(original, key, static_cast<void*>(&kept), &is_kept) == MPI_SUCCESS && is_kept != 0)
+    return *static_cast<const Shared*>(kept);
+  auto made = std::make_unique<Shared>();
+  *made = std::make_shared<const Communicator>(original);
+  Shared result = *made;
+  result->check(MPI_Comm_set_attr(original, key, made.get()), "MPI_Comm_set_attr");
+  (void)made.release();
+  return result;
 }
 
 void Communicator::free_dropped() {
@@ -149,8 +179,7 @@ Axes::Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options) : option
   }
   const auto turn = turn_of_process();
   Communicator::free_dropped();
-  for (const MpiAxis& axis : axes)
-    bound_.emplace(axis.name, std::make_unique<const Communicator>(axis.communicator));
+  for (const MpiAxis& axis : axes) bound_.emplace(axis.name, Communicator::of(axis.communicator));
 }
 
 const Communicator* Axes::of(const Op& op) const {

@@ -20,8 +20,8 @@ namespace tidu::mpi_detail {
 /// Held where MPI is called: below MPI_THREAD_MULTIPLE one thread of the process may at a time.
 std::unique_lock<std::mutex> turn_of_process();
 
-/// A duplicate of a communicator. The last kernel that uses it may go in any thread, while another calls MPI:
-/// so what is left is freed by free_dropped().
+/// The duplicate of a communicator, of which there is one while the original exists. The last kernel that
+/// uses it may go in any thread, while another calls MPI: so what is left is freed by free_dropped().
 class Communicator {
  public:
   struct Duplicate {
@@ -34,6 +34,8 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator();
 
+  /// That of `original`, made unless it is there. In a turn_of_process().
+  static std::shared_ptr<const Communicator> of(MPI_Comm original);
   /// Frees those that are gone. In a turn_of_process(). MPI_Comm_free is collective in name alone: ranks need
   /// not call it at the same time.
   static void free_dropped();
@@ -72,7 +74,7 @@ class Axes {
   bool verify() const { return options_.verify; }
 
  private:
-  std::map<std::string, std::unique_ptr<const Communicator>, std::less<>> bound_;
+  std::map<std::string, std::shared_ptr<const Communicator>, std::less<>> bound_;
   MpiOptions options_;
 };
 

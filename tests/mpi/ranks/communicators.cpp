@@ -33,6 +33,22 @@ MPI_Comm copy_of_world() {
   return copy;
 }
 
+TEST_CASE("a communicator that is bound again and again is duplicated once") {
+  MPI_Comm comm = copy_of_world();
+  const Graph graph = sum_over("phase", session().size());
+  const int before = watched_calls().duplicated;
+  for (int phase = 0; phase < 50; ++phase) {
+    CHECK(sum_of_ones(with_axes(cpu(), {{"phase", comm}}), graph) == session().size());
+    CHECK(sum_of_ones(with_axes(reference(), {{"phase", comm}}), graph) == session().size());
+  }
+  CHECK(watched_calls().duplicated.load() == before + 1);
+  MPI_Comm_free(&comm);
+  comm = copy_of_world();  // perhaps with the same handle
+  CHECK(sum_of_ones(with_axes(cpu(), {{"phase", comm}}), graph) == session().size());
+  CHECK(watched_calls().duplicated.load() == before + 2);
+  MPI_Comm_free(&comm);
+}
+
 TEST_CASE("one is freed in a call that binds others, after its original and all that runs over it") {
   (void)session();
   (void)compile_cache().clear();
