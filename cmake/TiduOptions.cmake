@@ -1,0 +1,15 @@
+# tidu_option(NAME HELP): an option of three values, AUTO (use what is found), ON (require it) or OFF. CMake's other words for true and
+# false are taken too, and case does not matter; anything else is an error. NAME is one of the three afterwards.
+function(tidu_option name help)
+  set(${name} AUTO CACHE STRING "${help}: AUTO (where it is found), ON (required) or OFF")
+  set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
+  string(TOUPPER "${${name}}" value)
+  if(value MATCHES "^(ON|YES|TRUE|Y|1)$")
+    set(value ON)
+  elseif(value MATCHES "^(OFF|NO|FALSE|N|0)$")
+    set(value OFF)
+  elseif(NOT value STREQUAL "AUTO")
+    message(FATAL_ERROR "tidu: ${name}: expected AUTO, ON or OFF, got \"${${name}}\"")
+  endif()
+  set(${name} ${value} PARENT_SCOPE)
+endfunction()
