@@ -1,0 +1,11 @@
+# A stand-in for CMake's own: a toolkit of version FOUND_VERSION that has what FOUND_PARTS names.
+set(CUDAToolkit_VERSION "${FOUND_VERSION}")
+set(CUDAToolkit_NVCC_EXECUTABLE CUDAToolkit_NVCC_EXECUTABLE-NOTFOUND)
+if("nvcc" IN_LIST FOUND_PARTS)
+  set(CUDAToolkit_NVCC_EXECUTABLE /toolkit/bin/nvcc)
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CUDAToolkit REQUIRED_VARS CUDAToolkit_VERSION VERSION_VAR CUDAToolkit_VERSION)
+if(CUDAToolkit_FOUND AND "cudart_static" IN_LIST FOUND_PARTS)
+  add_library(CUDA::cudart_static INTERFACE IMPORTED)
+endif()
