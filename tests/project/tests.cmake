@@ -82,7 +82,9 @@ add_test(NAME symbols_self_test COMMAND Python3::Interpreter -B "${scripts}/chec
 # The two ways in which other projects use tidu, each configured, built and run afresh.
 set(consumer "${PROJECT_SOURCE_DIR}/tests/consumer")
 set(consumer_build "${PROJECT_BINARY_DIR}/consumer")
-set(common -G "${CMAKE_GENERATOR}" -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+list(TRANSFORM libraries REPLACE "^tidu_" "" OUTPUT_VARIABLE components)
+list(JOIN components "," components)
+set(common -G "${CMAKE_GENERATOR}" -DEXPECTED_COMPONENTS=${components} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
     -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DEXPECTED_VERSION=${PROJECT_VERSION})
 add_test(NAME consumer_install
          COMMAND ${CMAKE_COMMAND} --install "${PROJECT_BINARY_DIR}" --prefix "${consumer_build}/prefix")
