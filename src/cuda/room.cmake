@@ -6,7 +6,8 @@ target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 # g++ 12 takes concatenated strings for copies that overlap or go too far (GCC bug 105651 and its like).
 target_compile_options(${target} PRIVATE
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>")
-target_link_libraries(${target} PRIVATE "${CUDA_cudart_static_LIBRARY}" rt)
+# By CMake's name for it, so that an installed tidu has no path of this machine's toolkit.
+target_link_libraries(${target} PRIVATE CUDA::cudart_static)
 # Rules of each family, and calls of each library, use the same short names: they are never compiled together.
 file(GLOB families CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/rules/*.cpp" "${CMAKE_CURRENT_LIST_DIR}/libraries/*.cpp")
 set_property(SOURCE ${families} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)

@@ -21,6 +21,13 @@ case "$depends" in
   *libstdc++6*) echo "$(basename "$package") depends on $depends" ;;
   *) echo "expected dependencies, libstdc++6 among them, got '$depends'"; exit 1 ;;
 esac
+if grep -qE '/(openmpi|mpich)' "$build/pkgconfig/tidu-mpi.pc" 2>/dev/null; then
+  suggests=$(dpkg-deb -f "$package" Suggests)
+  case "$suggests" in
+    *libopenmpi-dev* | *libmpich-dev*) ;;
+    *) echo "expected tidu::mpi to suggest MPI's headers, got '$suggests'"; exit 1 ;;
+  esac
+fi
 
 # The package's scripts call ldconfig, here one that leaves this machine's libraries alone.
 root=$out/root
@@ -44,6 +51,8 @@ fi
 "$root/usr/bin/tidu" ops >"$out/ops"
 grep -q '^sin ' "$out/ops"
 test -s "$root/usr/share/doc/libtidu-dev/copyright"
+! grep -rn 'libcudart' "$root/usr" --include='tiduTargets*.cmake' ||
+  { echo "expected no path of a CUDA runtime in what CMake finds the package by"; exit 1; }
 cmake -S "$sources/find_package" -B "$out/project" "-DCMAKE_PREFIX_PATH=$root/usr" "-DEXPECTED_VERSION=$version" "$@" >/dev/null
 cmake --build "$out/project" --target consumer consumer_core
 "$out/project/consumer"
