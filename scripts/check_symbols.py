@@ -17,7 +17,7 @@ SPECIAL = r"(?:T[IVSTHWC]|GV|GR|Th\d+_|Thn\d+_|Tv0_n\d+_)?"
 TIDU = re.compile(rf"^_Z{SPECIAL}Z?N[VK]*[RO]?4tidu")
 EIGEN = re.compile(r"(?<!\d)5Eigen")
 WEAK = "WwVvu"
-LINE = re.compile(r"^(?:\S+?:)?(?P<member>\S+\.o)?:?(?:[0-9a-f]+) (?P<kind>\S) (?P<name>\S+)$")
+LINE = re.compile(r"^(?:.+?:)?(?P<member>[^\s:]+\.o)?:?(?:[0-9a-f]+) (?P<kind>\S) (?P<name>\S+)$")
 INSTRUCTION_SET = re.compile(r"_(avx2|avx512)\.cpp\.o$")
 
 
@@ -73,9 +73,10 @@ def self_test():
         (False, "gemm_avx512.cpp.o", "W", "_ZNSt6vectorIiSaIiEED1Ev", False),
     ]
     wrong = [case for case in cases if (finding(*case[:4]) is None) != case[4]]
-    lines = ["0000000000001130 T f", "lib.a:gemm_avx2.cpp.o:0000000000000000 W f", "/a/b/lib.a:x.cpp.o:0000000000000000 W f"]
+    lines = ["0000000000001130 T f", "lib.a:gemm_avx2.cpp.o:0000000000000000 W f", "/a/b/lib.a:x.cpp.o:0000000000000000 W f",
+             "/a b/lib.a:x_avx2.cpp.o:0000000000000010 t f"]
     members = [m and m["member"] for m in map(LINE.match, lines)]
-    if members != [None, "gemm_avx2.cpp.o", "x.cpp.o"]:
+    if members != [None, "gemm_avx2.cpp.o", "x.cpp.o", "x_avx2.cpp.o"]:
         wrong.append(members)
     for case in wrong:
         print(f"self-test: judged wrongly: {case}")

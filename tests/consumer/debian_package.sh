@@ -56,7 +56,7 @@ test -s "$root/usr/share/doc/libtidu-dev/copyright"
 cmake -S "$sources/find_package" -B "$out/project" "-DCMAKE_PREFIX_PATH=$root/usr" "-DEXPECTED_VERSION=$version" "$@" >/dev/null
 cmake --build "$out/project" --target consumer consumer_core
 "$out/project/consumer"
-PKG_CONFIG_PATH=$root/usr/lib/pkgconfig pkg-config --exists "tidu = $version"
+PKG_CONFIG_PATH=$(dirname "$(find "$root/usr" -name tidu.pc)") pkg-config --exists "tidu = $version"
 
 if [ "$(id -u)" -eq 0 ]; then
   in_root -r libtidu-dev
