@@ -67,6 +67,12 @@ tidu_private_options(headers_alone)
 add_test(NAME headers_compile_alone
          COMMAND ${CMAKE_COMMAND} --build "${PROJECT_BINARY_DIR}" --target headers_alone)
 
+# The library, the command and the examples want nothing of what the tests do, as README.md says.
+add_test(NAME configure_without_tests
+         COMMAND ${CMAKE_COMMAND} -S "${PROJECT_SOURCE_DIR}" -B "${PROJECT_BINARY_DIR}/without_tests" -G "${CMAKE_GENERATOR}"
+                 -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DTIDU_BUILD_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON
+                 -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON)
+
 # What is installed, labelled package: it is also run for shared libraries, of which only the target tidu_installed is built.
 get_property(libraries GLOBAL PROPERTY TIDU_LIBRARIES)
 set(library_files)
