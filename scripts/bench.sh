@@ -25,8 +25,8 @@ install_peers() {
   [ "${#missing[@]}" -eq 0 ] || echo "bench.sh: without ${missing[*]}, which pip could not install (build/bench/pip.log)" >&2
 }
 
-scripts/deps.sh build
-scripts/build.sh release --target tidu_workloads
+scripts/deps.sh bench
+scripts/build.sh release -DTIDU_BUILD_TESTS=OFF --target tidu_workloads
 mkdir -p "$out"
 peers=${PEERS:-$out/peers/bin/python}
 [ -n "${PEERS:-}" ] || install_peers

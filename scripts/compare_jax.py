@@ -141,7 +141,7 @@ def main():
     args = arguments()
     if shutil.which(args.tidu) is None:
         sys.exit(f"compare_jax.py: expected the tidu command at {args.tidu}, got none: "
-                 "scripts/build.sh release --target tidu_command makes it, --tidu names another")
+                 "scripts/build.sh release -DTIDU_BUILD_TESTS=OFF --target tidu_command makes it, --tidu names another")
     with tempfile.TemporaryDirectory() as folder:
         tidu = runs.Tidu(args.tidu, folder)
         oracle = reference(tidu) if args.oracle == "reference" else lambda run: run.jax()

@@ -12,6 +12,7 @@ if(TIDU_SANITIZE)
 endif()
 
 add_test(NAME gpu_script COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/project/gpu_script.sh" "${PROJECT_BINARY_DIR}/gpu_script")
+add_test(NAME bench_script COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/project/bench_script.sh" "${PROJECT_BINARY_DIR}/bench_script")
 add_test(NAME cmake_options COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/project/options.sh" "${PROJECT_BINARY_DIR}/cmake_options")
 add_test(NAME reference_without_warnings COMMAND "${PROJECT_SOURCE_DIR}/scripts/reference.sh" "${PROJECT_BINARY_DIR}/reference")
 set_tests_properties(reference_without_warnings PROPERTIES SKIP_RETURN_CODE 77)
