@@ -2,13 +2,21 @@
 # Measures tidu beside PyTorch and JAX, where pip can install them, and bounds written by hand; prints a table of ratios with the
 # goals and draws it. bench/README.md says what the workloads are and how they are measured.
 # usage: scripts/bench.sh [--quick] [--json OUT] [OPTION-OF-bench/run.py...]
-# Its picture and all that was measured are left in build/bench. PEERS=none leaves PyTorch and JAX out; PEERS=PYTHON takes them
-# from there.
+# Its picture and all that was measured are left in build/bench. PEERS=none leaves PyTorch and JAX out; PEERS=PYTHON takes them from
+# there, a command or the path of one.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
 root=$PWD
 out=$root/build/bench
+
+# The interpreter that PEERS names, a relative path from where the script was called; none ends the script.
+if [ -n "${PEERS:-}" ] && [ "$PEERS" != none ]; then
+  named=$PEERS
+  PEERS=$(cd "$here" && command -v "$named") || PEERS=$named
+  [[ "$PEERS" = /* ]] || PEERS=$here/$PEERS
+  [ -f "$PEERS" ] && [ -x "$PEERS" ] || { echo "bench.sh: expected PEERS to be none or a Python, got $named" >&2; exit 2; }
+fi
 
 # Puts JAX and PyTorch into an environment of their own, the ones that can be had; says in one line what cannot.
 install_peers() {

@@ -46,3 +46,12 @@ says '^build.sh release -DTIDU_BUILD_TESTS=OFF --target tidu_workloads$'
 says '/bench/run.py --program .*/build/release/bin/tidu_workloads --inputs .* --quick$'
 bench 0 PEERS= --
 says '^bench.sh: without PyTorch and JAX, as python3 cannot make an environment'
+
+for python in some_python ../tools/some_python "$folder/tools/some_python"; do
+  bench 0 "PEERS=$python" --
+  says "run.py .* --peers $folder/(elsewhere/../)?tools/some_python "
+done
+for python in nowhere ../tools/nowhere ../tools cd; do
+  bench 2 "PEERS=$python" --
+  says "^bench.sh: expected PEERS to be none or a Python, got $python$"
+done
