@@ -2,6 +2,7 @@
 #include "common/arguments.hpp"
 
 #include <charconv>
+#include <sstream>
 #include <stdexcept>
 
 namespace examples {
@@ -49,6 +50,19 @@ std::int64_t Arguments::integer(const std::string& option, std::int64_t otherwis
   if (error != std::errc() || end != value.data() + value.size() || number < least || number > most) {
     throw std::runtime_error(option + ": expected an integer from " + std::to_string(least) + " to " +
                              std::to_string(most) + ", got " + value);
+  }
+  return number;
+}
+
+double Arguments::number(const std::string& option, double otherwise, double least, double most) const {
+  if (!has(option)) return otherwise;
+  const std::string value = text(option);
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= least && number <= most)) {
+    std::ostringstream range;
+    range << "a number from " << least << " to " << most;
+    throw std::runtime_error(option + ": expected " + range.str() + ", got " + value);
   }
   return number;
 }

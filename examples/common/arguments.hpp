@@ -25,6 +25,8 @@ class Arguments {
   /// Throws std::runtime_error unless the value is an integer from `least` to `most`.
   std::int64_t integer(const std::string& option, std::int64_t otherwise, std::int64_t least,
                        std::int64_t most) const;
+  /// Throws std::runtime_error unless the value is a number from `least` to `most`.
+  double number(const std::string& option, double otherwise, double least, double most) const;
 
  private:
   std::vector<std::string> words_;

@@ -2,8 +2,8 @@
 #include "data.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -41,15 +41,30 @@ Tensor Digits::labels_of(std::span<const std::size_t> rows) const {
   return tensor;
 }
 
+namespace {
+
+// The integers between the commas of a line; none where one of them is not one.
+std::vector<int> integers(const std::string& line) {
+  std::vector<int> numbers;
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  while (true) {
+    const auto [behind, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc() || (behind != end && *behind != ',')) return {};
+    if (behind == end) return numbers;
+    at = behind + 1;
+  }
+}
+
+}  // namespace
+
 Digits read_digits(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string line;
   if (!std::getline(in, line)) throw std::runtime_error(file.string() + ": expected a file that can be read");
   Digits table;
   while (std::getline(in, line)) {
-    std::istringstream fields(line);
-    std::vector<int> numbers;
-    for (std::string field; std::getline(fields, field, ',');) numbers.push_back(std::atoi(field.c_str()));
+    const std::vector<int> numbers = integers(line);
     if (numbers.size() != pixels + 1 || numbers.back() < 0 || numbers.back() >= classes) {
       throw std::runtime_error(file.string() + ":" + std::to_string(table.rows() + 2) +
                                ": expected 64 brightnesses and a label 0 … 9, got " + line);

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "common/arguments.hpp"
+#include "common/program.hpp"
 #include "network.hpp"
 
 namespace {
@@ -29,35 +30,20 @@ constexpr const char* usage =
     "Exit status: 0; 2 for wrong arguments or files; 3 when the median test accuracy is below --wanted "
     "(0.92).\n";
 
-struct Arguments {
-  std::string data = DIGITS_CSV;
-  std::size_t seeds = 5, epochs = 40;
-  double wanted = 0.92;
+struct Settings {
+  std::string data;
+  std::size_t seeds, epochs;
+  double wanted;
 };
 
-Arguments parse(int argc, char** argv) {
-  const auto count = [](const char* text) {
-    const long number = std::atol(text);
-    if (number < 1) throw std::runtime_error(std::string("expected a positive number, got ") + text);
-    return static_cast<std::size_t>(number);
+Settings settings_of(const examples::Arguments& arguments) {
+  if (!arguments.words().empty())
+    throw std::runtime_error("expected options, got " + arguments.words().front());
+  const auto count = [&](const char* option, std::int64_t otherwise) {
+    return static_cast<std::size_t>(arguments.integer(option, otherwise, 1, 1'000'000));
   };
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (i + 1 == argc) throw std::runtime_error("expected an option and its value, got " + word);
-    const char* value = argv[++i];
-    if (word == "--data")
-      arguments.data = value;
-    else if (word == "--seeds")
-      arguments.seeds = count(value);
-    else if (word == "--epochs")
-      arguments.epochs = count(value);
-    else if (word == "--wanted")
-      arguments.wanted = std::atof(value);
-    else
-      throw std::runtime_error("unknown option " + word);
-  }
-  return arguments;
+  return {arguments.text("--data", DIGITS_CSV), count("--seeds", 5), count("--epochs", 40),
+          arguments.number("--wanted", 0.92, 0, 1)};
 }
 
 // One pass over the rows in an order of its own; returns the mean loss of its steps.
@@ -107,35 +93,28 @@ double train(std::size_t seed, std::size_t epochs, const Digits& training, const
   return result;
 }
 
-int run(const Arguments& arguments) {
-  const Digits all = read_digits(arguments.data);
-  if (all.rows() != train_rows + test_rows) throw std::runtime_error(arguments.data + ": expected 1797 rows");
+int run(const Settings& settings) {
+  const Digits all = read_digits(settings.data);
+  if (all.rows() != train_rows + test_rows) throw std::runtime_error(settings.data + ": expected 1797 rows");
   const Digits training = all.part(0, train_rows), test = all.part(train_rows, test_rows);
 
-  std::printf("2-layer network, eager: %zu epochs of %zu rows\n", arguments.epochs, training.rows());
+  std::printf("2-layer network, eager: %zu epochs of %zu rows\n", settings.epochs, training.rows());
   std::vector<double> accuracies;
-  for (std::size_t seed = 1; seed <= arguments.seeds; ++seed)
-    accuracies.push_back(train(seed, arguments.epochs, training, test));
+  for (std::size_t seed = 1; seed <= settings.seeds; ++seed)
+    accuracies.push_back(train(seed, settings.epochs, training, test));
 
   const auto middle = accuracies.begin() + static_cast<std::ptrdiff_t>(accuracies.size() / 2);
   std::nth_element(accuracies.begin(), middle, accuracies.end());
-  const bool good = *middle >= arguments.wanted;
+  const bool good = *middle >= settings.wanted;
   std::printf("median test accuracy of %zu seed%s %.4f, %s %.2f\n", accuracies.size(),
-              accuracies.size() == 1 ? "" : "s", *middle, good ? "at least" : "BELOW", arguments.wanted);
+              accuracies.size() == 1 ? "" : "s", *middle, good ? "at least" : "BELOW", settings.wanted);
   return good ? 0 : 3;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    if (argc == 2 && std::string(argv[1]) == "--help") {
-      std::fputs(usage, stdout);
-      return 0;
-    }
-    return run(parse(argc, argv));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "digits_eager: %s\n", error.what());
-    return 2;
-  }
+  return examples::run_program("digits_eager", usage, argc, argv, [&] {
+    return run(settings_of({argc, argv, {"--data", "--seeds", "--epochs", "--wanted"}}));
+  });
 }

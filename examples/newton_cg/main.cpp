@@ -2,12 +2,13 @@
 // and once by gradient descent, and holds the products with the Hessian against differences of the gradient.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "common/arguments.hpp"
+#include "common/program.hpp"
 #include "digits/data.hpp"
 #include "minimise.hpp"
 #include "problem.hpp"
@@ -28,33 +29,20 @@ constexpr const char* usage =
     "Exit status: 0; 2 for wrong arguments or files; 3 when Newton's method does not get there or a product\n"
     "with the Hessian is not what differences of the gradient give.\n";
 
-struct Arguments {
-  std::string data = DIGITS_CSV;
-  double lambda = 1e-3;
-  int iterations = 50, descent_iterations = 1'000'000;
+struct Settings {
+  std::string data;
+  double lambda;
+  int iterations, descent_iterations;
 };
 
-Arguments parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (i + 1 == argc) throw std::runtime_error("expected an option and its value, got " + word);
-    const char* value = argv[++i];
-    if (word == "--data")
-      arguments.data = value;
-    else if (word == "--lambda")
-      arguments.lambda = std::atof(value);
-    else if (word == "--iterations")
-      arguments.iterations = std::atoi(value);
-    else if (word == "--descent-iterations")
-      arguments.descent_iterations = std::atoi(value);
-    else
-      throw std::runtime_error("unknown option " + word);
-  }
-  if (!(arguments.lambda > 0)) throw std::runtime_error("--lambda: expected a positive number");
-  if (arguments.iterations < 0 || arguments.descent_iterations < 0)
-    throw std::runtime_error("expected numbers of iterations that are not negative");
-  return arguments;
+Settings settings_of(const examples::Arguments& arguments) {
+  if (!arguments.words().empty())
+    throw std::runtime_error("expected options, got " + arguments.words().front());
+  const auto count = [&](const char* option, std::int64_t otherwise) {
+    return static_cast<int>(arguments.integer(option, otherwise, 0, 1'000'000'000));
+  };
+  return {arguments.text("--data", DIGITS_CSV), arguments.number("--lambda", 1e-3, 1e-300, 1e300),
+          count("--iterations", 50), count("--descent-iterations", 1'000'000)};
 }
 
 Array random_vector(std::int64_t size, std::mt19937_64& random) {
@@ -78,20 +66,20 @@ double milliseconds_since(Clock::time_point from) {
   return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
 }
 
-int run(const Arguments& arguments) {
-  const digits::Digits all = digits::read_digits(arguments.data);
-  if (all.rows() <= train_rows) throw std::runtime_error(arguments.data + ": expected more than 1347 rows");
+int run(const Settings& settings) {
+  const digits::Digits all = digits::read_digits(settings.data);
+  if (all.rows() <= train_rows) throw std::runtime_error(settings.data + ": expected more than 1347 rows");
   const Pairs training(all.part(0, train_rows), 3, 8);
   const Pairs test(all.part(train_rows, all.rows() - train_rows), 3, 8);
-  const Function loss = [&](const Array& w) { return logistic_loss(training, w, arguments.lambda); };
+  const Function loss = [&](const Array& w) { return logistic_loss(training, w, settings.lambda); };
   const Array start = tidu::zeros({training.rows.shape(1)});
   std::printf("threes against eights: %ld images, %ld weights, lambda %g\n",
-              static_cast<long>(training.rows.shape(0)), static_cast<long>(start.size()), arguments.lambda);
+              static_cast<long>(training.rows.shape(0)), static_cast<long>(start.size()), settings.lambda);
 
   std::printf("\nNewton's method, directions by conjugate gradients\n");
   std::printf("  iteration  loss              |gradient|  CG steps  step\n");
   Clock::time_point from = Clock::now();
-  const Result newton = newton_cg(loss, start, tolerance, arguments.iterations, [](const Progress& p) {
+  const Result newton = newton_cg(loss, start, tolerance, settings.iterations, [](const Progress& p) {
     std::printf("  %9d  %.14f  %.1e", p.iteration, p.loss, p.gradient_norm);
     if (p.iteration > 0) std::printf("     %8d  %g", p.cg_steps, p.step_length);
     std::printf("\n");
@@ -104,7 +92,7 @@ int run(const Arguments& arguments) {
   std::printf("  iteration  loss              |gradient|\n");
   from = Clock::now();
   const Result descent = gradient_descent(
-      loss, start, 1 / curvature, tolerance, arguments.descent_iterations, [](const Progress& p) {
+      loss, start, 1 / curvature, tolerance, settings.descent_iterations, [](const Progress& p) {
         std::printf("  %9d  %.14f  %.1e\n", p.iteration, p.loss, p.gradient_norm);
         std::fflush(stdout);
       });
@@ -137,14 +125,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    if (argc == 2 && std::string(argv[1]) == "--help") {
-      std::fputs(usage, stdout);
-      return 0;
-    }
-    return run(parse(argc, argv));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "newton_cg: %s\n", error.what());
-    return 2;
-  }
+  return examples::run_program("newton_cg", usage, argc, argv, [&] {
+    return run(settings_of({argc, argv, {"--data", "--lambda", "--iterations", "--descent-iterations"}}));
+  });
 }
