@@ -14,7 +14,7 @@
 #                                            headers of the other dependencies, for machines that have none of them
 # TIDU_GPU_PREFIX   the folder that was gathered, if not build/gpu-prefix
 # TIDU_GPU_PYTHON   the Python that has PyTorch and JAX, if not python3
-# TIDU_GPU_SECONDS  when to stop, if not after 570: what does not fit is left out, and the table says so
+# TIDU_GPU_SECONDS  when to stop, if not after 570: what does not fit is left out, the table says so, and the exit status is 1
 # TIDU_GPU_LOGS     where results go, if not to build/gpu: table.txt, benchmarks.json, details.json, and all logs in logs.tar.gz, four
 #                   files that are there after each part
 set -uo pipefail
@@ -201,6 +201,7 @@ part() {
   fi
   if [ "$limit" -lt 10 ]; then
     enter "$name" "left out" 0 "the time was over"
+    failed=1
     return 1
   fi
   if [ "$1" = split ]; then

@@ -71,6 +71,13 @@ echo 'def write(*_): pass' >"$folder/repository/bench/inputs.py"
 
 cd "$folder/repository"
 run() { env PATH="$folder/tools:$PATH" TIDU_GPU_LOGS="$folder/out" "$@" >"$folder/said" 2>&1; }
+# fails COMMAND...: it runs and has to fail; "! run" would pass either way, as set -e does not look at it.
+fails() {
+  run "$@" || return 0
+  echo "gpu_script.sh: expected to fail: $*; it says" >&2
+  cat "$folder/said" >&2
+  exit 1
+}
 expect() {
   grep -qE "$1" "${2:-$folder/out/table.txt}" && return
   echo "gpu_script.sh: expected $1 in ${2:-the table}, got" >&2
@@ -88,7 +95,7 @@ expect logs/tests.2.log "$folder/listed"
 
 # Built anew where it is not there; what does not compile is the only one that is left out.
 rm -rf build
-! run env MISSING=test_cli DIES=1 scripts/gpu.sh basics command memcheck
+fails env MISSING=test_cli DIES=1 scripts/gpu.sh basics command memcheck
 expect '^build +failed'
 expect '^basics +failed .* 10 assertions'
 expect 'this machine 03 failed' "$folder/said"
@@ -98,8 +105,8 @@ tar -xzOf "$folder/out/logs.tar.gz" logs/memcheck.0.log >"$folder/cut"
 grep -q '^\[\.\.\.\]$' "$folder/cut"
 
 run scripts/gpu.sh build
-! run env TIDU_GPU_SECONDS=0 scripts/gpu.sh basics
+fails env TIDU_GPU_SECONDS=0 scripts/gpu.sh basics
 expect '^basics +left out .* the time was over'
-! run env HANGS=1 scripts/gpu.sh each 1 0 scripts/program.sh
+fails env HANGS=1 scripts/gpu.sh each 1 0 scripts/program.sh
 expect 'ERROR: this machine 02 did not end within 1 s' "$folder/said"
 expect '5 passed' "$folder/said"
