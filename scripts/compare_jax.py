@@ -18,7 +18,7 @@ usage: compare_jax.py [--tidu PROGRAM] [--kinds single,large,chain,rows,odd,whol
 --out       where a program that differs is written, reduced: graph.json, inputs.json, ... and the command in run.sh
 --seconds   begins no program after so many
 --kinks     reports also what agrees as soon as the inputs are moved a little
-Exit status 1 where a program differs. docs/comparing.md says more.
+Exit status 1 where a program differs, or where tidu does not do what it is asked. docs/comparing.md says more.
 """
 import argparse
 import collections
@@ -35,7 +35,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts/comparison"))
-for needed in ("numpy", "jax")[:1 if "reference" in sys.argv else 2]:
+asked = argparse.ArgumentParser(add_help=False)
+asked.add_argument("--oracle")
+for needed in ("numpy", "jax")[:1 if asked.parse_known_args()[0].oracle == "reference" else 2]:
     if importlib.util.find_spec(needed) is None:
         print(f"compare_jax.py: this Python has no {needed}; nothing is compared", file=sys.stderr)
         sys.exit(77)
@@ -103,6 +105,11 @@ class Session:
         except runs.Unfit:
             self.counts["do not apply"] += 1
             return
+        except runs.Failed as error:  # of tidu on the way to what is compared
+            self.counts["failed"] += 1
+            self.wrong += 1
+            print(f"{label} {' '.join(options)}: {str(error)[:400]}", flush=True)
+            return
         except Exception as error:  # JAX refuses some programs, and this script may be wrong: told, not hidden
             self.counts["not compared"] += 1
             self.wrong += self.args.oracle == "reference"  # which refuses nothing that tidu takes
@@ -137,6 +144,19 @@ class Session:
         print("primitives that no program had:", " ".join(left) or "none")
 
 
+def replay(paths, tidu, oracle):
+    """How many of them differ."""
+    different = 0
+    for path in paths:
+        try:
+            verdict = runs.judged(tidu, reduce.read(path), oracle)
+        except runs.Failed as error:
+            verdict = "different", [("", float("inf"), str(error))]
+        print(path, verdict or "agrees", flush=True)
+        different += verdict is not None and verdict[0] == "different"
+    return different
+
+
 def main():
     args = arguments()
     if shutil.which(args.tidu) is None:
@@ -146,9 +166,7 @@ def main():
         tidu = runs.Tidu(args.tidu, folder)
         oracle = reference(tidu) if args.oracle == "reference" else lambda run: run.jax()
         if args.replay:
-            for path in args.replay:
-                print(path, runs.judged(tidu, reduce.read(path), oracle) or "agrees")
-            return 0
+            return 1 if replay(args.replay, tidu, oracle) else 0
         session = Session(args, tidu, oracle)
         session.all()
     session.summary()

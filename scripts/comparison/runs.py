@@ -19,6 +19,10 @@ class Unfit(Exception):
     """The comparison does not apply to the program."""
 
 
+class Failed(RuntimeError):
+    """tidu did not do what it was asked: it ended with an error, did not end, or printed no JSON."""
+
+
 class Run:
     """One form of a program: the command's arguments, and the same asked of JAX."""
 
@@ -88,8 +92,8 @@ class Run:
 class Tidu:
     """The command, which gets its files in a folder that is its own."""
 
-    def __init__(self, program, folder):
-        self.program, self.folder = program, pathlib.Path(folder)
+    def __init__(self, program, folder, seconds=600):
+        self.program, self.folder, self.seconds = program, pathlib.Path(folder), seconds
 
     def text(self, command, graph, files, more):
         arguments = [str(self.program), command, str(self.folder / "graph.json")]
@@ -98,18 +102,28 @@ class Tidu:
             path = self.folder / f"{option.strip('-')}.json"
             path.write_text(json.dumps(content))
             arguments += [option, str(path)]
-        done = subprocess.run([*arguments, *more], capture_output=True, text=True, timeout=600)
+        try:
+            done = subprocess.run([*arguments, *more], capture_output=True, text=True, timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"tidu {command} did not end within {self.seconds} s") from None
         if done.returncode:
-            raise RuntimeError(f"exit status {done.returncode}: {done.stderr.strip()[:400]}")
+            raise Failed(f"tidu {command}: exit status {done.returncode}: {done.stderr.strip()[:400]}")
         return done.stdout
+
+    def json(self, command, graph, files, more):
+        text = self.text(command, graph, files, more)
+        try:
+            return json.loads(text, parse_constant=float)
+        except ValueError as error:
+            raise Failed(f"tidu {command} printed no JSON: {error}") from None
 
     def run(self, run):
         command, files, more = run.arguments()
-        return json.loads(self.text(command, run.case.graph, files, more), parse_constant=float)
+        return self.json(command, run.case.graph, files, more)
 
     def transposed(self, case, seed):
         """The program with its gradients: a graph whose derivatives are of an order higher."""
-        graph = json.loads(self.text("dump", case.graph, {}, ["--stage", "transposed", "--format", "json"]))
+        graph = self.json("dump", case.graph, {}, ["--stage", "transposed", "--format", "json"])
         inputs = dict(case.inputs)
         for i in graph["inputs"]:
             value = graph["values"][i]
@@ -223,7 +237,7 @@ def judged(tidu, run, oracle):
     want = oracle(run)
     try:
         got = tidu.run(run)
-    except RuntimeError as error:
+    except Failed as error:
         return "different", [("", np.inf, str(error))]
     found = differences(got, want, tolerance_of(run.case))
     if not found:

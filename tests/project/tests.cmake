@@ -36,6 +36,9 @@ add_test(NAME random_programs
          COMMAND Python3::Interpreter -B "${scripts}/compare_jax.py" --oracle reference --tidu "$<TARGET_FILE:tidu_command>" --seeds 0:25
                  --kinds single,chain --out "${CMAKE_CURRENT_BINARY_DIR}/differences")
 set_tests_properties(random_programs PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME comparison_script COMMAND Python3::Interpreter -B "${CMAKE_CURRENT_SOURCE_DIR}/project/comparison.py"
+                                        "${PROJECT_BINARY_DIR}/comparison_script")
+set_tests_properties(comparison_script PROPERTIES SKIP_RETURN_CODE 77)
 
 # A generated file, which includes that header and nothing else, for each public header that no source includes before all others.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
