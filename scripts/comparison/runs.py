@@ -184,9 +184,10 @@ def arrays(result):
 
 def differences(got, want, least_tolerance):
     """All that differs, as (place, error, words)."""
-    wanted = dict(flat(want))
-    found = []
-    for place, x in flat(got):
+    wanted, given = dict(flat(want)), dict(flat(got))
+    found = [(place, np.inf, "nothing where there is a value") for place, x in wanted.items()
+             if x is not None and place not in given]
+    for place, x in given.items():
         if place.startswith("jacobians") and x is None and place not in wanted:
             continue
         d = difference(x, wanted.get(place), least_tolerance)

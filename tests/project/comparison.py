@@ -58,7 +58,7 @@ def main(folder):
     reduce.write(folder / "case", run)
 
     # What differs, by the command, for both spellings of the option; words of other options are none of it.
-    for does, status in (("right", 0), ("wrong", 1), ("text", 1), ("fail", 1)):
+    for does, status in (("right", 0), ("wrong", 1), ("less", 1), ("text", 1), ("fail", 1)):
         for oracle in (["--oracle", "reference"], ["--oracle=reference"]):
             done = subprocess.run([sys.executable, "-B", SCRIPTS / "compare_jax.py", "--tidu", program, *oracle, "--replay", folder / "case"],
                                   env={**os.environ, "DOES": does}, capture_output=True, text=True)
@@ -85,6 +85,16 @@ def main(folder):
         expect(f"any third derivatives, {does}", True, session.wrong > 0)
     expect("judged", "different", (runs.judged(tidu, run, oracle) or ["agrees"])[0])  # it sleeps
 
+    # Places that are in one of two results alone.
+    array = lambda x: runs.dumps.from_json(x)
+    three = {"dtype": "f64", "shape": [], "data": [3.0]}
+    want = {"outputs": [array(three), array(three)], "gradients": {"x": array(three), "y": None}}
+    places = lambda got: [place for place, _, _ in runs.differences(got, want, 0)]
+    expect("the same", [], places({"outputs": [three, three], "gradients": {"x": three, "y": None}}))
+    expect("an output less", ["outputs 1"], places({"outputs": [three], "gradients": {"x": three}}))
+    expect("a gradient less", ["gradients x"], places({"outputs": [three, three], "gradients": {"y": None}}))
+    expect("no gradients", ["gradients x"], places({"outputs": [three, three]}))
+    expect("a gradient more", ["gradients z"], places({"outputs": [three, three], "gradients": {"x": three, "z": three}}))
     print(*faults, sep="\n", end="\n" if faults else "")
     return 1 if faults else 0
 
