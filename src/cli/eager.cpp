@@ -2,6 +2,7 @@
 // derivatives by running the tape backward. A jvp is the backward of the backward: cotangents that go in as
 // leaves come out multiplied by the transposed Jacobian, which is linear in them, so its own transposition is
 // the Jacobian. With --batched every floating or complex input is mapped, which keeps gradients per example.
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -189,8 +190,12 @@ std::vector<std::size_t> jacobian_inputs(const Job& job) {
   return wrt;
 }
 
+// How many unit vectors a type has; without elements one that is empty, which tells where paths lead.
+std::int64_t num_unit_vectors(Type type) { return std::max<std::int64_t>(type.size(), 1); }
+
 Tensor unit_vector(Type type, std::int64_t at) {
   Tensor tensor = Tensor::zeros(type);
+  if (type.size() == 0) return tensor;
   const Tensor one = Tensor::scalar(type.dtype(), 1.0);
   std::memcpy(tensor.mutable_bytes() + static_cast<std::size_t>(at) * one.num_bytes(), one.bytes(),
               one.num_bytes());
@@ -215,6 +220,7 @@ class Block {
  private:
   void put(std::int64_t first, std::int64_t stride, std::int64_t count, const Tensor& from) {
     if (!tensor_) tensor_ = Tensor::zeros(from.type().with_shape(shape_));
+    if (tensor_->size() == 0) return;
     const std::size_t size = from.type().with_shape({}).bytes();
     std::byte* to = tensor_->mutable_bytes();
     for (std::int64_t i = 0; i < count; ++i) {
@@ -245,7 +251,7 @@ int run_eager_jac(const Session& session) {
     for (std::size_t i = 0; i < wrt.size(); ++i) {
       const Type type = run.leaves()[i].tensor->type();
       EagerValues tangents(wrt.size());
-      for (std::int64_t column = 0; column < type.size(); ++column) {
+      for (std::int64_t column = 0; column < num_unit_vectors(type); ++column) {
         tangents[i].tensor = unit_vector(type, column);
         const Tensors pushed = push(tangents);
         for (std::size_t k = 0; k < outputs.size(); ++k) blocks[k][i].set_column(column, pushed[k]);
@@ -255,7 +261,7 @@ int run_eager_jac(const Session& session) {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Type type = outputs[k].tensor->type();
       EagerValues seeds(outputs.size());
-      for (std::int64_t row = 0; row < type.size() && outputs[k].who.trace; ++row) {
+      for (std::int64_t row = 0; row < num_unit_vectors(type) && outputs[k].who.trace; ++row) {
         seeds[k].tensor = unit_vector(type, row);
         const EagerValues pulled = run.backward(outputs, seeds, run.leaves(), {.graph = true});
         for (std::size_t i = 0; i < wrt.size(); ++i) blocks[k][i].set_row(row, pulled[i].tensor);

@@ -194,6 +194,45 @@ TEST_CASE("a Jacobian has the dtype of its columns forward, of its rows in rever
   }
 }
 
+TEST_CASE("a Jacobian without elements is empty where a path leads, and null where none does") {
+  const Files f;
+  const auto value = [](int id, const char* name, const char* dtype, const json& shape) {
+    json listed{{"id", id}, {"dtype", dtype}, {"shape", shape}};
+    if (*name != '\0') listed["name"] = name;
+    return listed;
+  };
+  const json graph = {
+      {"format", "tidu.graph"},
+      {"version", 1},
+      {"name", "f"},
+      {"values",
+       {value(0, "x", "f64", {2}), value(1, "e", "f64", {0}), value(2, "", "f64", {2}),
+        value(3, "", "f32", {0}), value(4, "", "f64", json::array())}},
+      {"inputs", {0, 1}},
+      {"operations",
+       {{{"op", "concatenate"}, {"inputs", {0, 1}}, {"outputs", {2}}, {"attrs", {{"dimension", 0}}}},
+        {{"op", "convert_element_type"},
+         {"inputs", {1}},
+         {"outputs", {3}},
+         {"attrs", {{"new_dtype", "f32"}}}},
+        {{"op", "reduce_sum"}, {"inputs", {1}}, {"outputs", {4}}, {"attrs", {{"axes", {0}}}}}}},
+      {"outputs", {2, 3, 4, 1}}};
+  const std::string g = f.folder.file("empty.json", graph.dump());
+  const std::string at = f.folder.file(
+      "at.json",
+      json{{"x", tensor("f64", {2}, {1.0, 2.0})}, {"e", tensor("f64", {0}, json::array())}}.dump());
+  const auto empty = [](const char* dtype, const json& shape) { return tensor(dtype, shape, json::array()); };
+  for (const std::string backend : {"cpu", "reference"}) {
+    for (const std::string mode : {"forward", "reverse"}) {
+      const json by = f.tell({"jac", g, "--inputs", at, "--mode", mode, "--backend", backend})["jacobians"];
+      CHECK(by == json{{{"x", tensor("f64", {2, 2}, {1.0, 0.0, 0.0, 1.0})}, {"e", empty("f64", {2, 0})}},
+                       {{"x", nullptr}, {"e", empty(mode == "forward" ? "f32" : "f64", {0, 0})}},
+                       {{"x", nullptr}, {"e", empty("f64", {0})}},
+                       {{"x", nullptr}, {"e", empty("f64", {0, 0})}}});
+    }
+  }
+}
+
 TEST_CASE("graphs without inputs, without outputs, and of integers alone") {
   const Files f;
   const std::string none = f.folder.file("none.json", "{}"), list = f.folder.file("list.json", "[]");
