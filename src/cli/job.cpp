@@ -75,6 +75,9 @@ Job::Job(const Session& session)
   find_batch(by_input);
   for (std::size_t i = 0; i < by_input.size(); ++i) {
     const std::string what = detail::str(shown_path(file), ": input ", shown_name(names_[i]));
+    if (!by_input[i] && batched_[i] && !size_)  // whose extent nothing tells
+      refuse(detail::str(what, ": expected a tensor of type ", graph_.type(graph_.inputs()[i]),
+                         " with a leading axis, got none"));
     if (!by_input[i]) refuse(detail::str(what, ": expected a tensor of type ", input_type(i), ", got none"));
     require_type(*by_input[i], input_type(i), what);
     tensors_.push_back(*by_input[i]);
@@ -117,7 +120,7 @@ void Job::add_cotangents() {
       }
       continue;
     }
-    const Type expected = is_batched() ? with_axis(type, size_) : type;
+    const Type expected = is_batched() ? with_axis(type, size()) : type;
     if (given[i]) require_type(*given[i], expected, what);
     tensors_.push_back(given[i] ? *given[i] : Tensor::zeros(expected));
     carried_.push_back(is_batched());
@@ -130,7 +133,7 @@ std::vector<Tensor> Job::run(const Graph& graph) const {
     BatchOptions options;
     options.inputs = batched_;
     options.inputs->insert(options.inputs->end(), carried_.begin(), carried_.end());
-    return executor_->run(batch(graph, size_, options).graph, std::span<const Tensor>(tensors_));
+    return executor_->run(batch(graph, size(), options).graph, std::span<const Tensor>(tensors_));
   });
 }
 
@@ -143,10 +146,10 @@ Job::Mapped Job::mapped() const {
     const bool is_input = i < batched_.size();
     if (!is_inexact(tensors_[i].dtype()) || (is_input ? batched_[i] : carried_[i - batched_.size()]))
       continue;
-    result.tensors[i] = repeated(tensors_[i], size_);
+    result.tensors[i] = repeated(tensors_[i], size());
     if (is_input) (*options.inputs)[i] = true;
   }
-  result.graph = in_file(session_.arguments.graph_file, [&] { return batch(graph_, size_, options).graph; });
+  result.graph = in_file(session_.arguments.graph_file, [&] { return batch(graph_, size(), options).graph; });
   return result;
 }
 
@@ -164,7 +167,7 @@ int Job::print(const JsonObject& object) const {
 
 Type Job::input_type(std::size_t position) const {
   const Type type = graph_.type(graph_.inputs()[position]);
-  return batched_[position] ? with_axis(type, size_) : type;
+  return batched_[position] ? with_axis(type, size()) : type;
 }
 
 std::vector<std::size_t> Job::positions(std::string_view option, const Names& names) const {
@@ -205,19 +208,17 @@ std::vector<std::optional<Tensor>> Job::by_position(const NamedTensors& given,
 
 void Job::find_batch(const std::vector<std::optional<Tensor>>& by_input) {
   if (!is_batched()) return;
-  std::optional<std::int64_t> size;
   for (const std::size_t position : positions("--batched", *session_.arguments.batched)) {
     const auto& tensor = by_input[position];
-    if (tensor && (tensor->rank() == 0 || (size && tensor->dim(0) != *size))) {
+    if (tensor && (tensor->rank() == 0 || (size_ && tensor->dim(0) != *size_))) {
       throw Error(
           ErrorKind::type,
           detail::str("--batched: expected input ", shown_name(names_[position]), " with a leading axis",
-                      size ? detail::str(" of ", *size) : std::string(), ", got ", tensor->type()));
+                      size_ ? detail::str(" of ", *size_) : std::string(), ", got ", tensor->type()));
     }
     batched_[position] = true;
-    if (tensor) size = tensor->dim(0);
+    if (tensor) size_ = tensor->dim(0);
   }
-  size_ = size.value_or(0);
 }
 
 }  // namespace tidu::cli

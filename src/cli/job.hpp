@@ -59,6 +59,7 @@ class Job {
   int print(const JsonObject& object) const;
 
  private:
+  std::int64_t size() const { return size_.value_or(0); }
   bool is_batched() const { return session_.arguments.batched.has_value(); }
   Type input_type(std::size_t position) const;
   /// The inputs that an option names, each once.
@@ -71,9 +72,9 @@ class Job {
   Names names_;
   std::shared_ptr<const Executor> executor_;
   std::vector<Tensor> tensors_;
-  std::vector<bool> batched_;  // by input of graph_
-  std::vector<bool> carried_;  // by input that was added: does it carry the axis?
-  std::int64_t size_ = 0;      // extent of the axis
+  std::vector<bool> batched_;         // by input of graph_
+  std::vector<bool> carried_;         // by input that was added: does it carry the axis?
+  std::optional<std::int64_t> size_;  // extent of the axis, as an input tells
 };
 
 /// Of jac without --wrt: says on standard error which inputs it leaves out, being complex.
