@@ -66,7 +66,8 @@ constexpr Option all_options[] = {
     {"--wrt", "x,y", "jac",
      "the inputs to differentiate by; every floating one when left out (complex ones are refused)"},
     {"--mode", "forward|reverse", "jac",
-     "one pass per element of the inputs, or of the outputs (the default); same result"},
+     "one pass per element of the inputs, or of the outputs (the default); the numbers are the same, of the\n"
+     "output's dtype forward and of the input's in reverse"},
     {"--batched", "x,y", "eval jvp vjp grad",
      "map the graph over a leading axis that these inputs carry, and with them their tangents, all\n"
      "cotangents, all outputs, and all gradients: those are per example, also of inputs not named"},
