@@ -8,7 +8,7 @@ console  commands after "$ " with what they print. They run in one folder per pa
 sh       commands that are not run; their syntax is checked, and that scripts they call exist.
 cmake    what a project says to use tidu: such a project is configured.
 json     valid JSON.
-text     anything.
+text     anything but C++.
 
 <!-- file: NAME --> before a block names it: messages of a program name that file, and other blocks find theirs in the page's folder.
 In what is printed a line "…" stands for any lines; floating numbers may differ by 1e-9 of their size, and where they are below
@@ -118,12 +118,18 @@ def sh_faults(block):
     return f"there is no {absent[0]}" if absent else None
 
 
+def text_faults(block):
+    if re.search(r"^\s*#include\b|;\s*(?://.*)?$", block.text, re.MULTILINE):
+        return "expected C++ to be a block of cpp, which is compiled, got it as text"
+    return None
+
+
 def block_faults(block):
     if block.language not in LANGUAGES:
         return f'expected one of {", ".join(sorted(LANGUAGES))} as language, got "{block.language}"'
     if block.language == "cpp" and not block.is_program and not block.compiled:
         return excerpt_faults(block)
-    return {"json": json_faults, "sh": sh_faults}.get(block.language, lambda block: None)(block)
+    return {"json": json_faults, "sh": sh_faults, "text": text_faults}.get(block.language, lambda block: None)(block)
 
 
 def anchors(page):
