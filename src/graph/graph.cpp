@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <ostream>
+#include <set>
 #include <sstream>
+#include <utility>
 
+#include "graph/thread_kept.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu {
@@ -88,6 +91,33 @@ std::optional<ValueId> Graph::find(const ValueKey& key) const {
   return static_cast<ValueId>(it - data_->keys.begin());
 }
 
+namespace {
+
+// Graphs that hold graphs, found equal within the comparison that goes on: where many operations hold one
+// graph, it is compared once. The outermost comparison keeps them alive.
+struct EqualGraphs {
+  int under_way = 0;
+  std::set<std::pair<const GraphData*, const GraphData*>> pairs;
+};
+class Comparison {
+ public:
+  Comparison() { ++found_.under_way; }
+  Comparison(const Comparison&) = delete;
+  Comparison& operator=(const Comparison&) = delete;
+  ~Comparison() {
+    if (--found_.under_way == 0) found_.pairs.clear();
+  }
+  bool knows(const GraphData& a, const GraphData& b) const { return found_.pairs.contains({&a, &b}); }
+  void found(const GraphData& a, const GraphData& b) {
+    if (found_.under_way > 1) found_.pairs.emplace(&a, &b);
+  }
+
+ private:
+  EqualGraphs& found_ = detail::ThreadKept<EqualGraphs>::get();
+};
+
+}  // namespace
+
 bool structurally_equal(const Graph& a, const Graph& b) {
   if (a.share() == b.share()) return true;
   const GraphData& x = a.data();
@@ -97,11 +127,19 @@ bool structurally_equal(const Graph& a, const Graph& b) {
       a.structural_key() != b.structural_key()) {
     return false;
   }
-  return std::equal(x.operations.begin(), x.operations.end(), y.operations.begin(),
-                    [](const OperationRecord& p, const OperationRecord& q) {
-                      return (p.op == q.op || equivalent(*p.op, *q.op)) && p.first_input == q.first_input &&
-                             p.num_inputs == q.num_inputs && p.first_output == q.first_output;
-                    });
+  const auto same = [](const OperationRecord& p, const OperationRecord& q) {
+    return (p.op == q.op || equivalent(*p.op, *q.op)) && p.first_input == q.first_input &&
+           p.num_inputs == q.num_inputs && p.first_output == q.first_output;
+  };
+  const auto compare = [&] {
+    return std::equal(x.operations.begin(), x.operations.end(), y.operations.begin(), same);
+  };
+  if (x.depth == 1) return compare();
+  Comparison comparison;
+  if (comparison.knows(x, y)) return true;
+  if (!compare()) return false;
+  comparison.found(x, y);
+  return true;
 }
 
 std::string describe_operation(const Graph& graph, std::uint32_t operation) {

@@ -192,6 +192,28 @@ TEST_CASE("the structural address ignores names, but neither sharing nor the ord
   }
 }
 
+TEST_CASE("graphs that hold one graph in several places are compared once each") {
+  constexpr int levels = 60;  // of 2^60 copies, were each compared
+  const auto nested = [](bool changed) {
+    Graph inner = [&] {
+      GraphBuilder builder("f", test_set());
+      const Value x = builder.input("x", f64);
+      return builder.build({changed ? test::sin(test::sin(x)) : test::sin(x)});
+    }();
+    for (int level = 0; level < levels; ++level) {
+      GraphBuilder builder("f", test_set());
+      const Value x = builder.input("x", f64);
+      const Value once = test::call(inner, std::vector{x})[0];
+      inner = builder.build({test::call(inner, std::vector{once})[0]});
+    }
+    return inner;
+  };
+  const Graph a = nested(false), b = nested(false), c = nested(true);
+  CHECK(a.share() != b.share());
+  CHECK(structurally_equal(a, b));
+  CHECK_FALSE(structurally_equal(a, c));
+}
+
 TEST_CASE("attributes are compared by value, graphs among them by structure") {
   const auto held = [](std::string_view name, bool twice) {
     GraphBuilder builder(std::string(name), test_set());
