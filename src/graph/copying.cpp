@@ -72,4 +72,27 @@ void OperationCopier::replace(std::uint32_t index, const Op& op, const std::vect
   }
 }
 
+void OperationCopier::extend(std::uint32_t index, const Op& op, std::size_t at, Value operand) {
+  const Operation operation = graph_.operation(index);
+  const std::size_t count = operation.num_inputs() + 1;
+  GraphBuilder::Extra more = extra(operation, nullptr);
+  const auto linear = std::make_unique<bool[]>(count);
+  ids_.clear();
+  for (std::size_t i = 0, from = 0; i < count; ++i) {
+    if (i == at) {
+      ids_.push_back(operand.id());
+      continue;
+    }
+    linear[i] = operation.is_linear() && operation.is_linear_in(from);
+    ids_.push_back(values_[operation.input(from++)].id());
+  }
+  if (operation.is_linear()) more.role = builder_.make_role(std::span<const bool>(linear.get(), count));
+  const ValueId first = builder_.add(op.record(), ids_, more);
+  if (!moved_.empty()) moved_[index] = builder_.data().producers[first];
+  for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+    const auto id = static_cast<ValueId>(first + slot);
+    values_[operation.output(slot)] = Value(&builder_, id);
+  }
+}
+
 }  // namespace tidu::detail

@@ -17,6 +17,8 @@ class OperationCopier {
   /// `op` in the place of an operation: of those operands and results of it alone.
   void replace(std::uint32_t index, const Op& op, const std::vector<bool>& operands,
                const std::vector<bool>& results);
+  /// `op` in the place of an operation, with `operand`, which is not linear, before its operand `at`.
+  void extend(std::uint32_t index, const Op& op, std::size_t at, Value operand);
 
  private:
   GraphBuilder::Extra extra(const Operation& operation, const std::vector<bool>* operands);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "primitives/gated_loops.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/graph/simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -61,9 +62,10 @@ Value takes(Value index, std::size_t branch, std::size_t num_branches) {
 
 // With an index for each example every branch runs on all of them, and each example takes its results. A
 // number that they share is one of each for its derivative; what is larger is not copied, since products with
-// it would be many: see Note [Cases not taken].
+// it would be many: see Note [Cases not taken]. Loops without a bound are told who takes them: see
+// Note [Loops not taken].
 Values batch_cond(BatchContext& c) {
-  const std::vector<Graph> branches = c.op().graphs("branches");
+  std::vector<Graph> branches = c.op().graphs("branches");
   std::vector<Value> operands = operands_of(c);
   std::vector<bool> batched = batched_operands(c);
   operands.erase(operands.begin());
@@ -75,7 +77,16 @@ Values batch_cond(BatchContext& c) {
     batched[i] = true;
   }
   std::vector<Graph> mapped;
-  for (const Graph& branch : branches) mapped.push_back(c.host().batch(branch, batched, c.size()));
+  std::vector<bool> told;
+  for (Graph& branch : branches) {
+    std::vector<bool> inputs = batched;
+    told.push_back(apart && holds_unbounded(branch));
+    if (told.back()) {
+      branch = gated(branch);
+      inputs.push_back(true);
+    }
+    mapped.push_back(c.host().batch(branch, inputs, c.size()));
+  }
   const Value index = c.operand(0);
   if (!c.batched(0)) return ops::cond(index, mapped, operands);
 
@@ -86,6 +97,7 @@ Values batch_cond(BatchContext& c) {
     for (std::size_t i = 0; i < inputs.size() && apart; ++i) {
       if (batched[i]) inputs[i] = where_taken(taken, inputs[i]);
     }
+    if (told[b]) inputs.push_back(taken);
     const std::vector<Value> values = inline_graph(c.emitter(), mapped[b], inputs);
     for (std::size_t k = 0; k < cases.size(); ++k) cases[k].push_back(values[mapped[b].outputs()[k]]);
   }

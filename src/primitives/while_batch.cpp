@@ -4,6 +4,7 @@
 // does, and carries of those that have ended stay as they are. Which go on is a carry, so that cond is
 // computed once for each step.
 #include "primitives/cond.hpp"
+#include "primitives/gated_loops.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -20,7 +21,10 @@ class WhileBatch {
     for (std::size_t k = 0; k < loop_.num_carry && apart_; ++k) {
       if (!loop_.stays(k)) batched_[loop_.carry(k)] = true;
     }
-    body_ = c.host().batch(loop_.body, batched_, c.size());
+    told_ = apart_ && holds_unbounded(loop_.body);
+    std::vector<bool> inputs = batched_;
+    if (told_) inputs.push_back(true);
+    body_ = c.host().batch(told_ ? gated(loop_.body) : loop_.body, inputs, c.size());
     if (apart_) cond_ = c.host().batch(loop_.cond, batched_, c.size());
   }
 
@@ -98,6 +102,7 @@ class WhileBatch {
     for (std::size_t i = 0; i < read.size() && apart_ && loop_.shape.max_steps; ++i) {
       if (batched_[i]) read[i] = where_taken(goes_on_, read[i]);
     }
+    if (told_) read.push_back(goes_on_);
     const std::vector<Value> mapped = of(maker_.body(), body_, read, of_mapped),
                              alone = of(maker_.body(), loop_.body, plain(in_body_), of_body);
     std::vector<Value> next = in_body_;
@@ -122,6 +127,7 @@ class WhileBatch {
   WhileParts loop_;
   std::vector<bool> batched_;  // by operand, in some step
   bool apart_ = false;         // does each example have a number of steps of its own?
+  bool told_ = false;          // has the body an input for it? See Note [Loops not taken]
   Graph body_, cond_;          // batched
   WhileMaker maker_{loop_};
   std::vector<Value> operands_, in_cond_, in_body_;  // by operand
