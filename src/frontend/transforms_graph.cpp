@@ -41,6 +41,16 @@ std::vector<Array> call(const Graph& graph, std::vector<Array> inputs, const std
   return call_graph(graph, inputs, where);
 }
 
+// What make() gives; an Error of it is told the function, its arguments and the place.
+template <class Make>
+auto located(const char* name, const std::vector<Array>& arguments, Where where, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    raise_located(error, name, types_of(arguments), where);
+  }
+}
+
 // The graph of the first output alone, which must be a floating scalar.
 Graph scalar_output(const Graph& graph, const char* name, Where where) {
   if (graph.outputs().empty())
@@ -99,7 +109,9 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
                                              Where where) {
   const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
-  const Graph gradients = tidu::grad(scalar_output(graph, name, where), names_at(graph, wrt));
+  const Graph scalar = scalar_output(graph, name, where);
+  const Graph gradients =
+      located(name, arguments, where, [&] { return tidu::grad(scalar, names_at(graph, wrt)); });
   return {call_graph(graph, applied.inputs, where), call_graph(gradients, applied.inputs, where)};
 }
 
@@ -108,7 +120,9 @@ namespace {
 FlatPullback pullback_of(const Applied& applied, const std::vector<Array>& arguments, Where where) {
   const Graph& graph = applied.traced.graph;
   const std::vector<std::size_t> wrt = inexact_positions(arguments);
-  return [graph, derivative = vjp_parts(graph, names_at(graph, wrt)), arguments, inputs = applied.inputs,
+  const Derivative made =
+      located("vjp", arguments, where, [&] { return vjp_parts(graph, names_at(graph, wrt)); });
+  return [graph, derivative = made, arguments, inputs = applied.inputs,
           where](const std::vector<Array>& cotangents) {
     require_cotangents(output_types(graph), cotangents, where);
     std::vector<Array> seeds;
@@ -139,8 +153,10 @@ std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& a
                               const std::vector<Array>& tangents, Where where) {
   const Applied applied = apply_traced(f, arguments, "hvp", where);
   const Graph& graph = applied.traced.graph;
-  const Derivative derivative =
-      hvp_parts(scalar_output(graph, "hvp", where), names_at(graph, inexact_positions(arguments)));
+  const Graph scalar = scalar_output(graph, "hvp", where);
+  const Derivative derivative = located("hvp", arguments, where, [&] {
+    return hvp_parts(scalar, names_at(graph, inexact_positions(arguments)));
+  });
   std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
   all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(arguments.size()));
   return all;
@@ -152,7 +168,9 @@ std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f
   require_tangents(arguments, tangents, "jvp", where);
   const Applied applied = apply_traced(f, arguments, "jvp", where);
   const Graph& graph = applied.traced.graph;
-  const Derivative derivative = jvp_parts(graph, names_at(graph, inexact_positions(arguments)));
+  const Derivative derivative = located("jvp", arguments, where, [&] {
+    return jvp_parts(graph, names_at(graph, inexact_positions(arguments)));
+  });
   const std::vector<Array> all = call(derivative.graph, applied.inputs, tangents, where);
   std::vector<Array> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(derivative.first));
   std::vector<Array> output_tangents;
@@ -181,16 +199,11 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
   }
   const Names names = names_at(graph, wrt);
   const Graph whole = kind == Jacobian::hessian ? scalar_output(graph, name, where) : graph;
-  Graph derivative;
-  try {
-    switch (kind) {
-      case Jacobian::forward: derivative = jacfwd(whole, names); break;
-      case Jacobian::reverse: derivative = jacrev(whole, names); break;
-      case Jacobian::hessian: derivative = hessian(whole, names); break;
-    }
-  } catch (const Error& error) {
-    raise_located(error, name, types_of(arguments), where);
-  }
+  const Graph derivative = located(name, arguments, where, [&] {
+    return kind == Jacobian::forward   ? jacfwd(whole, names)
+           : kind == Jacobian::reverse ? jacrev(whole, names)
+                                       : hessian(whole, names);
+  });
   std::vector<Array> blocks = call_graph(derivative, applied.inputs, where);
   if (kind == Jacobian::hessian) return blocks;
   // Results that are not floating do not change: zeros stand for them, so that each result has its blocks.
@@ -269,12 +282,9 @@ std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& ar
   Applied applied{trace_flat(f, examples, "vmap", where), std::move(moved)};
   applied.inputs.insert(applied.inputs.end(), applied.traced.captured.begin(), applied.traced.captured.end());
   const Graph& graph = applied.traced.graph;
-  Graph batched;
-  try {
-    batched = vmap(graph, applied.inputs[mapped[0]].shape()[0], names_at(graph, mapped));
-  } catch (const Error& error) {
-    raise_located(error, "vmap", types_of(arguments), where);
-  }
+  const std::int64_t examples_in_all = applied.inputs[mapped[0]].shape()[0];
+  const Graph batched = located("vmap", arguments, where,
+                                [&] { return vmap(graph, examples_in_all, names_at(graph, mapped)); });
   return call_graph(batched, applied.inputs, where);
 }
 

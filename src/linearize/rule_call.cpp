@@ -17,6 +17,25 @@ void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation
                         describe_operation(graph, operation)));
 }
 
+void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph, std::uint32_t operation,
+                     const Graph* primal) {
+  const std::string_view kind = to_string(rule);
+  std::string place = describe_operation(graph, operation), message = error.what();
+  // As raise_rule_error says it.
+  const bool says_so = message.find(str("rule: ", kind, ", ", place)) != std::string::npos;
+  const std::uint32_t origin = graph.operation(operation).origin();
+  const bool knows_origin = primal != nullptr && origin < primal->num_operations();
+  const std::string_view where = knows_origin ? primal->operation(origin).where() : std::string_view();
+  if (!where.empty()) place += str(", ", where);
+  if (!says_so || !where.empty())
+    message += str("\n  in the ", kind, " rule of ", graph.operation(operation).name(), ", ", place);
+  const auto* of_rule = dynamic_cast<const ADRuleError*>(&error);
+  if (of_rule != nullptr && !of_rule->operation())
+    throw ADRuleError(of_rule->rule(), of_rule->primitive(), operation, message);
+  error.with_message(message)->raise();
+  throw Error(error.kind(), message);
+}
+
 void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation) {
   const std::string got = foreign_exception();
   throw Error(ErrorKind::internal, str('[', graph.operation(operation).name(), "] expected the ",

@@ -22,20 +22,19 @@ using RuleKind = ADRuleError::Rule;
 /// For a catch (...): throws an Error of what a rule threw that is none, with the operation's place.
 [[noreturn]] void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation);
 
+/// Throws an Error that came out of a rule, with the operation's place where it does not say that itself.
+[[noreturn]] void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph,
+                                  std::uint32_t operation, const Graph* primal);
+
 /// Runs a rule; an Error that comes out of it is told where the rule was running, and what is none becomes
-/// one.
+/// one. `primal`: what the operations of a linear graph derive from, where that is known.
 template <class Body>
-auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& body) {
+auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& body,
+             const Graph* primal = nullptr) {
   try {
     return body();
-  } catch (const ADRuleError&) {
-    throw;
   } catch (const Error& error) {
-    error
-        .with_message(str(error.what(), "\n  in the ", to_string(rule), " rule of ",
-                          graph.operation(operation).name(), ", ", describe_operation(graph, operation)))
-        ->raise();
-    throw;
+    raise_from_rule(error, rule, graph, operation, primal);
   } catch (...) {
     raise_foreign(rule, graph, operation);
   }
@@ -98,9 +97,9 @@ void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId
                  const std::vector<std::uint32_t>* origin_map = nullptr);
 
 /// linear_transpose_with into a builder that holds the residuals already; origins go through `origin_map`
-/// when it is given.
+/// when it is given. `primal`: the graph that was linearized, for errors.
 std::vector<std::optional<Value>> transpose_into(GraphBuilder& builder, const Graph& linear,
-                                                 std::span<const Value> externals,
+                                                 const Graph& primal, std::span<const Value> externals,
                                                  std::span<const std::optional<Value>> cotangents,
                                                  ADContext* context,
                                                  const std::vector<std::uint32_t>* origin_map);

@@ -169,8 +169,9 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
     if (d.lin.tangent_of_output[k]) cotangents[*d.lin.tangent_of_output[k]] = by_output[k];
   }
   if (d.options.linear_transform != nullptr) {
-    const Transposition transposition =
-        linear_transpose(d.lin.linear, {.linear_inputs = {}, .seeded = {}, .context = d.options.context});
+    const Transposition transposition = linear_transpose(
+        d.lin.linear,
+        {.linear_inputs = {}, .seeded = {}, .context = d.options.context, .primal = &d.lin.primal});
     std::vector<Value> seeds;
     for (std::size_t i = 0; i < cotangents.size(); ++i)
       seeds.push_back(cotangents[i] ? *cotangents[i]
@@ -182,8 +183,9 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
     }
     return;
   }
-  const auto gradients = detail::transpose_into(*d.builder, d.lin.linear, d.residuals, cotangents,
-                                                d.options.context, d.origin_map ? &*d.origin_map : nullptr);
+  const auto gradients =
+      detail::transpose_into(*d.builder, d.lin.linear, d.lin.primal, d.residuals, cotangents,
+                             d.options.context, d.origin_map ? &*d.origin_map : nullptr);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     d.add_output(gradients[i], f.type(f.inputs()[d.lin.wrt[i]]));
 }
@@ -343,8 +345,8 @@ std::vector<Residual> manifest(const Graph& forward, const Graph& transposed) {
 
 Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   const Linearization lin = linearize(f, {.wrt = wrt_positions(f, wrt), .context = options.context});
-  const Transposition transposition =
-      linear_transpose(lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context});
+  const Transposition transposition = linear_transpose(
+      lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context, .primal = &lin.primal});
   const Graph backward = prune(detail::transformed(transposition.graph, options));
 
   Pullback result;

@@ -22,11 +22,13 @@ struct Options {
   std::vector<char> is_linear_input;  // by input
   std::vector<bool> seeded;           // by output
   ADContext* context;
+  const Graph* primal;
 };
 
 Options resolve_options(const Graph& graph, const TransposeOptions& given) {
   Options options;
   options.context = given.context;
+  options.primal = given.primal;
   options.is_linear_input.assign(graph.inputs().size(), 0);
   if (given.linear_inputs) {
     options.linear_inputs = *given.linear_inputs;
@@ -102,6 +104,15 @@ class Transposer {
     detail::raise_rule_error(RuleKind::transpose, graph_, target_.current, message);
   }
 
+  // What is neither floating nor complex carries no cotangent, and is no parameter where it depends on what
+  // the graph is to be linear in.
+  [[noreturn]] void refuse_dependent(std::uint32_t index) {
+    target_.current = index;
+    rule_error(detail::str("expected operations that are linear in the linear inputs of \"", graph_.name(),
+                           "\", got a result of type ", graph_.type(graph_.operation(index).output()),
+                           " that depends on them and that a linear operation reads"));
+  }
+
   // Marks what depends on the linear inputs, and emits the rest (constants, functions of parameters) where it
   // is needed.
   void spread() {
@@ -146,7 +157,10 @@ class Transposer {
         wanted = wanted || needed[operation.output(slot)];
       if (!wanted) continue;
       operands.clear();
-      for (const ValueId id : operation.inputs()) operands.push_back(outer_[id]);
+      for (const ValueId id : operation.inputs()) {
+        if (depends_[id] != 0) refuse_dependent(static_cast<std::uint32_t>(i));
+        operands.push_back(outer_[id]);
+      }
       const Values results = target_.emit(operation.op(), operands);
       for (std::size_t slot = 0; slot < results.size(); ++slot)
         outer_[operation.output(slot)] = results[slot];
@@ -200,8 +214,9 @@ class Transposer {
     const Op op = operation.op();
     const detail::RuleFrame frame{op, host_, target_, options_.context};
     TransposeContext rule_context(frame, operands_, types_, seeds_);
-    const Derivatives derivatives = detail::in_rule(RuleKind::transpose, graph_, index,
-                                                    [&] { return primitive.transpose(rule_context); });
+    const Derivatives derivatives = detail::in_rule(
+        RuleKind::transpose, graph_, index, [&] { return primitive.transpose(rule_context); },
+        options_.primal);
     accept(operation, derivatives);
   }
 
@@ -298,12 +313,14 @@ std::vector<std::optional<Value>> linear_transpose_with(Emitter& emitter, const 
 }
 
 std::vector<std::optional<Value>> detail::transpose_into(GraphBuilder& builder, const Graph& linear,
+                                                         const Graph& primal,
                                                          std::span<const Value> externals,
                                                          std::span<const std::optional<Value>> cotangents,
                                                          ADContext* context,
                                                          const std::vector<std::uint32_t>* origin_map) {
   TransposeOptions given;
   given.context = context;
+  given.primal = &primal;
   const Options options = resolve_options(linear, given);
   check_values(builder, linear, options, {}, externals, cotangents);
   BuilderTarget target(linear, builder);

@@ -207,6 +207,29 @@ TEST_CASE("while: reverse mode without a bound is refused, and says what to do")
   const std::string text = refusal([] { vjp(growing()); }, ErrorKind::ad_rule);
   says(text, "[while] expected a loop with a bound for reverse mode, got one without in \"step\"");
   says(text, "Give it max_steps, or use scan, or fori_loop");
+  says(text, "in the transpose rule of while, in operation ");
+  says(text, "(derived from operation 0), ");
+  says(text, "while_loops.cpp:");
+  try {
+    vjp(growing());
+  } catch (const ADRuleError& error) {
+    CHECK(error.operation().has_value());
+    CHECK(error.primitive() == "while");
+    CHECK(error.rule() == ADRuleError::Rule::transpose);
+  }
+  // The place of what holds it, too.
+  const int line = __LINE__ + 2;
+  const Graph outer = of_xy(f64, v3, [](Value w, Value x) {
+    return ops::call(growing(), std::vector{w, x});
+  });
+  for (const auto& derive :
+       {std::function<void()>([&] { vjp(outer); }), std::function<void()>([&] { jacrev(outer); }),
+        std::function<void()>([&] { pullback(outer); })}) {
+    const std::string nested = refusal(derive, ErrorKind::ad_rule);
+    says(nested, "in the transpose rule of while, in operation 0 of ");
+    says(nested, "in the transpose rule of call, in operation 0 of ");
+    says(nested, detail::str("while_loops.cpp:", line));
+  }
   CHECK_THROWS_AS(vjp(growing()), ADRuleError);
   CHECK_THROWS_AS(jacrev(jacfwd(growing())), ADRuleError);
 }

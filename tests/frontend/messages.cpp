@@ -63,6 +63,26 @@ TEST_CASE("transforms name themselves, once") {
   const std::string scalar = error_of([&] { (void)hessian(wave)(x); });
   CHECK(contains(scalar, "[hessian] expected a function whose (first) result is a floating scalar"));
   CHECK(count(scalar, "in hessian") == 1);
+  // Where what is inside cannot be derived, they say what is asked for, and where.
+  const auto loop = [](const Array& a) {
+    return sum(
+        while_loop([](const Array& y) { return sum(y) < 9.0; }, [](const Array& y) { return 2.0 * y; }, a));
+  };
+  const auto says = [](const std::string& message, std::string_view rule, const std::string& last) {
+    CHECK_MESSAGE(contains(message, detail::str("in the ", rule, " rule of ")), message);
+    CHECK_MESSAGE(count(message, last) == 1, message);
+  };
+  const auto traced_error = [&](const auto& inner) { return error_of([&] { (void)jvp(inner, x, x); }); };
+  const auto at = [](const char* name, int line) {
+    return detail::str("in ", name, "(f64[3]), ", here(line));
+  };
+  says(error_of([&] { (void)jacrev(loop)(x); }), "transpose", at("jacrev", __LINE__));
+  says(traced_error([&](const Array& a) { return grad(loop)(a); }), "transpose", at("grad", __LINE__));
+  says(traced_error([&](const Array& a) { return vjp(loop, a).second(Array(1.0)); }), "transpose",
+       "in vjp(f64[3])");
+  says(traced_error([&](const Array& a) { return hvp(loop, a, a); }), "transpose", "in hvp(f64[3])");
+  const auto bent = custom_jvp(wave, [](const Array& a, const Array& t) { return std::pair(sin(a), t * t); });
+  says(error_of([&] { (void)jvp(bent, x, x); }), "jvp", "in jvp(f64[3])");
 }
 
 TEST_CASE("what fails in a compiled function names the place of compile too") {

@@ -362,6 +362,15 @@ TEST_CASE("linear functions of a user's transpose; what is not linear is refused
   const Value z = h.input("z", f64);
   const Graph affine = h.build({z, ops::full_like(z, 1.0)});
   CHECK(mentions(try_linear_transpose(affine).error(), "does not depend on them"));
+  // What decides has no cotangent, and is no parameter.
+  GraphBuilder r("relu");
+  const Value y = r.input("y", f64), zero = ops::full_like(y, 0.0);
+  const auto chosen = try_linear_transpose(r.build({ops::select_n(ops::gt(y, zero), zero, y)}));
+  REQUIRE_FALSE(chosen.has_value());
+  CHECK(dynamic_cast<const ADRuleError*>(&chosen.error()) != nullptr);
+  CHECK(
+      mentions(chosen.error(), "[gt] expected operations that are linear in the linear inputs of \"relu\""));
+  CHECK(mentions(chosen.error(), "rule: transpose, in operation 1 of \"relu\""));
 }
 
 TEST_CASE("a seed that coincides with a constant of a rule is no cotangent of it") {

@@ -20,6 +20,8 @@ struct TransposeOptions {
   /// By output: does a cotangent come in? All do when not given.
   std::optional<std::vector<bool>> seeded;
   ADContext* context = nullptr;  ///< handed to every rule
+  /// What the linear graph was made of by linearize(): errors name places in it. Not needed.
+  const Graph* primal = nullptr;
 };
 
 /// What linear_transpose() gives.
