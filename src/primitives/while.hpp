@@ -66,9 +66,11 @@ class WhileMaker {
 
 /// A while with a bound as a graph of its operands and results: a scan of so many steps, of which those that
 /// the loop does not take hand on what they get: they compute nothing, being the other branch of a cond, or,
-/// where what a carry depends on is to show in the scan's body, compute what select_n then drops.
+/// where what a carry depends on is to show in the scan's body, compute what select_n then drops. That is of
+/// zeros in the place of operands that are `linear` in some step: see Note [Cases not taken].
 enum class IdleSteps : std::uint8_t { branch, select };
-Graph while_as_scan(const WhileParts& loop, IdleSteps idle = IdleSteps::branch);
+Graph while_as_scan(const WhileParts& loop, IdleSteps idle = IdleSteps::branch,
+                    const std::vector<bool>& linear = {});
 
 // --- the rules, each in a file of its own
 Derivatives jvp_while(JvpContext& c);

@@ -4,6 +4,7 @@
 // a scan of known length. Its derivatives are those of the while. Whether to go on is a carry too: after the
 // end neither body nor cond is computed.
 #include "primitives/cond.hpp"
+#include "primitives/gated_loops.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -12,16 +13,29 @@
 namespace tidu::prim {
 namespace {
 
+// The outputs of a graph; loops without a bound in it take no step where `gate` does not hold.
+std::vector<Value> outputs_of(Emitter& emitter, const Graph& graph, std::vector<Value> inputs,
+                              const std::optional<Value>& gate) {
+  const bool told = gate && holds_unbounded(graph);
+  if (told) inputs.push_back(*gate);
+  const Graph inner = told ? gated(graph) : graph;
+  const std::vector<Value> values = inline_graph(emitter, inner, inputs);
+  std::vector<Value> outputs;
+  for (const ValueId id : inner.outputs()) outputs.push_back(values[id]);
+  return outputs;
+}
+
 // Of `inputs`, by operand: what a step makes of those that are not fixed, and whether to go on.
-std::vector<Value> stepped(Emitter& emitter, const WhileParts& loop, std::vector<Value> inputs) {
-  const std::vector<Value> body = inline_graph(emitter, loop.body, inputs);
+std::vector<Value> stepped(Emitter& emitter, const WhileParts& loop, std::vector<Value> inputs,
+                           const std::optional<Value>& gate = {}) {
+  const std::vector<Value> carries = outputs_of(emitter, loop.body, inputs, gate);
   std::vector<Value> next;
   for (std::size_t k = 0; k < loop.num_carry; ++k) {
     if (loop.stays(k)) continue;
-    next.push_back(body[loop.body.outputs()[k]]);
+    next.push_back(carries[k]);
     inputs[loop.carry(k)] = next.back();
   }
-  next.push_back(inline_graph(emitter, loop.cond, inputs)[loop.cond.outputs()[0]]);
+  next.push_back(outputs_of(emitter, loop.cond, inputs, gate)[0]);
   return next;
 }
 
@@ -40,8 +54,17 @@ std::vector<Value> by_branch(const WhileParts& loop, const std::vector<Value>& i
   return {results.begin(), results.end()};
 }
 
-std::vector<Value> by_select(const WhileParts& loop, const std::vector<Value>& inputs, Value goes_on) {
-  std::vector<Value> next = stepped(*goes_on.emitter(), loop, inputs);
+// `linear`: by operand, what is masked, see Note [Cases not taken]; nothing goes back to others.
+std::vector<Value> by_select(const WhileParts& loop, const std::vector<Value>& inputs, Value goes_on,
+                             const std::vector<bool>& linear) {
+  std::vector<Value> read = inputs;
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    if (!linear[i] || !is_inexact(read[i].dtype())) continue;
+    const Value which = ops::broadcast_scalar(goes_on, read[i].shape());
+    const Value zero = ops::full_like(read[i], 0.0);
+    read[i] = ops::select_n(which, zero, read[i]);
+  }
+  std::vector<Value> next = stepped(*goes_on.emitter(), loop, std::move(read), goes_on);
   for (std::size_t k = 0, j = 0; k < loop.num_carry; ++k) {
     if (loop.stays(k)) continue;
     const Value old = inputs[loop.carry(k)];
@@ -55,7 +78,7 @@ std::vector<Value> by_select(const WhileParts& loop, const std::vector<Value>& i
 
 }  // namespace
 
-Graph while_as_scan(const WhileParts& loop, IdleSteps idle) {
+Graph while_as_scan(const WhileParts& loop, IdleSteps idle, const std::vector<bool>& linear) {
   GraphBuilder outer(loop.body.name(), loop.body.primitives());
   std::vector<Value> operands;
   for (std::size_t i = 0; i < loop.num_operands; ++i)
@@ -72,7 +95,7 @@ Graph while_as_scan(const WhileParts& loop, IdleSteps idle) {
   const Value first = inline_graph(outer, loop.cond, operands)[loop.cond.outputs()[0]];
   const Value goes_on = steps.add_carry("goes_on", first);
   const std::vector<Value> next =
-      idle == IdleSteps::branch ? by_branch(loop, inputs, goes_on) : by_select(loop, inputs, goes_on);
+      idle == IdleSteps::branch ? by_branch(loop, inputs, goes_on) : by_select(loop, inputs, goes_on, linear);
   for (const Value& value : next) steps.add_output(value);
   const Values results = steps.emit(outer, loop.shape.max_steps.value_or(0), false);
   std::vector<Value> outputs;

@@ -145,7 +145,7 @@ Derivatives transpose_bounded(TransposeContext& c, const WhileParts& loop) {
     operands.push_back(*c.cotangent(k));
   }
   if (slots.empty()) return result;
-  const Graph steps = restricted(while_as_scan(loop, IdleSteps::select), all, slots);
+  const Graph steps = restricted(while_as_scan(loop, IdleSteps::select, in_some_step), all, slots);
   const InnerTransposition inner = c.host().transpose(steps, linear, std::vector<bool>(slots.size(), true));
   const std::vector<Value> values = inline_graph(c.emitter(), inner.graph, operands);
   for (std::size_t i = 0; i < loop.num_operands; ++i) {

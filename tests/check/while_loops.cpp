@@ -257,6 +257,39 @@ TEST_CASE("while: a linear loop with a bound is transposed") {
   CHECK_THROWS_AS(linear_transpose(linear({}), options), ADRuleError);
 }
 
+TEST_CASE("while: transposed, steps after the end give nothing, where they could not be taken either") {
+  // t / n with n = 3, 2, 1, and 0 at the end.
+  GraphBuilder s("step"), c("cond"), g("linear");
+  const Value n = s.input("n", f64), t = s.input("t", v3), x = s.input("x", v3);
+  const Graph body =
+      s.build({n - ops::full_like(n, 1),
+               t / ops::broadcast_scalar(n, {3}) + ops::broadcast_scalar(ops::log(n), {3}) * x, x});
+  const Value at = c.input("n", f64);
+  (void)c.input("t", v3);
+  (void)c.input("x", v3);
+  const Graph cond = c.build({ops::gt(at, ops::full_like(at, 0.5))});
+  const std::vector<Value> operands{g.input("n", f64), g.input("t", v3), g.input("x", v3)};
+  const Values results = ops::while_loop(cond, body, operands, {0, 5});
+  const Graph linear = g.build({results[1]});
+  TransposeOptions options;
+  options.linear_inputs = std::vector<std::size_t>{1, 2};
+  const Graph transposed = linear_transpose(linear, options).graph;
+  const Tensors got = run(transposed, {scalar(3.0), vector({6.0, 12.0, -6.0})});
+  CHECK(near(got.at(0), vector({1.0, 2.0, -1.0})));
+  // x comes in by log 3, then log 2 (halved by the steps after), and log 1.
+  const double by = std::log(3.0) / 2 + std::log(2.0);
+  CHECK(near(got.at(1), vector({6.0 * by, 12.0 * by, -6.0 * by})));
+  // The transpose, transposed, is the loop, here and where examples end apart.
+  options.linear_inputs = std::vector<std::size_t>{1};
+  const Graph again = linear_transpose(transposed, options).graph;
+  const Tensors forward = run(linear, {scalar(3.0), vector({1.0, 2.0, 3.0}), vector({0.5, 0.0, 2.0})});
+  CHECK(
+      near(run(again, {scalar(3.0), vector({1.0, 2.0, 3.0}), vector({0.5, 0.0, 2.0})}).at(0), forward.at(0)));
+  const Graph mapped = vmap(transposed, 2, {"n"});
+  const Tensors both = run(mapped, {vector({3.0, 1.0}), vector({6.0, 12.0, -6.0})});
+  CHECK(near(both.at(0), check::tensor_of(Type(f64, {2, 3}), {1.0, 2.0, -1.0, 6.0, 12.0, -6.0})));
+}
+
 TEST_CASE("while: strong zeros reach into the body, and through carries") {
   GraphBuilder s("step"), c("cond"), g("f");
   const Value a = s.input("a", f64), b = s.input("b", f64), n = s.input("n", i32);
