@@ -39,7 +39,9 @@ class WhileBatch {
       maker_.set_predicate(of(maker_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
     }
     step();
-    const std::vector<Value> results = maker_.emit(c_.emitter(), loop_.shape.max_steps);
+    // Where all carries stay there is nothing to compute.
+    std::vector<Value> results;
+    if (apart_ || !all_stay()) results = maker_.emit(c_.emitter(), loop_.shape.max_steps);
     Values all;
     for (std::size_t k = 0, j = 0; k < loop_.num_carry; ++k) {
       const std::size_t i = loop_.carry(k);
@@ -50,6 +52,13 @@ class WhileBatch {
   }
 
  private:
+  bool all_stay() const {
+    for (std::size_t k = 0; k < loop_.num_carry; ++k) {
+      if (!loop_.stays(k)) return false;
+    }
+    return true;
+  }
+
   void add_operands() {
     in_cond_.resize(loop_.num_operands);
     in_body_.resize(loop_.num_operands);

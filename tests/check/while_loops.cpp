@@ -290,6 +290,25 @@ TEST_CASE("while: transposed, steps after the end give nothing, where they could
   CHECK(near(both.at(0), check::tensor_of(Type(f64, {2, 3}), {1.0, 2.0, -1.0, 6.0, 12.0, -6.0})));
 }
 
+TEST_CASE("while: batched, one whose carries all stay is what comes in") {
+  GraphBuilder s("step"), c("cond");
+  (void)s.input("n", f64);
+  const Graph body = s.build({s.input("k", v3)});
+  const Value n = c.input("n", f64);
+  (void)c.input("k", v3);
+  const Graph cond = c.build({ops::gt(n, ops::full_like(n, 0.0))});
+  for (const Bound bound : {Bound(), Bound(3)}) {
+    const Graph f = of_xy(f64, v3, [&](Value x, Value k) {
+      return Values{ops::while_loop(cond, body, std::vector{x, k}, {1, bound})[0]};
+    });
+    const Tensor rows = check::tensor_of(Type(f64, {2, 3}), {1, 2, 3, 4, 5, 6});
+    CHECK(near(run(vmap(f, 2, {"y"}), {scalar(-1.0), rows}).at(0), rows));
+    CHECK(near(run(vmap(f, 2), {vector({-1.0, 0.0}), rows}).at(0), rows));
+    const Graph pushed = vmap(tangents_of(f, {"y"}), 2, {"y", "y.tangent"});
+    CHECK(near(run(pushed, {scalar(-1.0), rows, rows}).at(0), rows));
+  }
+}
+
 TEST_CASE("while: strong zeros reach into the body, and through carries") {
   GraphBuilder s("step"), c("cond"), g("f");
   const Value a = s.input("a", f64), b = s.input("b", f64), n = s.input("n", i32);
