@@ -143,13 +143,16 @@ InnerTransposition InnerGraphs::transpose(const Graph& graph, const std::vector<
   return transposed_.emplace(std::move(key), std::move(inner)).first->second;
 }
 
-Graph InnerGraphs::batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size) {
-  Key key{graph.structural_key(), batched_inputs, {}, size};
+InnerBatching InnerGraphs::batch(const Graph& graph, const std::vector<bool>& batched_inputs,
+                                 std::int64_t size, bool all_outputs) {
+  Key key{graph.structural_key(), batched_inputs, {all_outputs}, size};
   if (const auto it = batched_.find(key); it != batched_.end()) return it->second;
   BatchOptions options;
   options.inputs = batched_inputs;
+  options.all_outputs = all_outputs;
   options.context = context_;
-  Graph batched = tidu::batch(graph, size, options).graph;
+  Batching made = tidu::batch(graph, size, options);
+  InnerBatching batched{std::move(made.graph), std::move(made.batched_outputs)};
   if (!keeps_) return batched;
   return batched_.emplace(std::move(key), std::move(batched)).first->second;
 }

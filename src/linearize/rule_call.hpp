@@ -59,7 +59,8 @@ class InnerGraphs final {
   InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active);
   InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
                                const std::vector<bool>& seeded_outputs);
-  Graph batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size);
+  InnerBatching batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size,
+                      bool all_outputs);
 
  private:
   using Key = std::tuple<Key128, std::vector<bool>, std::vector<bool>, std::int64_t>;
@@ -67,7 +68,7 @@ class InnerGraphs final {
   bool keeps_;
   std::map<Key, InnerLinearization> linearized_;
   std::map<Key, InnerTransposition> transposed_;
-  std::map<Key, Graph> batched_;
+  std::map<Key, InnerBatching> batched_;
 };
 
 /// RuleHost over an InnerGraphs; replacing results is for linearize alone.
@@ -82,7 +83,11 @@ class InnerHost : public RuleHost {
     return inner_.transpose(graph, linear_inputs, seeded_outputs);
   }
   Graph batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size) override {
-    return inner_.batch(graph, batched_inputs, size);
+    return inner_.batch(graph, batched_inputs, size, true).graph;
+  }
+  InnerBatching batch_reached(const Graph& graph, const std::vector<bool>& batched_inputs,
+                              std::int64_t size) override {
+    return inner_.batch(graph, batched_inputs, size, false);
   }
   void replace_results(std::span<const Value> results) override;
 

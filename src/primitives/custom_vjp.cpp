@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "primitives/linear_rule.hpp"
+#include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -220,16 +221,26 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
   return result;
 }
 
+// Each example has results, and cotangents, of its own; residuals only where they depend on what is batched.
 Values batch_custom_vjp(BatchContext& c) {
   const Graph graph = c.op().graph("graph"), backward = c.op().graph("backward");
   const std::vector<bool> batched = batched_operands(c);
-  std::vector<bool> summed;
+  const std::size_t count = graph.outputs().size();
+  const InnerBatching forward = c.host().batch_reached(c.op().graph("forward"), batched, c.size());
+  const auto builder = GraphBuilder::extending(forward.graph);
+  std::vector<Value> outputs;
+  for (std::size_t k = 0; k < forward.batched_outputs.size(); ++k) {
+    const Value value = builder->value(forward.graph.outputs()[k]);
+    const bool alike = k < count && !forward.batched_outputs[k];
+    outputs.push_back(alike ? broadcast_to_batch(value, c.size()) : value);
+  }
+  std::vector<bool> inputs(backward.inputs().size(), true), summed;
+  for (std::size_t r = 0; r + count < forward.batched_outputs.size(); ++r)
+    inputs[r] = forward.batched_outputs[count + r];
   for (const std::size_t i : inexact_positions(graph, graph.inputs())) summed.push_back(!batched[i]);
-  return ops::custom_vjp_call(
-      c.emitter(), c.host().batch(graph, batched, c.size()),
-      c.host().batch(c.op().graph("forward"), batched, c.size()),
-      batched_and_summed(c, backward, std::vector<bool>(backward.inputs().size(), true), summed),
-      operands_of(c));
+  const Graph mapped = c.host().batch(graph, batched, c.size()),
+              back = batched_and_summed(c, backward, inputs, summed);
+  return ops::custom_vjp_call(c.emitter(), mapped, builder->build(outputs), back, operands_of(c));
 }
 
 Derivatives transpose_by_graph(TransposeContext& c) {

@@ -273,6 +273,46 @@ TEST_CASE("custom rules: batched over any inputs as a loop would, and differenti
   }
 }
 
+TEST_CASE("custom_vjp_call: batched, residuals that are the same for all examples are not copied") {
+  const auto residuals = [](const Graph& f) {
+    std::vector<Type> types;
+    for (std::size_t i = 0; i < f.num_operations(); ++i) {
+      if (f.operation(i).name() != "custom_vjp_call") continue;
+      const Graph forward = f.operation(i).op().graph("forward");
+      for (const ValueId id : forward.outputs().subspan(3)) types.push_back(forward.type(id));
+    }
+    return types;
+  };
+  const Type rows{f64, {4, 3}};
+  // slope, x and z, which the rule keeps, of x, n and z.
+  CHECK(residuals(vmap(with_vjp(1.0), 4, {"z"})) == std::vector<Type>{v3, v3, rows});
+  CHECK(residuals(vmap(with_vjp(1.0), 4, {"n"})) == std::vector<Type>{rows, v3, v3});
+  CHECK(residuals(vmap(with_vjp(1.0), 4, {"x"})) == std::vector<Type>{rows, rows, v3});
+  // With a rule that is not linear, too.
+  for (const Names& batched : {Names{"x"}, Names{"z"}, Names{"n"}}) {
+    const Graph f = vmap(with_vjp(1.0, true), 4, batched),
+                all = vmap(with_vjp(1.0, true), 4, {"x", "n", "z"});
+    const auto mapped = [&](const std::string& name) {
+      return std::find(batched.begin(), batched.end(), name) != batched.end();
+    };
+    // As with every input copied, and gradients summed.
+    GraphBuilder g("copied");
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Value x = g.input(f.input_name(i), f.type(f.inputs()[i]));
+      const Type type = all.type(all.inputs()[i]);
+      Ints places;
+      for (std::size_t axis = 0; axis < x.rank(); ++axis)
+        places.push_back(static_cast<std::int64_t>(axis) + 1);
+      operands.push_back(mapped(f.input_name(i)) ? x : ops::broadcast_in_dim(x, type.shape(), places));
+    }
+    const std::vector<Value> values = inline_graph(g, all, operands);
+    const Graph copied = g.build({values[all.outputs()[0]], values[all.outputs()[1]]});
+    check_same(f, copied, 13);
+    check_same(vjp(f), vjp(copied), 14);
+  }
+}
+
 TEST_CASE("custom rules: dumps load and give the same bytes, policies by the ids of the dump") {
   DerivativeOptions named;
   named.named_inputs = true;

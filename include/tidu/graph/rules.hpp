@@ -78,6 +78,12 @@ struct InnerTransposition {
       cotangent_of_input;  ///< by input of the linear graph: position in graph's outputs
 };
 
+/// batch of a graph that an operation holds.
+struct InnerBatching {
+  Graph graph;  ///< inputs and outputs as the graph's, with the axis where it is carried
+  std::vector<bool> batched_outputs;  ///< by output: does it carry the axis?
+};
+
 /// How a rule reaches the transform that called it, for operations that hold graphs.
 class RuleHost {
  public:
@@ -89,6 +95,9 @@ class RuleHost {
                                        const std::vector<bool>& seeded_outputs) = 0;
   /// Every output of the result carries the leading axis.
   virtual Graph batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size) = 0;
+  /// Outputs that depend on no batched input are without the axis.
+  virtual InnerBatching batch_reached(const Graph& graph, const std::vector<bool>& batched_inputs,
+                                      std::int64_t size) = 0;
   /// Puts `results` in the place of the results of the primal operation whose rule is running.
   virtual void replace_results(std::span<const Value> results) = 0;
 };
