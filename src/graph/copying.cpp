@@ -4,6 +4,8 @@
 #include <memory>
 #include <span>
 
+#include "tidu/graph/error.hpp"
+
 namespace tidu::detail {
 
 OperationCopier::OperationCopier(GraphBuilder& builder, const Graph& graph, std::vector<Value>& values)
@@ -39,12 +41,23 @@ GraphBuilder::Extra OperationCopier::extra(const Operation& operation, const std
   return extra;
 }
 
+ValueId OperationCopier::operand(std::uint32_t index, std::size_t k) const {
+  const ValueId id = graph_.operation(index).input(k);
+  if (values_[id].emitter() == nullptr) {
+    const std::string_view name = graph_.operation(index).name();
+    throw Error(ErrorKind::invalid_argument,
+                str('[', name, "] expected a value for operand ", k, " (%", id, "), got an unset one\n  ",
+                    describe_operation(graph_, index)));
+  }
+  return values_[id].id();
+}
+
 void OperationCopier::copy(std::uint32_t index) {
   const GraphData& g = graph_.data();
   const OperationRecord& record = g.operations[index];
   const Operation operation = graph_.operation(index);
   ids_.clear();
-  for (const ValueId id : operation.inputs()) ids_.push_back(values_[id].id());
+  for (std::size_t k = 0; k < operation.num_inputs(); ++k) ids_.push_back(operand(index, k));
   const GraphBuilder::Extra more = extra(operation, nullptr);
   ValueId first = 0;
   if (same_set_) {
@@ -63,7 +76,7 @@ void OperationCopier::replace(std::uint32_t index, const Op& op, const std::vect
   const Operation operation = graph_.operation(index);
   ids_.clear();
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i]) ids_.push_back(values_[operation.input(i)].id());
+    if (operands[i]) ids_.push_back(operand(index, i));
   }
   ValueId next = builder_.add(op.record(), ids_, extra(operation, &operands));
   if (!moved_.empty()) moved_[index] = builder_.data().producers[next];
@@ -84,7 +97,7 @@ void OperationCopier::extend(std::uint32_t index, const Op& op, std::size_t at, 
       continue;
     }
     linear[i] = operation.is_linear() && operation.is_linear_in(from);
-    ids_.push_back(values_[operation.input(from++)].id());
+    ids_.push_back(this->operand(index, from++));
   }
   if (operation.is_linear()) more.role = builder_.make_role(std::span<const bool>(linear.get(), count));
   const ValueId first = builder_.add(op.record(), ids_, more);

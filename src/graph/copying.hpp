@@ -21,6 +21,8 @@ class OperationCopier {
   void extend(std::uint32_t index, const Op& op, std::size_t at, Value operand);
 
  private:
+  /// What stands for an operand; refuses one that was not given.
+  ValueId operand(std::uint32_t index, std::size_t k) const;
   GraphBuilder::Extra extra(const Operation& operation, const std::vector<bool>* operands);
 
   GraphBuilder& builder_;

@@ -10,7 +10,7 @@
 // nothing, so that derivatives of higher order recompute too.
 #include <algorithm>
 
-#include "primitives/inner_graphs.hpp"
+#include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -278,26 +278,25 @@ Values batch_checkpoint(BatchContext& c) {
     return ops::checkpoint(c.emitter(), c.host().batch(graph, batched, c.size()), operands_of(c),
                            policy_of(c.op()));
   }
-  // The batched graph with the listed values as further outputs says where they are in it. What no batched
-  // input reaches is there without the axis, and only the output is broadcast.
+  // The batched graph with the listed values as further outputs says where they are in it.
   std::vector<ValueId> ids(listed->size());
   std::transform(listed->begin(), listed->end(), ids.begin(),
                  [](std::int64_t id) { return static_cast<ValueId>(id); });
-  const std::vector<bool> reached = depending_on(graph, batched);
-  const Graph offered = c.host().batch(with_more_outputs(graph, ids), batched, c.size());
+  const InnerBatching offered = c.host().batch_reached(with_more_outputs(graph, ids), batched, c.size());
+  const std::size_t count = graph.outputs().size();
   std::vector<ValueId> saved;
-  for (std::size_t k = 0; k < ids.size(); ++k) {
-    ValueId id = offered.outputs()[graph.outputs().size() + k];
-    if (!reached[ids[k]]) id = offered.operation(*offered.producer(id)).input(0);
+  for (const ValueId id : offered.graph.outputs().subspan(count)) {
     if (std::find(saved.begin(), saved.end(), id) == saved.end()) saved.push_back(id);
   }
   GraphBuilder::Options options;
   options.deduplicate = false;
-  const Graph mapped =
-      GraphBuilder::extending(offered, options)
-          ->build_ids({offered.outputs().begin(),
-                       offered.outputs().begin() + static_cast<std::ptrdiff_t>(graph.outputs().size())});
-  return ops::checkpoint(c.emitter(), mapped, operands_of(c), CheckpointPolicy::save(saved));
+  const auto builder = GraphBuilder::extending(offered.graph, options);
+  std::vector<Value> outputs;
+  for (std::size_t k = 0; k < count; ++k) {
+    const Value value = builder->value(offered.graph.outputs()[k]);
+    outputs.push_back(offered.batched_outputs[k] ? value : broadcast_to_batch(value, c.size()));
+  }
+  return ops::checkpoint(c.emitter(), builder->build(outputs), operands_of(c), CheckpointPolicy::save(saved));
 }
 
 // Ids that the policy lists are those of the graph as it is.

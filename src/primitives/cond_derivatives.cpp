@@ -154,10 +154,11 @@ class CondJvp {
     arguments_.resize(branches_.size());
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const std::vector<Value> constants = constant_residuals(b, maker.builder(b));
+      auto next_constant = constants.begin();
       for (std::size_t r = 0; r < places_[b].size(); ++r) {
         const Place& place = places_[b][r];
         if (place.kind == Place::Kind::constant) {
-          arguments_[b].push_back(constants[residual(b, r)]);
+          arguments_[b].push_back(*next_constant++);
           continue;
         }
         const bool is_operand = place.kind == Place::Kind::operand;
@@ -173,15 +174,14 @@ class CondJvp {
     }
   }
 
-  // By value of the primal branch, those that it needs.
+  // Of the primal branch, in the order of its residuals.
   std::vector<Value> constant_residuals(std::size_t b, GraphBuilder& builder) const {
     const Graph& primal = inner_[b].primal;
     std::vector<ValueId> wanted;
     for (std::size_t r = 0; r < places_[b].size(); ++r) {
       if (places_[b][r].kind == Place::Kind::constant) wanted.push_back(residual(b, r));
     }
-    const std::vector<bool> needed = reachable(primal, wanted);
-    return inline_graph(builder, primal, std::vector<Value>(primal.inputs().size()), {}, &needed);
+    return outputs_given(builder, primal, std::vector<Value>(primal.inputs().size()), wanted);
   }
 
   JvpContext& c_;

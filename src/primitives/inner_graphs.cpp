@@ -147,16 +147,33 @@ Graph restricted(const Graph& graph, const std::vector<bool>& inputs, std::span<
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<ValueId> roots;
   for (const std::size_t k : outputs) roots.push_back(graph.outputs()[k]);
-  const std::vector<bool> needed = reachable(graph, roots);
   std::vector<Value> arguments(graph.inputs().size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ValueId id = graph.inputs()[i];
     if (inputs[i]) arguments[i] = builder.input(graph.input_key(i), graph.type(id), graph.label(id));
   }
-  const std::vector<Value> values = inline_graph(builder, graph, arguments, {}, &needed);
-  std::vector<Value> results;
-  for (const ValueId id : roots) results.push_back(values[id]);
-  return builder.build(results);
+  return builder.build(outputs_given(builder, graph, arguments, roots));
+}
+
+std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
+                                 std::span<const ValueId> wanted) {
+  const std::vector<bool> needed = reachable(graph, wanted);
+  bool lacks = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    lacks = lacks || (inputs[i].emitter() == nullptr && needed[graph.inputs()[i]]);
+  const auto written = [&](const Graph& from, std::span<const ValueId> ids, const std::vector<bool>& live) {
+    const std::vector<Value> values = inline_graph(emitter, from, inputs, {}, &live);
+    std::vector<Value> results;
+    for (const ValueId id : ids) results.push_back(values[id]);
+    return results;
+  };
+  if (!lacks) return written(graph, wanted, needed);
+  // An operation that holds graphs computes more than what is wanted.
+  GraphBuilder::Options options;
+  options.deduplicate = false;
+  const Graph cut =
+      without_unread(GraphBuilder::extending(graph, options)->build_ids({wanted.begin(), wanted.end()}));
+  return written(cut, cut.outputs(), reachable(cut, cut.outputs()));
 }
 
 Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values) {
@@ -165,18 +182,6 @@ Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values) {
   std::vector<ValueId> outputs(graph.outputs().begin(), graph.outputs().end());
   outputs.insert(outputs.end(), values.begin(), values.end());
   return GraphBuilder::extending(graph, options)->build_ids(std::move(outputs));
-}
-
-std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs) {
-  std::vector<bool> depends(graph.num_values(), false);
-  for (std::size_t i = 0; i < inputs.size(); ++i) depends[graph.inputs()[i]] = inputs[i];
-  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    const auto operands = operation.inputs();
-    if (std::none_of(operands.begin(), operands.end(), [&](ValueId id) { return depends[id]; })) continue;
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) depends[operation.output(slot)] = true;
-  }
-  return depends;
 }
 
 std::vector<bool> zero_values(const Graph& graph) {

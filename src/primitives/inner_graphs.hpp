@@ -50,7 +50,11 @@ std::vector<bool> batched_operands(const BatchContext& c);
 Graph restricted(const Graph& graph, const std::vector<bool>& inputs, std::span<const std::size_t> outputs);
 /// With these values as outputs after its own.
 Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values);
-/// By value: does it depend on one of these inputs?
+/// The values `wanted` of the graph on these inputs, of which those that `wanted` does not depend on may be
+/// unset.
+std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
+                                 std::span<const ValueId> wanted);
+/// By value: does it depend on one of these inputs? Of operations that have strands each result for itself.
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
 /// Calls visit(operation, graph) for each operation of the graph and of those in attributes, at any depth;
 /// of a graph that stands in several places once.

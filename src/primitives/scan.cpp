@@ -154,12 +154,11 @@ Values batch_scan(BatchContext& c) {
       of_body.push_back(parts.output(k));
     }
   }
-  const std::vector<bool> need_mapped = reachable(mapped, of_mapped),
-                          need_body = reachable(parts.body, of_body);
-  const std::vector<Value> values = inline_graph(maker.builder(), mapped, inputs, {}, &need_mapped);
-  const std::vector<Value> alone = inline_graph(maker.builder(), parts.body, plain, {}, &need_body);
+  const std::vector<Value> values = outputs_given(maker.builder(), mapped, inputs, of_mapped);
+  const std::vector<Value> alone = outputs_given(maker.builder(), parts.body, plain, of_body);
+  auto next_mapped = values.begin(), next_alone = alone.begin();
   for (std::size_t k = 0; k < parts.num_outputs; ++k)
-    maker.add_output(is_batched(k) ? values[mapped.outputs()[k]] : alone[parts.output(k)]);
+    maker.add_output(is_batched(k) ? *next_mapped++ : *next_alone++);
 
   Values results = maker.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
   for (std::size_t k = 0; k < parts.num_outputs; ++k) {

@@ -114,10 +114,10 @@ class ScanJvp {
     if (wanted.empty()) return;
     std::vector<Value> inputs(scan_.num_inputs);
     for (std::size_t i = 0; i < scan_.shape.num_consts; ++i) inputs[i] = c_.primal(i);
-    const std::vector<bool> needed = reachable(inner_.primal, wanted);
-    const std::vector<Value> values = inline_graph(c_.emitter(), inner_.primal, inputs, {}, &needed);
+    const std::vector<Value> values = outputs_given(c_.emitter(), inner_.primal, inputs, wanted);
+    auto next = values.begin();
     for (std::size_t r = 0; r < inner_.num_residuals; ++r) {
-      if (residuals_[r].kind == Kind::fixed) residuals_[r].operand = values[residual(r)];
+      if (residuals_[r].kind == Kind::fixed) residuals_[r].operand = *next++;
     }
   }
 
@@ -152,11 +152,11 @@ class ScanJvp {
       if (!residuals_[r].kind) wanted.push_back(residual(r));
     }
     if (wanted.empty()) return;
-    const std::vector<bool> needed = reachable(inner_.primal, wanted);
     const std::vector<Value> none(scan_.num_inputs);
-    const std::vector<Value> values = inline_graph(builder, inner_.primal, none, {}, &needed);
+    const std::vector<Value> values = outputs_given(builder, inner_.primal, none, wanted);
+    auto next = values.begin();
     for (std::size_t r = 0; r < inner_.num_residuals; ++r) {
-      if (!residuals_[r].kind) arguments_[r] = values[residual(r)];
+      if (!residuals_[r].kind) arguments_[r] = *next++;
     }
   }
 

@@ -36,7 +36,8 @@ class WhileBatch {
       goes_on_ = place.in_body;
       maker_.set_predicate(ops::reduce_or(place.in_cond, {0}));
     } else {
-      maker_.set_predicate(of(maker_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
+      maker_.set_predicate(
+          outputs_given(maker_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
     }
     step();
     // Where all carries stay there is nothing to compute.
@@ -86,15 +87,6 @@ class WhileBatch {
     return values;
   }
 
-  static std::vector<Value> of(Emitter& emitter, const Graph& graph, const std::vector<Value>& inputs,
-                               std::span<const ValueId> wanted) {
-    const std::vector<bool> needed = reachable(graph, wanted);
-    const std::vector<Value> values = inline_graph(emitter, graph, inputs, {}, &needed);
-    std::vector<Value> result;
-    for (const ValueId id : wanted) result.push_back(values[id]);
-    return result;
-  }
-
   // The batched body, and for what is not batched the body.
   void step() {
     std::vector<ValueId> of_mapped, of_body;
@@ -112,8 +104,8 @@ class WhileBatch {
       if (batched_[i]) read[i] = where_taken(goes_on_, read[i]);
     }
     if (told_) read.push_back(goes_on_);
-    const std::vector<Value> mapped = of(maker_.body(), body_, read, of_mapped),
-                             alone = of(maker_.body(), loop_.body, plain(in_body_), of_body);
+    const std::vector<Value> mapped = outputs_given(maker_.body(), body_, read, of_mapped),
+                             alone = outputs_given(maker_.body(), loop_.body, plain(in_body_), of_body);
     std::vector<Value> next = in_body_;
     auto next_mapped = mapped.begin();
     auto next_alone = alone.begin();
@@ -129,7 +121,8 @@ class WhileBatch {
     }
     if (!apart_) return;
     const ValueId wanted[] = {cond_.outputs()[0]};
-    maker_.add_output(ops::logical_and(goes_on_, of(maker_.body(), cond_, next, wanted)[0]));
+    const Value holds = outputs_given(maker_.body(), cond_, next, wanted)[0];
+    maker_.add_output(ops::logical_and(goes_on_, holds));
   }
 
   BatchContext& c_;

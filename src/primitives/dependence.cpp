@@ -1,0 +1,97 @@
+// dependence.cpp - depending_on: what depends on some inputs of a graph. Of an operation that holds graphs
+// and has strands it is found result by result, through the graphs inside, at any depth.
+#include <algorithm>
+#include <map>
+
+#include "primitives/inner_graphs.hpp"
+
+namespace tidu::prim {
+namespace {
+
+// Graphs nest at most max_graph_depth deep, and so does what follows. A graph inside is looked at once for
+// each choice of its inputs.
+class Dependence {
+ public:
+  std::vector<bool> values(const Graph& graph, const std::vector<bool>& inputs) {
+    std::vector<bool> depends(graph.num_values(), false);
+    for (std::size_t i = 0; i < inputs.size(); ++i) depends[graph.inputs()[i]] = inputs[i];
+    std::vector<bool> operands;
+    for (std::size_t i = 0; i < graph.num_operations(); ++i) {
+      const Operation operation = graph.operation(i);
+      const auto ids = operation.inputs();
+      if (std::none_of(ids.begin(), ids.end(), [&](ValueId id) { return depends[id]; })) continue;
+      std::vector<bool> results(operation.num_outputs(), true);
+      if (operation.primitive().has_trait(Trait::holds_graph)) {
+        operands.clear();
+        for (const ValueId id : ids) operands.push_back(depends[id]);
+        spread(operation, operands, results);
+      }
+      for (std::size_t slot = 0; slot < results.size(); ++slot)
+        depends[operation.output(slot)] = results[slot];
+    }
+    return depends;
+  }
+
+ private:
+  const std::vector<bool>& outputs(const Graph& graph, const std::vector<bool>& inputs) {
+    auto key = std::pair(&graph.data(), inputs);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    const std::vector<bool> depends = values(graph, inputs);
+    std::vector<bool> result;
+    for (const ValueId id : graph.outputs()) result.push_back(depends[id]);
+    return known_.emplace(std::move(key), std::move(result)).first->second;
+  }
+
+  // `results`: all of them where nothing is known.
+  void spread(const Operation& operation, const std::vector<bool>& operands, std::vector<bool>& results) {
+    const Primitive& primitive = operation.primitive();
+    if (primitive.strands == nullptr) return;
+    const Op op = operation.op();
+    const std::vector<Strand> strands = primitive.strands(op);
+    if (strands.empty()) return;
+    std::vector<Graph> graphs;
+    std::vector<std::vector<bool>> inputs, reached;
+    for (const auto& [name, value] : op.attributes()) {
+      for (const auto& inner : value.graphs()) {
+        graphs.emplace_back(inner);
+        inputs.emplace_back(graphs.back().inputs().size(), false);
+      }
+    }
+    std::vector<bool> flagged(strands.size());
+    for (std::size_t s = 0; s < strands.size(); ++s)
+      flagged[s] = std::any_of(strands[s].operands.begin(), strands[s].operands.end(),
+                               [&](std::size_t i) { return operands[i]; });
+    for (bool grew = true; grew;) {
+      for (std::size_t s = 0; s < strands.size(); ++s) {
+        if (!flagged[s]) continue;
+        if (strands[s].always) return;
+        for (const Strand::Port& port : strands[s].inputs) inputs[port.graph][port.index] = true;
+      }
+      reached.clear();
+      for (std::size_t g = 0; g < graphs.size(); ++g) reached.push_back(outputs(graphs[g], inputs[g]));
+      grew = false;
+      for (std::size_t s = 0; s < strands.size(); ++s) {
+        const auto& ports = strands[s].outputs;
+        if (flagged[s] || std::none_of(ports.begin(), ports.end(), [&](const Strand::Port& port) {
+              return reached[port.graph][port.index];
+            }))
+          continue;
+        flagged[s] = grew = true;
+      }
+    }
+    std::fill(results.begin(), results.end(), false);
+    for (std::size_t s = 0; s < strands.size(); ++s) {
+      for (const std::size_t slot : strands[s].results) results[slot] = flagged[s];
+    }
+  }
+
+  std::map<std::pair<const GraphData*, std::vector<bool>>, std::vector<bool>> known_;
+};
+
+}  // namespace
+
+std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs) {
+  return Dependence().values(graph, inputs);
+}
+
+}  // namespace tidu::prim

@@ -1,0 +1,183 @@
+// dependence.cpp - what depends on what through operations that hold graphs, result by result: values and
+// tangents that go through one loop, branch or call together, and batches of some of what goes through.
+#include "check/same_function.hpp"
+#include "tidu/primitives/control_flow.hpp"
+#include "tidu/primitives/custom.hpp"
+
+namespace {
+
+using namespace tidu;
+using namespace tidu::test;
+
+namespace dependence_cases {
+
+const Type v3{f64, {3}};
+const std::vector<std::string> holders{"cond", "call", "checkpoint", "scan", "while"};
+
+// Of y, and of dy where there is one: sin y and its tangent, or the same again.
+Graph wave(std::size_t count, bool changes) {
+  GraphBuilder g(changes ? "wave" : "same", standard_primitives());
+  const Value y = g.input("y", v3);
+  std::vector<Value> outputs{changes ? ops::sin(y) : y};
+  if (count == 2) {
+    const Value dy = g.input("dy", v3);
+    outputs.push_back(changes ? ops::cos(y) * dy : dy);
+  }
+  return g.build(outputs);
+}
+
+// n, then these: n counted up, then what the graph gives; while n is less than 2.
+Graph counting(const Graph& graph) {
+  GraphBuilder g("counting", standard_primitives());
+  const Value n = g.input("n", i32);
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) inputs.push_back(g.input(graph.input_name(i), v3));
+  const std::vector<Value> values = inline_graph(g, graph, inputs);
+  std::vector<Value> outputs{n + ops::full_like(n, 1)};
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return g.build(outputs);
+}
+Graph below(std::size_t count, int steps) {
+  GraphBuilder g("below", standard_primitives());
+  const Value n = g.input("n", i32);
+  for (std::size_t i = 0; i < count; ++i) (void)g.input(detail::str('x', i), v3);
+  return g.build({ops::lt(n, ops::full_like(n, steps))});
+}
+
+std::vector<Value> held(const std::string& how, Value p, const std::vector<Value>& x) {
+  const Graph inner = wave(x.size(), true);
+  Values results;
+  if (how == "cond") results = ops::cond(p, std::vector{wave(x.size(), false), inner}, x);
+  if (how == "call") results = ops::call(inner, x);
+  if (how == "checkpoint") results = ops::checkpoint(inner, x);
+  if (how == "scan") results = ops::scan(inner, x, {2, false, 0, x.size()});
+  if (how != "while") return {results.begin(), results.end()};
+  std::vector<Value> operands{ops::full(*p.emitter(), Type(i32), 0.0)};
+  operands.insert(operands.end(), x.begin(), x.end());
+  results = ops::while_loop(below(x.size(), 2), counting(inner), operands, {0, 3});
+  return {results.begin() + 1, results.end()};
+}
+
+// Three such steps in a scan, a while with a bound, or a cond.
+Graph looped(const std::string& how, const std::string& outer, std::size_t count) {
+  GraphBuilder s("step", standard_primitives()), g(outer, standard_primitives());
+  const Value p = s.input("p", bool_);
+  std::vector<Value> inside, x;
+  for (std::size_t i = 0; i < count; ++i) inside.push_back(s.input(detail::str('x', i), v3));
+  const Graph step = s.build(held(how, p, inside));
+  const Value flag = g.input("p", bool_);
+  for (std::size_t i = 0; i < count; ++i) x.push_back(g.input(detail::str('x', i), v3));
+  std::vector<Value> operands{flag};
+  operands.insert(operands.end(), x.begin(), x.end());
+  if (outer == "scan") {
+    const Values results = ops::scan(step, operands, {3, false, 1, count});
+    return g.build(std::span<const Value>(results.data(), results.size()));
+  }
+  if (outer == "cond") {
+    const Values results = ops::cond(flag, std::vector{step, step}, operands);
+    return g.build(std::span<const Value>(results.data(), results.size()));
+  }
+  // p is a const, then n and the others.
+  GraphBuilder b("body", standard_primitives()), c("cond", standard_primitives());
+  std::vector<Value> in_body{b.input("p", bool_)};
+  (void)c.input("p", bool_);
+  const Value n = b.input("n", i32), at = c.input("n", i32);
+  for (std::size_t i = 0; i < count; ++i) {
+    in_body.push_back(b.input(detail::str('x', i), v3));
+    (void)c.input(detail::str('x', i), v3);
+  }
+  const std::vector<Value> values = inline_graph(b, step, in_body);
+  std::vector<Value> outputs{n + ops::full_like(n, 1)};
+  for (const ValueId id : step.outputs()) outputs.push_back(values[id]);
+  operands.insert(operands.begin() + 1, ops::full(g, Type(i32), 0.0));
+  const Values results =
+      ops::while_loop(c.build({ops::lt(at, ops::full_like(at, 3))}), b.build(outputs), operands, {1, 4});
+  return g.build({results.begin() + 1, results.end()});
+}
+
+Graph closed_over(const Graph& f, const std::function<Values(std::span<const Value>)>& call) {
+  GraphBuilder g("f");
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < f.inputs().size(); ++i)
+    operands.push_back(g.input(f.input_name(i), f.type(f.inputs()[i])));
+  const Value y = call(operands)[0];
+  return g.build({ops::reduce_sum(y * y, {0})});
+}
+
+TEST_CASE("values and tangents through one operation in a custom rule: values depend on values alone") {
+  for (const std::string outer : {"scan", "while", "cond"}) {
+    for (const std::string& how : holders) {
+      CAPTURE(outer);
+      CAPTURE(how);
+      const Graph f = looped(how, outer, 1), rule = looped(how, outer, 2);
+      const Graph ruled =
+          closed_over(f, [&](std::span<const Value> x) { return ops::custom_jvp_call(f, rule, x); });
+      const Graph plain = closed_over(f, [&](std::span<const Value> x) { return ops::call(f, x); });
+      for (const std::int64_t p : {0, 1}) {
+        const auto same = [p](const Graph& got, const Graph& expected) {
+          same_function(got, expected, inputs_for(got, 3, p));
+        };
+        same(jvp(ruled), jvp(plain));
+        same(grad(ruled), grad(plain));
+        same(hvp(ruled), hvp(plain));
+        same(jvp(jvp(ruled)), jvp(jvp(plain)));
+        same(vmap(grad(ruled), 2, {"x0"}), vmap(grad(plain), 2, {"x0"}));
+        same(
+            grad(closed_over(vmap(ruled, 3, {"x0"}),
+                             [&](std::span<const Value> x) { return ops::call(vmap(ruled, 3, {"x0"}), x); })),
+            grad(closed_over(vmap(plain, 3, {"x0"}), [&](std::span<const Value> x) {
+              return ops::call(vmap(plain, 3, {"x0"}), x);
+            })));
+      }
+    }
+  }
+}
+
+TEST_CASE("batches of tangents leave the values that go through the same operation alone") {
+  for (const std::string outer : {"scan", "while"}) {
+    for (const std::string& how : holders) {
+      CAPTURE(outer);
+      CAPTURE(how);
+      const Graph f = looped(how, outer, 2), mapped = vmap(f, 5, {"x1"});
+      same_function(mapped, vmap(with_control_flow_written_out(f), 5, {"x1"}));
+      const std::vector<Operation> loops = operations_of(mapped, outer);
+      REQUIRE(loops.size() == 1);
+      const Graph body = loops[0].op().graph("body");
+      CHECK(body.type(body.outputs()[outer == "while" ? 1 : 0]) == v3);
+      CHECK(body.type(body.outputs()[outer == "while" ? 2 : 1]) == Type(f64, {5, 3}));
+    }
+  }
+  // A condition that is made beside what is batched is one for all.
+  GraphBuilder b("body"), c("cond"), w("both"), g("f");
+  const Value wn = w.input("n", i32), wx = w.input("x", v3);
+  const Graph both = w.build({wn + ops::full_like(wn, 1), ops::sin(wx)});
+  const Value n = b.input("n", i32), x = b.input("x", v3), at = c.input("n", i32), beside = c.input("x", v3);
+  const Values stepped = ops::call(both, std::vector{n, x}), next = ops::call(both, std::vector{at, beside});
+  const Graph body = b.build({stepped[0], stepped[1]}),
+              cond = c.build({ops::lt(next[0], ops::full_like(at, 4))});
+  const Values results = ops::while_loop(cond, body, std::vector{g.input("n", i32), g.input("x", v3)});
+  const Graph f = g.build({results[0], results[1]}), mapped = vmap(f, 2, {"x"});
+  const Tensor rows = check::tensor_of(Type(f64, {2, 3}), {1, 2, 3, 4, 5, 6});
+  const Tensors got = run(mapped, {Tensor::scalar(i32, 1), rows});
+  for (std::int64_t i = 0; i < 6; ++i) CHECK(near(got.at(1).at(i), std::sin(std::sin(rows.at(i).real()))));
+  CHECK(operations_of(mapped, "while")[0].num_outputs() == 2);  // none for who goes on
+}
+
+TEST_CASE("an operand that was not given is refused, not taken for another") {
+  const Graph f = wave(2, true);
+  GraphBuilder g("g");
+  const Value y = g.input("y", v3);
+  try {
+    (void)inline_graph(g, f, std::vector<Value>{y, Value()});
+    FAIL_CHECK("no error");
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    CHECK(error.kind() == ErrorKind::invalid_argument);
+    CHECK_MESSAGE(
+        text.find("[mul] expected a value for operand 1 (%2), got an unset one") != std::string::npos, text);
+    CHECK_MESSAGE(text.find("in operation 2 of \"wave\"") != std::string::npos, text);
+  }
+}
+
+}  // namespace dependence_cases
+}  // namespace
