@@ -112,7 +112,8 @@ class Recomputation {
     return inner_.primal.outputs().subspan(count_ + kept_.size());
   }
 
-  // Goes back from the residuals that the tangents need to inputs and values that are kept.
+  // Goes back from the residuals that the tangents need to inputs, values that are kept, and what impure
+  // operations made: also what a call of such a graph hands out, which graph_ has not.
   void find_sources() {
     const Graph& primal = inner_.primal;
     linear_needs_ = reachable(inner_.linear, roots_);
@@ -121,6 +122,11 @@ class Recomputation {
     wanted_.assign(primal.num_operations(), false);
     for (const ValueId id : primal.inputs()) is_source_[id] = true;
     for (std::size_t k = 0; k < kept_.size(); ++k) is_source_[primal.outputs()[count_ + k]] = true;
+    for (std::size_t i = 0; i < primal.num_operations(); ++i) {
+      const Operation operation = primal.operation(i);
+      for (std::size_t slot = 0; slot < operation.num_outputs() && operation.is_impure(); ++slot)
+        is_source_[operation.output(slot)] = true;
+    }
     std::vector<ValueId> stack;
     for (std::size_t r = 0; r < residuals().size(); ++r) {
       if (linear_needs_[inner_.linear.inputs()[r]]) stack.push_back(residuals()[r]);
@@ -141,27 +147,36 @@ class Recomputation {
   // The values outside that stand for the sources: operands, and what the operation in the place of the
   // primal one hands out.
   std::vector<Value> hand_out() {
-    std::vector<ValueId> more;             // values of graph_
-    std::vector<std::size_t> result_slot;  // by source among the kept values
-    std::vector<bool> listed(inner_.primal.num_values(), false);
-    for (std::size_t k = 0; k < kept_.size(); ++k) {
-      const ValueId id = inner_.primal.outputs()[count_ + k];
-      if (!is_used_[id] || listed[id] || inner_.primal.is_input(id)) continue;
+    const Graph& primal = inner_.primal;
+    std::vector<ValueId> in_graph;  // by source, of graph_
+    std::vector<bool> listed(primal.num_values(), false);
+    const auto list = [&](ValueId id, ValueId of_graph) {
+      if (!is_used_[id] || !is_source_[id] || listed[id] || primal.is_input(id)) return false;
       listed[id] = true;
       sources_.push_back(id);
-      const auto outputs = graph_.outputs();
-      const auto output = std::find(outputs.begin(), outputs.end(), kept_[k]);
-      if (output != outputs.end()) {
-        result_slot.push_back(static_cast<std::size_t>(output - outputs.begin()));
-      } else {
-        result_slot.push_back(count_ + more.size());
-        more.push_back(kept_[k]);
-      }
-    }
+      in_graph.push_back(of_graph);
+      return true;
+    };
+    for (std::size_t k = 0; k < kept_.size(); ++k) list(primal.outputs()[count_ + k], kept_[k]);
+    bool beyond = false;  // are there sources that graph_ has not?
+    for (ValueId id = 0; id < primal.num_values(); ++id) beyond = list(id, no_index) || beyond;
     std::vector<Value> operands;
     if (!sources_.empty()) {
+      const Graph& from = beyond ? primal : graph_;
+      const auto outputs = from.outputs().first(count_);
+      std::vector<ValueId> all(outputs.begin(), outputs.end());
+      std::vector<std::size_t> result_slot;
+      for (const ValueId id : beyond ? sources_ : in_graph) {
+        const auto output = std::find(outputs.begin(), outputs.end(), id);
+        result_slot.push_back(output != outputs.end() ? static_cast<std::size_t>(output - outputs.begin())
+                                                      : all.size());
+        if (output == outputs.end()) all.push_back(id);
+      }
+      GraphBuilder::Options options;
+      options.deduplicate = false;
+      const Graph with = GraphBuilder::extending(from, options)->build_ids(std::move(all));
       const Values results =
-          ops::checkpoint(c_.emitter(), with_more_outputs(graph_, more), c_.primals(), policy_of(c_.op()));
+          ops::checkpoint(c_.emitter(), with, c_.primals(), beyond ? policy_of_primal() : policy_of(c_.op()));
       c_.host().replace_results(std::span<const Value>(results.data(), count_));
       for (const std::size_t slot : result_slot) operands.push_back(results[slot]);
     }
@@ -172,6 +187,16 @@ class Recomputation {
       operands.push_back(c_.primal(i));
     }
     return operands;
+  }
+
+  // The policy, by values of inner_.primal.
+  CheckpointPolicy policy_of_primal() const {
+    if (c_.op().attribute("policy").get_if<Ints>() == nullptr) return policy_of(c_.op());
+    std::vector<ValueId> ids;
+    for (const ValueId id : inner_.primal.outputs().subspan(count_, kept_.size())) {
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+    return CheckpointPolicy::save(ids);
   }
 
   // The graph, with the tangents that it needs added to the operands.

@@ -146,5 +146,75 @@ TEST_CASE("checkpoint: what an impure operation made is kept, and does not run t
   CHECK(executor.run(vjp(f), {vector({1.0, 2.0, 3.0}), vector({1.0, 1.0, 1.0})}).size() == 2);
 }
 
+TEST_CASE("checkpoint: what an impure operation in a call made does not run twice either") {
+  // Gives another number in each run.
+  static std::size_t runs = 0;
+  static const Primitive draw{.name = "test.draw",
+                              .traits = Trait::impure | Trait::no_tangent,
+                              .infer = [](InferContext& c) { c.result(c.operand(0)); }};
+  static const PrimitiveSet set = standard_primitives().with({&draw});
+  const auto executor = reference().with_kernel("test.draw", [](const KernelCall& c) {
+    c.outputs()[0] = scalar(1.0 + 0.25 * static_cast<double>(++runs));
+  });
+  // sin(a n), and n, after `level` calls; then the exponential of it.
+  const auto noisy = [](int level) {
+    GraphBuilder inner("noisy", set), outer("outer", set);
+    const Value a = inner.input("a", f64), n = emit1(Op::make(draw), {a});
+    Graph graph = inner.build({ops::sin(ops::exp(a) * n), n});
+    for (int i = 0; i < level; ++i) {
+      GraphBuilder g("calls", set);
+      const Values results = ops::call(graph, std::vector{g.input("a", f64)});
+      graph = g.build({results[0], results[1]});
+    }
+    const Value x = outer.input("x", f64);
+    const Values results = ops::call(graph, std::vector{ops::sin(x)});
+    return outer.build({ops::exp(results[0]) * x, results[1]});
+  };
+  for (const int level : {0, 2}) {
+    const Graph graph = noisy(level);
+    const ValueId first = graph.operation(1).output();
+    for (const CheckpointPolicy& policy :
+         {CheckpointPolicy::nothing(), CheckpointPolicy::everything(), CheckpointPolicy::save({first}),
+          CheckpointPolicy::save({first + 2})}) {
+      CAPTURE(level);
+      GraphBuilder g("f", set);
+      const Values results = ops::checkpoint(graph, std::vector{g.input("x", f64)}, policy);
+      const Graph f = g.build({results[0], results[1]});
+      const double x = 0.4, s = std::sin(x), e = std::exp(s);
+      const auto value = [&](double n) { return std::exp(std::sin(e * n)) * x; };
+      const auto slope = [&](double n) {
+        return std::exp(std::sin(e * n)) * (1.0 + x * std::cos(e * n) * n * e * std::cos(x));
+      };
+      const auto once = [&](const Graph& derived, const Tensors& more) {
+        runs = 0;
+        Tensors inputs{scalar(x)};
+        inputs.insert(inputs.end(), more.begin(), more.end());
+        const Tensors got = executor.run(derived, inputs);
+        CHECK(runs == 1);
+        const double n = got.at(1).at(0).real();
+        CHECK(n == 1.25);
+        CHECK(near(got.at(0).at(0), value(n)));
+        return got;
+      };
+      const double n = 1.25;
+      const Graph pulled = vjp(with_outputs(f, std::vector<std::size_t>{0, 1}));
+      CHECK(near(once(pulled, {scalar(1.0), scalar(0.0)}).at(2).at(0), slope(n)));
+      CHECK(near(once(jvp(f), {scalar(1.0)}).at(2).at(0), slope(n)));
+      // Second order, against differences of the first.
+      const double h = 1e-5, wanted = [&] {
+        const auto at = [&](double y) {
+          const double inner = std::exp(std::sin(y)) * n;
+          return std::exp(std::sin(inner)) * (1.0 + y * std::cos(inner) * inner * std::cos(y));
+        };
+        return (at(x + h) - at(x - h)) / (2 * h);
+      }();
+      const Graph forward = jvp(pulled, {"x"}), twice = vjp(pulled, {"x"});
+      CHECK(near(once(forward, {scalar(1.0), scalar(0.0), scalar(1.0)}).at(5).at(0), wanted, 1e-8));
+      CHECK(near(once(twice, {scalar(1.0), scalar(0.0), scalar(0.0), scalar(0.0), scalar(1.0)}).at(3).at(0),
+                 wanted, 1e-8));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test::custom_calls
