@@ -19,8 +19,8 @@ Type with_axis(Type type, std::int64_t size) {
 
 class Batcher final : public Emitter, public detail::InnerHost {
  public:
-  Batcher(const Graph& graph, std::int64_t size, const BatchOptions& options)
-      : InnerHost(options.context),
+  Batcher(const Graph& graph, std::int64_t size, const BatchOptions& options, detail::InnerGraphs* inner)
+      : InnerHost(options.context, inner),
         graph_(graph),
         size_(size),
         options_(options),
@@ -199,7 +199,12 @@ class Batcher final : public Emitter, public detail::InnerHost {
 }  // namespace
 
 Batching batch(const Graph& graph, std::int64_t size, const BatchOptions& options) {
-  return Batcher(graph, size, options).run();
+  return Batcher(graph, size, options, nullptr).run();
+}
+
+Batching detail::batch_inner(const Graph& graph, std::int64_t size, const BatchOptions& options,
+                             InnerGraphs& inner) {
+  return Batcher(graph, size, options, &inner).run();
 }
 
 Result<Batching> try_batch(const Graph& graph, std::int64_t size, const BatchOptions& options) {

@@ -52,8 +52,8 @@ std::vector<std::size_t> resolve_wrt(const Graph& graph, const LinearizeOptions&
 
 class Linearizer final : public Emitter, public detail::InnerHost {
  public:
-  Linearizer(const Graph& graph, const LinearizeOptions& options)
-      : InnerHost(options.context),
+  Linearizer(const Graph& graph, const LinearizeOptions& options, detail::InnerGraphs* inner)
+      : InnerHost(options.context, inner),
         graph_(graph),
         context_(options.context),
         wrt_(resolve_wrt(graph, options)),
@@ -431,7 +431,12 @@ class Linearizer final : public Emitter, public detail::InnerHost {
 }  // namespace
 
 Linearization linearize(const Graph& graph, const LinearizeOptions& options) {
-  return Linearizer(graph, options).run();
+  return Linearizer(graph, options, nullptr).run();
+}
+
+Linearization detail::linearize_inner(const Graph& graph, const LinearizeOptions& options,
+                                      InnerGraphs& inner) {
+  return Linearizer(graph, options, &inner).run();
 }
 
 Result<Linearization> try_linearize(const Graph& graph, const LinearizeOptions& options) {

@@ -3,9 +3,6 @@
 #include "linearize/rule_call.hpp"
 
 #include "graph/foreign_exception.hpp"
-#include "tidu/linearize/batch.hpp"
-#include "tidu/linearize/linearize.hpp"
-#include "tidu/linearize/transpose.hpp"
 
 namespace tidu::detail {
 
@@ -85,7 +82,7 @@ InnerLinearization InnerGraphs::linearize(const Graph& graph, const std::vector<
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (active[i]) options.wrt->push_back(i);
   }
-  const Linearization lin = tidu::linearize(graph, options);
+  const Linearization lin = linearize_inner(graph, options, *this);
 
   InnerLinearization inner;
   inner.num_residuals = lin.residuals.size();
@@ -125,7 +122,7 @@ InnerTransposition InnerGraphs::transpose(const Graph& graph, const std::vector<
   for (std::size_t i = 0; i < linear_inputs.size(); ++i) {
     if (linear_inputs[i]) options.linear_inputs->push_back(i);
   }
-  const Transposition transposition = linear_transpose(graph, options);
+  const Transposition transposition = transpose_inner(graph, options, *this);
 
   InnerTransposition inner;
   // Inputs get names by position: what runs the inner graph sees the same graph for the same structure.
@@ -151,7 +148,7 @@ InnerBatching InnerGraphs::batch(const Graph& graph, const std::vector<bool>& ba
   options.inputs = batched_inputs;
   options.all_outputs = all_outputs;
   options.context = context_;
-  Batching made = tidu::batch(graph, size, options);
+  Batching made = batch_inner(graph, size, options, *this);
   InnerBatching batched{std::move(made.graph), std::move(made.batched_outputs)};
   if (!keeps_) return batched;
   return batched_.emplace(std::move(key), std::move(batched)).first->second;

@@ -10,6 +10,9 @@
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/graph/rules.hpp"
+#include "tidu/linearize/batch.hpp"
+#include "tidu/linearize/linearize.hpp"
+#include "tidu/linearize/transpose.hpp"
 
 namespace tidu::detail {
 
@@ -51,7 +54,8 @@ inline Values results_from(Value first, const GraphBuilder& builder, ValueId id)
 }
 
 /// The rules reach linearize, transpose and batch of inner graphs through this; results are kept for the
-/// length of one transform, but with a context without a cache key.
+/// length of one transform, but with a context without a cache key. What runs on inner graphs shares it, at
+/// any depth: a loop is derived more than once, for its carries, and so would be, each time, those in it.
 class InnerGraphs final {
  public:
   explicit InnerGraphs(ADContext* context)
@@ -71,10 +75,10 @@ class InnerGraphs final {
   std::map<Key, InnerBatching> batched_;
 };
 
-/// RuleHost over an InnerGraphs; replacing results is for linearize alone.
+/// RuleHost over an InnerGraphs, one of its own or `shared`; replacing results is for linearize alone.
 class InnerHost : public RuleHost {
  public:
-  explicit InnerHost(ADContext* context) : inner_(context) {}
+  InnerHost(ADContext* context, InnerGraphs* shared) : own_(context), inner_(shared ? *shared : own_) {}
   InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) override {
     return inner_.linearize(graph, active);
   }
@@ -92,8 +96,14 @@ class InnerHost : public RuleHost {
   void replace_results(std::span<const Value> results) override;
 
  private:
-  InnerGraphs inner_;
+  InnerGraphs own_;
+  InnerGraphs& inner_;
 };
+
+/// The transforms, of a graph that an operation holds.
+Linearization linearize_inner(const Graph& graph, const LinearizeOptions& options, InnerGraphs& inner);
+Transposition transpose_inner(const Graph& graph, const TransposeOptions& options, InnerGraphs& inner);
+Batching batch_inner(const Graph& graph, std::int64_t size, const BatchOptions& options, InnerGraphs& inner);
 
 /// Copies the operations of a linear graph into `builder`: `values` maps the ids of its inputs and externals
 /// to ids of `builder`, and is filled for the rest. Roles are kept; origins go through `origin_map` (an

@@ -61,8 +61,8 @@ Options resolve_options(const Graph& graph, const TransposeOptions& given) {
 class Transposer {
  public:
   Transposer(const Graph& graph, const Options& options, Target& target, std::span<const Value> parameters,
-             std::span<const Value> externals)
-      : graph_(graph), options_(options), target_(target), host_(options.context) {
+             std::span<const Value> externals, detail::InnerGraphs* inner = nullptr)
+      : graph_(graph), options_(options), target_(target), host_(options.context, inner) {
     depends_.assign(graph.num_values(), 0);
     outer_.assign(graph.num_values(), Value());
     std::size_t parameter = 0;
@@ -328,7 +328,9 @@ std::vector<std::optional<Value>> detail::transpose_into(GraphBuilder& builder, 
   return Transposer(linear, options, target, {}, externals).run(cotangents);
 }
 
-Transposition linear_transpose(const Graph& graph, const TransposeOptions& given) {
+namespace {
+
+Transposition transposed(const Graph& graph, const TransposeOptions& given, detail::InnerGraphs* inner) {
   const Options options = resolve_options(graph, given);
   GraphBuilder builder(graph.name(), graph.primitives(), {.deduplicate = true, .record_where = false});
   builder.reserve(graph.num_values() * 2 + 16, graph.num_operations() * 2 + 16,
@@ -354,7 +356,7 @@ Transposition linear_transpose(const Graph& graph, const TransposeOptions& given
     externals.emplace_back(&builder, builder.add_external(graph.key(id), graph.type(id)));
 
   BuilderTarget target(graph, builder);
-  const auto cotangents = Transposer(graph, options, target, parameters, externals).run(seeds);
+  const auto cotangents = Transposer(graph, options, target, parameters, externals, inner).run(seeds);
   Transposition result;
   std::vector<ValueId> outputs;
   for (const auto& cotangent : cotangents) {
@@ -364,6 +366,16 @@ Transposition linear_transpose(const Graph& graph, const TransposeOptions& given
   }
   result.graph = builder.build_ids(std::move(outputs));
   return result;
+}
+
+}  // namespace
+
+Transposition linear_transpose(const Graph& graph, const TransposeOptions& given) {
+  return transposed(graph, given, nullptr);
+}
+
+Transposition detail::transpose_inner(const Graph& graph, const TransposeOptions& given, InnerGraphs& inner) {
+  return transposed(graph, given, &inner);
 }
 
 Result<Transposition> try_linear_transpose(const Graph& linear, const TransposeOptions& options) {

@@ -13,6 +13,7 @@
 #include "tidu/graph/json.hpp"
 #include "tidu/graph/merge.hpp"
 #include "tidu/linearize/batch.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/reference/executor.hpp"
@@ -341,6 +342,33 @@ TEST_CASE("graphs that operations hold are derived anew with a context without a
     CHECK(context.jvps == expected);
     CHECK(context.transposes == expected);
     CHECK(context.batches == expected);
+  }
+}
+
+TEST_CASE("loops in loops are derived in linear time") {
+  static const PrimitiveSet set = standard_primitives().with({&counted});
+  constexpr int depth = 16;
+  for (const bool bounded : {false, true}) {
+    GraphBuilder innermost("innermost", set);
+    const Value z = innermost.input("z", f64);
+    Graph graph = innermost.build({emit(Op::make(counted), Values(z))[0]});
+    for (int level = 0; level < depth; ++level) {
+      // The sum over two steps, which begins at zero: its tangent is found in the first of them.
+      GraphBuilder s("step", set), u("until", set), g("sum", set);
+      const Value x = s.input("x", f64), y = s.input("y", f64), from = g.input("x", f64);
+      const Graph body = s.build({y + ops::call(graph, std::vector{x})[0]});
+      (void)u.input("x", f64);
+      const Value sum = u.input("y", f64);
+      const Graph until = u.build({ops::lt(sum, ops::full_like(sum, 0.75))});
+      const std::vector<Value> operands{from, ops::full(g, f64, 0.0)};
+      graph = g.build({bounded ? ops::while_loop(until, body, operands, {1, 2})[0]
+                               : ops::scan(body, operands, {2, false, 1, 1})[0]});
+    }
+    Runs context(Key128{1, 2});
+    const Derivative derived = vjp_parts(graph, {}, {.context = &context});
+    CHECK(context.jvps == 1);
+    CHECK(context.transposes == 1);
+    CHECK(derived.present[0]);
   }
 }
 
