@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "primitives/affine.hpp"
 #include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
@@ -173,6 +174,15 @@ class Evaluation {
     std::vector<bool> tangents;
     for (const Tracked& operand : operands) tangents.push_back(operand.linear || operand.vanishes);
     if (any_linear(operands)) {
+      std::vector<Standing> standings;
+      for (std::size_t i = 0; i < operands.size(); ++i) standings.push_back({tangents[i], operands[i].zero});
+      if (const std::optional<std::string> sum = affine_sum(operation, standings)) {
+        throw bent(
+            detail::str("expected graph jvp (\"", graph.name(),
+                        "\") to be linear in its tangents, got a sum of one and of what neither depends "
+                        "on tangents nor is zero by its making: ",
+                        *sum));
+      }
       for (Tracked& operand : given) made(operand);
       require_linear(graph, operation, given);
       results = emit(operation.op(), given, false);

@@ -7,6 +7,7 @@
 // part, it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
 #include <algorithm>
 
+#include "primitives/affine.hpp"
 #include "primitives/linear_rule.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
@@ -80,25 +81,9 @@ class RuleMaker {
       kept_.push_back(k);
       rule_.inputs.push_back(inexact[k]);
     }
-    affine_ = affine_ || adds_constants(cotangents);
-  }
-
-  // Is anything that is not zero by its making added to a cotangent on the way to what is kept?
-  bool adds_constants(const std::vector<bool>& cotangents) const {
-    const Graph flat = flattened(backward_);
-    const PrimitiveSet::Vocabulary& words = flat.primitives().vocabulary();
-    const std::vector<bool> depends = depending_on(flat, cotangents), zero = zero_values(flat);
-    std::vector<ValueId> roots;
-    for (const std::size_t k : kept_) roots.push_back(flat.outputs()[k]);
-    const std::vector<bool> needed = reachable(flat, roots);
-    for (std::size_t i = 0; i < flat.num_operations(); ++i) {
-      const Operation operation = flat.operation(i);
-      const Primitive* const primitive = &operation.primitive();
-      if ((primitive != words.add && primitive != words.sub) || !needed[operation.output(0)]) continue;
-      const ValueId a = operation.input(0), b = operation.input(1);
-      if (depends[a] != depends[b] && !zero[depends[a] ? b : a]) return true;
-    }
-    return false;
+    std::vector<Standing> inputs;
+    for (const bool cotangent : cotangents) inputs.push_back({cotangent, false});
+    affine_ = affine_ || affine_sum(backward_, inputs, kept_).has_value();
   }
 
   // Those that the kept outputs of backward read. All where backward may give something for cotangents that

@@ -9,6 +9,7 @@
 
 #include "check/custom_support.hpp"
 #include "tidu/graph/json.hpp"
+#include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::test::custom_calls {
 namespace {
@@ -155,6 +156,24 @@ TEST_CASE(
   }
 }
 
+// What is said of a custom_jvp_call with such a rule of x and its tangent.
+std::string refused(const std::function<std::vector<Value>(Value, Value)>& outputs) {
+  GraphBuilder g("f"), r("bent");
+  const Value x = g.input("x", v3);
+  const Graph sine = of_x(v3, [](Value v) { return ops::sin(v); });
+  const Value a = r.input("x", v3), da = r.input("dx", v3);
+  const Graph rule = r.build(outputs(a, da));
+  const Graph graph = g.build({ops::custom_jvp_call(sine, rule, std::vector{x})[0]});
+  return message_of([&] {
+    try {
+      jvp(graph);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::ad_rule);
+      throw;
+    }
+  });
+}
+
 TEST_CASE("custom_jvp_call: constant operands take no operations, and rules are held to be linear") {
   const Graph f = with_jvp(1.0);
   const Linearization one = linearize(f, {.wrt = std::vector<std::size_t>{0}});
@@ -162,22 +181,6 @@ TEST_CASE("custom_jvp_call: constant operands take no operations, and rules are 
   CHECK(one.linear.num_operations() < two.linear.num_operations());
   CHECK(count(one.linear, "mul") + 2 <= count(two.linear, "mul"));
 
-  const auto refused = [](const std::function<std::vector<Value>(Value, Value)>& outputs) {
-    GraphBuilder g("f"), r("bent");
-    const Value x = g.input("x", v3);
-    const Graph sine = of_x(v3, [](Value v) { return ops::sin(v); });
-    const Value a = r.input("x", v3), da = r.input("dx", v3);
-    const Graph rule = r.build(outputs(a, da));
-    const Graph graph = g.build({ops::custom_jvp_call(sine, rule, std::vector{x})[0]});
-    return message_of([&] {
-      try {
-        jvp(graph);
-      } catch (const Error& error) {
-        CHECK(error.kind() == ErrorKind::ad_rule);
-        throw;
-      }
-    });
-  };
   CHECK(
       mentions(refused([](Value a, Value da) {
                  return std::vector{ops::sin(a), da * da};
@@ -200,6 +203,69 @@ TEST_CASE("custom_jvp_call: constant operands take no operations, and rules are 
   CHECK(refused([](Value a, Value) {
           return std::vector{ops::sin(a), ops::full_like(a, 0.0)};
         }) == "no error");
+}
+
+TEST_CASE("custom rules: sums in graphs that operations hold are held to be linear too") {
+  // t + c, which is affine but where c is zero.
+  GraphBuilder s("sum", standard_primitives()), k("kept", standard_primitives());
+  const Value c = s.input("c", v3), t = s.input("t", v3), other = k.input("c", v3);
+  (void)other;
+  const Graph sum = s.build({c + t}), kept = k.build({k.input("t", v3)});
+  GraphBuilder l("until", standard_primitives()), u("looped", standard_primitives());
+  (void)l.input("c", v3);
+  (void)l.input("t", v3);
+  const Graph until = l.build({ops::lt(l.input("n", i32), ops::full(l, Type(i32), 2.0))});
+  const Value uc = u.input("c", v3), ut = u.input("t", v3), un = u.input("n", i32);
+  const Graph both = u.build({ut + uc, un + ops::full_like(un, 1)});
+  const auto number = [](Value a, bool zero) { return ops::full_like(a, zero ? 0.0 : 2.0); };
+  const std::vector<std::pair<std::string, std::function<Value(Value, Value, bool)>>> holders{
+      {"of a const",
+       [&](Value a, Value da, bool zero) {
+         return ops::scan(sum, std::vector{number(a, zero), da}, {3, false, 1, 1})[0];
+       }},
+      {"of what a carry begins with",
+       [&](Value a, Value da, bool zero) {
+         return ops::scan(sum, std::vector{da, number(a, zero)}, {3, false, 1, 1})[0];
+       }},
+      {"in a branch",
+       [&](Value a, Value da, bool zero) {
+         const Value which = ops::gt(ops::reduce_sum(a, {0}), ops::full(*a.emitter(), Type(f64), 0.0));
+         return ops::cond(which, std::vector{kept, sum}, std::vector{number(a, zero), da})[0];
+       }},
+      {"in a loop",
+       [&](Value a, Value da, bool zero) {
+         const Value n = ops::full(*a.emitter(), Type(i32), 0.0);
+         return ops::while_loop(until, both, std::vector{number(a, zero), da, n}, {1, 4})[0];
+       }},
+      {"in a call in a scan", [&](Value a, Value da, bool zero) {
+         GraphBuilder b("step", standard_primitives());
+         const Value x = b.input("c", v3), y = b.input("t", v3);
+         const Graph step = b.build({ops::call(sum, std::vector{x, y})[0]});
+         return ops::scan(step, std::vector{number(a, zero), da}, {3, false, 1, 1})[0];
+       }}};
+  for (const auto& holder : holders) {
+    const std::string& name = holder.first;
+    const auto& held = holder.second;
+    CAPTURE(name);
+    const std::string message = refused([&](Value a, Value da) {
+      return std::vector{ops::sin(a), held(a, da, false)};
+    });
+    CHECK_MESSAGE(mentions(message, "got a sum of one and of what neither depends on tangents"), message);
+    CHECK_MESSAGE(mentions(message, "add in operation "), message);
+    CHECK(refused([&](Value a, Value da) {
+            return std::vector{ops::sin(a), held(a, da, true)};
+          }) == "no error");
+    // As a backward it is taken as it is, and forward mode is that of the graph.
+    GraphBuilder f("f"), r("backward"), w("forward");
+    const Graph sine = of_x(v3, [](Value v) { return ops::sin(v); });
+    const Value x = w.input("x", v3), residual = r.input("x", v3), ct = r.input("ct", v3);
+    const Graph forward = w.build({ops::sin(x), x}), backward = r.build({held(residual, ct, false)});
+    const Graph ruled =
+        f.build({ops::custom_vjp_call(sine, forward, backward, std::vector{f.input("x", v3)})[0]});
+    const Tensor at = vector({0.5, 1.0, 2.0}), one = vector({1.0, 0.0, -1.0});
+    CHECK(near(run(jvp(ruled), {at, one}).at(1), run(jvp(sine), {at, one}).at(1)));
+    CHECK(near(run(vjp(ruled), {at, one}).at(1), run(backward, {at, one}).at(0)));
+  }
 }
 
 TEST_CASE(
