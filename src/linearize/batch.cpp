@@ -166,9 +166,12 @@ class Batcher final : public Emitter, public detail::InnerHost {
                              results.size()));
     }
     for (std::size_t slot = 0; slot < results.size(); ++slot) {
-      // A barrier passes each operand on as it is.
-      const bool carried = !primitive.has_trait(Trait::barrier) || batched_[operation.input(slot)] != 0;
+      // A barrier passes each operand on as it is; what holds graphs says of each result by its type whether
+      // anything batched reaches it.
       const Type type = graph_.type(operation.output(slot));
+      const bool carried = primitive.has_trait(Trait::barrier)
+                               ? batched_[operation.input(slot)] != 0
+                               : !primitive.has_trait(Trait::holds_graph) || results[slot].type() != type;
       const Type expected = carried ? with_axis(type, size_) : type;
       if (results[slot].emitter() != this || results[slot].type() != expected) {
         rule_error(detail::str("expected result ", slot, " of type ", expected, ", got ",

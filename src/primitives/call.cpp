@@ -25,8 +25,8 @@ Derivatives transpose_call(TransposeContext& c) {
 }
 
 Values batch_call(BatchContext& c) {
-  return ops::call(c.emitter(), c.host().batch(c.op().graph("graph"), batched_operands(c), c.size()),
-                   operands_of(c));
+  const InnerBatching inner = c.host().batch_reached(c.op().graph("graph"), batched_operands(c), c.size());
+  return ops::call(c.emitter(), inner.graph, operands_of(c));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 // nothing, so that derivatives of higher order recompute too.
 #include <algorithm>
 
-#include "primitives/scan.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -300,8 +300,8 @@ Values batch_checkpoint(BatchContext& c) {
   const std::vector<bool> batched = batched_operands(c);
   const Ints* listed = c.op().attribute("policy").get_if<Ints>();
   if (listed == nullptr) {
-    return ops::checkpoint(c.emitter(), c.host().batch(graph, batched, c.size()), operands_of(c),
-                           policy_of(c.op()));
+    const InnerBatching inner = c.host().batch_reached(graph, batched, c.size());
+    return ops::checkpoint(c.emitter(), inner.graph, operands_of(c), policy_of(c.op()));
   }
   // The batched graph with the listed values as further outputs says where they are in it.
   std::vector<ValueId> ids(listed->size());
@@ -315,13 +315,10 @@ Values batch_checkpoint(BatchContext& c) {
   }
   GraphBuilder::Options options;
   options.deduplicate = false;
-  const auto builder = GraphBuilder::extending(offered.graph, options);
-  std::vector<Value> outputs;
-  for (std::size_t k = 0; k < count; ++k) {
-    const Value value = builder->value(offered.graph.outputs()[k]);
-    outputs.push_back(offered.batched_outputs[k] ? value : broadcast_to_batch(value, c.size()));
-  }
-  return ops::checkpoint(c.emitter(), builder->build(outputs), operands_of(c), CheckpointPolicy::save(saved));
+  const auto outputs = offered.graph.outputs().first(count);
+  const Graph mapped =
+      GraphBuilder::extending(offered.graph, options)->build_ids({outputs.begin(), outputs.end()});
+  return ops::checkpoint(c.emitter(), mapped, operands_of(c), CheckpointPolicy::save(saved));
 }
 
 // Ids that the policy lists are those of the graph as it is.

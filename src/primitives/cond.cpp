@@ -60,6 +60,31 @@ Value takes(Value index, std::size_t branch, std::size_t num_branches) {
   return branch + 1 == num_branches ? ops::ge(index, number) : ops::eq(index, number);
 }
 
+// The outputs of branches have the axis where that of one of them does.
+std::vector<Graph> batched_alike(BatchContext& c, const std::vector<Graph>& branches,
+                                 const std::vector<bool>& batched) {
+  std::vector<InnerBatching> mapped;
+  std::vector<bool> reached(branches[0].outputs().size(), false);
+  for (const Graph& branch : branches) {
+    mapped.push_back(c.host().batch_reached(branch, batched, c.size()));
+    for (std::size_t k = 0; k < reached.size(); ++k)
+      reached[k] = reached[k] || mapped.back().batched_outputs[k];
+  }
+  std::vector<Graph> graphs;
+  for (const InnerBatching& each : mapped) {
+    graphs.push_back(each.graph);
+    if (each.batched_outputs == reached) continue;
+    const auto builder = GraphBuilder::extending(each.graph);
+    std::vector<Value> outputs;
+    for (std::size_t k = 0; k < reached.size(); ++k) {
+      const Value value = builder->value(each.graph.outputs()[k]);
+      outputs.push_back(reached[k] && !each.batched_outputs[k] ? broadcast_to_batch(value, c.size()) : value);
+    }
+    graphs.back() = builder->build(outputs);
+  }
+  return graphs;
+}
+
 // With an index for each example every branch runs on all of them, and each example takes its results. A
 // number that they share is one of each for its derivative; what is larger is not copied, since products with
 // it would be many: see Note [Cases not taken]. Loops without a bound are told who takes them: see
@@ -76,6 +101,8 @@ Values batch_cond(BatchContext& c) {
     operands[i] = broadcast_to_batch(operands[i], c.size());
     batched[i] = true;
   }
+  const Value index = c.operand(0);
+  if (!c.batched(0)) return ops::cond(index, batched_alike(c, branches, batched), operands);
   std::vector<Graph> mapped;
   std::vector<bool> told;
   for (Graph& branch : branches) {
@@ -87,9 +114,6 @@ Values batch_cond(BatchContext& c) {
     }
     mapped.push_back(c.host().batch(branch, inputs, c.size()));
   }
-  const Value index = c.operand(0);
-  if (!c.batched(0)) return ops::cond(index, mapped, operands);
-
   std::vector<std::vector<Value>> cases(mapped[0].outputs().size());
   for (std::size_t b = 0; b < mapped.size(); ++b) {
     std::vector<Value> inputs = operands;

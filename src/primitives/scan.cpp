@@ -162,11 +162,7 @@ Values batch_scan(BatchContext& c) {
 
   Values results = maker.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
   for (std::size_t k = 0; k < parts.num_outputs; ++k) {
-    if (!is_batched(k)) {
-      results[k] = broadcast_to_batch(results[k], c.size());
-    } else if (parts.is_y(k)) {
-      results[k] = with_axes_changed(results[k]);
-    }
+    if (is_batched(k) && parts.is_y(k)) results[k] = with_axes_changed(results[k]);
   }
   return results;
 }

@@ -46,8 +46,7 @@ class WhileBatch {
     Values all;
     for (std::size_t k = 0, j = 0; k < loop_.num_carry; ++k) {
       const std::size_t i = loop_.carry(k);
-      const Value result = loop_.stays(k) ? operands_[i] : results[j++];
-      all.push_back(batched_[i] ? result : broadcast_to_batch(result, c_.size()));
+      all.push_back(loop_.stays(k) ? operands_[i] : results[j++]);
     }
     return all;
   }

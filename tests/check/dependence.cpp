@@ -163,6 +163,62 @@ TEST_CASE("batches of tangents leave the values that go through the same operati
   CHECK(operations_of(mapped, "while")[0].num_outputs() == 2);  // none for who goes on
 }
 
+TEST_CASE("what nothing batched reaches stays as it is behind an operation that holds graphs") {
+  std::vector<std::pair<std::string, Graph>> inner;
+  for (const std::string outer : {"scan", "while", "cond"})
+    inner.emplace_back(outer, looped("cond", outer, 2));
+  for (const auto& each : inner) {
+    for (const std::string& how :
+         {each.first, std::string("call"), std::string("checkpoint"), std::string("listed")}) {
+      CAPTURE(each.first);
+      CAPTURE(how);
+      const Graph held = each.second;
+      GraphBuilder g("f");
+      std::vector<Value> x;
+      for (const ValueId id : held.inputs()) x.push_back(g.input(held.label(id), held.type(id)));
+      std::vector<Value> results;
+      if (how == each.first) {
+        const std::vector<Value> values = inline_graph(g, held, x);
+        for (const ValueId id : held.outputs()) results.push_back(values[id]);
+      } else {
+        const Values of_held = how == "call" ? ops::call(held, x)
+                               : how == "checkpoint"
+                                   ? ops::checkpoint(held, x)
+                                   : ops::checkpoint(held, x, CheckpointPolicy::save({held.outputs()[0]}));
+        results.assign(of_held.begin(), of_held.end());
+      }
+      const Graph f = g.build({ops::exp(results[0]) * results[1], ops::tanh(results[0]), results[0]});
+      const Graph mapped = vmap(f, 4, {"x1"}), alone = vmap(f, 4, {"p"});
+      REQUIRE(operations_of(mapped, "exp").size() == 1);
+      CHECK(mapped.type(operations_of(mapped, "exp")[0].output()) == v3);
+      CHECK(mapped.type(operations_of(mapped, "tanh")[0].output()) == v3);
+      CHECK(alone.type(operations_of(alone, "exp")[0].output()) == Type(f64, {4, 3}));
+      const Graph written = with_control_flow_written_out(f);
+      for (const Names& batched : {Names{"x1"}, Names{"x0"}, Names{"p"}, Names{}}) {
+        same_function(vmap(f, 4, batched), vmap(written, 4, batched));
+        same_function(vjp(vmap(f, 4, batched)), vjp(vmap(written, 4, batched)));
+        same_function(vmap(vjp(f), 4, batched), vmap(vjp(written), 4, batched));
+        same_function(vmap(vmap(jvp(f), 2, batched), 3, {"x1"}),
+                      vmap(vmap(jvp(written), 2, batched), 3, {"x1"}));
+      }
+    }
+  }
+  // A branch whose result is one for all, beside one whose is not.
+  const Graph same = wave(2, false);
+  GraphBuilder t("turned", standard_primitives()), g("f");
+  const Value a = t.input("y", v3), b = t.input("dy", v3), p = g.input("p", bool_);
+  const Graph turned = t.build({b, a});
+  const Values results =
+      ops::cond(p, std::vector{same, turned}, std::vector{g.input("x", v3), g.input("y", v3)});
+  const Graph f = g.build({results[0], results[1]});
+  for (const Names& batched : {Names{"x"}, Names{"y"}, Names{"p"}, Names{}}) {
+    for (const std::int64_t first : {0, 1}) {
+      const Graph mapped = vmap(f, 2, batched), written = vmap(with_control_flow_written_out(f), 2, batched);
+      same_function(mapped, written, inputs_for(mapped, 5, first));
+    }
+  }
+}
+
 TEST_CASE("an operand that was not given is refused, not taken for another") {
   const Graph f = wave(2, true);
   GraphBuilder g("g");
