@@ -226,9 +226,8 @@ Derivatives transpose_cond(TransposeContext& c) {
     named.push_back(branch);
     if (of_branch.outputs.empty()) continue;
     const std::size_t count = of_branch.outputs.size();
-    of_branch.inner =
-        c.host().transpose(restricted(branch, std::vector<bool>(num_inputs, true), of_branch.outputs), linear,
-                           std::vector<bool>(count, true));
+    const Graph wanted = restricted(branch, std::vector<bool>(num_inputs, true), of_branch.outputs);
+    of_branch.inner = c.host().transpose(separated(wanted, linear), linear, std::vector<bool>(count, true));
     for (std::size_t i = 0; i < num_inputs; ++i)
       present[i] = present[i] || of_branch.inner.cotangent_of_input[i].has_value();
   }

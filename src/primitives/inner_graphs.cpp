@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "graph/copying.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::prim {
@@ -105,7 +106,7 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
   }
   if (outputs.size() < c.num_results())
     graph = restricted(graph, std::vector<bool>(c.num_operands(), true), outputs);
-  const InnerTransposition inner = c.host().transpose(graph, linear, seeded);
+  const InnerTransposition inner = c.host().transpose(separated(graph, linear), linear, seeded);
   if (inner.graph.outputs().empty()) return Derivatives::absent(c.num_operands());
   const Values cotangents = emit_graph(inner.graph, operands);
   Derivatives result;
@@ -157,12 +158,13 @@ Graph restricted(const Graph& graph, const std::vector<bool>& inputs, std::span<
 
 std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
                                  std::span<const ValueId> wanted) {
+  std::vector<Value> given(inputs.begin(), inputs.end());
   const std::vector<bool> needed = reachable(graph, wanted);
   bool lacks = false;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     lacks = lacks || (inputs[i].emitter() == nullptr && needed[graph.inputs()[i]]);
   const auto written = [&](const Graph& from, std::span<const ValueId> ids, const std::vector<bool>& live) {
-    const std::vector<Value> values = inline_graph(emitter, from, inputs, {}, &live);
+    const std::vector<Value> values = inline_graph(emitter, from, given, {}, &live);
     std::vector<Value> results;
     for (const ValueId id : ids) results.push_back(values[id]);
     return results;
@@ -173,7 +175,61 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
   options.deduplicate = false;
   const Graph cut =
       without_unread(GraphBuilder::extending(graph, options)->build_ids({wanted.begin(), wanted.end()}));
-  return written(cut, cut.outputs(), reachable(cut, cut.outputs()));
+  // Equal operations deeper inside are cut alike, and one of them may read what only another needs: nothing
+  // that is wanted depends on it.
+  const std::vector<bool> live = reachable(cut, cut.outputs());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const ValueId id = cut.inputs()[i];
+    if (given[i].emitter() == nullptr && live[id]) given[i] = zeros(emitter, cut.type(id));
+  }
+  return written(cut, cut.outputs(), live);
+}
+
+Graph separated(const Graph& graph, const std::vector<bool>& inputs) {
+  const std::vector<bool> depends = depending_on(graph, inputs);
+  const auto is_mixed = [&](const Operation& operation) {
+    if (!operation.primitive().has_trait(Trait::holds_graph) || operation.is_impure()) return false;
+    bool any = false, all = true;
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
+      any = any || depends[operation.output(slot)];
+      all = all && depends[operation.output(slot)];
+    }
+    return any && !all;
+  };
+  bool mixed = false;
+  for (std::size_t i = 0; i < graph.num_operations(); ++i) mixed = mixed || is_mixed(graph.operation(i));
+  if (!mixed) return graph;
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> values(graph.num_values());
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    values[id] = builder.input(graph.input_key(i), graph.type(id), graph.label(id));
+  }
+  detail::OperationCopier copier(builder, graph, values);
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const Operation operation = graph.operation(i);
+    copier.copy(i);
+    if (!is_mixed(operation)) continue;
+    GraphBuilder alone(graph.name(), graph.primitives());
+    std::vector<Value> formal, actual, wanted;
+    for (const ValueId id : operation.inputs()) {
+      formal.push_back(alone.input(detail::str('x', formal.size()), graph.type(id)));
+      actual.push_back(depends[id] ? Value() : values[id]);
+    }
+    const Values results = alone.emit(operation.op(), formal);
+    std::vector<ValueId> slots;
+    for (std::size_t slot = 0; slot < results.size(); ++slot) {
+      if (depends[operation.output(slot)]) continue;
+      slots.push_back(operation.output(slot));
+      wanted.push_back(results[slot]);
+    }
+    const Graph one = alone.build(wanted);
+    const std::vector<Value> made = outputs_given(builder, one, actual, one.outputs());
+    for (std::size_t k = 0; k < slots.size(); ++k) values[slots[k]] = made[k];
+  }
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return builder.build(outputs);
 }
 
 Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values) {

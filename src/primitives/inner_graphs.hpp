@@ -54,6 +54,9 @@ Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values);
 /// unset.
 std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
                                  std::span<const ValueId> wanted);
+/// The graph, where operations that hold graphs make either what depends on these inputs or what does not:
+/// those that make both are there twice. For transposing, to which all that comes of what is linear is.
+Graph separated(const Graph& graph, const std::vector<bool>& inputs);
 /// By value: does it depend on one of these inputs? Of operations that have strands each result for itself.
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
 /// Calls visit(operation, graph) for each operation of the graph and of those in attributes, at any depth;

@@ -180,7 +180,8 @@ class ScanTranspose {
       at_.push_back(outputs_.size());
       if (depends_[id] && is_inexact(scan_.body.type(id).dtype())) outputs_.push_back(k);
     }
-    body_ = restricted(scan_.body, std::vector<bool>(scan_.num_inputs, true), outputs_);
+    const Graph body = restricted(scan_.body, std::vector<bool>(scan_.num_inputs, true), outputs_);
+    body_ = separated(body, linear_);
   }
 
   Derivatives emit() {

@@ -64,7 +64,11 @@ Graph looped(const std::string& how, const std::string& outer, std::size_t count
   const Value p = s.input("p", bool_);
   std::vector<Value> inside, x;
   for (std::size_t i = 0; i < count; ++i) inside.push_back(s.input(detail::str('x', i), v3));
-  const Graph step = s.build(held(how, p, inside));
+  std::vector<Value> next = held(how, p, inside);
+  // Read again: exp(sin y), and its tangent.
+  next[0] = ops::exp(ops::sin(next[0]));
+  if (count == 2) next[1] = next[0] * (ops::cos(held(how, p, inside)[0]) * next[1]);
+  const Graph step = s.build(next);
   const Value flag = g.input("p", bool_);
   for (std::size_t i = 0; i < count; ++i) x.push_back(g.input(detail::str('x', i), v3));
   std::vector<Value> operands{flag};
@@ -161,6 +165,25 @@ TEST_CASE("batches of tangents leave the values that go through the same operati
   const Tensors got = run(mapped, {Tensor::scalar(i32, 1), rows});
   for (std::int64_t i = 0; i < 6; ++i) CHECK(near(got.at(1).at(i), std::sin(std::sin(rows.at(i).real()))));
   CHECK(operations_of(mapped, "while")[0].num_outputs() == 2);  // none for who goes on
+}
+
+TEST_CASE("of equal operations in a graph inside one may be given what nobody reads of it") {
+  // (a, b, c) -> (sin a, cos b, exp c): one time a and b are read, the other a alone.
+  GraphBuilder t("three", standard_primitives()), k("pair", standard_primitives()), g("f");
+  const Value a = t.input("a", v3), b = t.input("b", v3), c = t.input("c", v3);
+  const Graph three = t.build({ops::sin(a), ops::cos(b), ops::exp(c)});
+  const Value y = k.input("y", v3), d = k.input("d", v3);
+  const Values first = ops::call(three, std::vector{y, y + y, d}),
+               second = ops::call(three, std::vector{ops::tanh(y), d, y});
+  const Graph pair = k.build({first[0] * first[1] + second[0], first[2] + second[1]});
+  GraphBuilder s("step", standard_primitives());
+  const Values in_step = ops::call(pair, std::vector{s.input("y", v3), s.input("d", v3)});
+  const Values results = ops::scan(s.build({in_step[0], in_step[1]}),
+                                   std::vector{g.input("y", v3), g.input("d", v3)}, {3, false, 0, 2});
+  const Graph f = g.build({results[0], results[1]}), written = with_control_flow_written_out(f);
+  for (const Names& batched : {Names{"d"}, Names{"y"}, Names{}})
+    same_function(vmap(f, 2, batched), vmap(written, 2, batched));
+  same_function(vjp(f, {"d"}), vjp(written, {"d"}));
 }
 
 TEST_CASE("what nothing batched reaches stays as it is behind an operation that holds graphs") {
