@@ -55,7 +55,11 @@ mutation("P6", "seeds are taken for constants", "src/eager/discover.cpp",
 mutation("P6", "what retained values and several outputs are of is dropped", "src/eager/derive.cpp",
          "    if (plan != nullptr) use_what_later_derivatives_read();\n", "")
 mutation("P5", "other outputs of a root's node count as what the root depends on", "src/eager/discover.cpp",
-         "  return depended_on.contains({node, slot});", "  return true;")
+         "  return depended_on.contains({node, slot_in(*node, requested)});", "  return true;")
+mutation("P4", "what leads to another output of a captured node runs", "src/eager/discover.cpp",
+         "return slot_in(*edge.target, request.requested[capture.second]) == edge.slot;", "return edge.slot != no_index;")
+mutation("P14", "what is found of a call's values is raised by whoever asks", "src/eager/anomaly.cpp",
+         "findings != nullptr ? findings.get() : asking;", "asking;")
 mutation("P13", "roots of other operands are taken", "src/eager/discover.cpp",
          "    if (node->operands() != &table) node->require_operands(table, str(\"root \", i));\n", "")
 mutation("P8", "a gradient of another type than the slot's is added", "src/eager/finish.cpp",
