@@ -150,7 +150,7 @@ void BackwardCall::mark_needed() {
       if (target->is_leaf()) {
         LeafState& leaf = leaves.get(target);
         if (leaf.wanted) ++leaf.dependencies;
-      } else {
+      } else if (is_wanted(node.edges()[e])) {  // what is delivered
         ++states.find(target)->dependencies;
       }
     }

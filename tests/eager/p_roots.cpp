@@ -201,6 +201,30 @@ TEST_CASE("[P4] what leads only to another output than the captured one does not
   CHECK(none.requested()[0].absence == eager::Absence::unreachable);
 }
 
+TEST_CASE("[P4] one output of a node is captured although its consumers read another one, too") {
+  Tape tape;
+  const Var x = tape.leaf(0.3), w = tape.leaf(0.7);
+  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
+    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
+  });
+  const std::vector<Var> pair = tape.apply(both, {x});
+  const Var product = tape.apply<prim::mul>({pair[0], pair[1]});
+  const Var apart =
+      tape.apply<prim::add>({tape.apply<prim::exp>({pair[0]}), tape.apply<prim::mul>({pair[1], w})});
+  for (const BackwardOptions& options : {keep(), workers(2)}) {
+    const auto one = run(Spy(), {root_of(product)}, options, {pair[0].first});
+    REQUIRE(one.requested()[0].value.has_value());
+    CHECK(one.requested()[0].value->item<double>() == doctest::Approx(std::cos(0.3)));
+    const auto other = run(Spy(), {root_of(product)}, options, {pair[1].first});
+    REQUIRE(other.requested()[0].value.has_value());
+    CHECK(other.requested()[0].value->item<double>() == doctest::Approx(std::sin(0.3)));
+    const auto two = run(Spy(), {root_of(apart)}, options, {pair[0].first, w.first});
+    REQUIRE(two.requested()[0].value.has_value());
+    CHECK(two.requested()[0].value->item<double>() == doctest::Approx(std::exp(std::sin(0.3))));
+    CHECK(two.requested()[1].value->item<double>() == doctest::Approx(std::cos(0.3)));
+  }
+}
+
 TEST_CASE("[P4] the same value twice is refused, and what is not there says why") {
   Diamond d;
   const Var unrelated = d.tape.leaf(1.0);
