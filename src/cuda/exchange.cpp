@@ -1,5 +1,6 @@
 // exchange.cpp - device memory handed to and taken from others by DLPack.
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ struct Export {
   ~Export() {
     if (unwatched == nullptr) return;
     try {
+      const std::lock_guard nothing_is_captured(unwatched->captures());
       unwatched->device().synchronize_all();
     } catch (...) {
       (void)new (std::nothrow) Tensor(std::move(tensor));

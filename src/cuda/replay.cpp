@@ -1,5 +1,6 @@
 // replay.cpp - capturing a run on several streams, and launching what was captured. See Note [Replay].
 #include <algorithm>
+#include <shared_mutex>
 
 #include "cuda/compiled.hpp"
 #include "tidu/graph/error.hpp"
@@ -86,6 +87,7 @@ ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph& previous) const 
   const StreamLease streams(*runtime_, lanes_.used);
   const Stream origin = streams.get()[0];
   EventLease events(runtime_->events());
+  const std::shared_lock captures(runtime_->captures());
   device.begin_capture(origin);
   try {
     issue_on_lanes(at, streams.get(), events);

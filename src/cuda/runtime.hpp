@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -96,6 +97,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// Copies from the host, by way of pinned memory. `to` is for work on `stream`.
   void copy_in(std::byte* to, std::span<const std::byte> from, Stream stream);
 
+  /// Held by who captures, shared, and by who waits for the whole device, alone: CUDA refuses to while
+  /// anything is captured.
+  std::shared_mutex& captures() { return captures_; }
   /// A program could not be captured: how many could not, and why the last one.
   void note_refusal(std::string why);
   std::pair<std::uint64_t, std::string> refusals() const;
@@ -113,6 +117,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Pool pool_;
   PinnedPool pinned_;
   Stream default_stream_;
+  std::shared_mutex captures_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Activity>> activities_;
   std::atomic<bool> profiled_{false};

@@ -1,11 +1,13 @@
 // What belongs to others on a fake device: their streams, which end sooner than memory that was used there,
 // and their memory, which they have again; and libraries that are not installed.
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cpu/compare.hpp"
@@ -187,6 +189,28 @@ TEST_CASE("memory lent to who names no stream is used again when all work on the
     CHECK(difference(machine.put(numbers(64)), numbers(64)) == "");  // where x was
   }
   machine.device->destroy_stream(raw);
+}
+
+TEST_CASE("memory lent to who names no stream comes back while other threads capture") {
+  const Machine machine;
+  std::atomic<bool> over{false};
+  std::thread lends([&] {
+    while (!over) {
+      DLManagedTensorVersioned* const out = machine.cuda.to_dlpack(machine.put(numbers(64)), nullptr);
+      out->deleter(out);
+    }
+  });
+  for (int k = 0; k < 40; ++k) {
+    GraphBuilder builder("steps");
+    Value x = builder.input("x", Type(f32, {64}));
+    for (int step = 0; step < 4; ++step) x = ops::cumsum(x + ops::full_like(x, k), 0);
+    const CudaExecutable program = machine.cuda.compile(builder.build({x}));
+    const Tensor input = machine.put(numbers(64));
+    for (int run = 0; run < 4; ++run) (void)program.run({input});
+  }
+  over = true;
+  lends.join();
+  CHECK(machine.device->count("capture") >= 40);
 }
 
 TEST_CASE("a tensor of somebody's without elements is on the device") {
