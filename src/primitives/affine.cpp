@@ -7,6 +7,7 @@
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/primitives/custom.hpp"
 
 namespace tidu::prim {
 namespace {
@@ -54,10 +55,19 @@ class SumFinder {
     if (operation.name() == while_loop.name) return of_while(WhileParts(operation.op()), operands);
     if (operation.name() == cond.name) return of_cond(operation.op().graphs("branches"), operands);
     const std::shared_ptr<const GraphData>* const called = called_graph(operation);
-    return called == nullptr ? plain : inside(Graph(*called), operands);
+    return called == nullptr || linear_as_it_says(operation, operands) ? plain
+                                                                       : inside(Graph(*called), operands);
   }
 
  private:
+  // Where no residual depends on anything.
+  static bool linear_as_it_says(const Operation& operation, const Standings& operands) {
+    if (operation.name() != linear_call.name) return false;
+    const std::int64_t residuals = operation.op().integer("num_residuals");
+    return std::none_of(operands.begin(), operands.begin() + residuals,
+                        [](const Standing& each) { return each.depends; });
+  }
+
   void look_at_sum(const Graph& graph, const Operation& operation, const Standings& operands) {
     const PrimitiveSet::Vocabulary& words = graph.primitives().vocabulary();
     const Primitive* const primitive = &operation.primitive();
@@ -124,6 +134,10 @@ class SumFinder {
 };
 
 }  // namespace
+
+std::vector<Standing> standings(const Graph& graph, const std::vector<Standing>& inputs) {
+  return SumFinder().outputs(graph, inputs, graph.outputs());
+}
 
 std::optional<std::string> affine_sum(const Graph& graph, const std::vector<Standing>& inputs,
                                       const std::vector<std::size_t>& outputs) {

@@ -12,6 +12,7 @@
 #include "primitives/cond.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
+#include "tidu/graph/strands.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -235,7 +236,7 @@ class Evaluation {
 };
 
 Derivatives jvp_custom_jvp(JvpContext& c) {
-  const Graph jvp = c.op().graph("jvp");
+  const Graph jvp = without_unread(c.op().graph("jvp"));
   std::vector<Tracked> inputs;
   for (const Value& primal : c.primals()) inputs.push_back({primal, primal.type()});
   for (std::size_t i = 0; i < c.num_operands(); ++i) {

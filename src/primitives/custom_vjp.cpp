@@ -6,10 +6,12 @@
 // derivative of graph. Where it cannot, because it is not linear (a clipped cotangent) or has a constant
 // part, it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
 #include <algorithm>
+#include <numeric>
 
 #include "primitives/affine.hpp"
 #include "primitives/linear_rule.hpp"
 #include "primitives/scan.hpp"
+#include "tidu/graph/strands.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -70,20 +72,21 @@ class RuleMaker {
  private:
   // The cotangents of active inputs, but those that are zero by themselves.
   void choose_outputs_of_backward() {
-    std::vector<bool> cotangents(backward_.inputs().size(), true);
-    std::fill_n(cotangents.begin(), own_residuals_, false);
-    const std::vector<bool> depends = depending_on(backward_, cotangents), zero = zero_values(backward_);
+    std::vector<Standing> inputs(backward_.inputs().size(), Standing{true, false});
+    std::fill_n(inputs.begin(), own_residuals_, Standing{});
+    const std::vector<Standing> made = standings(backward_, inputs);
     const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.inputs());
     for (std::size_t k = 0; k < inexact.size(); ++k) {
-      const ValueId output = backward_.outputs()[k];
-      if (!c_.active(inexact[k]) || (!depends[output] && zero[output])) continue;
-      affine_ = affine_ || !depends[output];
+      if (!c_.active(inexact[k]) || (!made[k].depends && made[k].zero)) continue;
+      affine_ = affine_ || !made[k].depends;
       kept_.push_back(k);
       rule_.inputs.push_back(inexact[k]);
     }
-    std::vector<Standing> inputs;
-    for (const bool cotangent : cotangents) inputs.push_back({cotangent, false});
-    affine_ = affine_ || affine_sum(backward_, inputs, kept_).has_value();
+    if (affine_ || kept_.empty()) return;
+    const Graph read = without_unread(restricted(backward_, std::vector<bool>(inputs.size(), true), kept_));
+    std::vector<std::size_t> all(kept_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    affine_ = affine_sum(read, inputs, all).has_value();
   }
 
   // Those that the kept outputs of backward read. All where backward may give something for cotangents that
