@@ -18,17 +18,22 @@ namespace {
 class Watch {
  public:
   Watch() : context_(context()), before_(std::exchange(context_.lowest, ~std::uint64_t{0})) {
-    floor_ = context_.recorder.keys().fresh().counter;
+    floor_ = context_.recorder.keys().fresh();
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() { context_.lowest = std::min(before_, context_.lowest); }
-  bool outside() const { return context_.lowest <= floor_; }
+  bool outside() const { return context_.lowest <= floor_.counter; }
+  /// Was the Array, which requires a gradient, there before?
+  bool is_outside(const Array& array) const {
+    const eager::Key& key = array.required().key;
+    return key.source != floor_.source || key.counter <= floor_.counter;
+  }
 
  private:
   Context& context_;
   std::uint64_t before_;
-  std::uint64_t floor_ = 0;
+  eager::Key floor_{};
 };
 
 // The argument as the function sees it.
@@ -61,9 +66,13 @@ void require_inexact(const Array& argument, std::size_t position, const char* na
   }
 }
 
-std::vector<Array> detached(const std::vector<Array>& arrays) {
+// But for those that were there before, which the function gives as they are.
+std::vector<Array> detached(const std::vector<Array>& arrays, const Watch& watch, bool records) {
   std::vector<Array> results;
-  for (const Array& array : arrays) results.push_back(array.requires_grad() ? array.detach() : array);
+  for (const Array& array : arrays) {
+    const bool made_within = array.requires_grad() && !(records && watch.is_outside(array));
+    results.push_back(made_within ? array.detach() : array);
+  }
   return results;
 }
 
@@ -170,7 +179,7 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<A
   if (outputs[0].requires_grad()) gradients = grad_of(std::span(&outputs[0], 1), wanted, {}, options, where);
   for (std::size_t i = 0; i < wrt.size(); ++i)
     result.gradients.push_back(or_zeros(std::move(gradients[i]), arguments[wrt[i]]));
-  result.outputs = options.create_graph ? std::move(outputs) : detached(outputs);
+  result.outputs = options.create_graph ? std::move(outputs) : detached(outputs, watch, records);
   return result;
 }
 
@@ -230,7 +239,7 @@ std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f, Flat
                                                      : zeros(argument.shape(), f64));
     return results;
   };
-  return {outside ? outputs : detached(outputs), std::move(pullback)};
+  return {outside ? outputs : detached(outputs, watch, records), std::move(pullback)};
 }
 
 std::vector<Array> hvp_flat(const FlatFunction& f, const std::vector<Array>& arguments,

@@ -1,5 +1,8 @@
 // transforms.cpp - grad, value_and_grad, vjp, jvp, hvp, jacrev, jacfwd and hessian against closed forms,
 // against each other, nested, and under trace and compile.
+#include <functional>
+#include <utility>
+
 #include "support.hpp"
 
 namespace tidu::test {
@@ -125,6 +128,38 @@ TEST_CASE("what a function uses from outside keeps its own gradient") {
   pullback(1.0).backward();
   CHECK(w.grad()->item() == 3.0);
   CHECK_FALSE(no_grad([&] { return grad([&](const Array& x) { return w * x * x; })(2.0); }).requires_grad());
+}
+
+TEST_CASE("what a function gives from outside as it is keeps its own gradient") {
+  const auto by_value = [](const Array& v) {
+    const auto made = value_and_grad([&](const Array& x) { return std::pair(x * x, v); })(Array(2.0));
+    return made.first.first + 3.0 * made.first.second;
+  };
+  const auto by_vjp = [](const Array& v) {
+    const auto made = vjp([&](const Array& x) { return std::pair(x * x, v); }, Array(2.0));
+    return made.first.first + 3.0 * made.first.second;
+  };
+  const auto alone = [](const Array& v) {
+    return 3.0 * value_and_grad([&](const Array&) { return v; })(Array(2.0)).first;
+  };
+  for (const std::function<Array(const Array&)>& f :
+       {std::function<Array(const Array&)>(by_value), std::function<Array(const Array&)>(by_vjp),
+        std::function<Array(const Array&)>(alone)}) {
+    CHECK(grad(f)(Array(1.0)).item() == 3.0);
+    CHECK(grad(compile(f))(Array(1.0)).item() == 3.0);
+  }
+  Array w(1.5);
+  w.set_requires_grad();
+  const Array penalty = w * w;
+  const auto [values, slope] =
+      value_and_grad([&](const Array& x) { return std::pair(x * x, penalty); })(Array(2.0));
+  values.second.backward();
+  CHECK(w.grad()->item() == 3.0);
+  CHECK(slope.item() == 4.0);
+  // What is made within ends there.
+  CHECK_FALSE(values.first.requires_grad());
+  CHECK_FALSE(value_and_grad([](const Array& x) { return std::pair(sum(x), x); })(Array(2.0))
+                  .first.second.requires_grad());
 }
 
 TEST_CASE("an argument that requires a gradient passes it on") {
