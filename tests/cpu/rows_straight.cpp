@@ -62,3 +62,27 @@ TEST_CASE("[rows] groups of rows that nothing folds") {
     }
   }
 }
+
+TEST_CASE("[rows] groups behind a barrier of several values, also where they run one by one") {
+  std::mt19937_64 random(22);
+  for (const std::int64_t columns : {100, 1030}) {  // no code is made for the latter
+    const Type type(f32, {64, columns});
+    for (const int read : {0, 1, 2}) {
+      GraphBuilder g("behind");
+      const Values passed = ops::optimization_barrier(std::vector{g.input("x", type), g.input("w", type)}, 1);
+      const Value y = read == 2 ? passed[0] * passed[1] : passed[static_cast<std::size_t>(read)];
+      const Value e = ops::exp(y);
+      const Graph graph = g.build({ops::reduce_sum(e, {1}), e});
+      const std::vector<Tensor> inputs{random_tensor(type, {-2, 2}, random),
+                                       random_tensor(type, {-2, 2}, random)};
+      for (const VectorUnits with : units()) {
+        const std::vector<Tensor> expected = straight_executor(with, 1, false).compile(graph).run(inputs);
+        const std::vector<Tensor> got = straight_executor(with, 1, true).compile(graph).run(inputs);
+        for (std::size_t k = 0; k < got.size(); ++k) {
+          for (std::int64_t i = 0; i < got[k].size(); ++i)
+            REQUIRE(got[k].at(i).real() == doctest::Approx(expected[k].at(i).real()));
+        }
+      }
+    }
+  }
+}

@@ -264,16 +264,28 @@ Graph graph_of_group(const Program& program, std::size_t node, const passes::Nod
     for (const ValueId id : operation.inputs()) operands.push_back(made.at(id));
     made.emplace(operation.output(), builder.emit_one(operation.op(), operands));
   };
+  // Which operand a result is made of: a barrier passes each of its own, and is none of the group's.
+  const auto passed = [&](ValueId id) {
+    const Operation operation = graph.operation(*graph.producer(id));
+    return operation.num_outputs() == 1 ? std::size_t{0} : static_cast<std::size_t>(id - operation.output(0));
+  };
   // Views, repeated elements and literals on the way to an operand.
   const auto reach = [&](ValueId operand) {
-    std::vector<std::uint32_t> chain;
+    std::vector<ValueId> chain;
     for (ValueId id = operand; made.find(id) == made.end();) {
-      chain.push_back(*graph.producer(id));
-      const Operation operation = graph.operation(chain.back());
+      chain.push_back(id);
+      const Operation operation = graph.operation(*graph.producer(id));
       if (operation.num_inputs() == 0) break;
-      id = operation.inputs()[0];
+      id = operation.inputs()[passed(id)];
     }
-    for (std::size_t i = chain.size(); i-- > 0;) emit(chain[i]);
+    for (std::size_t i = chain.size(); i-- > 0;) {
+      const Operation operation = graph.operation(*graph.producer(chain[i]));
+      if (operation.num_outputs() == 1 && operation.num_inputs() <= 1) {
+        emit(operation.index());
+      } else {
+        made.emplace(chain[i], made.at(operation.inputs()[passed(chain[i])]));
+      }
+    }
   };
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
   for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
