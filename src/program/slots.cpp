@@ -214,7 +214,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     if (planner.is_output(part.whole) && !planner.has_slot(part.part)) planner.place_part(part);
   }
 
-  std::vector<ValueId> taken;  // operands whose places results have taken, or that are free
+  // By operand: the last node of which a result has taken its place, or from which on it is free.
+  std::vector<std::uint32_t> taken_at(graph.num_values(), no_index);
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];
     const ScheduleNode& at = schedule.nodes[node];
@@ -222,10 +223,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     const bool reuse = in_place && (at.kind == NodeKind::fused_group ||
                                     (at.kind == NodeKind::operation && values.results.size() == 1 &&
                                      graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
-    taken.clear();
     const auto dies_here = [&](ValueId operand) {
-      return last[operand] == node && planner.in_workspace(operand) &&
-             std::find(taken.begin(), taken.end(), operand) == taken.end();
+      return last[operand] == node && planner.in_workspace(operand) && taken_at[operand] != node;
     };
     for (const ValueId result : values.results) {
       if (planner.has_slot(result)) continue;
@@ -245,13 +244,13 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
         planner.place(result);
       } else {
         planner.take_over(result, *operand);
-        taken.push_back(*operand);
+        taken_at[*operand] = node;
       }
     }
     for (const ValueId operand : values.operands) {
       if (!dies_here(operand)) continue;
       planner.release(operand);
-      taken.push_back(operand);  // who reads it twice may name it twice
+      taken_at[operand] = node;  // who reads it twice may name it twice
     }
     for (const ValueId result : values.results) {
       if (last[result] == no_index && planner.in_workspace(result)) planner.release(result);
