@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <new>
 #include <thread>
+#include <unordered_map>
 
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
@@ -132,13 +134,37 @@ bool CpuExecutor::supports(const Primitive& primitive, DType dtype) const {
 namespace {
 
 // What an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
-// constants, and a workspace or two. Of a small program most is what any one has.
-std::size_t footprint(const Program& program) {
-  const Graph& graph = program.graph();
-  std::size_t bytes = 8192 + 256 * graph.num_operations() + 96 * graph.num_values();
-  bytes += 2 * program.plan().small_bytes + program.plan().constant_bytes;
-  return bytes;
-}
+// constants, and a workspace or two. Of a small program most is what any one has. Each graph that an
+// operation holds is a program of its own.
+class Footprint {
+ public:
+  std::size_t of(const Program& program) {
+    return of(program.graph(), false) + 2 * program.plan().small_bytes + program.plan().constant_bytes;
+  }
+
+ private:
+  static std::size_t sum(std::size_t a, std::size_t b) {
+    constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4;
+    return std::min(a + b, most);
+  }
+  // Graphs nest at most max_graph_depth deep, and so does this.
+  std::size_t of(const Graph& graph, bool with_constants) {
+    std::size_t bytes = 8192 + 256 * graph.num_operations() + 96 * graph.num_values();
+    for (const OperationRecord& record : graph.data().operations) {
+      for (const auto& [name, value] : record.op->attributes) {
+        if (const auto* const literal = with_constants ? value.get_if<Literal>() : nullptr)
+          bytes = sum(bytes, literal->type().bytes());
+        for (const std::shared_ptr<const GraphData>& held : value.graphs()) {
+          auto known = held_.find(held.get());
+          if (known == held_.end()) known = held_.emplace(held.get(), of(Graph(held), true)).first;
+          bytes = sum(bytes, known->second);
+        }
+      }
+    }
+    return bytes;
+  }
+  std::unordered_map<const GraphData*, std::size_t> held_;
+};
 
 }  // namespace
 
@@ -158,7 +184,7 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
         return tensors;
       };
       auto made = std::make_shared<const Executable>(compile(Program::make(graph, options, evaluate)));
-      return CacheMade<Executable>{made, footprint(made->program())};
+      return CacheMade<Executable>{made, Footprint().of(made->program())};
     });
   });
 }

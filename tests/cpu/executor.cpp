@@ -3,6 +3,7 @@
 #include <set>
 
 #include "cpu/compare.hpp"
+#include "tidu/primitives/control_flow.hpp"
 #include "tidu/program/cache.hpp"
 
 using namespace tidu;
@@ -220,6 +221,20 @@ TEST_CASE("a graph of a known structure is compiled once, whoever runs it") {
   (void)executor.with_options(options).compile(graph_of("f", 2.0));
   CHECK(misses() == before + 4);
   CHECK(compile_cache().statistics().bytes > 0);
+}
+
+TEST_CASE("the compile cache counts what programs of loops hold") {
+  GraphBuilder b("body"), g("loop");
+  const Type type(f64, {1000});
+  Value y = b.input("y", type);
+  const Tensor steps = Tensor::zeros(type);
+  y = y + ops::constant(b, steps.to_literal());
+  for (int i = 0; i < 5000; ++i) y = ops::sin(y);
+  const Graph body = b.build({y});
+  const Graph graph = g.build({ops::scan(body, std::vector{g.input("x", type)}, {2, false, 0, 1})[0]});
+  const std::size_t before = compile_cache().statistics().bytes;
+  (void)cpu().compile(graph);
+  CHECK(compile_cache().statistics().bytes - before > 256U * 5000 + 8000);
 }
 
 }  // namespace executor_cases
