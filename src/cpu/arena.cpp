@@ -48,8 +48,8 @@ Arena::Block Arena::acquire(std::size_t bytes) {
     const auto fit = lock ? free_.lower_bound(bytes) : free_.end();
     if (fit != free_.end() && fit->first / 2 <= bytes + 16 * page) {
       const Block block{fit->second, fit->first};
+      nodes_.emplace_back();  // may throw
       cached_ -= block.bytes;
-      nodes_.emplace_back();
       nodes_.back() = free_.extract(fit);
       use(block.bytes);
       return block;
