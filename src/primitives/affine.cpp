@@ -49,7 +49,7 @@ class SumFinder {
     const bool any =
         std::any_of(operands.begin(), operands.end(), [](const Standing& each) { return each.depends; });
     const bool zero = detail::gives_zeros(operation, [&](std::size_t k) { return operands[k].zero; });
-    const Standings plain(operation.num_outputs(), Standing{any, zero});
+    Standings plain(operation.num_outputs(), Standing{any, zero});
     if (!operation.primitive().has_trait(Trait::holds_graph)) return plain;
     if (operation.name() == scan.name) return of_scan(ScanParts(operation.op()), operands);
     if (operation.name() == while_loop.name) return of_while(WhileParts(operation.op()), operands);

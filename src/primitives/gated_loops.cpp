@@ -110,9 +110,9 @@ class Gating {
     const std::string_view name = op.name();
     Changed result{op, operation.num_inputs()};
     Attributes attributes = op.attributes();
-    const auto set = [&](std::string_view attribute, Attribute value) {
+    const auto set = [&](std::string_view attribute, const Attribute& value) {
       for (auto& [key, old] : attributes) {
-        if (key == attribute) old = std::move(value);
+        if (key == attribute) old = value;
       }
     };
     const auto gate_in = [&](std::string_view attribute, std::size_t at, bool joined = false) {
