@@ -1,6 +1,7 @@
 // complex_numbers.cpp - numbers of type std::complex as operands of Arrays: their dtypes, and what is
 // computed with them, against std::complex itself.
 #include <complex>
+#include <string>
 
 #include "support.hpp"
 
@@ -102,12 +103,14 @@ TEST_CASE("on a branch cut derivatives are those of the side on which the value 
   const std::pair<const char*, Function> functions[] = {{"asin", [](const Array& z) { return asin(z); }},
                                                         {"acos", [](const Array& z) { return acos(z); }},
                                                         {"acosh", [](const Array& z) { return acosh(z); }}};
-  for (const auto& [name, f] : functions) {
+  for (const auto& one : functions) {
+    const std::string name = one.first;
+    const Function f = one.second;
     for (const double x : {2.0, -2.0, 0.5, -0.5}) {
       for (const double side : {0.0, -0.0}) {
         for (const bool imaginary : {false, true}) {
-          const auto part = [&, function = f](const Array& a) {
-            const Array y = function(complex(a, full_like(a, side)));
+          const auto part = [&](const Array& a) {
+            const Array y = f(complex(a, full_like(a, side)));
             return imaginary ? imag(y) : real(y);
           };
           const double h = 1e-5;

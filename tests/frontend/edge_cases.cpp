@@ -135,7 +135,7 @@ TEST_CASE("reductions refuse more dimensions than they count, and take all that 
   };
   CHECK(sum(of_rank(62)).item() == 7.0);
   CHECK(sum(of_rank(62), 61).size() == 1);
-  for (const std::size_t rank : {63, 64, 70}) {
+  for (const std::size_t rank : {63U, 64U, 70U}) {
     CHECK(contains(error_of([&] { (void)sum(of_rank(rank)); }), "at most 62 dimensions, got one of"));
     CHECK(contains(error_of([&] { (void)max(of_rank(rank), -1); }), "at most 62 dimensions, got one of"));
   }
