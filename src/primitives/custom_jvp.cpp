@@ -9,9 +9,7 @@
 #include <memory>
 
 #include "primitives/affine.hpp"
-#include "primitives/cond.hpp"
-#include "primitives/scan.hpp"
-#include "primitives/while.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/graph/strands.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -139,31 +137,6 @@ class Evaluation {
   static bool has_graph(const Primitive& primitive) {
     return std::any_of(primitive.attributes.begin(), primitive.attributes.end(),
                        [](const AttributeSpec& spec) { return spec.name == "graph"; });
-  }
-
-  // By result of a scan, while or cond: does it depend on one of these operands? Of others all are taken to.
-  static std::vector<bool> depending_results(const Operation& operation, std::vector<bool> operands) {
-    std::vector<bool> results(operation.num_outputs(), true);
-    if (operation.name() == scan.name) {
-      const ScanParts parts(operation.op());
-      const std::vector<bool> depends = parts.spread(operands, false);
-      for (std::size_t k = 0; k < results.size(); ++k)
-        results[k] = depends[parts.output(k)] || (!parts.is_y(k) && operands[parts.carry(k)]);
-    } else if (operation.name() == while_loop.name) {
-      const WhileParts parts(operation.op());
-      parts.spread(operands);
-      const bool all = depending_on(parts.cond, operands)[parts.cond.outputs()[0]];
-      for (std::size_t k = 0; k < results.size(); ++k) results[k] = all || operands[parts.carry(k)];
-    } else if (operation.name() == cond.name && !operands[0]) {
-      operands.erase(operands.begin());
-      results.assign(results.size(), false);
-      for (const Graph& branch : operation.op().graphs("branches")) {
-        const std::vector<bool> depends = depending_on(branch, operands);
-        for (std::size_t k = 0; k < results.size(); ++k)
-          results[k] = results[k] || depends[branch.outputs()[k]];
-      }
-    }
-    return results;
   }
 
   // Such an operation stays one, and has to be linear in all that depends on tangents. What does not is made

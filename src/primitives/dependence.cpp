@@ -20,16 +20,19 @@ class Dependence {
       const Operation operation = graph.operation(i);
       const auto ids = operation.inputs();
       if (std::none_of(ids.begin(), ids.end(), [&](ValueId id) { return depends[id]; })) continue;
-      std::vector<bool> results(operation.num_outputs(), true);
-      if (operation.primitive().has_trait(Trait::holds_graph)) {
-        operands.clear();
-        for (const ValueId id : ids) operands.push_back(depends[id]);
-        spread(operation, operands, results);
-      }
-      for (std::size_t slot = 0; slot < results.size(); ++slot)
-        depends[operation.output(slot)] = results[slot];
+      operands.clear();
+      for (const ValueId id : ids) operands.push_back(depends[id]);
+      const std::vector<bool> made = results(operation, operands);
+      for (std::size_t slot = 0; slot < made.size(); ++slot) depends[operation.output(slot)] = made[slot];
     }
     return depends;
+  }
+
+  // Of an operation of which some operand does.
+  std::vector<bool> results(const Operation& operation, const std::vector<bool>& operands) {
+    std::vector<bool> all(operation.num_outputs(), true);
+    if (operation.primitive().has_trait(Trait::holds_graph)) spread(operation, operands, all);
+    return all;
   }
 
  private:
@@ -92,6 +95,10 @@ class Dependence {
 
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs) {
   return Dependence().values(graph, inputs);
+}
+
+std::vector<bool> depending_results(const Operation& operation, const std::vector<bool>& operands) {
+  return Dependence().results(operation, operands);
 }
 
 }  // namespace tidu::prim

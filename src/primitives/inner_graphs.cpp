@@ -240,17 +240,6 @@ Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values) {
   return GraphBuilder::extending(graph, options)->build_ids(std::move(outputs));
 }
 
-std::vector<bool> zero_values(const Graph& graph) {
-  std::vector<bool> zero(graph.num_values(), false);
-  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    const bool zeros =
-        gives_zeros(operation, [&](std::size_t k) -> bool { return zero[operation.input(k)]; });
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) zero[operation.output(slot)] = zeros;
-  }
-  return zero;
-}
-
 bool stands_for_graph(const Operation& operation) {
   if (!operation.primitive().has_trait(Trait::holds_graph)) return false;
   std::size_t graphs = 0;

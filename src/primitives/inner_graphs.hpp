@@ -59,11 +59,11 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
 Graph separated(const Graph& graph, const std::vector<bool>& inputs);
 /// By value: does it depend on one of these inputs? Of operations that have strands each result for itself.
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
+/// The same by result of an operation, of which some operand does.
+std::vector<bool> depending_results(const Operation& operation, const std::vector<bool>& operands);
 /// Calls visit(operation, graph) for each operation of the graph and of those in attributes, at any depth;
 /// of a graph that stands in several places once.
 void visit_operations(const Graph& graph, const std::function<void(const Operation&, const Graph&)>& visit);
-/// By value: is it zero, being made of constants that are, by operations that are linear?
-std::vector<bool> zero_values(const Graph& graph);
 using tidu::detail::gives_zeros;
 /// The outputs of the graph on these inputs, where apply(operation, operands) gives the results of each of
 /// its operations.
