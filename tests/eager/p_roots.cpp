@@ -4,6 +4,14 @@
 namespace tidu::test {
 namespace {
 
+// Of one node.
+std::vector<Var> sine_and_cosine(Tape& tape, const Var& x) {
+  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
+    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
+  });
+  return tape.apply(both, {x});
+}
+
 TEST_CASE("[P3] several roots, each with a seed of its own, add up") {
   Tape tape;
   const Var x = tape.leaf(vec({0.2, 0.4, 0.6}));
@@ -163,10 +171,7 @@ TEST_CASE("[P4] the results come in the order of the request, leaves and interme
 TEST_CASE("[P4] one output of a node with several can be captured") {
   Tape tape;
   const Var x = tape.leaf(0.3);
-  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
-    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
-  });
-  const std::vector<Var> pair = tape.apply(both, {x});
+  const std::vector<Var> pair = sine_and_cosine(tape, x);
   const Var out = tape.apply<prim::mul>({pair[0], pair[1]});
   const auto gradients =
       run(Spy(), {root_of(out)}, keep(), {Requested(pair[1].first), Requested(pair[0].first)});
@@ -177,10 +182,7 @@ TEST_CASE("[P4] one output of a node with several can be captured") {
 TEST_CASE("[P4] what leads only to another output than the captured one does not run") {
   Tape tape;
   const Var x = tape.leaf(0.3);
-  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
-    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
-  });
-  const std::vector<Var> pair = tape.apply(both, {x});
+  const std::vector<Var> pair = sine_and_cosine(tape, x);
   const Var first = tape.apply<prim::exp>({pair[0]});
   const Var second = tape.apply<prim::tanh>({pair[1]});
   const Var out = tape.apply<prim::add>({first, second});
@@ -204,10 +206,7 @@ TEST_CASE("[P4] what leads only to another output than the captured one does not
 TEST_CASE("[P4] one output of a node is captured although its consumers read another one, too") {
   Tape tape;
   const Var x = tape.leaf(0.3), w = tape.leaf(0.7);
-  const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
-    return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
-  });
-  const std::vector<Var> pair = tape.apply(both, {x});
+  const std::vector<Var> pair = sine_and_cosine(tape, x);
   const Var product = tape.apply<prim::mul>({pair[0], pair[1]});
   const Var apart =
       tape.apply<prim::add>({tape.apply<prim::exp>({pair[0]}), tape.apply<prim::mul>({pair[1], w})});
