@@ -13,6 +13,7 @@
 #include "cpu/operation_plans.hpp"
 #include "cpu/placed_parts.hpp"
 #include "cpu/products/product_group.hpp"
+#include "cpu/reused.hpp"
 #include "cpu/takeovers.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -68,8 +69,7 @@ class Compiler {
       }
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    const auto changes = [](const passes::NodeValues& values) { return values.changed != no_index; };
-    if (std::any_of(takeovers_.values.begin(), takeovers_.values.end(), changes)) find_changed_inputs();
+    to_.reused_ = find_reused_inputs(to_.program_, takeovers_, kernels_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
@@ -219,40 +219,6 @@ class Compiler {
   void plan_memory(std::span<const passes::PlacedPart> parts) {
     to_.program_ = place_again(given_, takeovers_.values, parts);
     plan_ = &to_.program_.plan();
-  }
-  // See Compiled::changed_into. What writes to an output first is what changes the input; what is read behind
-  // it, and what is handed out in another place as it is, would be gone.
-  void find_changed_inputs() {
-    const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
-    const std::vector<ValueId>& roots = to_.program_.roots();
-    std::unordered_map<ValueId, std::uint32_t> position;
-    for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) position.emplace(graph_.inputs()[i], i);
-    for (const ValueId id : graph_.outputs()) position.erase(roots[id]);
-    std::unordered_map<ValueId, std::size_t> last_read;
-    std::vector<bool> is_written(graph_.outputs().size(), false);
-    std::vector<std::size_t> by(graph_.outputs().size(), 0);
-    std::vector<std::uint32_t> found(graph_.outputs().size(), no_index);
-    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-      const passes::NodeValues& values = takeovers_.values[i];
-      for (const ValueId id : values.operands) last_read[id] = i;
-      for (const ValueId id : values.results) {
-        const SlotId slot = plan_->slot_of[id];
-        if (slot == no_index || plan_->slots[slot].storage != Storage::output) continue;
-        const std::uint32_t output = plan_->slots[slot].index;
-        if (is_written[output]) continue;
-        is_written[output] = true;
-        const auto input = position.find(values.changed);
-        const bool same = values.changed != no_index && input != position.end() &&
-                          graph_.type(values.changed) == graph_.type(graph_.outputs()[output]);
-        if (same && values.results.size() == 1 && to_.program_.is_written_directly(output))
-          found[output] = input->second, by[output] = i;
-      }
-    }
-    for (std::size_t output = 0; output < found.size(); ++output) {
-      if (found[output] != no_index && last_read[graph_.inputs()[found[output]]] > by[output])
-        found[output] = no_index;
-    }
-    to_.changed_inputs_ = std::move(found);
   }
   Plan plan_of_composite(std::size_t node) {
     if (const auto found = takeovers_.plans.find(node); found != takeovers_.plans.end()) return found->second;

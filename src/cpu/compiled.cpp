@@ -137,6 +137,10 @@ void remake(Tensor& tensor, Type type) {
   }
 }
 
+bool is_one_of(std::span<const Tensor> tensors, const Tensor* one) {
+  return !std::less<>()(one, tensors.data()) && std::less<>()(one, tensors.data() + tensors.size());
+}
+
 }  // namespace
 
 // Once all is compiled. Graphs inside operations may nest deeper than a stack allows.
@@ -172,7 +176,6 @@ void Compiled::run_light(const Tensor* const* inputs, Tensor* outputs) const {
   std::byte* pointers[light_pointers];
   std::byte* const large = memory + in_lines(small_bytes_);
   std::byte* const scratch = large + in_lines(program_.plan().large_bytes);
-  make_outputs(outputs);
   fill_small(memory);
   point_to_constants(memory, pointers);
   for (const Patch& patch : large_pointers_) pointers[patch.pointer] = large + patch.offset;
@@ -180,7 +183,6 @@ void Compiled::run_light(const Tensor* const* inputs, Tensor* outputs) const {
 }
 
 void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
-  make_outputs(outputs);
   const std::size_t large_bytes = program_.plan().large_bytes;
   const ArenaLease large(*arena_, large_bytes + scratch_bytes_);
   // Goes back when the run ends, however it ends.
@@ -257,18 +259,64 @@ void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor>
       detail::refuse_call(program_.graph(), inputs, outputs.size());
   }
   if (mode_ == Mode::scalars) return run_scalars(inputs.data(), outputs.data());
-  const auto is_output = [first = outputs.data(), end = outputs.data() + outputs.size()](const Tensor* x) {
-    return !std::less<>()(x, first) && std::less<>()(x, end);
-  };
-  if (std::any_of(inputs.begin(), inputs.end(), is_output)) {
-    std::vector<Tensor> made(outputs.size());
-    run_into(inputs, made);
-    std::move(made.begin(), made.end(), outputs.begin());
-  } else if (mode_ == Mode::light) {
-    run_light(inputs.data(), outputs.data());
-  } else {
-    run_pooled(inputs.data(), outputs.data());
+  const auto is_output = [outputs](const Tensor* input) { return is_one_of(outputs, input); };
+  if (std::any_of(inputs.begin(), inputs.end(), is_output)) return run_reusing(inputs, outputs);
+  make_outputs(outputs.data());
+  run_made(inputs.data(), outputs.data());
+}
+
+// Of tensors that are all there.
+void Compiled::run_made(const Tensor* const* inputs, Tensor* outputs) const {
+  if (mode_ == Mode::light) return run_light(inputs, outputs);
+  run_pooled(inputs, outputs);
+}
+
+// Where inputs are outputs: those that nobody else refers to lend outputs their memory, each the one that it
+// is if it may, and have it again if the run fails.
+void Compiled::run_reusing(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const {
+  std::vector<Tensor> made(outputs.size());
+  std::vector<const Tensor*> from(inputs.begin(), inputs.end());
+  std::vector<Tensor*> lenders(outputs.size(), nullptr);
+  std::vector<std::uint32_t> set_of(outputs.size(), no_index), times(outputs.size(), 0);
+  for (std::uint32_t i = 0; i < reused_.sets.size(); ++i) {
+    for (const std::uint32_t output : reused_.sets[i].outputs) set_of[output] = i;
   }
+  for (const Tensor* const input : inputs) {
+    if (is_one_of(outputs, input)) ++times[static_cast<std::size_t>(input - outputs.data())];
+  }
+  const auto lend = [&](std::uint32_t input, std::uint32_t output) {
+    if (lenders[output] != nullptr) return false;
+    const auto lender = static_cast<std::size_t>(inputs[input] - outputs.data());
+    lenders[output] = &outputs[lender];
+    made[output] = std::move(outputs[lender]);
+    from[input] = &made[output];
+    return true;
+  };
+  for (std::uint32_t i = 0; i < reused_.sets.size(); ++i) {
+    const ReusableInputs& set = reused_.sets[i];
+    std::vector<std::uint32_t> given;
+    for (const std::uint32_t input : set.inputs) {
+      const Tensor* const x = inputs[input];
+      if (!is_one_of(outputs, x) || !x->exclusive() ||
+          reinterpret_cast<std::uintptr_t>(x->bytes()) % cache_line != 0)
+        continue;
+      const auto own = static_cast<std::uint32_t>(x - outputs.data());
+      if (times[own] == 1 && (set_of[own] != i || !lend(input, own))) given.push_back(input);
+    }
+    for (auto output = set.outputs.begin(); !given.empty() && output != set.outputs.end(); ++output) {
+      if (lend(given.back(), *output)) given.pop_back();
+    }
+  }
+  try {
+    for (std::size_t i = 0; i < made.size(); ++i)
+      if (lenders[i] == nullptr) made[i] = make_output(output_types_[i]);
+    run_made(from.data(), made.data());
+  } catch (...) {
+    for (std::size_t i = 0; i < made.size(); ++i)
+      if (lenders[i] != nullptr) *lenders[i] = std::move(made[i]);
+    throw;
+  }
+  std::move(made.begin(), made.end(), outputs.begin());
 }
 
 std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {

@@ -18,6 +18,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/unread.hpp"
+#include "tidu/cpu/executable.hpp"
 #include "tidu/program/program.hpp"
 #include "tidu/tensor/tensor.hpp"
 
@@ -74,6 +75,20 @@ struct Preparation {
   std::size_t bytes;
 };
 
+/// Fewest bytes of an output that takes an input's memory; it would otherwise come from the arena.
+inline constexpr std::size_t least_reused = std::size_t{1} << 16;
+
+/// Which outputs may lie where inputs do. See reused.hpp.
+struct ReusedInputs {
+  /// By output, or empty where there are none: an input that an operation changes into what the output is in
+  /// the end, or no_index.
+  std::vector<std::uint32_t> changed;
+  /// Each is written and read by one step.
+  std::vector<ReusableInputs> sets;
+  /// Once anything is written to one of those inputs, nothing fails any more.
+  bool safe = true;
+};
+
 /// Most bytes of a workspace on the stack: of scalar steps alone, and of all else.
 inline constexpr std::size_t scalar_stack = 1024;
 inline constexpr std::size_t light_stack = 8192;
@@ -92,6 +107,7 @@ class Compiled {
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   const Program& program() const { return program_; }
+  const ReusedInputs& reused() const { return reused_; }
 
   // For a program inside another: runs over addresses, in memory that the caller has. Inputs that are carried
   // over may be at the addresses of outputs of their type.
@@ -104,7 +120,7 @@ class Compiled {
   /// The input, or none, whose memory may be that of the output: an operation changes it into what is the
   /// output in the end, and nothing reads it from then on.
   std::uint32_t changed_into(std::size_t output) const {
-    return changed_inputs_.empty() ? no_index : changed_inputs_[output];
+    return reused_.changed.empty() ? no_index : reused_.changed[output];
   }
   /// Throws what kernels throw.
   void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
@@ -157,10 +173,12 @@ class Compiled {
   void give_back(std::unique_ptr<Workspace> workspace) const noexcept;
   Tensor make_output(Type type) const;
   void make_outputs(Tensor* outputs) const;
+  void run_reusing(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
+  void run_made(const Tensor* const* inputs, Tensor* outputs) const;
   void explain(const Error& error, const Instruction* at) const;
 
   Program program_;
-  std::vector<std::uint32_t> changed_inputs_;  // by output, or empty
+  ReusedInputs reused_;
   std::shared_ptr<Arena> arena_;
   std::vector<Instruction> instructions_;
   std::vector<GeneralStep> steps_;

@@ -37,6 +37,8 @@ std::vector<Tensor> Executable::run_named(std::span<const NamedTensor> inputs) c
 }
 const Program& Executable::program() const { return compiled_->program(); }
 std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
+const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->reused().sets; }
+bool Executable::reuses_safely() const { return compiled_->reused().safe; }
 std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
 
 CpuExecutor::CpuExecutor(const CpuOptions& options)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -17,6 +18,12 @@ namespace tidu {
 namespace cpu_detail {
 class Compiled;
 }
+
+/// Outputs of one type, by position, each of which may take the memory of any one of these inputs.
+struct ReusableInputs {
+  std::vector<std::uint32_t> inputs;   ///< by position
+  std::vector<std::uint32_t> outputs;  ///< by position
+};
 
 /// A compiled program; copies share it.
 class Executable {
@@ -34,8 +41,10 @@ class Executable {
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
   /// The same with what costs time left to the caller: inputs by pointer, and each of `outputs` is assigned
-  /// its output. An input may be one of `outputs`. Throws Error as try_run has errors, and invalid_argument
-  /// for another number of outputs or a null pointer; the outputs are any tensors then.
+  /// its output. An input may be one of `outputs`: where nobody else refers to its memory
+  /// (Tensor::exclusive), an output may then take that (reusable_inputs), so that the next parameters of a
+  /// model are written over the last ones. Throws Error as try_run has errors, and invalid_argument for
+  /// another number of outputs or a null pointer; the outputs are any tensors then.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   /// One tensor for every input, by name, in any order.
   std::vector<Tensor> run_named(std::span<const NamedTensor> inputs) const;
@@ -45,6 +54,12 @@ class Executable {
   const Program& program() const;
   /// Predicted peak of one run above the inputs: temporaries of all its threads, constants and outputs.
   std::size_t peak_bytes() const;
+  /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written where inputs
+  /// of their type are read for the last time. No input and no output is in two.
+  const std::vector<ReusableInputs>& reusable_inputs() const;
+  /// Does no step fail once one has written to an input's memory? Then after a failure of run_into the inputs
+  /// are what they were.
+  bool reuses_safely() const;
   /// Steps that a run takes.
   std::size_t num_instructions() const;
 

@@ -1,0 +1,157 @@
+// reused.cpp - see reused.hpp.
+#include "cpu/reused.hpp"
+
+#include <algorithm>
+#include <span>
+#include <unordered_map>
+
+#include "tidu/graph/graph.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+class ReuseFinder {
+ public:
+  ReuseFinder(const Program& program, const Takeovers& takeovers,
+              const std::vector<passes::NodeValues>& values, bool has_foreign)
+      : program_(program),
+        graph_(program.graph()),
+        nodes_(program.schedule().nodes),
+        takeovers_(takeovers),
+        values_(values),
+        has_foreign_(has_foreign),
+        last_read_(graph_.inputs().size(), 0),
+        is_written_(graph_.outputs().size(), false) {
+    for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) position_.emplace(graph_.inputs()[i], i);
+    // What is handed out in another place as it is, would be gone.
+    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);
+  }
+
+  ReusedInputs find() {
+    for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
+      for (const ValueId id : values_[i].operands) {
+        if (const auto input = position_.find(id); input != position_.end()) last_read_[input->second] = i;
+      }
+    }
+    found_.changed.assign(graph_.outputs().size(), no_index);
+    std::size_t first = nodes_.size();
+    for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
+      const std::size_t before = found_.sets.size();
+      visit(i);
+      if (found_.sets.size() != before) first = std::min(first, i);
+    }
+    for (std::size_t i = first; i < nodes_.size(); i += nodes_[i].size) found_.safe &= cannot_fail(i);
+    if (std::ranges::all_of(found_.changed, [](std::uint32_t input) { return input == no_index; }))
+      found_.changed.clear();
+    return std::move(found_);
+  }
+
+ private:
+  void visit(std::size_t node) {
+    const passes::NodeValues& values = values_[node];
+    std::vector<std::uint32_t> outputs;
+    for (const ValueId id : values.results) {
+      const SlotId slot = program_.slot_of(id);
+      if (slot == no_index || program_.slot(slot).storage != Storage::output) continue;
+      const std::uint32_t output = program_.slot(slot).index;
+      // What is written there first has to be what reads the input last.
+      if (is_written_[output]) continue;
+      is_written_[output] = true;
+      // Behind its sum an update has the product as a result, which is written before the sum reads.
+      if (!outputs.empty() && takeovers_.plans.count(node) != 0) continue;
+      if (program_.is_written_directly(output) && graph_.type(id).size() == output_type(output).size())
+        outputs.push_back(output);
+    }
+    if (outputs.empty()) return;
+    if (values.changed != no_index) {
+      if (values.results.size() != 1 || !dies_at(values.changed, node) ||
+          graph_.type(values.changed) != output_type(outputs[0]))
+        return;
+      found_.changed[outputs[0]] = position_.at(values.changed);
+      add_sets(outputs, {position_.at(values.changed)});
+    } else if (reads_first(node)) {
+      std::vector<std::uint32_t> inputs;
+      for (const ValueId id : values.operands) {
+        if (dies_at(id, node) && std::ranges::find(values.whole, id) == values.whole.end())
+          inputs.push_back(position_.at(id));
+      }
+      add_sets(outputs, inputs);
+    }
+  }
+  // One for each type.
+  void add_sets(const std::vector<std::uint32_t>& outputs, const std::vector<std::uint32_t>& inputs) {
+    std::unordered_map<const void*, ReusableInputs> by_type;
+    for (const std::uint32_t output : outputs) {
+      if (output_type(output).bytes() >= least_reused)
+        by_type[output_type(output).identity()].outputs.push_back(output);
+    }
+    for (const std::uint32_t input : inputs) {
+      const auto set = by_type.find(graph_.type(graph_.inputs()[input]).identity());
+      if (set != by_type.end()) set->second.inputs.push_back(input);
+    }
+    for (const std::uint32_t output : outputs) {  // in their order
+      const auto set = by_type.find(output_type(output).identity());
+      if (set == by_type.end() || set->second.inputs.empty()) continue;
+      found_.sets.push_back(std::move(set->second));
+      by_type.erase(set);
+    }
+  }
+  Type output_type(std::uint32_t output) const { return graph_.type(graph_.outputs()[output]); }
+  // Is it an input, and not read any more?
+  bool dies_at(ValueId id, std::size_t node) const {
+    const auto input = position_.find(id);
+    return input != position_.end() && last_read_[input->second] == node;
+  }
+  bool is_group(std::size_t node) const {
+    return nodes_[node].kind == NodeKind::fused_group && nodes_[node].index == 0;
+  }
+  bool is_elementwise(std::size_t node) const {
+    return nodes_[node].kind == NodeKind::operation && !has_foreign_ && takeovers_.plans.count(node) == 0 &&
+           graph_.operation(nodes_[node].index).primitive().has_trait(Trait::elementwise);
+  }
+  // Does it read of each operand, but those that are said to be read whole, the element of which it writes
+  // the result?
+  bool reads_first(std::size_t node) const {
+    if (is_elementwise(node)) return values_[node].results.size() == 1;
+    return is_group(node) && takeovers_.extras.count(node) == 0 && takeovers_.turned.count(node) == 0;
+  }
+  // Groups, and single element-wise operations, have all memory that they need before they run.
+  bool cannot_fail(std::size_t node) const {
+    if (is_group(node) || is_elementwise(node)) return true;
+    return nodes_[node].kind == NodeKind::operation && !takeovers_.done.empty() &&
+           takeovers_.done[nodes_[node].index];
+  }
+
+  const Program& program_;
+  const Graph& graph_;
+  const std::vector<ScheduleNode>& nodes_;
+  const Takeovers& takeovers_;
+  const std::vector<passes::NodeValues>& values_;
+  const bool has_foreign_;
+  std::unordered_map<ValueId, std::uint32_t> position_;  // of inputs that are no outputs
+  std::vector<std::size_t> last_read_;                   // by input: the node
+  std::vector<bool> is_written_;                         // by output
+  ReusedInputs found_;
+};
+
+bool is_large(const Graph& graph, std::span<const ValueId> values) {
+  return std::ranges::any_of(values, [&](ValueId id) { return graph.type(id).bytes() >= least_reused; });
+}
+
+}  // namespace
+
+ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers,
+                                const KernelTable& kernels) {
+  const Graph& graph = program.graph();
+  const auto changes = [](const passes::NodeValues& values) { return values.changed != no_index; };
+  if (!(is_large(graph, graph.inputs()) && is_large(graph, graph.outputs())) &&
+      std::ranges::none_of(takeovers.values, changes))
+    return {};
+  const bool has_foreign = kernels.has_foreign();
+  if (!takeovers.values.empty()) return ReuseFinder(program, takeovers, takeovers.values, has_foreign).find();
+  const std::vector<passes::NodeValues> values =
+      passes::node_values(graph, program.schedule(), program.roots(), program.splats());
+  return ReuseFinder(program, takeovers, values, has_foreign).find();
+}
+
+}  // namespace tidu::cpu_detail
