@@ -157,6 +157,7 @@ class TakeoverFinder {
     operands = {program_.roots()[product.inputs()[0]], program_.roots()[product.inputs()[1]], update.x};
     if (!update.literal) operands.push_back(update.scale);
     values.whole = {operands[0], operands[1]};
+    if (update.kept != no_index) values.results.push_back(update.kept);
     found_.plans.emplace(node, plan_update(update, *plan, options_.threads));
   }
 

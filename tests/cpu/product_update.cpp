@@ -46,13 +46,18 @@ constexpr std::array update_forms{
       return ops::sub(x, ops::mul(p, ops::broadcast_in_dim(c, {p.type().dim(0), p.type().dim(1)}, {})));
     }}};
 
-Graph update_graph(DType dtype, const UpdateSizes& s, UpdateForm form) {
+// Which of an update's sum and product are outputs.
+enum class Wanted : std::uint8_t { sum, both, product_first };
+
+Graph update_graph(DType dtype, const UpdateSizes& s, UpdateForm form, Wanted wanted = Wanted::sum) {
   GraphBuilder builder("update");
   const Value a = builder.input("a", s.trans_a ? Type{dtype, {s.k, s.m}} : Type{dtype, {s.m, s.k}});
   const Value b = builder.input("b", {dtype, {s.k, s.n}});
   const Value x = builder.input("x", {dtype, {s.m, s.n}}), c = builder.input("c", {dtype, {}});
   const Value p = ops::dot_general(a, b, {{s.trans_a ? 0 : 1}, {0}, {}, {}});
-  return builder.build({form(builder, p, x, c)});
+  const Value sum = form(builder, p, x, c);
+  if (wanted == Wanted::sum) return builder.build({sum});
+  return builder.build(wanted == Wanted::both ? std::vector{sum, p} : std::vector{p, sum, p});
 }
 
 std::vector<Tensor> inputs_of_update(const Graph& graph, std::mt19937_64& random) {
@@ -78,13 +83,15 @@ TEST_CASE("[updates] a product that is added to something or subtracted from it 
          {UpdateSizes{160, 160, 40, false}, UpdateSizes{160, 160, 40, true}, UpdateSizes{77, 331, 33, true},
           UpdateSizes{1030, 67, 5, false}, UpdateSizes{129, 192, 160, true}, UpdateSizes{3, 9000, 2, true}}) {
       for (const UpdateForm form : update_forms) {
-        const Graph graph = update_graph(dtype, s, form);
-        const std::vector<Tensor> inputs = inputs_of_update(graph, random);
-        const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
-        for (const int threads : {1, 2, 3}) {
-          const Executable executable = updating(threads).compile(graph);
-          CHECK(executable.num_instructions() == 1);
-          check_updated(executable.run(inputs), expected);
+        for (const Wanted wanted : {Wanted::sum, Wanted::both, Wanted::product_first}) {
+          const Graph graph = update_graph(dtype, s, form, wanted);
+          const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+          const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
+          for (const int threads : {1, 2, 3}) {
+            const Executable executable = updating(threads).compile(graph);
+            CHECK(executable.num_instructions() == 1);
+            check_updated(executable.run(inputs), expected);
+          }
         }
       }
     }
@@ -110,8 +117,7 @@ TEST_CASE("[updates] products of which more is wanted, or of other kinds, stay s
   };
   using Values = std::vector<Value>;
   const auto half = [](GraphBuilder& g, Value p) { return ops::mul(p, filled_like(g, p, 0.5)); };
-  // The product is a result, is read again, is both terms, is what something is subtracted from.
-  check(graph([&](GraphBuilder& g, Value p, Value x) { return Values{ops::sub(x, half(g, p)), p}; }), 2);
+  // The product is read again, is both terms, is what something is subtracted from.
   check(graph([&](GraphBuilder& g, Value p, Value x) {
           return Values{ops::sub(x, half(g, p)), ops::exp(p)};
         }),
@@ -238,12 +244,69 @@ TEST_CASE("[updates] what goes past the caches has the same bits, in place, alig
     plan.update(1, a.data(), b.data(), {x.data(), &scale, true}, expected.data());
     std::copy(x.begin(), x.begin() + call.m * n, c);
     plan.update(2, a.data(), b.data(), {c, &scale, true, true}, c);
-    CHECK(std::memcmp(c, expected.data(), static_cast<std::size_t>(call.m * n) * sizeof(T)) == 0);
+    const auto bytes = static_cast<std::size_t>(call.m * n) * sizeof(T);
+    CHECK(std::memcmp(c, expected.data(), bytes) == 0);
+    // The product, too, at a line's begin when c is not, and the other way round.
+    std::vector<T> product(x.size() + 64), alone(x.size());
+    plan.run(a.data(), b.data(), alone.data());
+    for (const std::int64_t at : {std::int64_t{0}, std::int64_t{3}}) {
+      begin = product.data();
+      space = product.size() * sizeof(T);
+      T* const kept = static_cast<T*>(std::align(64, x.size() * sizeof(T), begin, space)) + at;
+      std::copy(x.begin(), x.begin() + call.m * n, c);
+      plan.update(2, a.data(), b.data(), {c, &scale, true, shift == 0 && at == 0, kept}, c);
+      CHECK(std::memcmp(c, expected.data(), bytes) == 0);
+      CHECK(std::memcmp(kept, alone.data(), bytes) == 0);
+    }
   };
   for (const std::int64_t n : {64, 128, 176, 200, 1024}) {
     for (const std::int64_t shift : {0, 1, 8}) {
       check(0.0f, GemmType::f32, n, shift);
       check(0.0, GemmType::f64, n, shift);
+    }
+  }
+}
+
+// Which oneDNN multiplies where it is there: one rounding of what is scaled and added may be left out.
+TEST_CASE("[updates] large products of many terms change arrays where they are, or elsewhere, alike") {
+  std::mt19937_64 random(16);
+  const UpdateSizes sizes{200, 331, 200, true};
+  for (const UpdateForm form : update_forms) {
+    for (const Wanted wanted : {Wanted::sum, Wanted::both}) {
+      const Graph graph = update_graph(f32, sizes, form, wanted);
+      for (const double scale : {0.7, -1e-30, 0.0, HUGE_VAL, std::nan("")}) {
+        std::vector<Tensor> inputs = inputs_of_update(graph, random);
+        inputs[3] = Tensor::scalar(f32, scale);
+        const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
+        std::vector<Tensor> first;
+        for (const int threads : {1, 2}) {
+          const Executable executable = updating(threads).compile(graph);
+          CHECK(executable.num_instructions() == 1);
+          const std::vector<Tensor> got = executable.run(inputs);
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            const auto x = inputs[2].elements<float>(), a = got[i].elements<float>(),
+                       b = expected[i].elements<float>();
+            int wrong = 0;
+            for (std::size_t k = 0; k < a.size(); ++k) {
+              const float bound = 1e-6f * (std::abs(x[k]) + std::abs(b[k])) + 2e-5f;
+              const bool same = a[k] == b[k] || (std::isnan(a[k]) && std::isnan(b[k]));
+              wrong += same || std::abs(a[k] - b[k]) <= bound ? 0 : 1;
+            }
+            CHECK(wrong == 0);
+          }
+          if (first.empty()) first = got;
+          check_updated(got, first);
+          // x is given up, so that the sum is made there.
+          std::vector<Tensor> outputs(got.size());
+          outputs.back() = inputs[2].clone();
+          const void* const place = outputs.back().bytes();
+          REQUIRE(executable.reusable_inputs().size() == 1);
+          const Tensor* const from[] = {&inputs[0], &inputs[1], &outputs.back(), &inputs[3]};
+          executable.run_into(from, outputs);
+          CHECK(outputs[0].bytes() == place);
+          check_updated(outputs, first);
+        }
+      }
     }
   }
 }

@@ -6,6 +6,7 @@ def fault(*what):
 
 
 COMPILE = "src/cpu/compile.cpp"
+COMPILED = "src/cpu/compiled.cpp"
 TAKEOVERS = "src/cpu/takeovers.cpp"
 
 # Operations on short arrays as one piece of code.
@@ -88,7 +89,9 @@ mutation("moves between", "a group reads what is moved of what it makes", "src/p
 # Products that are added to something.
 UPDATE = "src/cpu/products/product_update.cpp"
 fault("updates", "a product that something else reads is in no memory", UPDATE,
-      "!alone_[maker] || readers_[id] != 1 ||", "!alone_[maker] ||")
+      "    if (readers_[id] != 1 + 2 * outputs_[id]) return false;\n", "")
+fault("updates", "a product that is an output, too, is in no memory", UPDATE,
+      "    if (outputs_[id] != 0) update.kept = id;\n", "")
 fault("updates", "what is scaled may be a result", UPDATE,
       " || values_[node].results.size() != 1) return", ") return",
       (UPDATE, "values_[node].results[0] != sum.output()", "values_[node].results.back() != sum.output()"))
@@ -100,6 +103,22 @@ fault("updates", "an operand that is to be packed is read where it lies", "src/c
 fault("updates", "a product that is subtracted from is subtracted", UPDATE,
       "if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;",
       "if (!is_second && sum.inputs()[0] != scaled.output()) return std::nullopt;")
+
+# Outputs that take the memory of inputs.
+REUSED = "src/cpu/reused.cpp"
+fault("reused", "what is read later is written over", REUSED,
+      "input != position_.end() && last_read_[input->second] == node;", "input != position_.end();")
+fault("reused", "what is read as a whole is written over", REUSED,
+      "if (dies_at(id, node) && std::ranges::find(values.whole, id) == values.whole.end())", "if (dies_at(id, node))")
+fault("reused", "an input that is an output, too, is written over", REUSED,
+      "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
+fault("reused", "the product of an update is written over what the sum reads", REUSED,
+      "      if (!outputs.empty() && takeovers_.plans.count(node) != 0) continue;\n", "")
+fault("reused", "what may fail behind a step that writes over an input is called safe", REUSED,
+      "found_.safe &= cannot_fail(i);", "found_.safe &= true;")
+fault("reused", "tensors that others refer to are written over", COMPILED,
+      "!x->exclusive() ||", "false ||")
+fault("reused", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")
 
 # Moves of moves.
 MOVES = "src/cpu/moves.cpp"

@@ -7,6 +7,7 @@
 #include "cpu/products/gemm.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 #include <numeric>
@@ -231,7 +232,6 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, 
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
   pack_ = nullptr;
-  update_ = nullptr;
   threads_ = std::max(threads, 1);
   row_unit_ = cut.row_unit;
   column_unit_ = cut.column_unit;
@@ -419,18 +419,68 @@ bool GemmPlan::can_update() const noexcept {
   };
   return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && call_.row_ends == nullptr &&
          !call_.packed_b && !call_.trans_b && call_.m > 2 && call_.n * size >= row && call_.k > 0 &&
-         call_.k <= kMostUpdateTerms && is_near(call_.k, call_.ldb) &&
-         (!call_.trans_a || is_near(call_.k, call_.lda));
+         call_.k <= kMostUpdateTerms &&
+         (kernel_ == onednn::product ||
+          (is_near(call_.k, call_.ldb) && (!call_.trans_a || is_near(call_.k, call_.lda))));
+}
+
+// Of a piece: X is copied first, unless it is there already. What oneDNN does not take, our kernels do.
+void GemmPlan::update_piece(int index, const void* a, const void* b, const GemmUpdate& how, void* c) const {
+  const GemmRange range = range_of(index);
+  const float factor = *static_cast<const float*>(how.scale), scale = how.subtract ? -factor : factor;
+  const Index columns = range.column_end - range.column_begin;
+  const Index first = range.row_begin * call_.ldc + range.column_begin;
+  const float* const x = static_cast<const float*>(how.x) + first;
+  float* const to = static_cast<float*>(c) + first;
+  const Index rows = range.row_end - range.row_begin;
+  if (how.product != nullptr) {
+    if (onednn::multiply(call_, range, a, b, 1, false, how.product)) {
+      const float* const product = static_cast<const float*>(how.product) + first;
+      for (Index r = 0; r < rows; ++r) {
+        const Index row = r * call_.ldc;
+        for (Index i = row; i < row + columns; ++i) to[i] = x[i] + scale * product[i];
+      }
+      return;
+    }
+  } else if (std::isfinite(scale) && scale != 0) {
+    for (Index r = 0; x != to && r < rows; ++r) std::copy_n(x + r * call_.ldc, columns, to + r * call_.ldc);
+    if (onednn::multiply(call_, range, a, b, scale, true, c)) return;
+  }
+  GemmCall call = call_;
+  call.n = columns;
+  GemmUpdate here = how;
+  here.x = static_cast<const float*>(how.x) + range.column_begin;
+  if (how.product != nullptr) here.product = static_cast<float*>(how.product) + range.column_begin;
+  update_(call, range.row_begin, range.row_end, a, static_cast<const float*>(b) + range.column_begin, here,
+          static_cast<float*>(c) + range.column_begin);
 }
 
 void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
+  if (kernel_ == onednn::product) {
+    struct Context {
+      const GemmPlan& plan;
+      const void *a, *b;
+      const GemmUpdate& how;
+      void* c;
+    } context{*this, a, b, how, c};
+    return run_pieces(
+        threads, pieces(),
+        [](void* untyped, std::int64_t piece) {
+          const Context& at = *static_cast<const Context*>(untyped);
+          at.plan.update_piece(static_cast<int>(piece), at.a, at.b, at.how, at.c);
+        },
+        &context);
+  }
   GemmCall call = call_;
   if (packs_crowded_ && call.m >= kLeastCrowdedRows &&
       is_crowded(call.k, call.ldb * gemm_element_size(call.type))) {
-    void* const room = gemm_workspace(packed_size(call));
-    pack_(call, b, room);
-    call.packed_b = true;
-    b = room;
+    try {
+      void* const room = gemm_workspace(packed_size(call));
+      pack_(call, b, room);
+      call.packed_b = true;
+      b = room;
+    } catch (const std::bad_alloc&) {  // where it is it has the same bits
+    }
   }
   // Multiply-adds of a piece: no fewer, and where all have enough no more; rows.
   const Index size = gemm_element_size(call_.type);
@@ -440,8 +490,8 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
   // See Note [Apart] in parallel.cpp: all read, for the next product, what is written here.
-  const bool aligned = call_.ldc * size % line == 0 &&
-                       reinterpret_cast<std::uintptr_t>(c) % static_cast<std::size_t>(line) == 0;
+  const auto at = reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(how.product);
+  const bool aligned = call_.ldc * size % line == 0 && at % static_cast<std::size_t>(line) == 0;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
                [&](Index begin, Index end) {
                  GemmUpdate here = how;

@@ -76,12 +76,13 @@ using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, co
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
 /// C = X + scale (A B), or X - scale (A B), each operation rounded as it is alone. X lies as C does and may
-/// be C; the scale is one element.
+/// be C; the scale is one element. The product is written, too, where there is a place for it.
 struct GemmUpdate {
   const void* x = nullptr;
   const void* scale = nullptr;
   bool subtract = false;
   bool past_caches = false;  ///< C goes past the caches where its rows are whole lines; or when it is_apart()
+  void* product = nullptr;   ///< where it is to be, or nowhere: as C, which it does not overlap
 };
 /// Rows [begin, end) of it.
 using GemmUpdates = void (*)(const GemmCall&, std::int64_t begin, std::int64_t end, const void* a,
@@ -139,15 +140,17 @@ class GemmPlan {
   /// This plan for a B that is packed. It gives the same bits.
   [[nodiscard]] GemmPlan packed() const;
 
-  /// May it be an update? Of one product in f32 or f64, not added to C, with our kernels, by a near B that is
-  /// not transposed, of few terms, and where A is near or not transposed.
+  /// May it be an update? Of one product in f32 or f64, not added to C, by a B that is not transposed, of few
+  /// terms, and, with our kernels, where B is near, and A is or is not transposed.
   [[nodiscard]] bool can_update() const noexcept;
-  /// The update, on this thread and at most `threads` - 1 helpers. The product has the bits that it has
-  /// otherwise, but that subnormal numbers are never zeros: those of X have to stay. Requires can_update().
+  /// The update, on this thread and at most `threads` - 1 helpers. With our kernels the product has the bits
+  /// that it has otherwise, but that subnormal numbers are never zeros: those of X have to stay. With oneDNN
+  /// it may be scaled and added with one rounding. Requires can_update(). Throws nothing.
   void update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
  private:
   [[nodiscard]] GemmRange range_of(int index) const;
+  void update_piece(int index, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
   GemmCall call_;
   GemmKernel kernel_ = nullptr;

@@ -473,13 +473,15 @@ struct Product {
       }
       T* const to = static_cast<T*>(c) + i * call.ldc;
       TileUpdate<T> update{static_cast<const T*>(how.x) + i * call.ldc, *static_cast<const T*>(how.scale),
-                           how.subtract, how.past_caches};
+                           how.subtract, how.past_caches,
+                           how.product != nullptr ? static_cast<T*>(how.product) + i * call.ldc : nullptr};
       if (count > 0)
         find_update_tiles<T, Order>(whole, rows)(count, {0, panel_b, kWidth}, call.k, from_a, a_stride,
                                                  from_b, b_stride, to, call.ldc, kLanes<T>, update);
       if (whole_width == call.n) continue;
       const WidthOfTiles<T> last(call.n - whole_width);
       update.x += whole_width;
+      if (update.product != nullptr) update.product += whole_width;
       find_update_tiles<T, Order>(last.kind, rows)(1, {}, call.k, from_a, a_stride, from_b + count * panel_b,
                                                    b_stride, to + whole_width, call.ldc, last.last_lanes,
                                                    update);

@@ -108,9 +108,13 @@ Cut cut(const GemmCall& g) noexcept {
   return cut;
 }
 
-void product(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
+namespace {
+
+// C += alpha A B, or C = alpha A B, of a range of C.
+dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, const void* b, float alpha,
+                    bool add, void* c) {
   const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
-  if (rows <= 0 || columns <= 0) return;
+  if (rows <= 0 || columns <= 0) return dnnl_success;
   // A matrix of one row needs no leading dimension, but oneDNN looks at it.
   const Index lda = std::max(g.lda, g.trans_a ? g.m : g.k);
   const Index ldb = std::max(g.ldb, g.trans_b ? g.k : g.n);
@@ -121,14 +125,27 @@ void product(const GemmCall& g, const GemmRange& range, const void* a, const voi
         static_cast<const float*>(b) + q * g.stride_b + range.column_begin * (g.trans_b ? ldb : 1);
     float* cq = static_cast<float*>(c) + q * g.stride_c + range.row_begin * g.ldc + range.column_begin;
     const dnnl_status_t status =
-        dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', rows, columns, g.k, 1.0f, aq, lda, bq, ldb,
-                   g.add ? 1.0f : 0.0f, cq, std::max(g.ldc, columns));
-    if (status == dnnl_out_of_memory) throw std::bad_alloc();
-    if (status != dnnl_success) {
-      throw GemmError("[gemm] expected dnnl_sgemm to succeed, got its status " +
-                      std::to_string(static_cast<int>(status)));
-    }
+        dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', rows, columns, g.k, alpha, aq, lda, bq, ldb,
+                   add ? 1.0f : 0.0f, cq, std::max(g.ldc, columns));
+    if (status != dnnl_success) return status;
   }
+  return dnnl_success;
+}
+
+}  // namespace
+
+void product(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
+  const dnnl_status_t status = sgemm(g, range, a, b, 1.0f, g.add, c);
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  if (status != dnnl_success) {
+    throw GemmError("[gemm] expected dnnl_sgemm to succeed, got its status " +
+                    std::to_string(static_cast<int>(status)));
+  }
+}
+
+bool multiply(const GemmCall& g, const GemmRange& range, const void* a, const void* b, float scale, bool add,
+              void* c) noexcept {
+  return sgemm(g, range, a, b, scale, add, c) == dnnl_success;
 }
 
 }  // namespace tidu::cpu_detail::onednn
@@ -142,6 +159,10 @@ bool is_faster(const GemmCall&) noexcept { return false; }
 Cut cut(const GemmCall&) noexcept { return Cut(); }
 
 void product(const GemmCall&, const GemmRange&, const void*, const void*, void*) {}
+
+bool multiply(const GemmCall&, const GemmRange&, const void*, const void*, float, bool, void*) noexcept {
+  return false;
+}
 
 }  // namespace tidu::cpu_detail::onednn
 

@@ -28,4 +28,9 @@ struct Cut {
 /// memory. Not to be called where is_faster is always false.
 void product(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c);
 
+/// C = scale A B, or C += scale A B, of a range of C, likewise; `scale` is finite and not 0. False, with
+/// nothing done, where oneDNN finds no memory.
+bool multiply(const GemmCall& call, const GemmRange& range, const void* a, const void* b, float scale,
+              bool add, void* c) noexcept;
+
 }  // namespace tidu::cpu_detail::onednn

@@ -14,13 +14,14 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 enum class AOrder : std::uint8_t { rows, columns };
 
 /// C = X + scale AB, or X - scale AB, X being where the first tile begins, its rows as far apart as those of
-/// C.
+/// C; and AB where it is wanted, likewise.
 template <class T>
 struct TileUpdate {
   const T* x;
   T scale;
   bool subtract;
   bool past_caches;
+  T* product;  // or null
 };
 
 /// How far, in scalars, A, B and C of a tile are from those of the one before it.
@@ -113,6 +114,22 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
     if constexpr (Update) {
       const Vector<T> scale = (update->subtract ? -update->scale : update->scale) - Vector<T>{};
       const T* x = update->x + (c - first);
+      if (update->product != nullptr) {
+        T* product = update->product + (c - first);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r, product += ldc) {
+#pragma GCC unroll 8
+          for (int v = 0; v < V; ++v) {
+            if (Partial && v == V - 1) {
+              store_first<T>(product + v * kLanes<T>, sum[r][v], last_lanes);
+            } else if (update->past_caches) {
+              stream<T>(product + v * kLanes<T>, sum[r][v]);
+            } else {
+              store<T>(product + v * kLanes<T>, sum[r][v]);
+            }
+          }
+        }
+      }
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r, x += ldc) {
 #pragma GCC unroll 8

@@ -372,14 +372,13 @@ std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_
     return std::nullopt;
   const Arranged product = arrange_product(request, *gemm_type(dtype));
   if (product.lhs.packed || product.rhs.packed) return std::nullopt;
-  const GemmPlan own(product.call, 1, GemmIsa::avx512);
-  // Of more terms another library's kernels gain more than what need not be written.
+  const GemmPlan own(product.call, 1, GemmIsa::avx512), best(product.call, 1);
+  // Of more terms another library's kernels gain more than tiles that are changed in registers.
   constexpr std::int64_t few_terms = 128;
   constexpr std::int64_t least_in_loop = 16;
   if (in_loop && product.call.k < least_in_loop) return std::nullopt;
-  if (GemmPlan(product.call, 1).kernel() != own.kernel() && product.call.k > few_terms) return std::nullopt;
-  if (!own.can_update()) return std::nullopt;
-  return own;
+  const GemmPlan& plan = product.call.k > few_terms ? best : own;
+  return plan.can_update() ? std::optional(plan) : std::nullopt;
 }
 
 }  // namespace tidu::cpu_detail

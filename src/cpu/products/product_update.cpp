@@ -15,12 +15,14 @@ constexpr std::size_t least_product = std::size_t{1} << 16;
 struct ProductUpdateState {
   GemmPlan product;
   std::optional<Literal> scale;  // or an operand
-  bool subtract = false;
+  bool subtract = false, keeps = false;
   int threads = 1;
 };
 void run_update(const ProductUpdateState& s, const Call& call) {
   const std::byte* const scale = s.scale ? s.scale->bytes() : call.in[3];
-  s.product.update(s.threads, call.in[0], call.in[1], {call.in[2], scale, s.subtract}, call.out[0]);
+  std::byte* const product = s.keeps ? call.out[1] : nullptr;
+  s.product.update(s.threads, call.in[0], call.in[1], {call.in[2], scale, s.subtract, false, product},
+                   call.out[0]);
 }
 
 class UpdateFinder {
@@ -31,7 +33,10 @@ class UpdateFinder {
         graph_(program.graph()),
         values_(values),
         alone_(alone),
-        readers_(count_readers(program, values)) {}
+        readers_(count_readers(program, values)),
+        outputs_(graph_.num_values(), 0) {
+    for (const ValueId id : graph_.outputs()) ++outputs_[program.roots()[id]];
+  }
 
   // The groups of two operations, the last of which is the sum.
   std::optional<ProductUpdate> find(std::size_t node) const {
@@ -72,8 +77,10 @@ class UpdateFinder {
   bool take_product(ValueId id, const Operation& sum, std::size_t node, ProductUpdate& update) const {
     id = program_.roots()[id];
     const std::uint32_t maker = graph_.data().producers[id];
-    if (maker >= graph_.num_operations() || !alone_[maker] || readers_[id] != 1 || update.x == id)
-      return false;
+    if (maker >= graph_.num_operations() || !alone_[maker] || update.x == id) return false;
+    // See count_readers.
+    if (readers_[id] != 1 + 2 * outputs_[id]) return false;
+    if (outputs_[id] != 0) update.kept = id;
     const Type type = graph_.type(id), x = graph_.type(update.x);
     const auto is_operand = [&](ValueId operand) {
       const std::vector<ValueId>& operands = values_[node].operands;
@@ -89,6 +96,7 @@ class UpdateFinder {
   const std::vector<passes::NodeValues>& values_;
   const std::vector<bool>& alone_;
   std::vector<std::uint32_t> readers_;  // by root: nodes, and more for outputs
+  std::vector<std::uint32_t> outputs_;  // by root: how many it is
 };
 
 }  // namespace
@@ -107,7 +115,8 @@ std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& progr
 }
 
 Plan plan_update(const ProductUpdate& update, const GemmPlan& product, int threads) {
-  return make_plan<ProductUpdateState, run_update>({product, update.literal, update.subtract, threads});
+  return make_plan<ProductUpdateState, run_update>(
+      {product, update.literal, update.subtract, update.kept != no_index, threads});
 }
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,5 @@
 // product_update.hpp - fused groups that add a product of matrices, or that product times a number, to an
-// array or subtract it: one step, in which the product is never in memory.
+// array or subtract it: one step, in which the product is in memory only if somebody asks for it.
 //
 // Note [Updates]: what changes a parameter by a gradient would write the product and read it again, behind
 // all of the parameter, and take as long as caches and memory do. Where the product's tiles are changed in
@@ -29,15 +29,17 @@ struct ProductUpdate {
   ValueId scale = no_index;          ///< c; none where it is `literal`
   std::optional<Literal> literal;    ///< of one element
   bool subtract = false;
+  ValueId kept = no_index;  ///< p, where it is an output of the program, too
 };
 
-/// By position of the group: those whose product nobody else reads. `alone` says by operation whether it is a
-/// step of its own and no more than that.
+/// By position of the group: those whose product no other node reads. `alone` says by operation whether it is
+/// a step of its own and no more than that.
 std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& program,
                                                             const std::vector<passes::NodeValues>& values,
                                                             const std::vector<bool>& alone);
 
-/// The step: its operands are the product's, x, and the scale unless it is a literal.
+/// The step: its operands are the product's, x, and the scale unless it is a literal; its results the sum,
+/// and the product if it is kept.
 Plan plan_update(const ProductUpdate& update, const GemmPlan& product, int threads);
 
 }  // namespace tidu::cpu_detail
