@@ -34,6 +34,10 @@
 // node, without hooks and with empty slots, is not run: its operations are taken as followed, and the leaves
 // get their values. What follows cannot tell the difference. Where the tape came by known calls of the same
 // pattern, each of them has seen to it that its node is what it was, so that no edge is looked at again.
+// Note [Lent memory]: where a pattern is run from its leaves, and nobody but the trace refers to one of them,
+// a parameter that was replaced, the program may write what replaces it over it. Until the run has ended
+// nobody else may run what reads the leaf, and whoever comes upon it in a child of fork() gets an error: its
+// version says that it was written to. What fails has written nothing (Executable::reuses_safely).
 #pragma once
 
 #include <array>
@@ -170,7 +174,13 @@ class LazyTrace {
     std::vector<Tensor> promised;  // aligned with output_values
     std::vector<Tensor> made;
     std::vector<Tensor> dropped;  // leaves that are no longer needed
+    struct Lent {
+      std::uint32_t output;  // that takes the memory
+      Promise* promise;      // of a leaf, which `inputs` keep
+    };
+    std::vector<Lent> lent;  // see Note [Lent memory]
     void clear() {
+      lent.clear();
       order.clear();
       first_numbers.clear();
       words.clear();
@@ -299,6 +309,11 @@ class LazyTrace {
   Apart take_apart(const Run& run) const;
   void run_targets(std::span<Promise* const> targets, bool all);
   static void run_program(const Program& program, const LazyRunner& runner, Run& run);
+  void lend(const Program& program, Run& run);
+  static void take_back(Run& run) noexcept;
+  void wait_for_lent(Lock& lock);
+  template <class Predicate>
+  void wait_while_running(Lock& lock, const Predicate& concerns);
   void keep_results(Run& run);
   void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
                 Lock& lock);

@@ -4,7 +4,7 @@
 
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"
-#include "frontend/lazy.hpp"
+#include "frontend/lazy_program.hpp"
 #include "tidu/eager/profile.hpp"
 #include "tidu/program/cache.hpp"
 
@@ -55,11 +55,6 @@ class EagerHere {
   std::unique_ptr<HotDetector> hot_;
 };
 
-// What nobody else writes to.
-Tensor own(Tensor&& made) {
-  return made.exclusive() || made.resident() != nullptr ? std::move(made) : made.clone();
-}
-
 // Runs what so many pending operations are, entered in the thread's profile.
 template <class Body>
 void profiled(std::size_t operations, const Body& body) {
@@ -78,22 +73,6 @@ void profiled(std::size_t operations, const Body& body) {
 }  // namespace
 
 bool evaluating() { return evaluations_here != 0; }
-
-// What a program of the cache is. The graphs keep the addresses in its words from being used again.
-struct LazyTrace::Program {
-  std::vector<Graph> parts;
-  Graph graph;
-  std::optional<Executable> executable;
-  eager::ExecutorSlot slot;
-
-  void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
-    made.resize(graph.outputs().size());
-    if (executable) return executable->run_into(inputs, made);
-    eager::Operands<Tensor> results =
-        runner.executor->execute_forward({graph, slot, runner.placement}, inputs).value();
-    for (std::size_t i = 0; i < made.size(); ++i) made[i] = own(std::move(results[i]));
-  }
-};
 
 // The needed operations, the last one first. `count` of them are marked so far, none behind `last`.
 void LazyTrace::sweep(Run& run, std::uint32_t last, std::size_t count) {
@@ -268,7 +247,7 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
     std::vector<tidu::Value> outputs;
     for (const std::uint32_t number : apart.outputs) outputs.push_back(numbers[number]);
     made->graph = prune(builder.build(outputs));
-    if (runner.cpu != nullptr) made->executable.emplace(runner.cpu->compile(made->graph));
+    if (runner.cpu != nullptr) made->compile(*runner.cpu);
     const std::size_t bytes = 4096 + 16 * run.words.size() + 64 * made->graph.num_operations();
     return CacheMade<Program>{std::move(made), bytes};
   });
@@ -317,6 +296,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   std::unique_ptr<Run> run;
   std::unique_ptr<Pattern> gone;
   std::unique_lock lock(mutex_);
+  wait_for_lent(lock);
   const auto has_elements = [](const Promise& target) {
     return target.made.load(std::memory_order_acquire) != nullptr ||
            target.resident.load(std::memory_order_acquire) != nullptr;

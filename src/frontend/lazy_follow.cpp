@@ -128,12 +128,14 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   const std::size_t num_ops = known.num_ops;
   const LazyRunner runner = runner_;
   const std::uint64_t batch = ++batch_, followed = followed_;
+  lend(*program, *run);
   begin_run(*run);
   lock.unlock();
   try {
     run_program(*program, runner, *run);
   } catch (...) {
     lock.lock();
+    take_back(*run);
     end_run(*run);
     ++counters_.failures;
     lock.unlock();  // what goes with the run may be the last of its kind

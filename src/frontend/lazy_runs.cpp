@@ -2,7 +2,7 @@
 // in lazy.hpp.
 #include <algorithm>
 
-#include "frontend/lazy.hpp"
+#include "frontend/lazy_program.hpp"
 
 namespace tidu::frontend_detail {
 
@@ -17,16 +17,15 @@ void LazyTrace::end_run(const Run& run) noexcept {
   runs_ended_.notify_all();
 }
 
-void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
+// Runs of other threads, which end whatever this one does.
+template <class Predicate>
+void LazyTrace::wait_while_running(Lock& lock, const Predicate& concerns) {
   const auto here = std::this_thread::get_id();
   const std::uint32_t now = tidu::detail::Forks::count();
-  const auto reads_it = [&](const Running& running) {
-    return running.ends && running.thread != here && running.forks == now &&
-           std::any_of(running.run->inputs.begin(), running.run->inputs.end(),
-                       [&](const Tensor& input) { return input.lies_in(storage); });
+  const auto is_waited_for = [&](const Running& running) {
+    return running.ends && running.thread != here && running.forks == now && concerns(*running.run);
   };
-  std::unique_lock lock(mutex_);
-  while (std::any_of(running_.begin(), running_.end(), reads_it)) {
+  while (std::any_of(running_.begin(), running_.end(), is_waited_for)) {
     waiting_.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t before = runs_ended_.load(std::memory_order_acquire);
     lock.unlock();
@@ -34,6 +33,50 @@ void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
     lock.lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
+}
+
+void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
+  Lock lock(mutex_);
+  wait_while_running(lock, [&](const Run& run) {
+    return std::any_of(run.inputs.begin(), run.inputs.end(),
+                       [&](const Tensor& input) { return input.lies_in(storage); });
+  });
+}
+
+void LazyTrace::wait_for_lent(Lock& lock) {
+  wait_while_running(lock, [](const Run& run) { return !run.lent.empty(); });
+}
+
+// With the lock. The leaf's value and the run have a reference each.
+void LazyTrace::lend(const Program& program, Run& run) {
+  if (program.reused.empty()) return;
+  run.made.resize(program.graph.outputs().size());
+  std::size_t most = 0;
+  for (const ReusableInputs& set : program.reused) most += set.outputs.size();
+  run.lent.reserve(most);
+  for (const ReusableInputs& set : program.reused) {
+    auto output = set.outputs.begin();
+    for (const std::uint32_t input : set.inputs) {
+      if (output == set.outputs.end()) break;
+      tidu::detail::PromisedStorage* const kept = run.inputs[input].kept();
+      if (kept == nullptr || kept->maker != this || kept->references.load(std::memory_order_acquire) != 2)
+        continue;
+      auto* const promise = static_cast<Promise*>(kept);
+      if (!promise->tensor_.exclusive()) continue;
+      run.made[*output] = std::move(promise->tensor_);
+      run.pointers[input] = &run.made[*output];
+      promise->version.fetch_add(1, std::memory_order_relaxed);
+      run.lent.push_back({*output++, promise});
+    }
+  }
+}
+
+void LazyTrace::take_back(Run& run) noexcept {
+  for (const Run::Lent& lent : run.lent) {
+    lent.promise->tensor_ = std::move(run.made[lent.output]);
+    lent.promise->version.fetch_sub(1, std::memory_order_relaxed);
+  }
+  run.lent.clear();
 }
 
 }  // namespace tidu::frontend_detail

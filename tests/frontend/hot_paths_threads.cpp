@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "descend.hpp"
 #include "tidu/tidu.hpp"
 
 using namespace tidu;
@@ -100,4 +101,27 @@ TEST_CASE("[G3] [G5] what hot backward calls promised is read by another thread 
   }
   CHECK(wrong == 0);
   CHECK(backwards() > 20);
+}
+
+TEST_CASE("[G3] [G4] threads that read at once what a hot step makes see what one thread does") {
+  using namespace tidu::test;
+  Array plain = leaf(random_array({120, 90}, 1)), plain_m = zeros({120, 90}, f64);
+  std::vector<double> expected, seen;
+  descend(plain, plain_m, 60, [&](const Array& loss) {
+    expected.push_back(loss.item());
+    expected.push_back(sum(plain).item());
+  });
+  Array w = leaf(random_array({120, 90}, 1)), m = zeros({120, 90}, f64);
+  const HotPaths guard;
+  descend(w, m, 60, [&](const Array& loss) {
+    double total = 0;
+    std::thread reader([&total, made = w.tensor()] {
+      for (const double element : made.elements<double>()) total += element;
+    });
+    seen.push_back(loss.item());
+    reader.join();
+    seen.push_back(total);
+  });
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == doctest::Approx(expected[i]).epsilon(1e-9));
 }

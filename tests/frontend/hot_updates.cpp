@@ -1,5 +1,8 @@
 // hot_updates.cpp - parameters that a hot loop changes in place: one program a step, and the same values for
 // whoever else refers to them.
+#include <set>
+
+#include "descend.hpp"
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
 
@@ -14,10 +17,11 @@ struct Trained {
 // Who refers to a parameter besides its Array.
 enum class Seen : std::uint8_t { by_nobody, by_a_tensor, by_the_tape, by_a_detached_array };
 
-Trained train(Seen seen) {
+// w of so many rows and columns.
+Trained train(Seen seen, std::int64_t m = 4, std::int64_t n = 3) {
   Trained result;
-  Array w = leaf(random_array({4, 3}, 1)), b = leaf(random_array({3}, 2));
-  const Array x = random_array({5, 4}, 3), y = random_array({5, 3}, 4);
+  Array w = leaf(random_array({m, n}, 1)), b = leaf(random_array({n}, 2));
+  const Array x = random_array({5, m}, 3), y = random_array({5, n}, 4);
   std::uint64_t before = 0;
   for (int step = 0; step < 60; ++step) {
     if (step == 50) before = lazy_statistics().evaluations;
@@ -70,6 +74,34 @@ TEST_CASE("[G3] [G4] a hot loop changes its parameters as a plain one does, whoe
     check_close(hot.seen, plain.seen);
     if (seen == Seen::by_nobody) CHECK(hot.evaluations == 10);  // a program a step
   }
+}
+
+// Large enough for what replaces a parameter to be written over it.
+TEST_CASE("[G3] [G4] parameters that are written over are nobody else's") {
+  for (const Seen seen : {Seen::by_nobody, Seen::by_a_tensor, Seen::by_the_tape, Seen::by_a_detached_array}) {
+    CAPTURE(static_cast<int>(seen));
+    const Trained plain = train(seen, 130, 70);
+    const HotPaths guard;
+    const Trained hot = train(seen, 130, 70);
+    check_close(hot.losses, plain.losses);
+    check_close(hot.parameters, plain.parameters);
+    check_close(hot.seen, plain.seen);
+  }
+}
+
+TEST_CASE("[G3] a hot step writes parameters and momenta where they are") {
+  Array plain = leaf(random_array({120, 90}, 1)), plain_m = zeros({120, 90}, f64);
+  descend(plain, plain_m, 40, [](const Array& loss) { (void)loss.item(); });
+  Array w = leaf(random_array({120, 90}, 1)), m = zeros({120, 90}, f64);
+  const HotPaths guard;
+  std::vector<std::set<const void*>> places;
+  descend(w, m, 40, [&](const Array& loss) {
+    (void)loss.item();
+    places.push_back({w.tensor().bytes(), m.tensor().bytes()});
+  });
+  for (std::size_t step = 30; step < 40; ++step) CHECK(places[step] == places[29]);
+  check_close(elements(w), elements(plain));
+  check_close(elements(m), elements(plain_m));
 }
 
 TEST_CASE("[G1] a scope for each step goes on with the sequence of the last one") {

@@ -292,6 +292,14 @@ class Tensor {
                ? promise
                : nullptr;
   }
+  /// Who made the elements, which are there on the host, and keeps them, or null.
+  detail::PromisedStorage* kept() const {
+    detail::PromisedStorage* const promise = promised();
+    return promise != nullptr && promise->made.load(std::memory_order_acquire) != nullptr &&
+                   promise->resident.load(std::memory_order_acquire) == nullptr
+               ? promise
+               : nullptr;
+  }
   /// Who has the elements in a device's memory, from the first on, or null.
   detail::PromisedStorage* resident() const {
     detail::PromisedStorage* const promise = promised();
