@@ -172,9 +172,11 @@ constexpr double kLeastWork = 128 * 1024, kLeastWorkOfDoubles = 384 * 1024;
 
 /// Does more than one thread gain where processors share no cache? Measured with two: nanoseconds that each
 /// real multiply-add spares, that a loop takes to begin and to end, and that bytes take which the other has
-/// read, and which it reads.
+/// read, and which it reads. Members of a batch are read and written by the thread that also has them before
+/// and behind, but for few.
 bool gains_apart(const GemmCall& g, double work, bool is_double) {
-  constexpr double spared = 1.0 / 118, loop = 700, written = 0.22, read = 0.04;
+  constexpr double spared = 1.0 / 118, loop = 700, of_others = 0.1;
+  const double share = g.batch > 1 ? of_others : 1, written = 0.22 * share, read = 0.04 * share;
   const double size = static_cast<double>(gemm_element_size(g.type));
   const auto bytes = [&](Index rows, Index columns, bool repeated) {
     return size * static_cast<double>(rows) * static_cast<double>(columns) *
