@@ -14,7 +14,9 @@
 // ones do, pay thirty nanoseconds for each line that they write after the other has read it, whatever they
 // prefetch, and a twentieth of that where they write it past the caches. Where they share a cache it is the
 // other way round. So now and then a word is sent to a helper and back; who shares writes of a loop asks, and
-// short loops stay with one thread.
+// short loops stay with one thread. On Intel's processors a word takes as long between any two cores, 300 ns
+// there and back on a Xeon of 2024, but a line that the other has read takes 3 ns to be written: nothing is
+// gained past the caches.
 #include "cpu/parallel.hpp"
 
 #include <sched.h>
@@ -215,7 +217,14 @@ class Helpers {
 
 }  // namespace
 
-bool is_apart() { return is_apart_; }
+bool is_apart() {
+#if defined(__x86_64__)
+  static const bool writes_far = __builtin_cpu_is("intel") == 0;
+  return is_apart_ && writes_far;
+#else
+  return is_apart_;
+#endif
+}
 
 bool too_far_apart() { return Helpers::get().too_far_apart(); }
 

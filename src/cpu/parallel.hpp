@@ -20,7 +20,7 @@ bool helpers_awake();
 /// and then the answer is no all the same, and the loop that is shared finds out whether they still are.
 bool too_far_apart();
 /// Runs this thread a piece of a loop that it shares with processors that are far from its own, in another
-/// cache or socket? See Note [Apart].
+/// cache or socket, so that lines which both use are best written past the caches? See Note [Apart].
 bool is_apart();
 
 /// Calls body(begin, end) for ranges of `grain` (the last one shorter) that cover [0, count); one call where

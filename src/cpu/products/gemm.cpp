@@ -173,8 +173,8 @@ constexpr double kLeastWork = 128 * 1024, kLeastWorkOfDoubles = 384 * 1024;
 /// Does more than one thread gain where processors share no cache? Measured with two: nanoseconds that each
 /// real multiply-add spares, that a loop takes to begin and to end, and that bytes take which the other has
 /// read, and which it reads. Members of a batch are read and written by the thread that also has them before
-/// and behind, but for few.
-bool gains_apart(const GemmCall& g, double work, bool is_double) {
+/// and behind, but for few; so are rows of A, where those of C are shared out (`by_rows`).
+bool gains_apart(const GemmCall& g, double work, bool is_double, bool by_rows) {
   constexpr double spared = 1.0 / 118, loop = 700, of_others = 0.1;
   const double share = g.batch > 1 ? of_others : 1, written = 0.22 * share, read = 0.04 * share;
   const double size = static_cast<double>(gemm_element_size(g.type));
@@ -182,7 +182,7 @@ bool gains_apart(const GemmCall& g, double work, bool is_double) {
     return size * static_cast<double>(rows) * static_cast<double>(columns) *
            static_cast<double>(repeated ? 1 : g.batch);
   };
-  const double in = bytes(g.m, g.k, g.stride_a == 0) + bytes(g.k, g.n, g.stride_b == 0);
+  const double in = (by_rows ? 0 : bytes(g.m, g.k, g.stride_a == 0)) + bytes(g.k, g.n, g.stride_b == 0);
   return work * spared * (is_double ? 2 : 1) > loop + written * bytes(g.m, g.n, false) + read * in;
 }
 
@@ -292,7 +292,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
   flushes_ = work >= kLeastFlushed && call_.type <= GemmType::c128;
   const bool is_double = call_.type == GemmType::f64 || call_.type == GemmType::c128;
-  gains_apart_ = gains_apart(call_, work, is_double);
+  gains_apart_ = gains_apart(call_, work, is_double, false);
   int wanted = static_cast<int>(std::min(
       {work / (is_double ? kLeastWorkOfDoubles : kLeastWork), static_cast<double>(threads), 4096.0}));
   threads_ = std::max(wanted, 1);
@@ -316,6 +316,8 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
       row_pieces_ *= factor;
     }
   }
+  if (row_pieces_ > 1 && column_pieces_ == 1 && !call_.trans_a)
+    gains_apart_ = gains_apart(call_, work, is_double, true);
 }
 
 GemmRange GemmPlan::range_of(int index) const {
