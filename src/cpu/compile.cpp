@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "cpu/compiled.hpp"
@@ -69,7 +70,7 @@ class Compiler {
       }
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    to_.reused_ = find_reused_inputs(to_.program_, takeovers_, kernels_);
+    to_.reused_ = find_reused_inputs(to_.program_, takeovers_, in_one_pass_, kernels_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
@@ -256,7 +257,9 @@ class Compiler {
     const std::uint32_t named = nodes[node].kind == NodeKind::blocked_loop
                                     ? graph_.data().producers[values.results[0]]
                                     : nodes[nodes[node].kind == NodeKind::operation ? node : node + 1].index;
-    general(plan_of_composite(node), values.operands.size(), named);
+    Plan plan = plan_of_composite(node);
+    if (plan.in_one_pass) in_one_pass_.insert(node);
+    general(std::move(plan), values.operands.size(), named);
     for (const ValueId id : values.operands) pointer(plan_->slot_of[id]);
     for (const ValueId id : values.results) pointer(plan_->slot_of[id]);
   }
@@ -322,6 +325,7 @@ class Compiler {
   std::array<Recent, 256> recent_{};
   OperationPlans plans_;
   Takeovers takeovers_;
+  std::unordered_set<std::size_t> in_one_pass_;  // nodes: see Plan
 };
 
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,

@@ -292,22 +292,22 @@ void Compiled::run_reusing(std::span<const Tensor* const> inputs, std::span<Tens
     from[input] = &made[output];
     return true;
   };
-  for (std::uint32_t i = 0; i < reused_.sets.size(); ++i) {
-    const ReusableInputs& set = reused_.sets[i];
-    std::vector<std::uint32_t> given;
-    for (const std::uint32_t input : set.inputs) {
-      const Tensor* const x = inputs[input];
-      if (!is_one_of(outputs, x) || !x->exclusive() ||
-          reinterpret_cast<std::uintptr_t>(x->bytes()) % cache_line != 0)
-        continue;
-      const auto own = static_cast<std::uint32_t>(x - outputs.data());
-      if (times[own] == 1 && (set_of[own] != i || !lend(input, own))) given.push_back(input);
-    }
-    for (auto output = set.outputs.begin(); !given.empty() && output != set.outputs.end(); ++output) {
-      if (lend(given.back(), *output)) given.pop_back();
-    }
-  }
   try {
+    for (std::uint32_t i = 0; i < reused_.sets.size(); ++i) {
+      const ReusableInputs& set = reused_.sets[i];
+      std::vector<std::uint32_t> given;
+      for (const std::uint32_t input : set.inputs) {
+        const Tensor* const x = inputs[input];
+        if (!is_one_of(outputs, x) || !x->exclusive() ||
+            reinterpret_cast<std::uintptr_t>(x->bytes()) % cache_line != 0)
+          continue;
+        const auto own = static_cast<std::uint32_t>(x - outputs.data());
+        if (times[own] == 1 && (set_of[own] != i || !lend(input, own))) given.push_back(input);
+      }
+      for (auto output = set.outputs.begin(); !given.empty() && output != set.outputs.end(); ++output) {
+        if (lend(given.back(), *output)) given.pop_back();
+      }
+    }
     for (std::size_t i = 0; i < made.size(); ++i)
       if (lenders[i] == nullptr) made[i] = make_output(output_types_[i]);
     run_made(from.data(), made.data());

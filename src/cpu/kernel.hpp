@@ -89,6 +89,9 @@ struct Plan {
   RunFunction prepare = nullptr;
   std::uint32_t prepared = 0;  ///< which operand
   std::size_t prepared_bytes = 0;
+  /// Of each element, every operand that is not said to be read whole is read before a result is written, and
+  /// nothing fails: one of its results may lie where such an operand does.
+  bool in_one_pass = false;
 
   explicit operator bool() const { return run != nullptr; }
 };

@@ -13,12 +13,14 @@ namespace {
 class ReuseFinder {
  public:
   ReuseFinder(const Program& program, const Takeovers& takeovers,
-              const std::vector<passes::NodeValues>& values, bool has_foreign)
+              const std::vector<passes::NodeValues>& values,
+              const std::unordered_set<std::size_t>& in_one_pass, bool has_foreign)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
         takeovers_(takeovers),
         values_(values),
+        in_one_pass_(in_one_pass),
         has_foreign_(has_foreign),
         last_read_(graph_.inputs().size(), 0),
         is_written_(graph_.outputs().size(), false) {
@@ -57,8 +59,8 @@ class ReuseFinder {
       // What is written there first has to be what reads the input last.
       if (is_written_[output]) continue;
       is_written_[output] = true;
-      // Behind its sum an update has the product as a result, which is written before the sum reads.
-      if (!outputs.empty() && takeovers_.plans.count(node) != 0) continue;
+      // Behind its sum an update has the product as a result, which is written before the sum is read.
+      if (id != values.results[0] && takeovers_.plans.count(node) != 0) continue;
       if (program_.is_written_directly(output) && graph_.type(id).size() == output_type(output).size())
         outputs.push_back(output);
     }
@@ -102,24 +104,19 @@ class ReuseFinder {
     const auto input = position_.find(id);
     return input != position_.end() && last_read_[input->second] == node;
   }
-  bool is_group(std::size_t node) const {
-    return nodes_[node].kind == NodeKind::fused_group && nodes_[node].index == 0;
-  }
   bool is_elementwise(std::size_t node) const {
     return nodes_[node].kind == NodeKind::operation && !has_foreign_ && takeovers_.plans.count(node) == 0 &&
            graph_.operation(nodes_[node].index).primitive().has_trait(Trait::elementwise);
   }
   // Does it read of each operand, but those that are said to be read whole, the element of which it writes
-  // the result?
+  // the result, before that?
   bool reads_first(std::size_t node) const {
-    if (is_elementwise(node)) return values_[node].results.size() == 1;
-    return is_group(node) && takeovers_.extras.count(node) == 0 && takeovers_.turned.count(node) == 0;
+    return in_one_pass_.count(node) != 0 || (is_elementwise(node) && values_[node].results.size() == 1);
   }
-  // Groups, and single element-wise operations, have all memory that they need before they run.
   bool cannot_fail(std::size_t node) const {
-    if (is_group(node) || is_elementwise(node)) return true;
-    return nodes_[node].kind == NodeKind::operation && !takeovers_.done.empty() &&
-           takeovers_.done[nodes_[node].index];
+    return in_one_pass_.count(node) != 0 || is_elementwise(node) ||
+           (nodes_[node].kind == NodeKind::operation && !takeovers_.done.empty() &&
+            takeovers_.done[nodes_[node].index]);
   }
 
   const Program& program_;
@@ -127,6 +124,7 @@ class ReuseFinder {
   const std::vector<ScheduleNode>& nodes_;
   const Takeovers& takeovers_;
   const std::vector<passes::NodeValues>& values_;
+  const std::unordered_set<std::size_t>& in_one_pass_;
   const bool has_foreign_;
   std::unordered_map<ValueId, std::uint32_t> position_;  // of inputs that are no outputs
   std::vector<std::size_t> last_read_;                   // by input: the node
@@ -141,6 +139,7 @@ bool is_large(const Graph& graph, std::span<const ValueId> values) {
 }  // namespace
 
 ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers,
+                                const std::unordered_set<std::size_t>& in_one_pass,
                                 const KernelTable& kernels) {
   const Graph& graph = program.graph();
   const auto changes = [](const passes::NodeValues& values) { return values.changed != no_index; };
@@ -148,10 +147,11 @@ ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeove
       std::ranges::none_of(takeovers.values, changes))
     return {};
   const bool has_foreign = kernels.has_foreign();
-  if (!takeovers.values.empty()) return ReuseFinder(program, takeovers, takeovers.values, has_foreign).find();
+  if (!takeovers.values.empty())
+    return ReuseFinder(program, takeovers, takeovers.values, in_one_pass, has_foreign).find();
   const std::vector<passes::NodeValues> values =
       passes::node_values(graph, program.schedule(), program.roots(), program.splats());
-  return ReuseFinder(program, takeovers, values, has_foreign).find();
+  return ReuseFinder(program, takeovers, values, in_one_pass, has_foreign).find();
 }
 
 }  // namespace tidu::cpu_detail

@@ -7,14 +7,18 @@
 // it.
 #pragma once
 
+#include <cstddef>
+#include <unordered_set>
+
 #include "cpu/compiled.hpp"
 #include "cpu/takeovers.hpp"
 #include "tidu/program/program.hpp"
 
 namespace tidu::cpu_detail {
 
-/// Of the program as it runs, and who does what in it. Linear.
+/// Of the program as it runs, who does what in it, and which nodes do it in one pass (see Plan). Linear.
 ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers,
+                                const std::unordered_set<std::size_t>& in_one_pass,
                                 const KernelTable& kernels);
 
 }  // namespace tidu::cpu_detail

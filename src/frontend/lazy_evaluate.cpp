@@ -65,9 +65,12 @@ void profiled(std::size_t operations, const Body& body) {
   event.begin = profile->now();
   body();
   event.end = profile->now();
-  event.phase = eager::ProfilePhase::execute;
-  event.name = detail::str("lazy program of ", operations, " operations");
-  profile->add(std::move(event));
+  try {
+    event.phase = eager::ProfilePhase::execute;
+    event.name = detail::str("lazy program of ", operations, " operations");
+    profile->add(std::move(event));
+  } catch (const std::bad_alloc&) {  // what has run has run
+  }
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   const std::size_t num_ops = known.num_ops;
   const LazyRunner runner = runner_;
   const std::uint64_t batch = ++batch_, followed = followed_;
+  running_.reserve(running_.size() + 1);  // what is lent has to be known
   lend(*program, *run);
   begin_run(*run);
   lock.unlock();

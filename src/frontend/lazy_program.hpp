@@ -28,8 +28,7 @@ struct LazyTrace::Program {
 
   void compile(const CpuExecutor& executor) {
     executable.emplace(executor.compile(graph));
-    // Others' kernels may be anything.
-    if (&executor == &cpu() && executable->reuses_safely()) reused = executable->reusable_inputs();
+    if (executable->reuses_safely()) reused = executable->reusable_inputs();
   }
   void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
     made.resize(graph.outputs().size());

@@ -49,7 +49,7 @@ void LazyTrace::wait_for_lent(Lock& lock) {
 
 // With the lock. The leaf's value and the run have a reference each.
 void LazyTrace::lend(const Program& program, Run& run) {
-  if (program.reused.empty()) return;
+  if (runner_.cpu != &cpu() || program.reused.empty()) return;  // others' kernels may be anything
   run.made.resize(program.graph.outputs().size());
   std::size_t most = 0;
   for (const ReusableInputs& set : program.reused) most += set.outputs.size();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -111,17 +112,24 @@ TEST_CASE("[G3] [G4] threads that read at once what a hot step makes see what on
     expected.push_back(loss.item());
     expected.push_back(sum(plain).item());
   });
-  Array w = leaf(random_array({120, 90}, 1)), m = zeros({120, 90}, f64);
-  const HotPaths guard;
-  descend(w, m, 60, [&](const Array& loss) {
-    double total = 0;
-    std::thread reader([&total, made = w.tensor()] {
-      for (const double element : made.elements<double>()) total += element;
+  for (const bool copied : {false, true}) {  // a copy of cpu() has its programs
+    seen.clear();
+    Array w = leaf(random_array({120, 90}, 1)), m = zeros({120, 90}, f64);
+    const CpuExecutor mine = cpu();
+    std::optional<ExecutorGuard> executor;
+    if (copied) executor.emplace(mine);
+    const HotPaths guard;
+    descend(w, m, 60, [&](const Array& loss) {
+      double total = 0;
+      std::thread reader([&total, made = w] {
+        for (const double element : made.tensor().elements<double>()) total += element;
+      });
+      seen.push_back(loss.item());
+      reader.join();
+      seen.push_back(total);
     });
-    seen.push_back(loss.item());
-    reader.join();
-    seen.push_back(total);
-  });
-  REQUIRE(seen.size() == expected.size());
-  for (std::size_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+    REQUIRE(seen.size() == expected.size());
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      CHECK(seen[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+  }
 }

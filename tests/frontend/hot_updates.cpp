@@ -104,6 +104,26 @@ TEST_CASE("[G3] a hot step writes parameters and momenta where they are") {
   check_close(elements(m), elements(plain_m));
 }
 
+// A group that no code is generated for as a whole reads it again behind what replaces it.
+TEST_CASE("[G3] [G4] what is read in several passes is not written over in the first") {
+  const auto train = [] {
+    const Array x = random_array({120, 90}, 1);
+    Array w = abs(random_array({120, 90}, 2)) + 0.5;
+    std::vector<double> seen;
+    for (int step = 0; step < 30; ++step) {
+      const Array next = 0.999 * w + 0.001 * x, low = digamma(w);
+      w = next;
+      seen.push_back(w.tensor().at(7).real());
+      seen.push_back(low.tensor().at(7).real());
+      seen.push_back(low.tensor().at(10000).real());
+    }
+    return seen;
+  };
+  const std::vector<double> plain = train();
+  const HotPaths guard;
+  check_close(train(), plain);
+}
+
 TEST_CASE("[G1] a scope for each step goes on with the sequence of the last one") {
   Array w = leaf(random_array({8}, 1));
   const Array x = random_array({8}, 2);

@@ -113,7 +113,9 @@ fault("reused", "what is read as a whole is written over", REUSED,
 fault("reused", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
 fault("reused", "the product of an update is written over what the sum reads", REUSED,
-      "      if (!outputs.empty() && takeovers_.plans.count(node) != 0) continue;\n", "")
+      "      if (id != values.results[0] && takeovers_.plans.count(node) != 0) continue;\n", "")
+fault("reused", "a group of several passes is taken for one", "src/cpu/groups/fused.cpp",
+      "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
 fault("reused", "what may fail behind a step that writes over an input is called safe", REUSED,
       "found_.safe &= cannot_fail(i);", "found_.safe &= true;")
 fault("reused", "tensors that others refer to are written over", COMPILED,

@@ -83,7 +83,9 @@ class GroupPlanner {
     const std::int64_t pieces = (state_.count + state_.grain - 1) / state_.grain;
     const std::int64_t at_once = std::clamp<std::int64_t>(pieces, 1, state_.threads);
     const std::size_t scratch = state_.parts + static_cast<std::size_t>(at_once) * state_.memory;
-    return make_plan<GroupState, run_group>(std::move(state_), scratch);
+    Plan plan = make_plan<GroupState, run_group>(std::move(state_), scratch);
+    plan.in_one_pass = is_in_one_pass();
+    return plan;
   }
 
  private:
@@ -241,6 +243,11 @@ class GroupPlanner {
   bool is_lines(ValueId id) const {
     return std::any_of(lines_.begin(), lines_.end(),
                        [&](const auto& operand) { return operand.value == id; });
+  }
+  // See Plan::in_one_pass. What has more pointers takes memory for them.
+  bool is_in_one_pass() const {
+    return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr && lines_.empty() &&
+           drafts_[0].reads.size() + drafts_[0].makes.size() <= LaneKernel::few_pointers;
   }
   // Is a result's memory that of an operand?
   bool is_in_place(ValueId id) const {

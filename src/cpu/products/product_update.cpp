@@ -115,8 +115,11 @@ std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& progr
 }
 
 Plan plan_update(const ProductUpdate& update, const GemmPlan& product, int threads) {
-  return make_plan<ProductUpdateState, run_update>(
-      {product, update.literal, update.subtract, update.kept != no_index, threads});
+  const bool keeps = update.kept != no_index;
+  Plan plan =
+      make_plan<ProductUpdateState, run_update>({product, update.literal, update.subtract, keeps, threads});
+  plan.in_one_pass = true;
+  return plan;
 }
 
 }  // namespace tidu::cpu_detail
