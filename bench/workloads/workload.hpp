@@ -38,6 +38,7 @@ struct Setting {
   std::filesystem::path inputs;  ///< the folder of input files, which bench/inputs.py writes
   int threads = 1;
   const tidu::CudaExecutor* gpu = nullptr;  ///< where graphs run instead of the CPU
+  bool own_memory = false;                  ///< which goes with the workload, and is not the executor's
 };
 
 using Make = std::function<Workload(const Setting& setting)>;
