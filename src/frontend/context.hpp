@@ -281,9 +281,10 @@ std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tra
 std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
                                   const std::function<Values(Emitter&, std::span<const Value>)>& emit,
                                   Where where, std::span<const Graph> bodies = {});
-/// Runs and records a graph of any number of outputs as one node.
+/// Runs and records a graph of any number of outputs as one node. `given`: the inputs once more where the
+/// caller needs none of them any more, for results to take their memory.
 std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
-                                  Where where);
+                                  Where where, std::span<Array> given = {});
 
 /// Refuses Arrays without a value.
 void require_values(std::span<const Input> operands, std::string_view function, Where where);

@@ -2,8 +2,8 @@
 // to four operands, allocates what it makes (a tensor, a node, an Array) and nothing else.
 #include <algorithm>
 
-#include "frontend/context.hpp"
 #include "frontend/hot.hpp"
+#include "frontend/invoke.hpp"
 #include "tidu/eager/profile.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -86,10 +86,6 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   return c.graphs.keep(std::move(key), make_graph(call, operands, build));
 }
 
-const Executable& compiled(const CpuExecutor& executor, const eager::RecordedGraph& graph) {
-  return graph.slot().get<Executable>(executor.id(), [&] { return executor.compile(graph.graph()); });
-}
-
 // Changes the entry only when nothing throws.
 void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph, bool here) {
   const Executable* executable = nullptr;
@@ -149,34 +145,6 @@ void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executabl
   if (where.file != nullptr) event.where = detail::str(where.file, ':', where.line);
   event.bytes = out.num_bytes();
   profile.add(std::move(event));
-}
-
-// Of a composite graph, likewise.
-template <class Body>
-eager::Operands<Tensor> profiled(Context& c, const Graph& graph, Where where, const Body& body) {
-  eager::Profile* const profile = c.recorder.options().profile;
-  if (profile == nullptr) [[likely]]
-    return body();
-  eager::ProfileEvent event;
-  event.begin = profile->now();
-  eager::Operands<Tensor> results = body();
-  event.end = profile->now();
-  event.phase = eager::ProfilePhase::execute;
-  event.name = graph.name();
-  if (where.file != nullptr) event.where = detail::str(where.file, ':', where.line);
-  for (std::size_t i = 0; i < results.size(); ++i) event.bytes += results[i].num_bytes();
-  profile->add(std::move(event));
-  return results;
-}
-
-// Is every result looked at, also where nothing is recorded?
-bool looks_at_values(const Context& c) { return c.watches && c.recorder.options().anomaly; }
-
-// Where the backward of an operation runs that was done there.
-eager::Placement placement_at(const Context& c, std::uint32_t device) {
-  if (device == 0 && c.cpu != nullptr) [[likely]]
-    return {};
-  return c.host.executor_at(device).current_placement();
 }
 
 // Records the invocation that gave `made`; in NoGrad its results are looked at alone, in anomaly mode.
@@ -427,76 +395,6 @@ Array make_array(Tensor&& tensor, const eager::EagerOutput& recorded) {
   body.trace = recorded.trace;
   body.requires_grad = recorded.requires_grad;
   return array;
-}
-
-namespace {
-
-// The results, and where the operation was done: where it was on several devices, any of them.
-eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
-                                  std::span<const Tensor* const> inputs, std::uint32_t& device) {
-  const std::size_t count = graph.output_types().size();
-  if (devices_in_use()) [[unlikely]] {
-    const std::uint32_t home = c.host.executor()->current_placement().device;
-    std::vector<std::uint32_t> devices;
-    for (const Tensor* const input : inputs) devices.push_back(input->device() != 0 ? input->device() : home);
-    const bool one =
-        std::adjacent_find(devices.begin(), devices.end(), std::not_equal_to<>()) == devices.end();
-    if (!devices.empty()) device = *std::max_element(devices.begin(), devices.end());
-    if (device == home) device = 0;
-    const Spread& spread = Spread::of(graph.graph(), graph.slot());
-    if (!one || spread.moves()) {
-      std::vector<Tensor> made(count);
-      spread.stages(graph.graph(), devices, false).run(*c.host.executor(), false, inputs, made);
-      return eager::Operands<Tensor>(std::move(made));
-    }
-  }
-  if (c.intercepts) {
-    std::vector<Tensor> promises(count);
-    if (record_lazily(c, graph.graph(), device, inputs, promises))
-      return eager::Operands<Tensor>(std::move(promises));
-  }
-  const HostExecutor& executor = c.host.executor_at(device);
-  return executor
-      .execute_forward(
-          {graph.graph(), graph.slot(), device != 0 ? executor.current_placement() : eager::Placement()},
-          inputs)
-      .value();
-}
-
-}  // namespace
-
-std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<const Array> inputs,
-                                  Where where) {
-  Context& c = context();
-  std::vector<const Tensor*> tensors;
-  std::vector<eager::EagerInput<Tensor>> recorded;
-  bool grad = false;
-  const std::uint64_t own = c.recorder.keys().source();
-  for (const Array& input : inputs) {
-    const Body& body = input.required();
-    tensors.push_back(&body.tensor);
-    if (c.grad_mode)
-      recorded.emplace_back(body.key, body.trace, body.requires_grad, &body.tensor);
-    else
-      recorded.emplace_back(eager::Key(), eager::Trace(), false, &body.tensor);
-    grad = grad || body.requires_grad;
-    if (body.requires_grad && c.grad_mode)
-      c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
-  }
-  std::uint32_t device = 0;
-  eager::Operands<Tensor> results =
-      profiled(c, graph.graph(), where, [&] { return run_graph(c, graph, tensors, device); });
-  std::vector<Array> arrays;
-  if (c.grad_mode ? grad || c.watches : looks_at_values(c)) {
-    const eager::EagerOutputs outputs =
-        c.recorder.record_graph(graph, recorded, std::span<const Tensor>(results.begin(), results.size()), {},
-                                placement_at(c, device), where);
-    for (std::size_t i = 0; i < results.size(); ++i)
-      arrays.push_back(make_array(std::move(results[i]), outputs[i]));
-  } else {
-    for (Tensor& result : results) arrays.push_back(make_array(std::move(result)));
-  }
-  return arrays;
 }
 
 }  // namespace tidu::frontend_detail

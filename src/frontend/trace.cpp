@@ -190,7 +190,7 @@ std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arg
   if (context().takes_all != nullptr || context().compiling != nullptr || any_traced(arguments))
     return call_graph(call.graph.graph(), arguments, where);
   try {
-    return run_and_record(call.graph, arguments, where);
+    return run_and_record(call.graph, arguments, where, arguments);
   } catch (const Error& error) {
     raise_located(error, "compiled", types_of(arguments), where);
   }

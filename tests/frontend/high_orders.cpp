@@ -63,16 +63,16 @@ Function nested(Function f, int order, const std::function<Function(Function)>& 
 }
 
 constexpr int most = 8;
-constexpr double at = 0.7;
+constexpr double high_point = 0.7;
 
 void check_each(const std::function<Array(const Monomial&, int, const Array&)>& derivative) {
   for (const Monomial& f : monomials()) {
     for (int n = 1; n <= most; ++n) {
       CAPTURE(f.name);
       CAPTURE(n);
-      const double right = expected(f, n, at);
+      const double right = expected(f, n, high_point);
       double got = NAN;
-      CHECK(error_of([&] { got = derivative(f, n, Array(at)).item<double>(); }) == "");
+      CHECK(error_of([&] { got = derivative(f, n, Array(high_point)).item<double>(); }) == "");
       CHECK(std::abs(got - right) <= 1e-9 * (1.0 + std::abs(right)));
     }
   }
@@ -114,14 +114,14 @@ TEST_CASE("the same compiled, by jvp of jvp, and by both in turn") {
 
 TEST_CASE("derivatives of outputs that were read along the way stay what they are") {
   // Several outputs of the same operations, each of which keeps what the others make.
-  Array x(at);
+  Array x(high_point);
   x.set_requires_grad();
   const Array s = sin(x), c = cos(x);
   Array y = s * c * x;  // x sin(2 x) / 2
   for (int n = 1; n <= most; ++n) {
     y = grad_of(y, {x}, {.create_graph = true})[0].value();
-    const double right =
-        0.5 * (at * std::pow(2.0, n) * d_sin(n, 2 * at) + n * std::pow(2.0, n - 1) * d_sin(n - 1, 2 * at));
+    const double right = 0.5 * (high_point * std::pow(2.0, n) * d_sin(n, 2 * high_point) +
+                                n * std::pow(2.0, n - 1) * d_sin(n - 1, 2 * high_point));
     CAPTURE(n);
     CHECK(std::abs(y.item<double>() - right) <= 1e-10 * (1.0 + std::abs(right)));
   }

@@ -215,15 +215,20 @@ class Compiled {
   /// See compile.
   Compiled(F f, Where where) : f_(std::move(f)), where_(where), cache_(std::make_shared<Cache>()) {}
 
-  /// f of these arguments.
+  /// f of these arguments. Arrays that are moved into it, parameters that a step replaces, and that nobody
+  /// else has, may lend results of their types their memory (on the CPU, of 64 KiB and more, where nothing is
+  /// recorded): p = step(std::move(p), x).
   template <class... Args>
-  auto operator()(const Args&... args) const {
-    const std::tuple<frontend_detail::Argument<Args>...> arguments(args...);
-    using Out = frontend_detail::ResultOf<F, frontend_detail::Argument<Args>...>;
-    const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
+  auto operator()(Args&&... args) const {
+    using Arguments = std::tuple<frontend_detail::Argument<std::remove_cvref_t<Args>>...>;
+    using Out = frontend_detail::ResultOf<F, frontend_detail::Argument<std::remove_cvref_t<Args>>...>;
+    std::optional<const Arguments> kept(std::in_place, std::forward<Args>(args)...);
+    const Arguments& arguments = *kept;
+    std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     frontend_detail::require_arrays(flat, "compiled", where_);
     if (frontend_detail::any_traced(flat)) return Out(std::apply(f_, arguments));
-    Key key{reinterpret_cast<std::uintptr_t>(&frontend_detail::kind_of<frontend_detail::Argument<Args>...>)};
+    Key key{reinterpret_cast<std::uintptr_t>(
+        &frontend_detail::kind_of<frontend_detail::Argument<std::remove_cvref_t<Args>>...>)};
     frontend_detail::enter(key, arguments);
     const Entry entry = find(std::move(key), [&] {
       std::optional<Out> result;
@@ -234,7 +239,8 @@ class Compiled {
                    std::make_shared<const Out>(std::move(*result))};
     });
     Out out = *static_cast<const Out*>(entry.shape.get());
-    frontend_detail::replace_arrays(out, frontend_detail::run_compiled(*entry.call, flat, where_));
+    kept.reset();
+    frontend_detail::replace_arrays(out, frontend_detail::run_compiled(*entry.call, std::move(flat), where_));
     return out;
   }
   /// For how many lists of types what was traced is kept.

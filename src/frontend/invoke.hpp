@@ -1,0 +1,25 @@
+// invoke.hpp - what running one operation and running a graph have in common.
+#pragma once
+
+#include <cstdint>
+
+#include "frontend/context.hpp"
+#include "tidu/cpu/executor.hpp"
+
+namespace tidu::frontend_detail {
+
+inline const Executable& compiled(const CpuExecutor& executor, const eager::RecordedGraph& graph) {
+  return graph.slot().get<Executable>(executor.id(), [&] { return executor.compile(graph.graph()); });
+}
+
+/// Is every result looked at, also where nothing is recorded?
+inline bool looks_at_values(const Context& c) { return c.watches && c.recorder.options().anomaly; }
+
+/// Where the backward of an operation runs that was done there.
+inline eager::Placement placement_at(const Context& c, std::uint32_t device) {
+  if (device == 0 && c.cpu != nullptr) [[likely]]
+    return {};
+  return c.host.executor_at(device).current_placement();
+}
+
+}  // namespace tidu::frontend_detail
