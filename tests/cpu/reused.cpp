@@ -220,6 +220,21 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
   CHECK(memory[32] == 0.25);
 }
 
+TEST_CASE("[reused] a product that is kept is not written where its sum has yet to read") {
+  GraphBuilder builder("kept");
+  const Value a = builder.input("a", square), b = builder.input("b", square), x = builder.input("x", square);
+  const Value product = ops::matmul(a, b);
+  const Value sum = ops::sub(x, ops::mul(ops::full(builder, square, 0.1), product));
+  const Executable executable = cpu().compile(builder.build({product, ops::matmul(sum, a)}));
+  std::mt19937_64 random(6);
+  const Tensor given[] = {random_tensor(square, {}, random), random_tensor(square, {}, random)};
+  Tensor state[2] = {random_tensor(square, {}, random), Tensor()};
+  const std::vector<Tensor> expected = executable.run({given[0], given[1], state[0]});
+  const Tensor* const inputs[] = {&given[0], &given[1], &state[0]};
+  executable.run_into(inputs, state);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(same_bytes(state[i], expected[i]));
+}
+
 TEST_CASE("[reused] after a failure inputs that were given up are what they were, where that is promised") {
   CpuOptions options;
   options.check_indices = true;

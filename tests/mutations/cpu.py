@@ -107,7 +107,8 @@ fault("updates", "a product that is subtracted from is subtracted", UPDATE,
 # Outputs that take the memory of inputs.
 REUSED = "src/cpu/reused.cpp"
 fault("reused", "what is read later is written over", REUSED,
-      "input != position_.end() && last_read_[input->second] == node;", "input != position_.end();")
+      "input != position_.end() && last_read_[input->second] == node;",
+      "input != position_.end() && last_read_[input->second] >= node;")
 fault("reused", "what is read as a whole is written over", REUSED,
       "if (dies_at(id, node) && std::ranges::find(values.whole, id) == values.whole.end())", "if (dies_at(id, node))")
 fault("reused", "an input that is an output, too, is written over", REUSED,

@@ -51,7 +51,7 @@ mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
          "for (const Array& array : arrays) types.push_back(array.type());",
          "for (const Array& array : arrays) types.push_back(array.is_traced() ? array.type() : array.tensor().type());",
          programs=LAZY)
-mutation("N7", "a graph is replayed at once", "src/frontend/invoke.cpp",
+mutation("N7", "a graph is replayed at once", "src/frontend/run_graph.cpp",
          """  if (c.intercepts) {
     std::vector<Tensor> promises(count""", """  if (c.intercepts && c.lazy == 0) {
     std::vector<Tensor> promises(count""", programs=LAZY)
