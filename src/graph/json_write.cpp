@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "graph/in_all.hpp"
 #include "graph/json_attributes.hpp"
 #include "graph/json_write.hpp"
 #include "tidu/graph/error.hpp"
@@ -167,6 +168,31 @@ class Writer {
   std::int64_t max_elements_ = std::numeric_limits<std::int64_t>::max();
 };
 
+// Values, operations and elements of tensors of the graph alone.
+std::size_t items(const Graph& graph) {
+  std::size_t count = detail::saturating_sum(graph.num_values(), graph.num_operations());
+  for (const OperationRecord& record : graph.data().operations) {
+    for (const auto& [name, value] : record.op->attributes) {
+      if (const auto* tensor = value.get_if<Literal>())
+        count = detail::saturating_sum(count, static_cast<std::size_t>(tensor->type().size()));
+    }
+  }
+  return count;
+}
+
+// A graph that stands in several places is written in each: a chain of graphs, of which each holds the one
+// before twice, would take twice the text with each.
+void refuse_more_repeated(const Graph& graph) {
+  if (graph.data().depth == 1) return;
+  detail::InAll counts(items);
+  const std::size_t all = counts.of(graph);
+  if (all - counts.distinct() <= max_repeated_in_dump) return;
+  throw Error(ErrorKind::invalid_argument,
+              detail::str("to_json: expected graphs that stand in several places to repeat at most ",
+                          max_repeated_in_dump, " values, operations and elements of tensors, got more in \"",
+                          graph.name(), '"'));
+}
+
 }  // namespace
 
 void detail::append_graph_json(std::string& out, const Graph& graph, DumpOptions options,
@@ -175,6 +201,7 @@ void detail::append_graph_json(std::string& out, const Graph& graph, DumpOptions
 }
 
 std::string to_json(const Graph& graph, DumpOptions options) {
+  refuse_more_repeated(graph);
   std::string out;
   out.reserve(128 + graph.num_values() * 48 + graph.num_operations() * 56);
   Writer(out, graph, options, 0).write();
