@@ -114,7 +114,8 @@ class RuleMaker {
     std::vector<bool> linear(rule_.backward.inputs().size(), true);
     std::fill_n(linear.begin(), own_residuals_, false);
     try {
-      return c_.host().transpose(flattened(rule_.backward), linear, std::vector<bool>(kept_.size(), true));
+      return c_.host().transpose(separated(without_unread(rule_.backward), linear), linear,
+                                 std::vector<bool>(kept_.size(), true));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
       return std::nullopt;

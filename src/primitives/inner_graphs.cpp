@@ -240,18 +240,6 @@ Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values) {
   return GraphBuilder::extending(graph, options)->build_ids(std::move(outputs));
 }
 
-bool stands_for_graph(const Operation& operation) {
-  if (!operation.primitive().has_trait(Trait::holds_graph)) return false;
-  std::size_t graphs = 0;
-  bool named = false;
-  for (const AttributeSpec& spec : operation.primitive().attributes) {
-    if (spec.kind != AttributeKind::graph) continue;
-    ++graphs;
-    named = named || spec.name == "graph";
-  }
-  return named && graphs == 1;
-}
-
 void visit_operations(const Graph& graph, const std::function<void(const Operation&, const Graph&)>& visit) {
   std::vector<Graph> graphs{graph};
   std::unordered_set<const GraphData*> seen;
@@ -271,35 +259,6 @@ void visit_operations(const Graph& graph, const std::function<void(const Operati
   }
 }
 
-namespace {
-
-std::vector<Value> emitted(Emitter& emitter, const Operation& operation, std::span<const Value> operands) {
-  const Values results = emitter.emit(operation.op(), operands);
-  return {results.begin(), results.end()};
-}
-
-// Graphs nest at most max_graph_depth deep, and so does this.
-template <class StandsFor>
-std::vector<Value> written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
-                               const StandsFor& stands_for) {
-  return walk<Value>(graph, inputs, [&](const Operation& operation, const std::vector<Value>& operands) {
-    return stands_for(operation) ? written_out(emitter, operation.op().graph("graph"), operands, stands_for)
-                                 : emitted(emitter, operation, operands);
-  });
-}
-
-}  // namespace
-
-Graph flattened(const Graph& graph) {
-  GraphBuilder builder(graph.name(), graph.primitives());
-  std::vector<Value> inputs;
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueId id = graph.inputs()[i];
-    inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
-  }
-  return builder.build(written_out(builder, graph, inputs, stands_for_graph));
-}
-
 const std::shared_ptr<const GraphData>* called_graph(const Operation& operation) {
   if (!operation.primitive().has_trait(Trait::holds_graph)) return nullptr;
   for (const auto& [name, attribute] : operation.record().op->attributes) {
@@ -308,9 +267,13 @@ const std::shared_ptr<const GraphData>* called_graph(const Operation& operation)
   return nullptr;
 }
 
+// Graphs nest at most max_graph_depth deep, and so does this.
 std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
-  return written_out(emitter, graph, inputs,
-                     [](const Operation& operation) { return called_graph(operation) != nullptr; });
+  return walk<Value>(graph, inputs, [&](const Operation& operation, const std::vector<Value>& operands) {
+    if (const auto* inner = called_graph(operation)) return write_out(emitter, Graph(*inner), operands);
+    const Values results = emitter.emit(operation.op(), operands);
+    return std::vector<Value>(results.begin(), results.end());
+  });
 }
 
 Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,

@@ -81,10 +81,6 @@ std::vector<V> walk(const Graph& graph, std::span<const V> inputs, const Apply& 
   for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
   return outputs;
 }
-/// Does the operation stand for its attribute `graph`, without a rule of its own (call, checkpoint)?
-bool stands_for_graph(const Operation& operation);
-/// With such operations written out, at any depth.
-Graph flattened(const Graph& graph);
 /// What the operation computes, by its attribute `graph`, whatever rules it has; null where it has none.
 const std::shared_ptr<const GraphData>* called_graph(const Operation& operation);
 /// The outputs of the graph on these inputs, all such operations written out.

@@ -156,6 +156,45 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("custom_vjp_call: graphs that a backward holds in many places are transposed once each") {
+  // (a, t) -> (sin a, t cos(a) / 2), 2^depth times one after the other.
+  const auto backward = [](int depth) {
+    GraphBuilder w("wave", standard_primitives());
+    const Value a = w.input("a", f64), t = w.input("t", f64);
+    Graph graph = w.build({ops::sin(a), ops::full_like(a, 0.5) * ops::cos(a) * t});
+    for (int i = 0; i < depth; ++i) {
+      GraphBuilder twice(detail::str("twice.", i), standard_primitives());
+      const Values once = ops::call(graph, std::vector{twice.input("a", f64), twice.input("t", f64)});
+      const Values results = ops::call(graph, std::vector{once[0], once[1]});
+      graph = twice.build({results[0], results[1]});
+    }
+    return with_outputs(graph, std::vector<std::size_t>{1});
+  };
+  const auto ruled = [&](int depth) {
+    GraphBuilder w("forward"), g("f");
+    const Value x = w.input("x", f64);
+    const Graph sine = of_x(f64, [](Value v) { return ops::sin(v); });
+    return g.build({ops::custom_vjp_call(sine, w.build({ops::sin(x), x}), backward(depth),
+                                         std::vector{g.input("x", f64)})[0]});
+  };
+  const Tensors at{Tensor::scalar(f64, 0.7), Tensor::scalar(f64, 1.5)};
+  for (const int depth : {0, 1, 3}) {
+    const Tensor expected = run(backward(depth), at)[0];
+    CHECK(near(run(jvp(ruled(depth)), at).at(1), expected));
+    CHECK(near(run(vjp(ruled(depth)), at).at(1), expected));
+  }
+  for (const Graph& derivative : {jvp(ruled(40)), grad(ruled(40))}) CHECK(derivative.num_operations() < 100);
+  // A result that nobody reads need not be linear.
+  GraphBuilder i("inner", standard_primitives()), b("backward"), w("forward"), g("f");
+  const Value r = i.input("r", f64), t = i.input("t", f64), x = w.input("x", f64);
+  const Graph inner = i.build({r * t, ops::gt(t, r)});
+  const Graph product = b.build({ops::call(inner, std::vector{b.input("r", f64), b.input("t", f64)})[0]});
+  const Graph sine = of_x(f64, [](Value v) { return ops::sin(v); });
+  const Graph f = g.build(
+      {ops::custom_vjp_call(sine, w.build({ops::sin(x), x}), product, std::vector{g.input("x", f64)})[0]});
+  CHECK(near(run(jvp(f), at).at(1), Tensor::scalar(f64, 0.7 * 1.5)));
+}
+
 // What is said of a custom_jvp_call with such a rule of x and its tangent.
 std::string refused(const std::function<std::vector<Value>(Value, Value)>& outputs) {
   GraphBuilder g("f"), r("bent");
