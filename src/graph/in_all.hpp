@@ -47,4 +47,8 @@ class InAll {
   std::unordered_map<const GraphData*, std::size_t> known_;
 };
 
+inline std::size_t operations_in_all(const Graph& graph) {
+  return InAll([](const Graph& each) { return each.num_operations(); }).of(graph);
+}
+
 }  // namespace tidu::detail

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/in_all.hpp"
 #include "primitives/gated_loops.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/graph/simplify.hpp"
@@ -134,6 +135,9 @@ Values batch_cond(BatchContext& c) {
   return results;
 }
 
+// Of a branch in the place of a cond: operations, those inside counted in every place where they stand.
+constexpr std::size_t most_written_out = std::size_t{1} << 20;
+
 // The branch that is known to be taken, or the only one that there is, in the place of the cond.
 Values simplify_cond(SimplifyContext& c) {
   const std::vector<Graph> branches = c.op().graphs("branches");
@@ -145,6 +149,7 @@ Values simplify_cond(SimplifyContext& c) {
                           [&](const Graph& each) { return structurally_equal(each, branches[0]); })) {
     return Values();
   }
+  if (detail::operations_in_all(branches[taken]) > most_written_out) return Values();
   return write_out(c.emitter(), branches[taken], c.operands().subspan(1));
 }
 

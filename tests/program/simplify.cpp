@@ -4,8 +4,10 @@
 
 #include <stdexcept>
 
+#include "support/probe.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/simplify.hpp"
+#include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::test {
 namespace {
@@ -376,6 +378,25 @@ TEST_CASE("simplify: places and keys of what stays") {
     found = found || operation.where() == "there.cpp:7";
   }
   CHECK(found);
+}
+
+TEST_CASE("simplify: the branch that is taken is not written out where that would be too much") {
+  const auto cond_of = [](std::uint32_t depth) {
+    GraphBuilder innermost("g0", standard_primitives());
+    Graph graph = innermost.build({ops::sin(innermost.input("x", f64))});
+    for (std::uint32_t i = 0; i < depth; ++i) {
+      GraphBuilder builder(detail::str("g", i + 1), standard_primitives());
+      const Value once = ops::call(graph, std::vector{builder.input("x", f64)})[0];
+      graph = builder.build({ops::call(graph, std::vector{once})[0]});
+    }
+    GraphBuilder builder("f");
+    const Value x = builder.input("x", f64), taken = ops::full(builder, Type(i32), 1.0);
+    return builder.build({ops::cond(taken, std::vector{graph, graph}, std::vector{x})[0]});
+  };
+  const Graph few = passes::simplify(cond_of(5), false), many = passes::simplify(cond_of(40), false);
+  CHECK(test::count(few, "sin") == 32);
+  CHECK(test::count(few, "cond") == 0);
+  CHECK(test::count(many, "cond") == 1);
 }
 
 TEST_CASE("what a simplify rule throws that is no Error becomes one") {
