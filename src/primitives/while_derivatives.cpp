@@ -146,7 +146,9 @@ Derivatives transpose_bounded(TransposeContext& c, const WhileParts& loop) {
   }
   if (slots.empty()) return result;
   const Graph steps = restricted(while_as_scan(loop, IdleSteps::select, in_some_step), all, slots);
-  const InnerTransposition inner = c.host().transpose(steps, linear, std::vector<bool>(slots.size(), true));
+  // What cond makes of the first carries stands in the graph around the scan.
+  const InnerTransposition inner =
+      c.host().transpose(separated(steps, linear), linear, std::vector<bool>(slots.size(), true));
   const std::vector<Value> values = inline_graph(c.emitter(), inner.graph, operands);
   for (std::size_t i = 0; i < loop.num_operands; ++i) {
     if (const auto at = inner.cotangent_of_input[i]) result.set(i, values[inner.graph.outputs()[*at]]);

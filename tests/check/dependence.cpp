@@ -137,6 +137,42 @@ TEST_CASE("values and tangents through one operation in a custom rule: values de
   }
 }
 
+TEST_CASE("a condition may read values of what makes tangents too") {
+  // y -> sin y, or (y, dy) -> (sin y, cos(y) dy), while sin(y) . sin(y) is more than 0.9.
+  const auto loop = [](const std::string& how, std::size_t count) {
+    const auto inputs = [count](GraphBuilder& g) {
+      std::vector<Value> x;
+      for (std::size_t i = 0; i < count; ++i) x.push_back(g.input(detail::str('x', i), v3));
+      return x;
+    };
+    const auto made = [&](const std::vector<Value>& x) {
+      return how == "call" ? ops::call(wave(count, true), x) : ops::checkpoint(wave(count, true), x);
+    };
+    GraphBuilder c("cond", standard_primitives()), b("body", standard_primitives()), g("f");
+    const Value y = made(inputs(c))[0];
+    const Value size = ops::reduce_sum(y * y, {0});
+    const Graph cond = c.build({ops::gt(size, ops::full_like(size, 0.9))});
+    const Values next = made(inputs(b));
+    const Graph body = b.build(std::span<const Value>(next.data(), next.size()));
+    const Values results = ops::while_loop(cond, body, inputs(g), {0, 6});
+    return g.build(std::span<const Value>(results.data(), results.size()));
+  };
+  for (const std::string how : {"call", "checkpoint"}) {
+    CAPTURE(how);
+    const Graph f = loop(how, 1), rule = loop(how, 2);
+    const Graph ruled =
+        closed_over(f, [&](std::span<const Value> x) { return ops::custom_jvp_call(f, rule, x); });
+    const Graph plain = closed_over(f, [&](std::span<const Value> x) { return ops::call(f, x); });
+    for (const double by : {0.1, 1.0, 1.4}) {  // no step, some, all that the bound allows
+      const Tensor at = check::tensor_of(v3, {by, 0.9 * by, by});
+      const Tensor along = check::tensor_of(v3, {1.0, -2.0, 0.5});
+      same_function(grad(ruled), grad(plain), {at});
+      same_function(hvp(ruled), hvp(plain), {at, along});
+    }
+    same_function(vmap(grad(ruled), 2), vmap(grad(plain), 2));
+  }
+}
+
 TEST_CASE("batches of tangents leave the values that go through the same operation alone") {
   for (const std::string outer : {"scan", "while"}) {
     for (const std::string& how : holders) {
