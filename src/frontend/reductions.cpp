@@ -106,9 +106,8 @@ Array arg(const char* name, ArgReduction reduction, const Array& x, std::optiona
   return invoke(
       {name, words}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        const Value number = is_bool(v[0].dtype()) ? convert(v[0], i32) : v[0];
-        if (words[0] >= 0) return reduction(number, words[0], i32, Where{});
-        return reduction(ops::reshape(number, {number.type().size()}), 0, i32, Where{});
+        if (words[0] >= 0) return reduction(v[0], words[0], i32, Where{});
+        return reduction(ops::reshape(v[0], {v[0].type().size()}), 0, i32, Where{});
       },
       where);
 }
@@ -158,14 +157,12 @@ Array prod(const Array& x, const Axes& axes, bool keepdims, Where where) {
                 [](Value v, const Ints& list) { return ops::reduce_prod(as_number(v), list); });
 }
 Array max(const Array& x, const Axes& axes, bool keepdims, Where where) {
-  return reduce("max", x, axes, keepdims, where, [](Value v, const Ints& list) {
-    return is_bool(v.dtype()) ? ops::reduce_or(v, list) : ops::reduce_max(v, list);
-  });
+  return reduce("max", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_max(v, list); });
 }
 Array min(const Array& x, const Axes& axes, bool keepdims, Where where) {
-  return reduce("min", x, axes, keepdims, where, [](Value v, const Ints& list) {
-    return is_bool(v.dtype()) ? ops::reduce_and(v, list) : ops::reduce_min(v, list);
-  });
+  return reduce("min", x, axes, keepdims, where,
+                [](Value v, const Ints& list) { return ops::reduce_min(v, list); });
 }
 Array all(const Array& x, const Axes& axes, bool keepdims, Where where) {
   return reduce("all", x, axes, keepdims, where,

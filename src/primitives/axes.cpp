@@ -35,6 +35,11 @@ void require_real(const InferContext& c, std::size_t i) {
             c.operand(i));
 }
 
+void require_ordered(const InferContext& c, std::size_t i) {
+  c.require(!is_complex(c.operand(i).dtype()), "expected a bool, integer or floating operand ", i, ", got ",
+            c.operand(i));
+}
+
 void require_integer(const InferContext& c, std::size_t i) {
   c.require(is_integer(c.operand(i).dtype()), "expected operand ", i,
             " to hold indices of dtype i32 or i64, got ", c.operand(i));

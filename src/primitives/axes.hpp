@@ -20,6 +20,8 @@ void require_axis(const InferContext& c, std::string_view what, std::int64_t axi
 void require_numeric(const InferContext& c, std::size_t i);
 /// Operand `i` is integer or floating.
 void require_real(const InferContext& c, std::size_t i);
+/// Operand `i` is bool, integer or floating.
+void require_ordered(const InferContext& c, std::size_t i);
 /// Operand `i` is i32 or i64.
 void require_integer(const InferContext& c, std::size_t i);
 /// A result of that type; one that is too large is refused in the op's name.

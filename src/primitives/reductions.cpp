@@ -1,6 +1,6 @@
 // reductions.cpp - sums, extrema, logsumexp, argmax and the logical reductions. Over no elements a sum is 0,
-// a maximum -inf or the type's least, "and" true. The product, whose derivative takes more, is in
-// reduce_prod.cpp.
+// a maximum -inf or the type's least, "and" true. Of bools false is the lesser. The product, whose derivative
+// takes more, is in reduce_prod.cpp.
 #include <algorithm>
 
 #include "axes.hpp"
@@ -23,7 +23,7 @@ void infer_sum(InferContext& c) {
 }
 
 void infer_extremum(InferContext& c) {
-  require_real(c, 0);
+  require_ordered(c, 0);
   infer_reduction(c);
 }
 
@@ -45,7 +45,7 @@ void infer_index(InferContext& c) {
   const Type x = c.operand(0);
   const std::int64_t axis = c.op().integer("axis");
   const DType dtype = c.op().dtype("index_dtype");
-  require_real(c, 0);
+  require_ordered(c, 0);
   require_axis(c, "axis", axis, x.rank());
   c.require(is_integer(dtype), "expected index_dtype i32 or i64, got ", dtype);
   c.require(x.dim(static_cast<std::size_t>(axis)) > 0, "expected an element in dimension ", axis, " of ", x);

@@ -64,7 +64,10 @@ Graph random_graph(std::int64_t size, int operations, std::mt19937_64& random) {
         values.push_back(ops::mul(z, ops::conj(z)));
         break;
       }
-      case 14: outputs.push_back(ops::reduce_or(mask, {0})); break;
+      case 14:
+        outputs.push_back(ops::reduce_or(mask, {0}));
+        outputs.push_back(ops::reduce_max(ops::logical_not(mask), {0}));
+        break;
       default: values.push_back(size > 1 && random() % 4 == 0 ? ops::rev(a, {0}) : ops::max(a, b)); break;
     }
   }

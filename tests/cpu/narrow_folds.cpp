@@ -39,7 +39,7 @@ TEST_CASE("narrow folds: whole numbers and bools are the reference's") {
           check(*primitive, Type(dtype, {7, rows, columns}), 1);
         }
       }
-      for (const Primitive* primitive : {&reduce_and, &reduce_or}) {
+      for (const Primitive* primitive : {&reduce_and, &reduce_or, &reduce_max, &reduce_min}) {
         check(*primitive, Type(bool_, {rows, columns}), 0);
         check(*primitive, Type(bool_, {7, rows, columns}), 1);
       }

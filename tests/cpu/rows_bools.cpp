@@ -65,4 +65,29 @@ TEST_CASE("bools that are one for each row, within groups of rows and from elsew
   }
 }
 
+// Extrema of bools within a group of rows, of each row and of each column.
+TEST_CASE("folds of bools beside folds of numbers") {
+  std::mt19937_64 random(4);
+  for (const DType dtype : {f32, f64}) {
+    for (const std::int64_t axis : {0, 1}) {
+      GraphBuilder g("folds");
+      const Value x = g.input("x", Type(dtype, {rows, columns}));
+      const Value greatest = ops::reduce_max(x, {1});
+      const Value less = ops::sub(x, ops::broadcast_in_dim(greatest, {rows, columns}, {0}));
+      const Value small = ops::lt(less, ops::full_like(less, -0.5));
+      const Graph graph = g.build({ops::reduce_sum(less, {axis}), ops::reduce_max(small, {axis}),
+                                   ops::reduce_min(small, {axis}), ops::argmin(small, axis)});
+      const std::vector<Tensor> inputs{random_tensor(graph.type(graph.inputs()[0]), {-0.3, 0.3}, random)};
+      const std::vector<Tensor> expected = reference().run(graph, inputs);
+      for (const VectorUnits units : {VectorUnits::none, VectorUnits::avx2, VectorUnits::avx512}) {
+        CpuOptions options;
+        options.vector_units = units;
+        const std::vector<Tensor> got = cpu().with_options(options).run(graph, inputs);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          CHECK_MESSAGE(difference(got[i], expected[i]) == "", axis, " ", dtype);
+      }
+    }
+  }
+}
+
 }  // namespace rows_bools_cases

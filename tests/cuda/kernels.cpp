@@ -41,6 +41,13 @@ TEST_CASE("folds in parts, along rows and columns") {
                         random);
     }
   }
+  for (const Primitive* const primitive : {&prim::reduce_max, &prim::reduce_min}) {
+    check_operation(Op::make(*primitive, {{"axes", Ints{0}}}), {Type(bool_, {20000, 3})}, {{}}, random);
+    check_operation(Op::make(*primitive, {{"axes", Ints{1}}}), {Type(bool_, {3, 7})}, {{}}, random);
+  }
+  for (const Primitive* const primitive : {&prim::argmax, &prim::argmin})
+    check_operation(Op::make(*primitive, {{"axis", 0}, {"index_dtype", i64}}), {Type(bool_, {2000, 3})}, {{}},
+                    random);
   // Columns in parts although there are many.
   if (!shortened())
     check_operation(Op::make(prim::reduce_sum, {{"axes", Ints{0}}}), {Type(f32, {350, 12800})}, {{0, 0.001}},

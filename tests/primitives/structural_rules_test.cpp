@@ -322,6 +322,9 @@ TEST_CASE("reductions") {
     check_rules("logsumexp", {f({2, 3, 4})}, [&](Args x) { return ops::logsumexp(x[0], axes); });
     check_rules("reduce_and", {Type(bool_, {2, 3, 4})}, [&](Args x) { return ops::reduce_and(x[0], axes); });
     check_rules("reduce_or", {Type(bool_, {2, 3, 4})}, [&](Args x) { return ops::reduce_or(x[0], axes); });
+    check_rules("greatest bool", {Type(bool_, {2, 3, 4})},
+                [&](Args x) { return ops::reduce_max(x[0], axes); });
+    check_rules("least bool", {Type(bool_, {2, 3, 4})}, [&](Args x) { return ops::reduce_min(x[0], axes); });
   }
   check_rules("complex product", {z({3, 2})}, [](Args x) { return ops::reduce_prod(x[0], {0}); });
   for (const std::int64_t n : {0, 1, 2, 5, 7, 8, 9}) {
@@ -336,6 +339,7 @@ TEST_CASE("reductions") {
   for (const std::int64_t axis : {0, 1}) {
     check_rules("argmax", {f({3, 5})}, [&](Args x) { return ops::argmax(x[0], axis); });
     check_rules("argmin", {i({3, 5})}, [&](Args x) { return ops::argmin(x[0], axis, i64); });
+    check_rules("first true", {Type(bool_, {3, 5})}, [&](Args x) { return ops::argmax(x[0], axis); });
     for (const bool reverse : {false, true}) {
       check_rules("cumsum", {f({3, 5})}, [&](Args x) { return ops::cumsum(x[0], axis, reverse); });
     }

@@ -153,8 +153,11 @@ TEST_CASE("reductions check axes and dtypes") {
     check_refused(*reduction, axes({3}), {f({2, 3, 4})});
     check_refused(*reduction, axes({-1}), {f({2, 3, 4})});
     check_refused(*reduction, axes({1, 1}), {f({2, 3, 4})});
-    check_refused(*reduction, axes({0}), {Type(bool_, {2})});
   }
+  for (const Primitive* reduction : {&prim::reduce_sum, &prim::reduce_prod, &prim::logsumexp})
+    check_refused(*reduction, axes({0}), {Type(bool_, {2})});
+  for (const Primitive* reduction : {&prim::reduce_max, &prim::reduce_min})
+    CHECK(infer(*reduction, axes({0}), {Type(bool_, {2, 3})}) == Type(bool_, {3}));
   check_refused(prim::logsumexp, axes({0}), {i({2})});
   check_refused(prim::reduce_max, axes({0}), {Type(c128, {2})});
   CHECK(infer(prim::reduce_sum, axes({0}), {Type(c128, {2})}) == Type(c128));
@@ -165,6 +168,8 @@ TEST_CASE("reductions check axes and dtypes") {
   };
   CHECK(infer(prim::argmax, index(1, i32), {f({3, 5})}) == i({3}));
   CHECK(infer(prim::argmin, index(0, i64), {i({3, 5})}) == Type(i64, {5}));
+  CHECK(infer(prim::argmax, index(0, i32), {Type(bool_, {3, 5})}) == i({5}));
+  CHECK(infer(prim::argmin, index(1, i64), {Type(bool_, {3, 5})}) == Type(i64, {3}));
   check_refused(prim::argmax, index(2, i32), {f({3, 5})});
   check_refused(prim::argmax, index(0, f64), {f({3, 5})});
   check_refused(prim::argmax, index(0, i32), {f({0, 5})});

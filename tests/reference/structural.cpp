@@ -118,6 +118,8 @@ TEST_CASE("reductions") {
   CHECK(data_of("reduce_min", {grid()}, {{"axes", Ints{1}}}) == "[0, 3]");
   CHECK(data_of("reduce_and", {row({true, false})}, {{"axes", Ints{0}}}) == "[false]");
   CHECK(data_of("reduce_or", {row({true, false})}, {{"axes", Ints{0}}}) == "[true]");
+  CHECK(data_of("reduce_max", {row({true, false})}, {{"axes", Ints{0}}}) == "[true]");
+  CHECK(data_of("reduce_min", {row({true, false})}, {{"axes", Ints{0}}}) == "[false]");
 }
 
 TEST_CASE("reductions over no elements") {
@@ -130,6 +132,8 @@ TEST_CASE("reductions over no elements") {
   CHECK(none("reduce_max", i32) == "[-2147483648]");
   CHECK(none("reduce_min", f16) == "[\"inf\"]");
   CHECK(none("reduce_min", i64) == "[9223372036854775807]");
+  CHECK(none("reduce_max", bool_) == "[false]");
+  CHECK(none("reduce_min", bool_) == "[true]");
   CHECK(none("reduce_and", bool_) == "[true]");
   CHECK(none("reduce_or", bool_) == "[false]");
   CHECK(none("logsumexp", f64) == "[\"-inf\"]");
@@ -143,6 +147,9 @@ TEST_CASE("argmax and argmin: the lowest index wins a tie, NaN wins over all") {
   CHECK(arg("argmin", row({1.0, 0.0, -0.0}), 0, i64) == "[1]");
   CHECK(arg("argmax", row({1.0, not_a_number, inf, not_a_number}), 0) == "[1]");
   CHECK(arg("argmin", row({1.0, not_a_number, -inf}), 0) == "[1]");
+  CHECK(arg("argmax", row({false, true, true}), 0) == "[1]");
+  CHECK(arg("argmin", row({true, true, false, false}), 0, i64) == "[2]");
+  CHECK(arg("argmax", row({false, false}), 0) == "[0]");
   CHECK(arg("argmax", grid(), 0) == "[1, 1, 1]");
   CHECK(arg("argmin", grid(), 1) == "[0, 0]");
 }

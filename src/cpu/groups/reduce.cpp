@@ -445,12 +445,9 @@ Plan plan_logsumexp(const PlanRequest& request) {
 }
 
 constexpr KernelEntry reduction_entries[] = {
-    {"reduce_sum", plan_reduce<Sum>, numbers},
-    {"reduce_prod", plan_reduce<Product>, numbers},
-    {"reduce_max", plan_reduce<Largest>, integers | floats},
-    {"reduce_min", plan_reduce<Smallest>, integers | floats},
-    {"reduce_and", plan_reduce<All>, bit(bool_)},
-    {"reduce_or", plan_reduce<Any>, bit(bool_)},
+    {"reduce_sum", plan_reduce<Sum>, numbers},     {"reduce_prod", plan_reduce<Product>, numbers},
+    {"reduce_max", plan_reduce<Largest>, ordered}, {"reduce_min", plan_reduce<Smallest>, ordered},
+    {"reduce_and", plan_reduce<All>, bit(bool_)},  {"reduce_or", plan_reduce<Any>, bit(bool_)},
     {"logsumexp", plan_logsumexp, floats},
 };
 

@@ -135,6 +135,7 @@ class RowsPlanner {
     if (item.kind == Kind::fold || item.kind == Kind::column) {
       const std::string_view name = operation.op().name();
       if (name != "reduce_sum" && name != "reduce_max" && name != "reduce_min") return false;
+      if (graph_.type(item.result).dtype() == bool_) return false;
     }
     if (item.kind == Kind::of_row && result_of_.find(item.result) != result_of_.end() &&
         graph_.type(item.result).dtype() == bool_)

@@ -302,8 +302,8 @@ Plan plan_exponentials(const PlanRequest& request) {
 }
 
 constexpr KernelEntry scan_entries[] = {
-    {"argmax", plan_extreme<Above>, integers | floats},
-    {"argmin", plan_extreme<Below>, integers | floats},
+    {"argmax", plan_extreme<Above>, ordered},
+    {"argmin", plan_extreme<Below>, ordered},
     {"cumsum", plan_cumulative<Add>, numbers},
     {"cumprod", plan_cumulative<Multiply>, numbers},
     {"cummax", plan_cumulative<Best<Above>>, integers | floats},
