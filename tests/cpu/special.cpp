@@ -59,6 +59,38 @@ TEST_CASE("digamma and polygamma over their range") {
   }
 }
 
+// m! and zeta(m + 1, x) are no numbers, or one of them, where their product is: by 60 digits.
+TEST_CASE("polygamma of high orders") {
+  struct OfOrder {
+    std::int64_t m;
+    double x, want;
+  };
+  for (const OfOrder& row : std::initializer_list<OfOrder>{
+           {50, 1e6, -6.082970712101283e-238},
+           {60, 10, -8.345955089401754e+20},
+           {60, -2.75, -4.424195609128541e+118},
+           {60, 318481.5, -9.057574295649007e-251},
+           {99, 1461, 4.882361232434413e-160},
+           {150, 100, -7.358175392528281e-40},
+           {150, 1000, -4.101778391925375e-190},
+           {170, 25, -6.50986542482698e+67},
+           {171, 40, 3.513395552857754e+33},
+           {200, 75, -0.010992082544222388},
+           {300, -0.875, -INFINITY},
+           {500, 180.5, -4164.09994115406},
+           {1000, 370, -0.000732645657980637},
+           {1000, 600, -5.837036756391904e-214},
+       }) {
+    const Tensor x = Tensor::scalar(row.x);
+    const Graph graph = graph_of(Op::make(prim::polygamma, {{"m", row.m}}), {x.type()});
+    for (const Executor* executor :
+         {static_cast<const Executor*>(&cpu()), static_cast<const Executor*>(&reference())}) {
+      const double got = executor->run(graph, std::vector<Tensor>{x})[0].item<double>();
+      CHECK_MESSAGE(close_to(got, row.want, 5e-14), "m = ", row.m, ", x = ", row.x, ": ", got);
+    }
+  }
+}
+
 TEST_CASE("lgamma over its range, near its roots, of few numbers and of many") {
   std::mt19937_64 random(40);
   std::vector<double> numbers{NAN,   INFINITY, -INFINITY, 0.0, -0.0,   -1,  -2,   1,    2,

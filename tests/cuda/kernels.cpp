@@ -175,6 +175,9 @@ TEST_CASE("infinite results, and poles, are what the reference gives") {
     check(op, Tensor::from<double>({8}, {0, -1, -2, -7, -1e6, -1e300, inf, -inf}));
     check(op, Tensor::from<float>({4}, {0, -1, -2e5F, 3}));
   }
+  for (const std::int64_t m : {60, 150, 1000})  // m! or a power of 1 / x alone is no number
+    check(Op::make(prim::polygamma, {{"m", m}}),
+          Tensor::from<double>({6}, {10, 100, 370.5, 1000, 1e5, -0.25}));
 }
 
 TEST_CASE("every primitive that the CPU executor computes has a kernel for a device, for the same dtypes") {

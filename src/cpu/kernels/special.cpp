@@ -97,16 +97,17 @@ double zeta_of(double q) {
   return sum + power_of_few<s - 1>(inverse) * (1.0 / (s - 1) + inverse * (0.5 + inverse * tail));
 }
 
-// The same for whole s > 1.
-double hurwitz_zeta(int s, double q) {
+// The same for whole s > 1, times unit^s, a power of two: powers of unit / q are numbers where those of 1 / q
+// are not.
+double hurwitz_zeta(int s, double q, double unit) {
   double sum = 0;
   for (int steps = 0; q < asymptotic_from || steps < asymptotic_steps - 1; ++steps, q += 1) {
     if (q < -1e5) return nan;  // not worth a hundred thousand terms
-    const double term = inverse_power(q, s);
+    const double term = inverse_power(q / unit, s);
     sum += term;
     if (q > 0 && term < sum * 1e-17) return sum;
   }
-  const double first = inverse_power(q, s);
+  const double first = inverse_power(q / unit, s);
   sum += first * q / (s - 1) + 0.5 * first;
   double factor = s * first / q / 2;  // s(s+1)..(s+2j-2) q^(-s-2j+1) / (2j)!
   for (int j = 1; j <= num_bernoulli; ++j) {
@@ -119,13 +120,20 @@ double hurwitz_zeta(int s, double q) {
   return sum;
 }
 
-// m! for m >= 1.
-double factorial(int m) {
-  constexpr int exact = 20;
-  if (m > exact) return std::exp(log_gamma(m + 1.0));
+// m! = fraction 2^exponent, with a fraction in [1/2, 1).
+double factorial(int m, int& exponent) {
+  constexpr double large = 0x1p900;
   double product = 1;
-  for (int i = 2; i <= m; ++i) product *= i;
-  return product;
+  int scaled = 0;
+  for (int i = 2; i <= m; ++i) {
+    product *= i;
+    if (product < large) continue;
+    product /= large;
+    scaled += 900;
+  }
+  const double fraction = std::frexp(product, &exponent);
+  exponent += scaled;
+  return fraction;
 }
 
 }  // namespace
@@ -182,7 +190,12 @@ double polygamma(int m, double x) {
     if (m == 2) return -2 * zeta_of<3>(x);
     if (m == 3) return 6 * zeta_of<4>(x);
   }
-  return (m % 2 == 0 ? -1.0 : 1.0) * factorial(m) * hurwitz_zeta(m + 1, x);
+  // m! and zeta may be no numbers where their product is one: each has its exponent apart.
+  const double nearest = x > 0 ? x : std::fabs(x - std::round(x));  // to 0, of x, x + 1, ...
+  const int unit = std::ilogb(nearest);
+  int exponent = 0;
+  const double product = factorial(m, exponent) * hurwitz_zeta(m + 1, x, std::ldexp(1.0, unit));
+  return std::ldexp(m % 2 == 0 ? -product : product, exponent - (m + 1) * unit);
 }
 
 }  // namespace tidu::cpu_detail

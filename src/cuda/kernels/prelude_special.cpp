@@ -59,18 +59,18 @@ FN double digamma_of(double x) {
   return sum + ::log(x) - 0.5 / x - series - reflected;
 }
 
-// Hurwitz' zeta(s, q) = sum (q + k)^-s, for whole s > 1.
-FN double hurwitz_zeta(double s, double q) {
+// Hurwitz' zeta(s, q) = sum (q + k)^-s, for whole s > 1, times unit^s.
+FN double hurwitz_zeta(double s, double q, double unit) {
   double sum = 0;
   for (int steps = 0; q < 10 || steps < 9; ++steps, q += 1) {
     if (q < -1e5) return NOT_A_NUMBER(double);
-    const double term = ::pow(q, -s);
+    const double term = ::pow(q / unit, -s);
     sum += term;
     if (q > 0 && term < sum * 1e-17) return sum;
   }
   const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66,
                               -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
-  const double power = ::pow(q, -s);
+  const double power = ::pow(q / unit, -s);
   sum += power * q / (s - 1) + 0.5 * power;
   double factor = s * power / q / 2;
   for (int j = 1; j <= 10; ++j) {
@@ -87,8 +87,18 @@ FN double polygamma_of(int m, double x) {
   if (x != x) return x;
   if (::fabs(x) == INFINITE(double)) return x < 0 ? NOT_A_NUMBER(double) : m % 2 == 0 ? -0.0 : 0.0;
   if (x <= 0 && x == ::floor(x)) return m % 2 == 0 ? NOT_A_NUMBER(double) : INFINITE(double);
-  const double zeta = hurwitz_zeta(m + 1.0, x);
-  return (m % 2 == 0 ? -1.0 : 1.0) * ::exp(log_gamma(m + 1.0)) * zeta;
+  const double nearest = x > 0 ? x : ::fabs(x - ::round(x));
+  const int unit = ::ilogb(nearest);
+  double factorial = 1;
+  int exponent = 0, scaled = 0;
+  for (int i = 2; i <= m; ++i) {
+    factorial *= i;
+    if (factorial < 0x1p900) continue;
+    factorial /= 0x1p900;
+    scaled += 900;
+  }
+  const double product = ::frexp(factorial, &exponent) * hurwitz_zeta(m + 1.0, x, ::ldexp(1.0, unit));
+  return ::ldexp(m % 2 == 0 ? -product : product, exponent + scaled - (m + 1) * unit);
 }
 
 template <class T>
