@@ -127,6 +127,35 @@ void check_solve(const Decompositions<W>& use, Size n, Size others, std::mt19937
   }
 }
 
+// Of whole numbers times a power of two, whose reciprocals are infinite where the solutions are whole.
+template <class W>
+void check_subnormal_solve(const Decompositions<W>& use, Size n, std::mt19937_64& random) {
+  const double unit = std::ldexp(1.0, -1060);
+  const auto whole = [&](int most) {
+    return static_cast<double>(static_cast<int>(random() % static_cast<unsigned>(2 * most + 1)) - most);
+  };
+  for (int flags = 0; flags < 16; ++flags) {
+    const bool left = (flags & 1) != 0, transposed = (flags & 2) != 0, lower = (flags & 4) != 0;
+    const TriangleSolve solve{left ? n : 3, left ? 3 : n, left, transposed, lower, (flags & 8) != 0, false};
+    Matrix<W> a(n, n), x(solve.rows, solve.columns), got = x;
+    for (W& element : a.elements) element = whole(3) * unit;
+    for (Size i = 0; i < n; ++i) a(i, i) = (i % 2 == 0 ? 3.0 : -2.0) * unit;
+    if (n > 1) a(n - 1, n - 1) = unit;
+    for (W& element : x.elements) element = whole(4);
+    Matrix<W> seen(n, n), b(solve.rows, solve.columns);
+    for (Size i = 0; i < n; ++i) {
+      for (Size j = lower ? 0 : i; j < (lower ? i + 1 : n); ++j) seen(i, j) = transposed ? a(j, i) : a(i, j);
+    }
+    for (Size i = 0; i < solve.rows; ++i) {
+      for (Size j = 0; j < solve.columns; ++j) {
+        for (Size k = 0; k < n; ++k) b(i, j) += left ? seen(i, k) * x(k, j) : seen(j, k) * x(i, k);
+      }
+    }
+    use.solve_triangle(solve, a.data(), b.data(), got.data());
+    CHECK(got.elements == x.elements);
+  }
+}
+
 template <class W>
 void check_lu(const Decompositions<W>& use, Size m, Size n, std::mt19937_64& random) {
   const Size k = std::min(m, n);
@@ -191,6 +220,7 @@ void check_all(InstructionSet isa) {
     check_cholesky(use, n, random);
     check_solve(use, n, 5, random);
     check_solve(use, n, 1, random);
+    check_subnormal_solve(use, n, random);
     for (const Size m : {1, 5, 33, 64}) {
       CAPTURE(m);
       check_lu(use, m, n, random);

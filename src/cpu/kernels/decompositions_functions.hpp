@@ -43,6 +43,27 @@ void factor_cholesky(const W* from, W* to, std::int64_t n) {
   MatrixOut<W>(to, n, n) = l;
 }
 
+// Is 1 / x infinite although x is not zero?
+template <class W>
+bool is_subnormal(W x) {
+  const double size = std::max(std::abs(Eigen::numext::real(x)), std::abs(Eigen::numext::imag(x)));
+  return size > 0 && size < std::numeric_limits<double>::min();
+}
+
+// Column by column, with divisions by the diagonal, where Eigen's solve multiplies by its reciprocals.
+template <class W>
+void substitute(const ColumnMatrix<W>& triangle, bool lower, ColumnMatrix<W>& x) {
+  const Eigen::Index n = triangle.rows();
+  for (Eigen::Index column = 0; column < x.cols(); ++column) {
+    for (Eigen::Index step = 0; step < n; ++step) {
+      const Eigen::Index i = lower ? step : n - 1 - step;
+      const W value = x(i, column) /= triangle(i, i);
+      for (Eigen::Index k = lower ? i + 1 : 0; k < (lower ? n : i); ++k)
+        x(k, column) -= triangle(k, i) * value;
+    }
+  }
+}
+
 // The triangle that is read is copied with the diagonal that it is meant to have, so that there are two
 // solves, of a lower and of an upper triangle by columns.
 template <class W>
@@ -50,12 +71,14 @@ void solve_triangle(const TriangleSolve& s, const W* from, const W* b, W* to) {
   const std::int64_t n = s.left ? s.rows : s.columns;
   const MatrixIn<W> a(from, n, n);
   ColumnMatrix<W> triangle(n, n);
+  bool divides = false;
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = s.lower ? j : 0; i < (s.lower ? n : j + 1); ++i) {
       const W entry = s.transposed ? a(j, i) : a(i, j);
       triangle(i, j) = s.conjugated ? Eigen::numext::conj(entry) : entry;
     }
     if (s.unit) triangle(j, j) = W(1);
+    divides = divides || is_subnormal(triangle(j, j));
   }
   const MatrixIn<W> right(b, s.rows, s.columns);
   MatrixOut<W> result(to, s.rows, s.columns);
@@ -64,7 +87,9 @@ void solve_triangle(const TriangleSolve& s, const W* from, const W* b, W* to) {
     x = right;
   else
     x = right.transpose();
-  if (s.lower)
+  if (divides)
+    substitute(triangle, s.lower, x);
+  else if (s.lower)
     triangle.template triangularView<Eigen::Lower>().solveInPlace(x);
   else
     triangle.template triangularView<Eigen::Upper>().solveInPlace(x);
