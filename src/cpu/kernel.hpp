@@ -90,7 +90,7 @@ struct Plan {
   std::uint32_t prepared = 0;  ///< which operand
   std::size_t prepared_bytes = 0;
   /// Of each element, every operand that is not said to be read whole is read before a result is written, and
-  /// nothing fails: one of its results may lie where such an operand does.
+  /// nothing fails: its results, of an update the first, may lie where such operands do.
   bool in_one_pass = false;
 
   explicit operator bool() const { return run != nullptr; }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/in_all.hpp"
 #include "primitives/affine.hpp"
 #include "primitives/linear_rule.hpp"
 #include "primitives/scan.hpp"
@@ -113,9 +114,12 @@ class RuleMaker {
   std::optional<InnerTransposition> transposed_backward() {
     std::vector<bool> linear(rule_.backward.inputs().size(), true);
     std::fill_n(linear.begin(), own_residuals_, false);
+    constexpr std::size_t most_operations_here = std::size_t{1} << 16;  // operations
     try {
-      return c_.host().transpose(separated(without_unread(rule_.backward), linear), linear,
-                                 std::vector<bool>(kept_.size(), true));
+      Graph backward = without_unread(rule_.backward);
+      if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= most_operations_here)
+        backward = with_effects_written_out(backward);
+      return c_.host().transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
       return std::nullopt;

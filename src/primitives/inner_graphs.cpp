@@ -276,6 +276,37 @@ std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<con
   });
 }
 
+namespace {
+
+std::size_t num_graphs(const Primitive& primitive) {
+  return static_cast<std::size_t>(
+      std::count_if(primitive.attributes.begin(), primitive.attributes.end(),
+                    [](const AttributeSpec& spec) { return spec.kind == AttributeKind::graph; }));
+}
+
+// Graphs nest at most max_graph_depth deep, and so does this.
+std::vector<Value> effects_written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
+  return walk<Value>(graph, inputs, [&](const Operation& operation, const std::vector<Value>& operands) {
+    const auto* inner = operation.is_impure() ? called_graph(operation) : nullptr;
+    if (inner != nullptr && num_graphs(operation.primitive()) == 1)
+      return effects_written_out(emitter, Graph(*inner), operands);
+    const Values results = emitter.emit(operation.op(), operands);
+    return std::vector<Value>(results.begin(), results.end());
+  });
+}
+
+}  // namespace
+
+Graph with_effects_written_out(const Graph& graph) {
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
+  }
+  return builder.build(effects_written_out(builder, graph, inputs));
+}
+
 Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
                          const std::vector<bool>& summed) {
   Graph mapped = c.host().batch(graph, batched, c.size());

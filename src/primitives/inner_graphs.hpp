@@ -57,6 +57,9 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
 /// The graph, where operations that hold graphs make either what depends on these inputs or what does not:
 /// those that make both are there twice. For transposing, to which all that comes of what is linear is.
 Graph separated(const Graph& graph, const std::vector<bool>& inputs);
+/// The same function, where operations with effects that stand for their one graph are written out, at any
+/// depth: they are not separated, lest what they do be done twice.
+Graph with_effects_written_out(const Graph& graph);
 /// By value: does it depend on one of these inputs? Of operations that have strands each result for itself.
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
 /// The same by result of an operation, of which some operand does.

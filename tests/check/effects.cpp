@@ -62,5 +62,39 @@ TEST_CASE("graphs with an impure operation run as often as they are called") {
   }
 }
 
+// r^2 ct where the derivative of sin is cos x: forward mode has to be that of backward, too.
+TEST_CASE(
+    "a backward whose call makes values, with an effect, and cotangents is what forward mode transposes") {
+  static const Primitive probe{.name = "test.probe",
+                               .traits = Trait::impure | Trait::no_tangent,
+                               .infer = [](InferContext& c) { c.result(c.operand(0)); }};
+  static const PrimitiveSet set = standard_primitives().with({&probe});
+  static std::size_t runs = 0;
+  const auto executor = reference().with_kernel("test.probe", [](const KernelCall& c) {
+    ++runs;
+    c.outputs()[0] = c.input(0);
+  });
+  for (const bool checkpointed : {false, true}) {
+    GraphBuilder i("inner", set), b("backward", set), s("sine", set), w("forward", set), g("f", set);
+    const Value r = i.input("r", v3), t = i.input("t", v3);
+    const Graph inner = i.build({r * t, emit1(Op::make(probe), {r})});
+    const Value br = b.input("r", v3), bt = b.input("t", v3);
+    const std::vector<Value> operands{br, bt};
+    const Values in = checkpointed ? ops::checkpoint(inner, operands) : ops::call(inner, operands);
+    const Graph backward = b.build({in[0] * in[1]});
+    const Graph sine = s.build({ops::sin(s.input("x", v3))});
+    const Value x = w.input("x", v3);
+    const Graph forward = w.build({ops::sin(x), x});
+    const Graph f =
+        g.build({ops::custom_vjp_call(sine, forward, backward, std::vector{g.input("x", v3)})[0]});
+    const Tensor at = vector({1.0, 2.0, -3.0}), seed = vector({1.0, 0.5, 2.0});
+    runs = 0;
+    const std::vector<Tensor> pushed = executor.run(jvp(f), {at, seed});
+    CHECK(runs == 1);
+    for (std::int64_t k = 0; k < 3; ++k)
+      CHECK(pushed[1].at(k).real() == doctest::Approx(at.at(k).real() * at.at(k).real() * seed.at(k).real()));
+  }
+}
+
 }  // namespace effect_cases
 }  // namespace

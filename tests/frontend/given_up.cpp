@@ -64,6 +64,16 @@ TEST_CASE("what somebody else has, or a gradient may ask for, is kept") {
   const auto twice = compile([](const Array& a, const Array& b) { return a - sin(b); });
   CHECK(elements(twice(std::move(again), std::move(same))) == elements(w - sin(w)));
 
+  // Beside what is moved, and used by the function itself; a call that is refused takes nothing.
+  again = w + 0.0;
+  CHECK(elements(twice(again, std::move(again))) == elements(w - sin(w)));
+  again = w + 0.0;
+  const auto by_itself = compile([&](const Array& a) { return a * again; });
+  CHECK(elements(by_itself(std::move(again))) == elements(w * w));
+  again = w + 0.0;
+  CHECK(error_of([&] { (void)step(m, std::move(again), random_array({7}, 1)); }) != "");
+  check(step(m, again, x), {m, again});
+
   Array leaf = w + 0.0;
   leaf.set_requires_grad();
   const Arrays recorded = step(m, leaf, x);
@@ -73,6 +83,11 @@ TEST_CASE("what somebody else has, or a gradient may ask for, is kept") {
   const Array other_leaf = other;
   sum(step(m, std::move(other), x)[1]).backward();
   CHECK(elements(*other_leaf.grad()) == elements(*leaf.grad()));
+  // What the tape keeps is not given up, though nobody else has it.
+  const auto product = compile([](const Array& a, const Array& b) { return a * b; });
+  leaf.zero_grad();
+  sum(product(w + 0.0, leaf)).backward();
+  CHECK(elements(*leaf.grad()) == elements(w));
   // Where nothing is recorded a leaf is a parameter like others, but has a gradient.
   leaf.zero_grad();
   const Array handle = leaf;

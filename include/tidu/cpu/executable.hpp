@@ -54,8 +54,8 @@ class Executable {
   const Program& program() const;
   /// Predicted peak of one run above the inputs: temporaries of all its threads, constants and outputs.
   std::size_t peak_bytes() const;
-  /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written where inputs
-  /// of their type are read for the last time. No input and no output is in two.
+  /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written, in
+  /// one pass, where inputs of their type are read for the last time. No input and no output is in two.
   const std::vector<ReusableInputs>& reusable_inputs() const;
   /// Does no step fail once one has written to an input's memory? Then after a failure of run_into the inputs
   /// are what they were.

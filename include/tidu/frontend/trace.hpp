@@ -217,12 +217,13 @@ class Compiled {
 
   /// f of these arguments. Arrays that are moved into it, parameters that a step replaces, and that nobody
   /// else has, may lend results of their types their memory (on the CPU, of 64 KiB and more, where nothing is
-  /// recorded): p = step(std::move(p), x).
+  /// recorded): p = step(std::move(p), x). They are gone once f was traced, whether the run then fails or
+  /// not.
   template <class... Args>
   auto operator()(Args&&... args) const {
     using Arguments = std::tuple<frontend_detail::Argument<std::remove_cvref_t<Args>>...>;
     using Out = frontend_detail::ResultOf<F, frontend_detail::Argument<std::remove_cvref_t<Args>>...>;
-    std::optional<const Arguments> kept(std::in_place, std::forward<Args>(args)...);
+    std::optional<const Arguments> kept(std::in_place, std::as_const(args)...);
     const Arguments& arguments = *kept;
     std::vector<Array> flat = frontend_detail::arrays_of(arguments);
     frontend_detail::require_arrays(flat, "compiled", where_);
@@ -240,6 +241,7 @@ class Compiled {
     });
     Out out = *static_cast<const Out*>(entry.shape.get());
     kept.reset();
+    (give_up<Args>(args), ...);
     frontend_detail::replace_arrays(out, frontend_detail::run_compiled(*entry.call, std::move(flat), where_));
     return out;
   }
@@ -250,6 +252,14 @@ class Compiled {
   }
 
  private:
+  // Ends what was moved into a call, once it is known what runs.
+  template <class Arg>
+  static void give_up(std::remove_reference_t<Arg>& argument) {
+    if constexpr (!std::is_reference_v<Arg> && std::is_move_constructible_v<Arg>) {
+      [[maybe_unused]] const Arg gone(std::move(argument));
+    }
+  }
+
   using Key = frontend_detail::CallKey;
   struct Entry {
     std::shared_ptr<const frontend_detail::CompiledCall> call;

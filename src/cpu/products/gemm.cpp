@@ -172,11 +172,12 @@ constexpr double kLeastWork = 128 * 1024, kLeastWorkOfDoubles = 384 * 1024;
 
 /// Does more than one thread gain where processors share no cache? Measured with two: nanoseconds that each
 /// real multiply-add spares, that a loop takes to begin and to end, and that bytes take which the other has
-/// read, and which it reads. Members of a batch are read and written by the thread that also has them before
-/// and behind, but for few; so are rows of A, where those of C are shared out (`by_rows`).
-bool gains_apart(const GemmCall& g, double work, bool is_double, bool by_rows) {
+/// read, and which it reads. Members of a batch that are shared out (`by_members`) are read and written by
+/// the thread that also has them before and behind, but for few; so are rows of A where those of C are shared
+/// out (`by_rows`).
+bool gains_apart(const GemmCall& g, double work, bool is_double, bool by_members, bool by_rows) {
   constexpr double spared = 1.0 / 118, loop = 700, of_others = 0.1;
-  const double share = g.batch > 1 ? of_others : 1, written = 0.22 * share, read = 0.04 * share;
+  const double share = by_members ? of_others : 1, written = 0.22 * share, read = 0.04 * share;
   const double size = static_cast<double>(gemm_element_size(g.type));
   const auto bytes = [&](Index rows, Index columns, bool repeated) {
     return size * static_cast<double>(rows) * static_cast<double>(columns) *
@@ -292,12 +293,12 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
   flushes_ = work >= kLeastFlushed && call_.type <= GemmType::c128;
   const bool is_double = call_.type == GemmType::f64 || call_.type == GemmType::c128;
-  gains_apart_ = gains_apart(call_, work, is_double, false);
   int wanted = static_cast<int>(std::min(
       {work / (is_double ? kLeastWorkOfDoubles : kLeastWork), static_cast<double>(threads), 4096.0}));
   threads_ = std::max(wanted, 1);
   if (call_.batch >= wanted) {
     batch_pieces_ = std::max(wanted, 1);
+    gains_apart_ = gains_apart(call_, work, is_double, call_.batch > 1, false);
     return;
   }
   row_unit_ = call_.row_ends == nullptr ? kRowUnit : kRowUnitOfEnds;
@@ -316,8 +317,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
       row_pieces_ *= factor;
     }
   }
-  if (row_pieces_ > 1 && column_pieces_ == 1 && !call_.trans_a)
-    gains_apart_ = gains_apart(call_, work, is_double, true);
+  gains_apart_ = gains_apart(call_, work, is_double, false, column_pieces_ == 1 && !call_.trans_a);
 }
 
 GemmRange GemmPlan::range_of(int index) const {
