@@ -62,12 +62,12 @@ Function nested(Function f, int order, const std::function<Function(Function)>& 
   return f;
 }
 
-constexpr int most = 8;
+constexpr int highest_order = 8;
 constexpr double high_point = 0.7;
 
 void check_each(const std::function<Array(const Monomial&, int, const Array&)>& derivative) {
   for (const Monomial& f : monomials()) {
-    for (int n = 1; n <= most; ++n) {
+    for (int n = 1; n <= highest_order; ++n) {
       CAPTURE(f.name);
       CAPTURE(n);
       const double right = expected(f, n, high_point);
@@ -118,7 +118,7 @@ TEST_CASE("derivatives of outputs that were read along the way stay what they ar
   x.set_requires_grad();
   const Array s = sin(x), c = cos(x);
   Array y = s * c * x;  // x sin(2 x) / 2
-  for (int n = 1; n <= most; ++n) {
+  for (int n = 1; n <= highest_order; ++n) {
     y = grad_of(y, {x}, {.create_graph = true})[0].value();
     const double right = 0.5 * (high_point * std::pow(2.0, n) * d_sin(n, 2 * high_point) +
                                 n * std::pow(2.0, n - 1) * d_sin(n - 1, 2 * high_point));
