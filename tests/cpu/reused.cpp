@@ -251,7 +251,8 @@ TEST_CASE("[reused] after a failure inputs that were given up are what they were
       return ops::reshape(ops::reduce_sum(ops::take(of, i, 0), {0, 1}), {});
     };
     const auto wide = [&](Value of) { return ops::broadcast_in_dim(of, square.shape(), {}); };
-    const Value next = before ? ops::mul(ops::tanh(x), wide(taken(y))) : ops::tanh(x);
+    const Value first = before ? wide(taken(y)) : x;
+    const Value next = before ? ops::mul(ops::tanh(x), first) : ops::tanh(x);
     const Executable executable =
         executor.compile(builder.build(before ? std::vector{next} : std::vector{next, taken(next)}));
     REQUIRE(reusable(executable, 0) == std::vector<std::uint32_t>{0});
