@@ -135,9 +135,6 @@ Values batch_cond(BatchContext& c) {
   return results;
 }
 
-// Of a branch in the place of a cond: operations, those inside counted in every place where they stand.
-constexpr std::size_t most_written_out = std::size_t{1} << 16;
-
 // The branch that is known to be taken, or the only one that there is, in the place of the cond.
 Values simplify_cond(SimplifyContext& c) {
   const std::vector<Graph> branches = c.op().graphs("branches");

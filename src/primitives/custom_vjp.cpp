@@ -114,10 +114,9 @@ class RuleMaker {
   std::optional<InnerTransposition> transposed_backward() {
     std::vector<bool> linear(rule_.backward.inputs().size(), true);
     std::fill_n(linear.begin(), own_residuals_, false);
-    constexpr std::size_t most_operations_here = std::size_t{1} << 16;  // operations
     try {
       Graph backward = without_unread(rule_.backward);
-      if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= most_operations_here)
+      if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= most_written_out)
         backward = with_effects_written_out(backward);
       return c_.host().transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
     } catch (const Error& error) {

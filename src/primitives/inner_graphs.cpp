@@ -267,15 +267,6 @@ const std::shared_ptr<const GraphData>* called_graph(const Operation& operation)
   return nullptr;
 }
 
-// Graphs nest at most max_graph_depth deep, and so does this.
-std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
-  return walk<Value>(graph, inputs, [&](const Operation& operation, const std::vector<Value>& operands) {
-    if (const auto* inner = called_graph(operation)) return write_out(emitter, Graph(*inner), operands);
-    const Values results = emitter.emit(operation.op(), operands);
-    return std::vector<Value>(results.begin(), results.end());
-  });
-}
-
 namespace {
 
 std::size_t num_graphs(const Primitive& primitive) {
@@ -284,18 +275,24 @@ std::size_t num_graphs(const Primitive& primitive) {
                     [](const AttributeSpec& spec) { return spec.kind == AttributeKind::graph; }));
 }
 
-// Graphs nest at most max_graph_depth deep, and so does this.
-std::vector<Value> effects_written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
+// With those operations that have a graph, and are to be, written out. Graphs nest at most max_graph_depth
+// deep, and so does this.
+template <class Chosen>
+std::vector<Value> written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
+                               const Chosen& chosen) {
   return walk<Value>(graph, inputs, [&](const Operation& operation, const std::vector<Value>& operands) {
-    const auto* inner = operation.is_impure() ? called_graph(operation) : nullptr;
-    if (inner != nullptr && num_graphs(operation.primitive()) == 1)
-      return effects_written_out(emitter, Graph(*inner), operands);
+    const auto* inner = called_graph(operation);
+    if (inner != nullptr && chosen(operation)) return written_out(emitter, Graph(*inner), operands, chosen);
     const Values results = emitter.emit(operation.op(), operands);
     return std::vector<Value>(results.begin(), results.end());
   });
 }
 
 }  // namespace
+
+std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs) {
+  return written_out(emitter, graph, inputs, [](const Operation&) { return true; });
+}
 
 Graph with_effects_written_out(const Graph& graph) {
   GraphBuilder builder(graph.name(), graph.primitives());
@@ -304,7 +301,10 @@ Graph with_effects_written_out(const Graph& graph) {
     const ValueId id = graph.inputs()[i];
     inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
   }
-  return builder.build(effects_written_out(builder, graph, inputs));
+  const auto has_effects = [](const Operation& operation) {
+    return operation.is_impure() && num_graphs(operation.primitive()) == 1;
+  };
+  return builder.build(written_out(builder, graph, inputs, has_effects));
 }
 
 Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,

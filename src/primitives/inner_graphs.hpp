@@ -57,6 +57,9 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
 /// The graph, where operations that hold graphs make either what depends on these inputs or what does not:
 /// those that make both are there twice. For transposing, to which all that comes of what is linear is.
 Graph separated(const Graph& graph, const std::vector<bool>& inputs);
+/// Operations of a graph, those inside counted in every place where they stand, up to which it is written out
+/// where it need not be.
+inline constexpr std::size_t most_written_out = std::size_t{1} << 16;
 /// The same function, where operations with effects that stand for their one graph are written out, at any
 /// depth: they are not separated, lest what they do be done twice.
 Graph with_effects_written_out(const Graph& graph);

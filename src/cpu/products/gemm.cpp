@@ -461,19 +461,9 @@ void GemmPlan::update_piece(int index, const void* a, const void* b, const GemmU
 
 void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
   if (kernel_ == onednn::product) {
-    struct Context {
-      const GemmPlan& plan;
-      const void *a, *b;
-      const GemmUpdate& how;
-      void* c;
-    } context{*this, a, b, how, c};
-    return run_pieces(
-        threads, pieces(),
-        [](void* untyped, std::int64_t piece) {
-          const Context& at = *static_cast<const Context*>(untyped);
-          at.plan.update_piece(static_cast<int>(piece), at.a, at.b, at.how, at.c);
-        },
-        &context);
+    return parallel_for(threads, pieces(), 1, [&](Index begin, Index end) {
+      for (Index piece = begin; piece < end; ++piece) update_piece(static_cast<int>(piece), a, b, how, c);
+    });
   }
   GemmCall call = call_;
   if (packs_crowded_ && call.m >= kLeastCrowdedRows &&

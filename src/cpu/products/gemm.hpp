@@ -141,7 +141,7 @@ class GemmPlan {
   [[nodiscard]] GemmPlan packed() const;
 
   /// May it be an update? Of one product in f32 or f64, not added to C, by a B that is not transposed, of few
-  /// terms, and, with our kernels, where B is near, and A is or is not transposed.
+  /// terms, and, with our kernels, where B is near, and A is near or not transposed.
   [[nodiscard]] bool can_update() const noexcept;
   /// The update, on this thread and at most `threads` - 1 helpers. With our kernels the product has the bits
   /// that it has otherwise, but that subnormal numbers are never zeros: those of X have to stay. With oneDNN
