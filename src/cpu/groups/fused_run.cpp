@@ -70,7 +70,10 @@ class BlockRun {
     const bool one = lining.lines.axes.size() == 1, same = extent == s_.line;
     const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
     const std::int64_t number = one ? 0 : same ? number_ : at / extent;
-    if (!lining.stays || count > extent - in_line) return line(lining, at, in_line, number, count);
+    if (!lining.stays || count > extent - in_line) {
+      brought_[index].at = nullptr;  // what is brought now lies where that did
+      return line(lining, at, in_line, number, count);
+    }
     const bool is_there = !lining.is_padded || lining.lines.is_there(number);
     Brought& brought = brought_[index];
     if (brought.at == nullptr || brought.begin != in_line || brought.count < count ||
@@ -225,9 +228,10 @@ class BlockRun {
     for (const Gathering::Run& run : gathering.runs) {
       for (std::int64_t k = 0; k < run.count; ++k) {
         const std::int64_t place = run.start + k;
-        if (place / row != first) flush();
+        Word*& to = columns[place % row];
+        if (place / row != first || to != nullptr) flush();
         first = place / row;
-        columns[place % row] = reinterpret_cast<Word*>(memory_ + run.to) + k * gathering.stride;
+        to = reinterpret_cast<Word*>(memory_ + run.to) + k * gathering.stride;
       }
     }
     flush();
