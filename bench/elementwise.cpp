@@ -51,7 +51,7 @@ void run(benchmark::State& state, bool derivative, int threads) {
 void bound(benchmark::State& state, bool derivative) {
   const std::vector<float> x = elements();
   std::vector<float> gradient(count);
-  const bench::OnePass pass = bench::one_pass();
+  const bench::OnePass pass = bench::one_passes().front();
   for (auto _ : state) {
     benchmark::DoNotOptimize(pass(x.data(), gradient.data(), count, derivative));
     benchmark::ClobberMemory();
@@ -68,7 +68,7 @@ const bool registered = [] {
           ->Unit(benchmark::kMicrosecond)
           ->UseRealTime();
     }
-    if (bench::one_pass() == nullptr) continue;
+    if (bench::one_passes().empty()) continue;
     benchmark::RegisterBenchmark((name + "/bound").c_str(),
                                  [derivative](benchmark::State& state) { bound(state, derivative); })
         ->Unit(benchmark::kMicrosecond)

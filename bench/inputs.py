@@ -134,12 +134,12 @@ MAKERS = {"gmm": gmm, "ba": ba, "hand": hand, "lstm": lstm}
 
 
 def write(directory, workload):
-    """Writes the inputs of a workload unless they are there."""
+    """Writes the inputs of a workload unless they are there, by this script as it is."""
     name, file = base(workload), file_of(directory, workload)
     file.parent.mkdir(parents=True, exist_ok=True)
     if name.startswith("hand") and not (file.parent / "model").exists():
         shutil.copytree(EXAMPLES / "model", file.parent / "model")
-    if file.exists():
+    if file.exists() and file.stat().st_mtime >= pathlib.Path(__file__).stat().st_mtime:
         return
     rng, part = random.Random(name), file.with_suffix(".part")
     if name in TENSORS:

@@ -1,4 +1,4 @@
-// one_pass.cpp - the pass for AVX2 and AVX-512.
+// one_pass.cpp - the pass with glibc's vector functions, and which passes there are.
 #include "one_pass.hpp"
 
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -36,24 +36,30 @@ __attribute__((target("avx512f"))) __m512 _ZGVeN16v_tanhf(__m512);
     for (const float lane : lanes) all += lane;                                                   \
     return all;                                                                                   \
   }
-TIDU_ONE_PASS(one_pass_avx2, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,
+TIDU_ONE_PASS(one_pass_mvec_avx2, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,
               _mm256_sqrt_ps, _ZGVdN8v_)
-TIDU_ONE_PASS(one_pass_avx512, "avx512f,avx512dq", __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps,
+TIDU_ONE_PASS(one_pass_mvec_avx512, "avx512f,avx512dq", __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps,
               _mm512_set1_ps, _mm512_sqrt_ps, _ZGVeN16v_)
 
 }  // namespace
 
 namespace bench {
-OnePass one_pass() {
+std::vector<OnePass> one_passes() {
+  std::vector<OnePass> found;
+  const auto add = [&found](OnePass own, OnePass of_glibc) {
+    if (own != nullptr) found.push_back(own);
+    found.push_back(of_glibc);
+  };
   if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0)
-    return one_pass_avx512;
-  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return one_pass_avx2;
-  return nullptr;
+    add(one_pass_avx512(), one_pass_mvec_avx512);
+  else if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0)
+    add(one_pass_avx2(), one_pass_mvec_avx2);
+  return found;
 }
 }  // namespace bench
 
 #else
 namespace bench {
-OnePass one_pass() { return nullptr; }
+std::vector<OnePass> one_passes() { return {}; }
 }  // namespace bench
 #endif

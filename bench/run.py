@@ -109,8 +109,6 @@ class Run:
                 wrong = disagreement(workload, detail["prepared"]["tidu"]["checks"], found)
                 if wrong:
                     detail["disagrees"][name] = f"{form}: {wrong}"
-        if not detail["prepared"]["tidu"].get("repeats", True):
-            detail["disagrees"]["tidu"] = "other results in another run"
         return [name for name in ready if name not in detail["disagrees"]]
 
     def alone(self, team, name, request, timeout):
@@ -220,6 +218,9 @@ def main():
     if not names:
         sys.exit(f"run.py: expected names of workloads, got --only {' '.join(options.only)}")
     peers = workers.peers_that_run(options.peers, options.libraries) if options.peers else []
+    allowed = workers.quota()
+    if allowed is not None and allowed < max(options.threads or [2]):
+        print(f"this process may use {allowed:g} processors' time: more threads are held back", file=sys.stderr)
     run, details, rows, versions = Run(options), [], [], {}
     if options.device:
         refused = workers.refused_device(options.program, options.device)
@@ -237,7 +238,7 @@ def main():
         pathlib.Path(options.details).write_text(json.dumps(details, indent=1))
     if options.picture:
         pathlib.Path(options.picture).write_text(report.picture(rows, versions))
-    bad = [d for d in details if d["disagrees"] or not d["rounds"].get("tidu")]
+    bad = [d for d in details if d["disagrees"] or "tidu" in d["failed"] or not d["rounds"].get("tidu")]
     for detail in bad:
         print(f"{detail['workload']}, {detail['threads']} threads: {detail['disagrees'] or detail['failed']}", file=sys.stderr)
     sys.exit(ended.code if ended else 1 if bad else 0)

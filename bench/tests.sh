@@ -51,6 +51,12 @@ for detail in details:
 # Goals are judged by what is there, either way.
 row = {"workload": "softmax", "threads": 1, "tidu": 7.0, "peers": {"jax": 10.0, "torch": 20.0}, "bound": 5.0}
 assert [good for _, _, good in report.judged(row, [row])] == [True]
+# Who is faster with one thread is not judged by what it takes with two.
+two = {"workload": "softmax", "threads": 2, "tidu": 7.9, "peers": {"jax": 30.0}, "bound": 5.0}
+assert [good for _, _, good in report.judged(two, [row, two])] == [True]
+two["tidu"] = 8.1
+assert [good for _, _, good in report.judged(two, [row, two])] == [False]
+assert [good for _, _, good in report.judged({**two, "peers": {}}, [])] == [None]
 row["tidu"] = 8.1
 assert [good for _, _, good in report.judged(row, [row])] == [False]
 row = {"workload": "mlp_2_16", "threads": 1, "tidu": 7.0, "peers": {"jax": 1.0, "torch": 22.0}, "bound": None, "device": "cuda"}

@@ -9,7 +9,35 @@ import sys
 import time
 
 PEERS = {"jax": "jax", "torch": "torch", "torch_compile": "torch"}  # by name: the module that it needs
-PROCESSORS = sorted(os.sched_getaffinity(0))
+
+
+def processors():
+    """Those that this process may run on: first one of every core, then the others; faster cores first where there are kinds."""
+    def number(cpu, name, missing):
+        try:
+            text = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/{name}").read_text()
+            return int(text.replace("-", ",").split(",")[0])
+        except (OSError, ValueError):
+            return missing
+
+    allowed, taken, first, others = sorted(os.sched_getaffinity(0)), set(), [], []
+    for cpu in sorted(allowed, key=lambda cpu: -number(cpu, "cpufreq/cpuinfo_max_freq", 0)):
+        core = number(cpu, "topology/thread_siblings_list", cpu)
+        (others if core in taken else first).append(cpu)
+        taken.add(core)
+    return first + others
+
+
+def quota():
+    """How many processors' time the control group of this process may use; None without a limit."""
+    try:
+        limit, period = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if limit == "max" else int(limit) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+PROCESSORS = processors()
 
 
 class Failure(Exception):
@@ -17,12 +45,13 @@ class Failure(Exception):
 
 
 def environment(threads, cache):
-    """For libraries beside tidu: threads each on a processor of their own, and an allocator that keeps large blocks instead of
-    having their pages faulted anew, which costs them up to half of their time."""
+    """For libraries beside tidu: threads each on a processor of their own, and an allocator that keeps large blocks, in huge pages,
+    instead of having their pages faulted anew, which costs them up to half of their time."""
     places = ",".join("{%d}" % p for p in PROCESSORS[:threads])
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true",
             "OMP_PLACES": places, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-            "MALLOC_TOP_PAD_": str(1 << 26), "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(cache) / "inductor"),
+            "MALLOC_TOP_PAD_": str(1 << 26), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "THP_MEM_ALLOC_ENABLE": "1",
+            "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(cache) / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1" if threads <= 2 else str(threads), "TF_CPP_MIN_LOG_LEVEL": "2",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -69,7 +69,7 @@ def gmm(tensors, derivative):
         return gradient if derivative else value
 
     of = (lambda f: jax.grad(f, (0, 1, 2))) if derivative else (lambda f: f)
-    forms = {f"blocks of {size}": jitted(blocked(size), *tensors) for size in (100, 50, 250) if n % size == 0 and n > size}
+    forms = {f"blocks of {size}": jitted(blocked(size), *tensors) for size in (100, 50, 250, 25) if n % size == 0 and n > size}
     return {**forms, "product": jitted(of(whole(fit)), *tensors), "einsum": jitted(of(whole(fit_broadcast)), *tensors)}
 
 
@@ -198,6 +198,13 @@ def hand(tensors, derivative):
         surface = pose(theta, relative, inverse) @ skin
         return by_u(surface, vertices), by_theta
 
+    def few(f):
+        """f of the vertices that are wanted alone, gathered first."""
+        def of_few(theta, u, relative, inverse, skin, points, vertices):
+            wanted = vertices.reshape(-1)
+            return f(theta, u, relative, inverse, skin[:, wanted], points, jnp.arange(wanted.size).reshape(vertices.shape))
+        return of_few
+
     def plain(theta, u, relative, inverse, skin, points, vertices):
         by_theta = jnp.moveaxis(jax.jacfwd(residuals)(theta, u, relative, inverse, skin, points, vertices), 2, 0)
         if not complicated:
@@ -209,8 +216,9 @@ def hand(tensors, derivative):
     args = [tensors["theta"], tensors["u"] if complicated else np.zeros((1, 2)), tensors["relative"], tensors["inverse"],
             tensors["skin"], tensors["points"], tensors["vertices"]]
     if not derivative:
-        return {"product": jitted(residuals, *args)}
-    return {"one product": jitted(one_product, *args), "jacfwd": jitted(plain, *args)}
+        return {"product": jitted(residuals, *args), "of few": jitted(few(residuals), *args)}
+    return {"one product": jitted(one_product, *args), "one product of few": jitted(few(one_product), *args),
+            "jacfwd": jitted(plain, *args)}
 
 
 # --- D-LSTM
@@ -283,7 +291,7 @@ def lstm(tensors, derivative):
 
     of = (lambda f: jax.grad(f, (0, 1))) if derivative else (lambda f: f)
     ways = {"skewed": skewed, "scan": plain, "layer by layer": by_layer}
-    return {f"{name}, {unroll} at once": jitted(of(way(unroll)), *tensors) for unroll in (1, 4) for name, way in ways.items()}
+    return {f"{name}, {unroll} at once": jitted(of(way(unroll)), *tensors) for unroll in (1, 4, 8) for name, way in ways.items()}
 
 
 def forms(workload, tensors):

@@ -40,7 +40,9 @@ def finish():
 def done(results):
     """Waits for results, on a device when finish() is called."""
     global LAST
-    LAST = results if DEVICE != "cpu" else jax.block_until_ready(results)
+    if DEVICE == "cpu":
+        return jax.block_until_ready(results)
+    LAST = results
     return results
 
 

@@ -141,9 +141,17 @@ def hand(tensors, derivative):
         a, b, c = (surface[:, vertices[k]].T for k in range(3))
         return torch.stack([c - a, c - b]), by_theta
 
+    def few(f):
+        """f of the vertices that are wanted alone, gathered first."""
+        def of_few(theta, u, relative, inverse, skin, points, vertices):
+            wanted = vertices.reshape(-1)
+            return f(theta, u, relative, inverse, skin[:, wanted], points, torch.arange(wanted.numel()).reshape(vertices.shape))
+        return of_few
+
     args = [tensors["theta"], tensors["u"] if complicated else np.zeros((1, 2)), tensors["relative"], tensors["inverse"],
             tensors["skin"], tensors["points"], tensors["vertices"].astype(np.int64)]
-    return {"one product": as_it_is(one_product, *args)} if derivative else {"product": as_it_is(residuals, *args)}
+    name, f = ("one product", one_product) if derivative else ("product", residuals)
+    return {name: as_it_is(f, *args), name + " of few": as_it_is(few(f), *args)}
 
 
 def lstm(arrays, derivative):

@@ -15,6 +15,7 @@ def start(threads, device, compiled):
     COMPILED, DEVICE = compiled, device
     if device != "cpu":  # no default device, which every call would look up
         torch.backends.cudnn.allow_tf32 = False
+    torch.set_flush_denormal(True)
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     torch.manual_seed(0)

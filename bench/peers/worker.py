@@ -86,7 +86,7 @@ class Worker:
         return {"failed": failed, "checks": found, "prepare_s": time.perf_counter() - start}
 
     def choose(self, seconds):
-        times = {name: measure(run, seconds, 1, self.library.finish())["min"] for name, run in self.forms.items()}
+        times = {name: measure(run, seconds, 3, self.library.finish())["median"] for name, run in self.forms.items()}
         best = min(times, key=times.get)
         self.run = self.forms[best]
         return {"best": best, "forms": times}

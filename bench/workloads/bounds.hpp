@@ -4,30 +4,45 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "cpu/products/gemm.hpp"
 
 namespace workloads {
 
-/// C = op(A) op(B), dense: op(A) m x k, op(B) k x n.
+/// The ways in which a bound is done; the fastest counts.
+using Bounds = std::vector<std::function<void()>>;
+
+/// C = op(A) op(B), dense: op(A) m x k, op(B) k x n. Operands of one name are one array, as large as
+/// the largest of them; one without a name is an array of its own.
 struct Product {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false;
   std::int64_t batch = 1;
+  std::string a{}, b{}, c{};
+  /// Of products that change parameters: the array that C is subtracted from, times a rate.
+  std::string updates{};
 };
 
-/// A dense product's three of a training step: y = x w; dw = x' dy; and, when `with_input`, dx = dy w'.
-std::vector<Product> products_of_layer(std::int64_t rows, std::int64_t in, std::int64_t out, bool with_input);
+/// A layer's products.
+struct Layer {
+  std::vector<Product> forward, backward;
+};
+/// A dense layer's: y = x w; dw = x' dy, by which w is changed; and, when `with_input`, dx = dy w'. By layer,
+/// x is the array x0, y is x1, and so on.
+Layer dense_layer(std::int64_t rows, std::int64_t in, std::int64_t out, bool with_input, int layer);
 
-/// These products, one after another, on memory of their own.
-std::function<void()> products_alone(tidu::cpu_detail::GemmType type, const std::vector<Product>& products,
-                                     int threads);
+/// All products in the order in which a step has to do them: forward, then backward from the last layer on.
+std::vector<Product> in_order(const std::vector<Layer>& layers);
 
-/// y = x q' for x [points,d] and q [rows,d], and, when `gradient`, y' x, for so many points at a time; the
-/// results of the second are not added up.
-std::function<void()> products_in_blocks(std::int64_t points, std::int64_t d, std::int64_t rows,
-                                         std::int64_t at_once, bool gradient, int threads);
+/// These products, one after another: by the kernels that are chosen for each and by our own, and those that
+/// change parameters as products alone and as updates.
+Bounds products_alone(tidu::cpu_detail::GemmType type, const std::vector<Product>& products, int threads);
+
+/// y = x q' for x [points,d] and q [rows,d], and, when `gradient`, all of y' x: in blocks of some sizes,
+/// which threads share, and whole; the results of the second are not added up.
+Bounds products_in_blocks(std::int64_t points, std::int64_t d, std::int64_t rows, bool gradient, int threads);
 
 /// Reads `bytes_read` bytes and writes `bytes_written`.
 std::function<void()> memory_moved(std::size_t bytes_read, std::size_t bytes_written, int threads);

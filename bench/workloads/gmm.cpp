@@ -75,13 +75,8 @@ Workload make(const std::string& name, bool derivative, const Setting& setting) 
                                 in[4].type(), in[5].type());
   Workload workload =
       of_graph(derivative ? grad(objective, {"x0", "x1", "x2"}) : objective, problem.inputs, setting);
-  const std::int64_t rows = problem.K * problem.D;
-  for (const std::int64_t bytes : {1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 30}) {
-    const std::int64_t at_once = std::max<std::int64_t>(1, bytes / 8 / rows);
-    workload.bounds.push_back(
-        products_in_blocks(problem.N, problem.D, rows, at_once, derivative, setting.threads));
-    if (at_once >= problem.N) break;
-  }
+  workload.bounds =
+      products_in_blocks(problem.N, problem.D, problem.K * problem.D, derivative, setting.threads);
   return workload;
 }
 

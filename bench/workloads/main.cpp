@@ -86,6 +86,7 @@ json measure(const std::function<void()>& run, double seconds, const Workload& o
   constexpr std::size_t fewest = 3, most = 200'000;
   constexpr long most_waiting = 50;  // runs on a device that none has to wait for
   const auto timed = [&](long count) {
+    if (of.before) of.before(count);
     const auto start = Clock::now();
     for (long i = 0; i < count; ++i) run();
     if (on_device && !of.issuing) of.finish();
@@ -151,6 +152,18 @@ json apart() {
   return {{"apart_ns", times[times.size() / 2]}};
 }
 
+// To so many of those that the process may run on.
+void keep_to_processors(int count) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<std::size_t>(i), &allowed) && count-- <= 0)
+      CPU_CLR(static_cast<std::size_t>(i), &allowed);
+  }
+  sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
 // The fastest of the bounds.
 json measure_bound(const Workload& workload, double seconds) {
   const std::function<void()>* best = nullptr;
@@ -186,6 +199,9 @@ json checks(const std::vector<Tensor>& results) {
     } else {
       add(tensor.elements<double>());
     }
+    // One that is not finite would pass for none in JSON.
+    if (!std::isfinite(sum) || !std::isfinite(squares) || !std::isfinite(weighted))
+      throw std::runtime_error("expected results that are finite, got others");
     all.push_back({tensor.size(), sum, std::sqrt(squares), weighted});
   }
   return all;
@@ -201,13 +217,6 @@ Workload make(const Registry& registry, const std::string& name, const Setting& 
   return workload;
 }
 
-// Does another run give the same bits?
-bool repeats(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) {
-    return x.num_bytes() == y.num_bytes() && std::memcmp(x.bytes(), y.bytes(), x.num_bytes()) == 0;
-  });
-}
-
 json answer(const Registry& registry, const Setting& setting, Workload& workload, const std::string& line) {
   std::istringstream words(line);
   std::string request, argument;
@@ -221,7 +230,7 @@ json answer(const Registry& registry, const Setting& setting, Workload& workload
                {"checks", checks(results)},
                {"has_bound", !workload.bounds.empty()},
                {"peak_bytes", workload.peak_bytes}};
-    if (setting.gpu != nullptr) reply["repeats"] = repeats(results, workload.results());
+    if (setting.gpu != nullptr) workloads::expect_same(workload.results(), results);
     return reply;
   }
   if (request == "apart") return apart();
@@ -264,6 +273,8 @@ int run(const examples::Arguments& arguments) {
     for (const auto& [name, workload] : registry) std::cout << name << '\n';
     return examples::exit_good;
   }
+  // Programs that take as many threads as there are processors.
+  if (setting.gpu == nullptr) keep_to_processors(setting.threads);
   if (arguments.has("--serve")) return serve(registry, setting);
   if (arguments.words().size() != 1)
     throw std::runtime_error("expected the name of one workload; --help tells more");

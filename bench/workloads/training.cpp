@@ -1,5 +1,6 @@
 // training.cpp - steps of gradient descent: loss, all gradients and the update in one graph, as a user writes
 // them.
+#include <iterator>
 #include <memory>
 #include <tidu/frontend/functions.hpp>
 #include <tidu/frontend/hot_paths.hpp>
@@ -7,6 +8,7 @@
 #include <tidu/frontend/trace.hpp>
 #include <tidu/frontend/transforms.hpp>
 #include <tidu/frontend/windows.hpp>
+#include <utility>
 
 #include "bounds.hpp"
 #include "workload.hpp"
@@ -47,7 +49,7 @@ Workload training(const Loss& loss, const std::vector<Tensor>& parameters, const
   std::vector<Tensor> inputs = parameters;
   inputs.insert(inputs.end(), data.begin(), data.end());
   Workload workload = of_graph(step(loss, parameters, data), inputs, setting, 1);
-  workload.bounds.push_back(products_alone(GemmType::f32, products, setting.threads));
+  workload.bounds = products_alone(GemmType::f32, products, setting.threads);
   return workload;
 }
 
@@ -69,10 +71,22 @@ Workload hot_loop(const Loss& loss, const std::vector<Tensor>& parameters, const
     for (Array& parameter : p) parameter -= rate * *parameter.grad();
     return value.template item<float>();
   };
+  // Of one step; and what is timed has to compute the same, in so many steps that it is hot.
   const auto results = [=] {
-    Arrays p = leaves();
-    std::vector<Tensor> all{Tensor::scalar(eager(p))};
-    for (const Array& parameter : p) all.push_back(parameter.tensor());
+    constexpr int steps = 12;
+    Arrays plainly = leaves(), hotly = leaves();
+    std::vector<Tensor> all;
+    const auto state = [](const Arrays& p, float value) {
+      std::vector<Tensor> tensors{Tensor::scalar(value)};
+      for (const Array& parameter : p) tensors.push_back(parameter.tensor().clone());
+      return tensors;
+    };
+    for (int i = 0; i < steps; ++i) {
+      const std::vector<Tensor> expected = state(plainly, eager(plainly));
+      const HotPaths guard;
+      expect_same(state(hotly, eager(hotly)), expected);
+      if (i == 0) all = expected;
+    }
     return all;
   };
   const auto hot = [eager, p = leaves()]() mutable {
@@ -86,9 +100,9 @@ Workload hot_loop(const Loss& loss, const std::vector<Tensor>& parameters, const
     return all;
   });
   const auto step_compiled = [compiled, batch, p = Arrays(parameters.begin(), parameters.end())]() mutable {
-    const Arrays all = compiled(p, batch);
+    Arrays all = compiled(std::move(p), batch);
     static_cast<void>(all[0].item<float>());
-    p.assign(all.begin() + 1, all.end());
+    p.assign(std::make_move_iterator(all.begin() + 1), std::make_move_iterator(all.end()));
   };
   return {.results = results, .run = hot, .bounds = {step_compiled}};
 }
@@ -103,12 +117,10 @@ std::vector<Tensor> dense_layers(InputFile& file, const std::vector<std::int64_t
 }
 
 std::vector<Product> products_of_layers(std::int64_t batch, const std::vector<std::int64_t>& widths) {
-  std::vector<Product> products;
-  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-    const std::vector<Product> layer = products_of_layer(batch, widths[i], widths[i + 1], i > 0);
-    products.insert(products.end(), layer.begin(), layer.end());
-  }
-  return products;
+  std::vector<Layer> layers;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i)
+    layers.push_back(dense_layer(batch, widths[i], widths[i + 1], i > 0, static_cast<int>(i)));
+  return in_order(layers);
 }
 
 // Three layers, ReLU, cross-entropy.
@@ -165,10 +177,9 @@ Workload convnet(const Setting& setting) {
     return cross_entropy(matmul(reshape(h2, {batch, 512}), p[4]) + p[5], data[1]);
   };
   // Convolutions as products of windows.
-  std::vector<Product> products = products_of_layer(batch * 24 * 24, 25, 16, false);
-  for (const auto& layer :
-       {products_of_layer(batch * 8 * 8, 400, 32, true), products_of_layer(batch, 512, 10, true)})
-    products.insert(products.end(), layer.begin(), layer.end());
+  const std::vector<Product> products =
+      in_order({dense_layer(batch * 24 * 24, 25, 16, false, 0), dense_layer(batch * 8 * 8, 400, 32, true, 2),
+                dense_layer(batch, 512, 10, true, 4)});
   return training(loss, parameters, {x, labels}, setting, products);
 }
 

@@ -49,19 +49,32 @@ Array loss(const Arrays& p) {
 std::vector<Product> products(const Sizes& sizes) {
   const auto [name, batch, length, width] = sizes;
   const std::int64_t rows = batch * length, size = width / heads, all = batch * heads;
-  std::vector<Product> result;
+  std::vector<Layer> layers;
   for (const auto& [in, out] :
        {std::pair(width, 3 * width), {width, width}, {width, 4 * width}, {4 * width, width}}) {
-    const std::vector<Product> layer = products_of_layer(rows, in, out, true);
-    result.insert(result.end(), layer.begin(), layer.end());
+    layers.push_back(dense_layer(rows, in, out, true, static_cast<int>(layers.size())));
+    layers.back().backward.back().updates.clear();  // gradients are results
   }
-  result.push_back({.m = length, .n = length, .k = size, .trans_b = true, .batch = all});  // q k'
-  result.push_back({.m = length, .n = size, .k = length, .batch = all});                   // s v
-  result.push_back({.m = length, .n = length, .k = size, .trans_b = true, .batch = all});  // ds = dy v'
-  result.push_back({.m = length, .n = size, .k = length, .trans_a = true, .batch = all});  // dv = s' dy
-  result.push_back({.m = length, .n = size, .k = length, .batch = all});                   // dq = ds k
-  result.push_back({.m = length, .n = size, .k = length, .trans_a = true, .batch = all});  // dk = ds' q
-  return result;
+  Layer attention;
+  const auto add = [&](std::vector<Product>& to, bool scores, bool trans_a, const char* a, const char* b,
+                       const char* c) {
+    to.push_back({.m = length,
+                  .n = scores ? length : size,
+                  .k = scores ? size : length,
+                  .trans_a = trans_a,
+                  .trans_b = scores,
+                  .batch = all,
+                  .a = a,
+                  .b = b,
+                  .c = c});
+  };
+  add(attention.forward, true, false, "q", "k", "s");     // s = q k'
+  add(attention.forward, false, false, "s", "v", "y");    // y = s v
+  add(attention.backward, true, false, "dy", "v", "ds");  // ds = dy v'
+  add(attention.backward, false, true, "s", "dy", "dv");  // dv = s' dy
+  add(attention.backward, false, false, "ds", "k", "dq");
+  add(attention.backward, false, true, "ds", "q", "dk");
+  return in_order({layers[0], attention, layers[1], layers[2], layers[3]});
 }
 
 Workload make(const Sizes& sizes, const Setting& setting) {
@@ -76,7 +89,7 @@ Workload make(const Sizes& sizes, const Setting& setting) {
   file.end();
   Workload workload =
       of_graph(value_and_grad(trace(loss, Arrays(inputs.begin(), inputs.end()))), inputs, setting);
-  workload.bounds.push_back(products_alone(GemmType::f32, products(sizes), setting.threads));
+  workload.bounds = products_alone(GemmType::f32, products(sizes), setting.threads);
   return workload;
 }
 

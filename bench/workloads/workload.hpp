@@ -23,6 +23,8 @@ struct Workload {
   /// One run from the first inputs: what it computes, to be compared with what others compute.
   std::function<std::vector<tidu::Tensor>()> results;
   std::function<void()> run;
+  /// Where given, called before so many runs that are timed, and not timed itself.
+  std::function<void(long runs)> before{};
   /// The same work, or the part of it that cannot be saved, by hand, in each of these ways; the fastest
   /// counts.
   std::vector<std::function<void()>> bounds{};
@@ -68,6 +70,9 @@ void print_steps(const Workload& workload, const tidu::CudaExecutor& gpu);
 constexpr std::size_t no_state = static_cast<std::size_t>(-1);
 Workload of_graph(const tidu::Graph& graph, std::vector<tidu::Tensor> inputs, const Setting& setting,
                   std::size_t first_state = no_state);
+
+/// Throws std::runtime_error unless they are equal to the last bit.
+void expect_same(const std::vector<tidu::Tensor>& got, const std::vector<tidu::Tensor>& expected);
 
 /// A file of tensors one after another, little-endian.
 class InputFile {

@@ -192,4 +192,11 @@ std::shared_ptr<const RunKernel> LaneCompiler::compile(const RunCode& code) {
   return compile_in(run_kernels_, code);
 }
 
+void LaneCompiler::clear() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.clear();
+  row_kernels_.clear();
+  run_kernels_.clear();
+}
+
 }  // namespace tidu::cpu_detail

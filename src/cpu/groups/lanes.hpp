@@ -223,6 +223,8 @@ class LaneCompiler {
   std::shared_ptr<const RowKernel> compile(const RowsCode& code);
   /// The same.
   std::shared_ptr<const RunKernel> compile(const RunCode& code);
+  /// Forgets all code: the next that asks has it made anew. For measurements.
+  void clear();
   std::size_t vector_bytes() const { return units_ == VectorUnits::avx512 ? 64 : 32; }
 
   static constexpr std::size_t max_kernels = 4096;
