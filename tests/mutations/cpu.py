@@ -199,3 +199,23 @@ fault("turned", "an output that something else reads is read once", PLACES,
 fault("turned", "what several nodes read is read once", PLACES,
       "for (const ValueId id : each.operands) ++readers[id];",
       "for (const ValueId id : each.operands) readers[id] = 1;")
+
+# Two vectors at once.
+PAIRS = "src/cpu/groups/lanes_x86.cpp"
+fault("lanes", "both vectors of a pair read the first's elements", PAIRS,
+      "ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]", "ptr[from + r14 * element_]")
+fault("lanes", "both vectors of a pair read the first's mask", PAIRS,
+      "vpmovzxbd(to, ptr[from + r14 + ahead()]);", "vpmovzxbd(to, ptr[from + r14]);")
+fault("lanes", "both vectors of a pair write the first's mask", PAIRS,
+      "return vmovdqu8(ptr[to + r14 + ahead()], bytes);", "return vmovdqu8(ptr[to + r14], bytes);")
+fault("lanes", "the vector that is left behind pairs begins with values of theirs", PAIRS,
+      "      jge(end, T_NEAR);\n      begin(code_.steps);\n", "      jge(end, T_NEAR);\n")
+fault("lanes", "the vector that is left behind pairs is not computed", PAIRS,
+      "      cmp(r14, r13);\n      jge(end, T_NEAR);\n      begin", "      jmp(end, T_NEAR);\n      begin")
+
+# Where several pieces of a group leave what they bring.
+GROUP_RUN = "src/cpu/groups/fused_run.cpp"
+fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,
+      "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
+fault("columns", "a column that is taken twice is written once", GROUP_RUN,
+      "if (place / row != first || to != nullptr) flush();", "if (place / row != first) flush();")

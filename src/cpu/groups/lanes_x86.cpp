@@ -1,11 +1,20 @@
 // lanes_x86.cpp - code for element-wise lanes on x86-64: one loop over all elements.
+//
+// Note [Pairs]: a function is a chain of instructions each of which waits for the last, and a processor looks
+// some hundred of them ahead, which is little more than one vector's. So where there are registers for it,
+// 32 of AVX-512, the loop computes two vectors, step by step in turn, each in a bank of 16 registers. A
+// vector that has no other runs through a loop of its own. If values of two vectors do not fit, there is that
+// alone.
 #include "cpu/groups/lanes.hpp"
 
 #if defined(TIDU_WITH_LANES)
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "cpu/groups/lanes_x86.hpp"
 
@@ -14,7 +23,12 @@ namespace {
 
 class ElementsGenerator : private LaneAssembler {
  public:
-  ElementsGenerator(const LaneCode& code, bool is_512) : LaneAssembler(code.dtype, is_512), code_(code) {}
+  ElementsGenerator(const LaneCode& code, bool is_512, bool pairs)
+      : LaneAssembler(code.dtype, is_512),
+        code_(code),
+        pairs_(pairs && is_512 && gains_from_pairs(code) && !calls_out(code.steps)) {
+    if (pairs_) limit_ = 16;
+  }
 
   std::span<const std::uint8_t> write() {
     begin(code_.steps);
@@ -22,17 +36,61 @@ class ElementsGenerator : private LaneAssembler {
     pointers_.push_back(r15);
     if (!calls_out(code_.steps)) pointers_.insert(pointers_.end(), {r8, r9, r10, r11, rdx, rcx, rsi, rdi});
     prologue();
-    Xbyak::Label loop;
+    const auto lanes = static_cast<std::uint32_t>(vector_ / element_);
+    Xbyak::Label loop, end;
+    if (pairs_) {
+      Xbyak::Label pair;
+      is_pair_left(lanes);
+      jg(loop, T_NEAR);
+      L(pair);
+      pair_of_vectors();
+      add(r14, 2 * lanes);
+      is_pair_left(lanes);
+      jle(pair, T_NEAR);
+      cmp(r14, r13);
+      jge(end, T_NEAR);
+      begin(code_.steps);
+    }
     L(loop);
     for (std::size_t i = 0; i < code_.steps.size(); ++i) step(i);
-    add(r14, static_cast<std::uint32_t>(vector_ / element_));
+    add(r14, lanes);
     cmp(r14, r13);
     jl(loop, T_NEAR);
+    L(end);
     epilogue();
     return finished();
   }
 
+  /// Would vectors gain from one another?
+  static bool gains_from_pairs(const LaneCode& code) {
+    return std::any_of(code.steps.begin(), code.steps.end(),
+                       [](const LaneStep& step) { return step.op == LaneOp::call; });
+  }
+  /// Do values lie on the stack?
+  bool spills() const { return num_slots_ > 0; }
+
  private:
+  // Compares rax with r13: it is not greater where two vectors are left.
+  void is_pair_left(std::uint32_t lanes) {
+    lea(rax, ptr[r14 + 2 * lanes]);
+    cmp(rax, r13);
+  }
+  void pair_of_vectors() {
+    constexpr int bank = 16;
+    std::vector<Value> values = values_;
+    std::array<int, 32> owner = owner_;
+    for (std::size_t i = 0; i < code_.steps.size(); ++i) {
+      for (bank_ = 0; bank_ <= bank; bank_ += bank) {
+        step(i);
+        std::swap(values, values_);
+        std::swap(owner, owner_);
+      }
+    }
+    bank_ = 0;
+  }
+  // Elements between this bank's vector and the first.
+  std::size_t ahead() const { return bank_ == 0 ? 0 : static_cast<std::size_t>(vector_ / element_); }
+
   void prologue() {
     for (const auto& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
     open_frame();
@@ -77,22 +135,23 @@ class ElementsGenerator : private LaneAssembler {
     if (step.op == LaneOp::immediate) return vmovups(to, constant(step.bits));
     const Xbyak::Reg64 from = operand_pointer(step.index);
     switch (step.op) {
-      case LaneOp::load: return vmovups(to, ptr[from + r14 * element_]);
+      case LaneOp::load:
+        return vmovups(to, ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]);
       case LaneOp::splat: return is_f64_ ? vbroadcastsd(to, ptr[from]) : vbroadcastss(to, ptr[from]);
       case LaneOp::load_mask:
         if (is_f64_) {
-          vpmovzxbq(to, ptr[from + r14]);
+          vpmovzxbq(to, ptr[from + r14 + ahead()]);
         } else {
-          vpmovzxbd(to, ptr[from + r14]);
+          vpmovzxbd(to, ptr[from + r14 + ahead()]);
         }
         break;
       default:
         movzx(eax, byte[from]);
-        vmovd(Xmm(spare_register), eax);
+        vmovd(narrow_spare(), eax);
         if (is_f64_) {
-          vpbroadcastq(to, Xmm(spare_register));
+          vpbroadcastq(to, narrow_spare());
         } else {
-          vpbroadcastd(to, Xmm(spare_register));
+          vpbroadcastd(to, narrow_spare());
         }
         break;
     }
@@ -102,16 +161,18 @@ class ElementsGenerator : private LaneAssembler {
     const LaneStep& step = code_.steps[id];
     const Ymm x = in_register(step.a);
     const Xbyak::Reg64 to = result_pointer(step.index);
-    if (step.op == LaneOp::store) return vmovups(ptr[to + r14 * element_], x);
+    if (step.op == LaneOp::store)
+      return vmovups(ptr[to + r14 * element_ + ahead() * static_cast<std::size_t>(element_)], x);
     const Xmm bytes = to_bytes(x);
     switch (vector_ / element_) {
-      case 16: return vmovdqu8(ptr[to + r14], bytes);
-      case 8: return vmovq(ptr[to + r14], bytes);
-      default: return vmovd(ptr[to + r14], bytes);
+      case 16: return vmovdqu8(ptr[to + r14 + ahead()], bytes);
+      case 8: return vmovq(ptr[to + r14 + ahead()], bytes);
+      default: return vmovd(ptr[to + r14 + ahead()], bytes);
     }
   }
 
   const LaneCode& code_;
+  const bool pairs_;
   std::vector<Xbyak::Reg64> pointers_;
 };
 
@@ -149,8 +210,14 @@ std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code) 
 std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits units) {
   const bool is_512 = units == VectorUnits::avx512;
   try {
-    ElementsGenerator generator(code, is_512);
-    std::shared_ptr<const void> memory = executable_copy(generator.write());
+    std::shared_ptr<const void> memory;
+    for (const bool pairs : {true, false}) {
+      ElementsGenerator generator(code, is_512, pairs);
+      const std::span<const std::uint8_t> written = generator.write();
+      if (pairs && generator.spills()) continue;
+      memory = executable_copy(written);
+      break;
+    }
     if (memory == nullptr) return nullptr;
     const auto function = reinterpret_cast<LaneKernel::Function>(const_cast<void*>(memory.get()));
     return std::make_shared<const LaneKernel>(code, function, is_512 ? 64 : 32, std::move(memory));

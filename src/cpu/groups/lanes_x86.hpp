@@ -285,7 +285,7 @@ class LaneAssembler : protected CircularAssembler {
     const Ymm x = in_register(s.a);
     const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
     FunctionAssembler::exponential(x, r, n, p);
-    put(i, p.getIdx());
+    put(i, number_of(p));
   }
   void hyperbolic_tangent(std::size_t i, const LaneStep& s) {
     const Ymm x = in_register(s.a);
@@ -296,7 +296,7 @@ class LaneAssembler : protected CircularAssembler {
     } else {
       tanh_f32(x, t, u, vector(temporary()), n, p);
     }
-    put(i, p.getIdx());
+    put(i, number_of(p));
   }
 
   void call_written_out(std::size_t i, const LaneStep& s) {
@@ -321,8 +321,8 @@ class LaneAssembler : protected CircularAssembler {
     const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
     const Ymm q = vector(temporary()), t = vector(temporary());
     circular({x, r, n, p, q, t}, sine || pair, !sine || pair);
-    if (pair) put(other, (sine ? q : p).getIdx());
-    put(i, (sine || !pair ? p : q).getIdx());
+    if (pair) put(other, number_of(sine ? q : p));
+    put(i, number_of(sine || !pair ? p : q));
   }
 
   // From elements 0 and 1 to no bits and all.
@@ -340,7 +340,7 @@ class LaneAssembler : protected CircularAssembler {
   }
   // Lanes of all bits or none to bytes 1 and 0, in the spare register.
   Xmm to_bytes(const Ymm& x) {
-    const Xmm bytes(spare_register);
+    const Xmm bytes = narrow_spare();
     if (is_512_) {
       is_f64_ ? vpmovqb(bytes, x) : vpmovdb(bytes, x);
     } else {

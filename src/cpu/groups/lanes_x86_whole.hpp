@@ -27,11 +27,14 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
         vector_(is_512 ? 64 : 32) {}
   ~WholeAssembler() override = default;
 
-  // A Zmm where vectors are as wide: Xbyak's types of registers differ in their names only.
-  Ymm vector(int i) const { return is_512_ ? static_cast<Ymm>(Zmm(i)) : Ymm(i); }
+  // A Zmm where vectors are as wide: Xbyak's types of registers differ in their names only. Registers count
+  // from the bank's first one on.
+  Ymm vector(int i) const { return is_512_ ? static_cast<Ymm>(Zmm(i + bank_)) : Ymm(i); }
+  int number_of(const Ymm& register_of_bank) const { return register_of_bank.getIdx() - bank_; }
   // No value's: for what a step needs besides. One that old encodings reach.
   static constexpr int spare_register = 15;
   Ymm spare() const { return vector(spare_register); }
+  Xmm narrow_spare() const { return Xmm(spare().getIdx()); }
 
   Address constant(std::uint64_t bits) { return in_turn(bits, bits); }
   // The one in lanes 0, 2, ..., the other in lanes 1, 3, ...
@@ -91,6 +94,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
 
   const bool is_512_, is_f64_;
   const int element_, vector_;
+  int bank_ = 0;  // see Note [Pairs] in lanes_x86.cpp
 
  private:
   // The low half of the product, of halves of 32 bits: what the high halves make of each other is beyond.
