@@ -47,8 +47,8 @@ Array loss(const Arrays& p) {
 }
 
 std::vector<Product> products(const Sizes& sizes) {
-  const auto [name, batch, length, width] = sizes;
-  const std::int64_t rows = batch * length, size = width / heads, all = batch * heads;
+  const std::int64_t length = sizes.length, width = sizes.width, rows = sizes.batch * length;
+  const std::int64_t size = width / heads, all = sizes.batch * heads;
   std::vector<Layer> layers;
   for (const auto& [in, out] :
        {std::pair(width, 3 * width), {width, width}, {width, 4 * width}, {4 * width, width}}) {
