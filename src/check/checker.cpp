@@ -112,26 +112,35 @@ class Checker {
   void locate(const Faults& whole) {
     const Tensors values = all_values(graph_, subject_.inputs, executor_);
     const std::vector<bool> active = reached_from(graph_, subject_.wrt);
+    std::string untested;
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       const Subject one = alone(graph_, i, values, active);
       if (one.inputs.empty()) continue;
-      const KeySet frozen = frozen_values(one.graph);
-      blame(i, one, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
+      try {
+        const KeySet frozen = frozen_values(one.graph);
+        blame(i, one, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
+      } catch (const ADRuleError&) {
+        // The graph needs no such rule of it, or not yet: the operation may be right.
+        untested += detail::str(untested.empty() ? ", but for operation " : ", ", i, " (",
+                                graph_.operation(i).name(), ')');
+      }
     }
+    if (!untested.empty()) untested += ", which could not be tested: a rule is missing";
     for (const CheckKind kind : kinds_in_order) {
       const auto& fault = whole.of[index(kind)];
       if (!fault || !report_.findings.empty()) continue;
       if (std::isinf(fault->disagreement.error)) {
         report_.notes.push_back(detail::str("derivatives of \"", graph_.name(),
                                             "\" are not finite where one of the two sides of a test is (",
-                                            describe(kind), "); each operation by itself agrees"));
+                                            describe(kind), "); each operation by itself agrees", untested));
         continue;
       }
       CheckFinding finding;
       finding.kind = kind;
       describe_direction(finding, *fault, true);
-      finding.message = detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
-                                    direction_text(finding, true), "\n  each operation by itself agrees");
+      finding.message =
+          detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
+                      direction_text(finding, true), "\n  each operation by itself agrees", untested);
       report_.findings.push_back(std::move(finding));
     }
   }

@@ -185,8 +185,13 @@ class Finder {
       if (graph.operation(i).primitive().has_trait(Trait::no_tangent)) continue;
       const Subject one = alone(graph, i, values, active);
       if (one.wrt.empty() && kind != CheckKind::batch) continue;
-      const LevelResult result = check_level(one, frozen_values(one.graph), executor_, options_, just(kind));
-      if (!result.ok()) return std::string(graph.operation(i).name());
+      try {
+        const LevelResult result =
+            check_level(one, frozen_values(one.graph), executor_, options_, just(kind));
+        if (!result.ok()) return std::string(graph.operation(i).name());
+      } catch (const ADRuleError&) {
+        // Without a rule that nobody needs, it may be right.
+      }
     }
     return std::nullopt;
   }

@@ -1,0 +1,96 @@
+// check_scope.cpp - what check_gradients needs of a graph and its set, and what it says where it could not
+// test: rules that nobody needs, sets of few words, values that are not finite, dtypes of 16 bits.
+#include <cmath>
+
+#include "check/helpers.hpp"
+#include "check/level.hpp"
+#include "tidu/check/check_gradients.hpp"
+#include "tidu/graph/infer.hpp"
+#include "tidu/graph/rules.hpp"
+#include "tidu/primitives/control_flow.hpp"
+#include "tidu/primitives/custom.hpp"
+
+namespace tidu::check_scope_cases {
+namespace {
+
+using namespace tidu::test;
+
+const Type v3{f64, {3}};
+
+void same_type(InferContext& c) { c.result(c.operand(0)); }
+Values batched(BatchContext& c) { return emit(c.op(), std::array{c.operand(0)}); }
+
+// y = sin x, its derivative 1% too large.
+const Primitive steep{.name = "scope.steep",
+                      .traits = Trait::elementwise,
+                      .infer = same_type,
+                      .jvp = [](JvpContext& c) -> Derivatives {
+                        const Value slope = ops::cos(c.primal(0));
+                        return *c.tangent(0) * (slope * ops::full_like(slope, 1.01));
+                      },
+                      .batch = batched};
+// y = sin x: no rule but a jvp; and one whose jvp is made of what has no rule.
+const Primitive no_batch{
+    .name = "scope.no_batch",
+    .traits = Trait::elementwise,
+    .infer = same_type,
+    .jvp = [](JvpContext& c) -> Derivatives { return *c.tangent(0) * ops::cos(c.primal(0)); }};
+const Primitive no_rule{
+    .name = "scope.no_rule", .traits = Trait::elementwise, .infer = same_type, .batch = batched};
+const Primitive once{.name = "scope.once",
+                     .traits = Trait::elementwise,
+                     .infer = same_type,
+                     .jvp = [](JvpContext& c) -> Derivatives {
+                       return *c.tangent(0) * emit1(plain_op<no_rule>(), {c.primal(0)});
+                     },
+                     .batch = batched};
+
+ReferenceExecutor executor() {
+  const auto kernel = [](double (*f)(double)) {
+    return [f](const KernelCall& call) {
+      const auto x = call.input(0).elements<double>();
+      const auto y = call.output().mutable_elements<double>();
+      std::transform(x.begin(), x.end(), y.begin(), f);
+    };
+  };
+  const auto sine = kernel([](double x) { return std::sin(x); });
+  return reference()
+      .with_kernel("scope.steep", sine)
+      .with_kernel("scope.no_batch", sine)
+      .with_kernel("scope.once", sine)
+      .with_kernel("scope.no_rule", kernel([](double x) { return std::cos(x); }));
+}
+PrimitiveSet with_mine() { return standard_primitives().with({&steep, &no_batch, &no_rule, &once}); }
+
+TEST_CASE("check_gradients: a rule that no derivative needs may be missing while a fault is looked for") {
+  const Graph goes_on = of_x(f64, [](Value x) { return ops::lt(x, ops::full_like(x, 3.0)); });
+  const Graph body = of_x(f64, [](Value x) { return x + ops::full_like(x, 1.0); });
+  const Graph rule = of_xy(f64, f64, [](Value x, Value dx) {
+    const Value cosine = ops::cos(x);
+    return Values{ops::sin(x), cosine * dx * ops::full_like(x, 1.01)};
+  });
+  GraphBuilder g("model");
+  const Value x = g.input("x", f64);
+  const Value w = ops::while_loop(goes_on, body, std::array{x})[0];
+  const Value p = ops::gt(w, ops::full_like(w, 3.0));
+  const Value z =
+      ops::custom_jvp_call(of_x(f64, [](Value t) { return ops::sin(t); }), rule, std::array{x})[0];
+  const CheckReport report =
+      check_gradients(g.build({ops::select_n(p, z, z)}), Tensors{scalar(0.3)}, reference());
+  INFO(to_text(report));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].primitive == "custom_jvp_call");
+}
+
+TEST_CASE("check_gradients: a rule that is missing at second order hides no fault of the first") {
+  GraphBuilder g("model", with_mine());
+  const Value x = g.input("x", v3);
+  const Value y = emit1(plain_op<once>(), {x}), z = emit1(plain_op<steep>(), {x});
+  const CheckReport report = check_gradients(g.build({y, z}), Tensors{vector({0.3, -0.7, 1.1})}, executor());
+  INFO(to_text(report));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].primitive == "scope.steep");
+}
+
+}  // namespace
+}  // namespace tidu::check_scope_cases
