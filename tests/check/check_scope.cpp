@@ -92,5 +92,20 @@ TEST_CASE("check_gradients: a rule that is missing at second order hides no faul
   CHECK(report.findings[0].primitive == "scope.steep");
 }
 
+const PrimitiveSet& few_words() {
+  static const PrimitiveSet set({&steep, &prim::sin, &prim::cos, &prim::mul, &prim::neg, &prim::full},
+                                nullptr, nullptr);
+  return set;
+}
+
+TEST_CASE("check_gradients: a fault in a set that cannot add") {
+  GraphBuilder g("model", few_words());
+  const Graph f = g.build({emit1(plain_op<steep>(), {g.input("x", v3)})});
+  const CheckReport report = check_gradients(f, Tensors{vector({0.3, -0.7, 1.1})}, executor());
+  INFO(to_text(report));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].primitive == "scope.steep");
+}
+
 }  // namespace
 }  // namespace tidu::check_scope_cases
