@@ -62,6 +62,11 @@ ReferenceExecutor executor() {
 }
 PrimitiveSet with_mine() { return standard_primitives().with({&steep, &no_batch, &no_rule, &once}); }
 
+bool has_note(const CheckReport& report, std::string_view words) {
+  return std::any_of(report.notes.begin(), report.notes.end(),
+                     [&](const std::string& note) { return note.find(words) != std::string::npos; });
+}
+
 TEST_CASE("check_gradients: a rule that no derivative needs may be missing while a fault is looked for") {
   const Graph goes_on = of_x(f64, [](Value x) { return ops::lt(x, ops::full_like(x, 3.0)); });
   const Graph body = of_x(f64, [](Value x) { return x + ops::full_like(x, 1.0); });
@@ -105,6 +110,16 @@ TEST_CASE("check_gradients: a fault in a set that cannot add") {
   INFO(to_text(report));
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].primitive == "scope.steep");
+}
+
+TEST_CASE("check_gradients: an output that is not finite is noted beside other notes") {
+  GraphBuilder g("model", with_mine());
+  const Value x = g.input("x", v3);
+  const Value y = emit1(plain_op<no_batch>(), {x}), z = ops::log(x);
+  const CheckReport report = check_gradients(g.build({y, z}), Tensors{vector({0.3, -0.7, 1.1})}, executor());
+  INFO(to_text(report));
+  CHECK(has_note(report, "scope.no_batch"));
+  CHECK(has_note(report, "output 1 is not finite"));
 }
 
 }  // namespace
