@@ -120,8 +120,11 @@ class Tester {
   void met(CheckKind kind, const Judged& judged, double tolerance, std::size_t direction) {
     const std::size_t k = index(kind);
     const double error = judged.certain;
-    result_.comparisons[k] += judged.comparisons;
-    result_.worst[k] = std::max(result_.worst[k], judged.error);
+    // One of two sides is not finite: that is no measure of how well they agree.
+    if (!std::isinf(judged.error)) {
+      result_.comparisons[k] += judged.comparisons;
+      result_.worst[k] = std::max(result_.worst[k], judged.error);
+    }
     if (error > tolerance && (!result_.failed[k] || result_.failed[k]->error < error))
       result_.failed[k] = Disagreement{error, direction, std::nullopt};
   }

@@ -122,5 +122,20 @@ TEST_CASE("check_gradients: an output that is not finite is noted beside other n
   CHECK(has_note(report, "output 1 is not finite"));
 }
 
+TEST_CASE("check_gradients: nothing agrees to infinity") {
+  GraphBuilder g("model");
+  const Value x = g.input("x", {f64, {2}});
+  const Value zero = ops::full_like(x, 0.0), root = ops::sqrt(x);
+  const Value positive = ops::gt(x, zero);
+  const Graph f = g.build({ops::reduce_sum(ops::select_n(positive, zero, root), {0})});
+  const CheckReport report = check_gradients(f, Tensors{vector({4.0, 0.0})}, reference());
+  const std::string text = to_text(report);
+  INFO(text);
+  CHECK(report.ok);
+  CHECK(has_note(report, "are not finite where one of the two sides of a test is"));
+  CHECK(text.find("to inf") == std::string::npos);
+  for (const double worst : report.worst) CHECK(std::isfinite(worst));
+}
+
 }  // namespace
 }  // namespace tidu::check_scope_cases

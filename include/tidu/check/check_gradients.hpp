@@ -71,7 +71,8 @@ struct CheckReport {
   std::vector<CheckFinding> findings;  ///< each a disagreement
   /// What could not be tested and why, for instance for want of a batch rule.
   std::vector<std::string> notes;
-  /// By CheckKind: the largest relative error that was met in the graph, and in how many comparisons.
+  /// By CheckKind: the largest finite relative error that was met in the graph, and in how many comparisons
+  /// of finite sides.
   std::array<double, num_check_kinds> worst{};
   std::array<std::size_t, num_check_kinds> comparisons{};  ///< by CheckKind
 };
