@@ -365,7 +365,8 @@ class Tester {
     for (std::size_t m = 0; m < masks.size(); ++m) {
       try {
         batch_over(masks[m], m);
-      } catch (const ADRuleError& error) {
+      } catch (const Error& error) {  // no rule, or one that uses what the set has not
+        if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::unknown_primitive) throw;
         result_.notes.push_back(detail::str("batch was not tested: ", error.what()));
         return;
       }
@@ -374,6 +375,7 @@ class Tester {
   void batch_over(const std::vector<bool>& mask, std::size_t direction) {
     BatchOptions options;
     options.inputs = mask;
+    options.all_outputs = false;
     const Batching batching = tidu::batch(subject_.graph, options_.batch, options);
     std::vector<Tensors> examples(static_cast<std::size_t>(options_.batch));
     Tensors stacked;
@@ -465,13 +467,21 @@ LevelResult check_level(const Subject& subject, const KeySet& frozen, const Exec
   return Tester(subject, frozen, executor, options).run(kinds);
 }
 
-std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed) {
+std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed, std::vector<std::string>& notes) {
   std::vector<Subject> subjects;
   if (subject.wrt.empty()) return subjects;
   const Names names = names_at(subject.graph, subject.wrt);
   Random random(seed);
   for (const bool forward : {true, false}) {
-    const Derivative derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
+    Derivative derivative;
+    try {
+      derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unknown_primitive) throw;
+      notes.push_back(detail::str("second order was not tested of the ", forward ? "jvp" : "vjp", " of \"",
+                                  subject.graph.name(), "\": ", error.what()));
+      continue;
+    }
     Subject next{derivative.graph, subject.wrt, subject.inputs};
     for (std::size_t i = subject.inputs.size(); i < derivative.graph.inputs().size(); ++i) {
       next.wrt.push_back(i);

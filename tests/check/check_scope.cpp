@@ -112,6 +112,32 @@ TEST_CASE("check_gradients: a fault in a set that cannot add") {
   CHECK(report.findings[0].primitive == "scope.steep");
 }
 
+const PrimitiveSet& adding_only() {
+  static const PrimitiveSet set({&prim::add, &prim::sin, &prim::cos, &prim::mul, &prim::neg, &prim::full},
+                                &prim::add, nullptr);
+  return set;
+}
+
+TEST_CASE("check_gradients: sets that can neither broadcast nor show zeros") {
+  GraphBuilder g("model", adding_only());
+  const Value x = g.input("x", v3), y = g.input("y", v3);
+  const Value a = ops::sin(x), b = ops::cos(y);
+  const CheckReport report = check_gradients(
+      g.build({a, b}), Tensors{vector({0.3, -0.7, 1.1}), vector({0.5, 1.5, -0.4})}, reference());
+  INFO(to_text(report));
+  CHECK(report.ok);
+  CHECK(report.comparisons[check::index(CheckKind::batch)] > 0);
+
+  GraphBuilder h("with a constant", adding_only());
+  const Value t = h.input("x", v3);
+  const Value sine = ops::sin(t), two = ops::full(h, v3, 2.0);
+  const CheckReport partial =
+      check_gradients(h.build({sine, two}), Tensors{vector({0.3, -0.7, 1.1})}, reference());
+  INFO(to_text(partial));
+  CHECK(partial.ok);
+  CHECK(has_note(partial, "second order"));
+}
+
 TEST_CASE("check_gradients: an output that is not finite is noted beside other notes") {
   GraphBuilder g("model", with_mine());
   const Value x = g.input("x", v3);
