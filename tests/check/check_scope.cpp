@@ -163,5 +163,33 @@ TEST_CASE("check_gradients: nothing agrees to infinity") {
   for (const double worst : report.worst) CHECK(std::isfinite(worst));
 }
 
+// The reference without kernels for f32.
+class SixteenBits final : public Executor {
+ public:
+  std::string_view name() const override { return "sixteen bits"; }
+  Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override {
+    for (const Tensor& input : inputs)
+      if (input.dtype() == f32) return Error(ErrorKind::execution, "expected no f32");
+    return reference().try_run(graph, inputs);
+  }
+  bool supports(const Primitive& primitive, DType dtype) const override {
+    return dtype != f32 && reference().supports(primitive, dtype);
+  }
+};
+
+TEST_CASE("check_gradients: where f32 does not run, f16 is not compared with differences") {
+  const Type type{f16, {3}};
+  const Graph f = of_x(type, [](Value x) { return ops::sin(x); });
+  const Tensors inputs{check::tensor_of(type, {0.3, -0.7, 1.1})};
+  const std::size_t differences = check::index(CheckKind::differences);
+  const CheckReport report = check_gradients(f, inputs, SixteenBits());
+  INFO(to_text(report));
+  CHECK(report.ok);
+  CHECK(report.comparisons[differences] == 0);
+  CHECK(report.comparisons[check::index(CheckKind::transpose)] > 0);
+  CHECK(has_note(report, "jvp was not compared with differences"));
+  CHECK(check_gradients(f, inputs, reference()).comparisons[differences] > 0);
+}
+
 }  // namespace
 }  // namespace tidu::check_scope_cases
