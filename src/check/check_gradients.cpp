@@ -34,11 +34,10 @@ std::optional<CheckReport> widened_report(const Graph& graph, std::span<const Te
 // Of two reports on one graph, the second of which is that in f32 and has the differences.
 CheckReport joined(CheckReport report, const CheckReport& wide) {
   for (const CheckFinding& finding : wide.findings) {
-    const bool known =
-        std::any_of(report.findings.begin(), report.findings.end(), [&](const CheckFinding& other) {
-          return other.kind == finding.kind && other.primitive == finding.primitive &&
-                 other.rule == finding.rule && other.order == finding.order;
-        });
+    const bool known = std::any_of(report.findings.begin(), report.findings.end(), [&](CheckFinding other) {
+      for (Graph& graph : other.custom_rule) graph = check::widened(graph).value_or(graph);
+      return check::same_fault(finding, other);
+    });
     if (!known) report.findings.push_back(finding);
   }
   report.ok = report.findings.empty();

@@ -97,6 +97,8 @@ class Checker {
         finding.operation_primitive = graph_.operation(*finding.operation).name();
         finding.primitive = operation.name();
         finding.rule = Rule::jvp;
+        finding.order = 0;
+        finding.custom_rule = attribute_graphs(operation);
         finding.relative_error = error;
         finding.message =
             detail::str("a custom rule disagrees with its graph in operation ", *finding.operation, ", ",
@@ -104,7 +106,7 @@ class Checker {
                         "\n  the custom rule of ", finding.primitive, " is at fault: output ", slot,
                         " of its graph ", name, " (\"", given.name(), "\") is not that of its graph (\"",
                         operation.op().graph("graph").name(), "\")");
-        report_.findings.push_back(std::move(finding));
+        if (!known(finding)) report_.findings.push_back(std::move(finding));
         break;
       }
     }
@@ -162,6 +164,7 @@ class Checker {
       const Culprit culprit = find_culprit(one, kind, faults, executor_, options_);
       finding.primitive = culprit.primitive;
       finding.rule = culprit.rule;
+      finding.custom_rule = culprit.custom_rule;
       const std::string cause =
           culprit.cause + (culprit.place.empty() ? "" : "\n  found in " + culprit.place);
       const auto& seen = whole.of[index(kind)];
@@ -197,13 +200,13 @@ class Checker {
                        finding.input.empty() ? std::string() : " of " + input);
   }
 
+  bool known(const CheckFinding& finding) const {
+    return std::any_of(report_.findings.begin(), report_.findings.end(),
+                       [&](const CheckFinding& other) { return same_fault(finding, other); });
+  }
   // One finding for each fault, at the first operation that shows it.
   void add(CheckFinding finding, const std::string& direction, const std::string& cause) {
-    for (const CheckFinding& other : report_.findings) {
-      if (other.kind == finding.kind && other.primitive == finding.primitive && other.rule == finding.rule &&
-          other.order == finding.order)
-        return;
-    }
+    if (known(finding)) return;
     const Operation operation = graph_.operation(*finding.operation);
     const std::string place =
         operation.where().empty() ? std::string() : detail::str(" (", operation.where(), ')');
@@ -221,6 +224,13 @@ class Checker {
 };
 
 }  // namespace
+
+bool same_fault(const CheckFinding& a, const CheckFinding& b) {
+  return a.kind == b.kind && a.primitive == b.primitive && a.rule == b.rule && a.order == b.order &&
+         std::ranges::equal(a.custom_rule, b.custom_rule, [](const Graph& one, const Graph& other) {
+           return one.structural_key() == other.structural_key();
+         });
+}
 
 CheckReport report(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                    const CheckOptions& options, const Kinds& kinds) {

@@ -89,9 +89,12 @@ class Finder {
     const std::string_view relation = rule == "jvp"        ? "the derivative of"
                                       : rule == "backward" ? "the transposed derivative of"
                                                            : "the transpose of";
-    return {std::string(operation.name()), rule == "jvp" ? Rule::jvp : Rule::transpose,
+    return {std::string(operation.name()),
+            rule == "jvp" ? Rule::jvp : Rule::transpose,
             detail::str("the custom rule of ", operation.name(), " is at fault: its graph ", rule, " (\"",
-                        given.name(), "\") is not ", relation, " its graph (\"", graph.name(), "\")")};
+                        given.name(), "\") is not ", relation, " its graph (\"", graph.name(), "\")"),
+            {},
+            attribute_graphs(operation)};
   }
 
   // A rule of the operation, or of what its rules use.
