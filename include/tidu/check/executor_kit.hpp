@@ -247,12 +247,16 @@ ExecutorReport check_executor(const eager::BackwardExecutor<Operand>& executor,
 }
 
 /// Runs two executors (of one class with other kernels or options, say) in turn on the same slots: each must
-/// give what it gives by itself.
+/// give what it gives by itself. Throws as check_executor does.
 template <class Operand>
 ExecutorReport check_slots(const eager::BackwardExecutor<Operand>& first,
                            const eager::BackwardExecutor<Operand>& second,
                            const OperandConversion<Operand>& conversion,
                            const ExecutorKitOptions& options = {}) {
+  if (!conversion.from_tensor || !conversion.to_tensor) {
+    throw Error(ErrorKind::invalid_argument,
+                "check_slots: expected conversions from and to tensors, got an empty function");
+  }
   return check::check_slots(check::AnyExecutorOf<Operand>(first, conversion),
                             check::AnyExecutorOf<Operand>(second, conversion), options);
 }
