@@ -26,5 +26,50 @@ TEST_CASE("the conversions of check_slots are there, as those of check_executor 
   CHECK(error_of([&] { (void)check_executor(reference(), none, few()); }) == ErrorKind::invalid_argument);
 }
 
+/// An operand that may be read so often.
+struct Worn {
+  Tensor value;
+  std::shared_ptr<int> reads = std::make_shared<int>(1 << 20);
+};
+class Wearing final : public eager::BackwardExecutor<Worn> {
+ public:
+  using WornInputs = std::span<const Worn* const>;
+  explicit Wearing(int reads) : reads_(reads) {}
+  Result<Values> execute_forward(const eager::GraphCall& call, WornInputs inputs) const override {
+    std::vector<Tensor> tensors;
+    for (const Worn* input : inputs) tensors.push_back(input->value);
+    const Result<std::vector<Tensor>> results = reference().try_run(call.graph, tensors);
+    if (!results) return results.error();
+    Values values;
+    for (const Tensor& result : *results) values.push_back({result, std::make_shared<int>(reads_)});
+    return values;
+  }
+  Result<Values> run_transposed_linear(const eager::GraphCall& call, WornInputs inputs) const override {
+    return execute_forward(call, inputs);
+  }
+  Result<Worn> add_operands(const eager::AddCall& call, Worn a, const Worn& b) const override {
+    const Result<Tensor> sum = reference().add_operands(call, a.value, b.value);
+    if (!sum) return sum.error();
+    return Worn{*sum};
+  }
+
+ private:
+  int reads_;
+};
+
+TEST_CASE("fault: results can be read once only") {
+  const OperandConversion<Worn> conversion{[](const Tensor& tensor) { return Worn{tensor.clone()}; },
+                                           [](const Worn& worn) {
+                                             if ((*worn.reads)-- <= 0) throw std::runtime_error("worn out");
+                                             return worn.value.clone();
+                                           }};
+  ExecutorKitOptions options = few();
+  options.threads = 0;
+  CHECK_MESSAGE(check_executor(Wearing(1000), conversion, options).ok, "as often as one likes");
+  const ExecutorReport report = check_executor(Wearing(1), conversion, options);
+  CHECK(report.found(Check::results, "execute_forward"));
+  CHECK(to_text(report).find("expected to read result 0, got worn out") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace tidu::test
