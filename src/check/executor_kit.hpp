@@ -97,7 +97,10 @@ class Kit {
   Random random;
 
   bool usable(const Primitive& primitive, DType dtype) const;
-  bool usable(const Graph& graph) const;
+  bool usable(const Graph& graph) const;  ///< and all that it holds
+  /// Are the derivatives there that a tape runs of this graph, recorded as one node or operation by
+  /// operation, and with `twice` those of these?
+  bool usable_on_tape(const Graph& graph, bool by_operations, bool twice) const;
   Trial trial(std::string what, const Graph& graph, Tensors inputs, bool exact) const;
   /// At random inputs.
   Trial trial(std::string what, const Graph& graph, bool exact);
@@ -138,6 +141,7 @@ class Kit {
     std::string what;
     Graph graph;
     bool exact;
+    bool by_operations;  ///< are the derivatives of each of its operations there?
   };
   std::vector<Function> functions;
   void make_trials();

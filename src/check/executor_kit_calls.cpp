@@ -6,6 +6,7 @@
 
 #include "check/derived.hpp"
 #include "check/executor_kit.hpp"
+#include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/reference/executor.hpp"
 
@@ -110,11 +111,11 @@ bool Kit::usable(const Primitive& primitive, DType dtype) const {
 }
 
 bool Kit::usable(const Graph& graph) const {
-  for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    if (!usable(operation.primitive(), data_dtype(graph, operation))) return false;
-  }
-  return true;
+  bool all = true;
+  prim::visit_operations(graph, [&](const Operation& operation, const Graph& at) {
+    all = all && usable(operation.primitive(), data_dtype(at, operation));
+  });
+  return all;
 }
 
 Trial Kit::trial(std::string what, const Graph& graph, Tensors inputs, bool exact) const {

@@ -12,6 +12,47 @@
 namespace tidu::test {
 namespace {
 
+/// Has no kernel of some primitives, and says so.
+class Without final : public Sound {
+ public:
+  explicit Without(std::vector<std::string> names) : names_(std::move(names)) {}
+  bool has(const Primitive& primitive) const {
+    return std::find(names_.begin(), names_.end(), primitive.name) == names_.end();
+  }
+  Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
+    bool runs = true;
+    prim::visit_operations(call.graph, [&](const Operation& operation, const Graph&) {
+      runs = runs && has(operation.primitive());
+    });
+    if (!runs) return Error(ErrorKind::execution, "expected an operation that has a kernel");
+    return reference().execute_forward(call, inputs);
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST_CASE("executors without a kernel pass when they say so, whatever derivatives are made of") {
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"neg"},
+                                                {"mul"},
+                                                {"broadcast_in_dim"},
+                                                {"select_n"},
+                                                {"full", "cos"},
+                                                {"sub"},
+                                                {"add"},
+                                                {"dot_general", "reduce_sum"}}) {
+    const Without executor(names);
+    ExecutorKitOptions options;
+    options.dtypes = {f64};
+    options.supports = [&](const Primitive& primitive, DType) { return executor.has(primitive); };
+    const ExecutorReport report = report_of(executor, options);
+    CAPTURE(names[0]);
+    CHECK_MESSAGE(report.ok, text_of(report));
+    CHECK(report.tested[static_cast<std::size_t>(Check::results)] > 0);
+    CHECK(report.tested[static_cast<std::size_t>(Check::backward)] > 0);
+  }
+}
+
 TEST_CASE("the conversions of check_slots are there, as those of check_executor are") {
   const auto error_of = [](const auto& call) {
     try {
