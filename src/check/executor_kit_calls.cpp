@@ -203,6 +203,17 @@ Outcome Kit::call(const AnyExecutor& executor, Hook hook, const eager::GraphCall
   });
 }
 
+Outcome Kit::call_in_place(const AnyExecutor& executor, Hook hook, const eager::GraphCall& call,
+                           std::span<const AnyOperand* const> inputs) {
+  return outcome_of([&]() -> Result<AnyValues> {
+    try {
+      return executor.run_in_place(call, hook == Hook::run_transposed_linear, inputs);
+    } catch (const Error& error) {  // what it throws for the hook that returns it
+      return error;
+    }
+  });
+}
+
 Outcome Kit::add(const AnyExecutor& executor, const eager::AddCall& call, AnyOperand a, const AnyOperand& b) {
   return outcome_of([&]() -> Result<AnyValues> {
     Result<AnyOperand> sum = executor.add_operands(call, std::move(a), b);
@@ -233,6 +244,17 @@ std::optional<Tensors> Kit::tensors(ExecutorCheck check, std::string_view hook, 
   if (failure.empty()) return results;
   report(str("expected to read result ", results.size(), ", got ", failure));
   return std::nullopt;
+}
+
+bool Kit::is_right(const Trial& trial, const Outcome& outcome) const {
+  if (!outcome.values || outcome.values->size() != trial.expected.size()) return false;
+  bool right = true;
+  const std::string failure = failure_of([&] {
+    for (std::size_t i = 0; i < trial.expected.size(); ++i)
+      right = right &&
+              agrees(trial.expected[i], executor.to_tensor((*outcome.values)[i]), trial.exact, trial.scale);
+  });
+  return right && failure.empty();
 }
 
 bool Kit::judge(ExecutorCheck check, std::string_view hook, const Trial& trial, const Outcome& outcome) {

@@ -51,6 +51,12 @@ void judge_trial(Kit& kit, Hook hook, const Trial& trial) {
     judge_repetition(kit, hook, trial, *first,
                      Kit::call(kit.executor, hook, {trial.graph.graph(), fresh}, inputs),
                      "with a slot that is empty");
+    std::vector<const AnyOperand*> pointers;
+    for (const AnyOperand& input : inputs) pointers.push_back(&input);
+    const Kit::Snapshot again = kit.snapshot(inputs);
+    kit.judge(ExecutorCheck::results, "run_at", trial,
+              Kit::call_in_place(kit.executor, hook, {trial.graph.graph(), trial.graph.slot()}, pointers));
+    kit.judge_ownership("run_at", trial.what, again, inputs);
   }
   const Trial other = kit.elsewhere(trial);
   kit.judge(ExecutorCheck::results, to_string(hook), other,

@@ -53,6 +53,33 @@ TEST_CASE("executors without a kernel pass when they say so, whatever derivative
   }
 }
 
+/// Constructs what the hooks give, some of them wrongly.
+class SwapsAt final : public Sound {
+ public:
+  explicit SwapsAt(bool linear) : linear_(linear) {}
+  void run_at(const eager::GraphCall& call, bool linear, Inputs inputs, Tensor* out) const override {
+    Sound::run_at(call, linear, inputs, out);
+    if (linear == linear_ && call.graph.outputs().size() > 1) std::swap(out[0], out[1]);
+  }
+
+ private:
+  bool linear_;
+};
+
+TEST_CASE("fault: run_at does not give what the hooks give") {
+  for (const bool linear : {false, true}) {
+    CAPTURE(linear);
+    const ExecutorReport report = report_of(SwapsAt(linear), few());
+    CHECK(report.found(Check::results, "run_at"));
+    CHECK(report.found(Check::backward, "run_at"));
+    for (const std::string_view hook :
+         {"execute_forward", "run_transposed_linear", "add_operands", "backward"})
+      CHECK_FALSE(report.found(Check::backward, hook));
+    CHECK_FALSE(report.found(Check::results, "execute_forward"));
+    CHECK_FALSE(report.found(Check::results, "run_transposed_linear"));
+  }
+}
+
 TEST_CASE("the conversions of check_slots are there, as those of check_executor are") {
   const auto error_of = [](const auto& call) {
     try {
