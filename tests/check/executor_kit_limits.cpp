@@ -139,5 +139,40 @@ TEST_CASE("fault: results can be read once only") {
   CHECK(to_text(report).find("expected to read result 0, got worn out") != std::string::npos);
 }
 
+/// Gives another number where an element is infinite.
+class Replaces final : public Sound {
+ public:
+  explicit Replaces(double (*replaced)(double)) : replaced_(replaced) {}
+  Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
+    Result<Values> values = reference().execute_forward(call, inputs);
+    for (std::size_t i = 0; values && i < values->size(); ++i) {
+      Tensor& value = (*values)[i];
+      if (value.dtype() != f64) continue;
+      value = value.clone();
+      for (double& x : value.mutable_elements<double>())
+        if (std::isinf(x)) x = replaced_(x);
+    }
+    return values;
+  }
+
+ private:
+  double (*replaced_)(double);
+};
+
+TEST_CASE("infinities of either sign and NaN are three results") {
+  GraphBuilder g("poles");
+  const Value x = g.input("x", {f64, {3}});
+  const Value zero = x - x;
+  ExecutorKitOptions options = few();
+  options.graphs = 1;
+  options.more_graphs = {g.build({x / zero, zero / zero})};
+  const auto finds = [&](double (*replaced)(double)) {
+    return report_of(Replaces(replaced), options).found(Check::results, "execute_forward");
+  };
+  CHECK_FALSE(finds([](double v) { return v; }));
+  CHECK(finds([](double v) { return -v; }));
+  CHECK(finds([](double) { return std::numeric_limits<double>::quiet_NaN(); }));
+}
+
 }  // namespace
 }  // namespace tidu::test
