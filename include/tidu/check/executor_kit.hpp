@@ -23,7 +23,7 @@
 
 namespace tidu {
 
-/// How the kit makes operands and looks at them.
+/// How the kit makes operands and looks at them. to_tensor is called from several threads at once.
 template <class Operand>
 struct OperandConversion {
   /// An operand of its own memory with the tensor's type and elements.
