@@ -53,7 +53,7 @@ Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std:
     addends[id] = builder.input(InputKey::fresh(source, id), graph.type(id)).id();
     result.inputs.push_back(Tensor::zeros(graph.type(id)));
   }
-  std::size_t next = inputs.size();
+  std::size_t next = graph.inputs().size();
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
     operands.clear();

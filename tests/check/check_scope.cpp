@@ -2,8 +2,8 @@
 // test: rules that nobody needs, sets of few words, values that are not finite, dtypes of 16 bits.
 #include <cmath>
 
+#include "check/faults.hpp"
 #include "check/helpers.hpp"
-#include "check/level.hpp"
 #include "tidu/check/check_gradients.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/rules.hpp"
@@ -189,6 +189,44 @@ TEST_CASE("check_gradients: where f32 does not run, f16 is not compared with dif
   CHECK(report.comparisons[check::index(CheckKind::transpose)] > 0);
   CHECK(has_note(report, "jvp was not compared with differences"));
   CHECK(check_gradients(f, inputs, reference()).comparisons[differences] > 0);
+}
+
+// The reference, which counts what it runs.
+class Counting final : public Executor {
+ public:
+  std::string_view name() const override { return "counting"; }
+  Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override {
+    ++runs;
+    return executor_.try_run(graph, inputs);
+  }
+  bool supports(const Primitive& primitive, DType dtype) const override {
+    return executor_.supports(primitive, dtype);
+  }
+  mutable std::size_t runs = 0;
+
+ private:
+  ReferenceExecutor executor_ = executor();
+};
+
+TEST_CASE("check_gradients: outputs that agree are not looked at again for those that do not") {
+  const auto runs = [](std::size_t outputs) {
+    GraphBuilder g("model", with_mine());
+    const Value x = g.input("x", v3);
+    std::vector<Value> values{emit1(plain_op<steep>(), {x})};
+    for (std::size_t i = 1; i < outputs; ++i)
+      values.push_back(ops::sin(x * ops::full_like(x, 1.0 + 0.01 * static_cast<double>(i))));
+    const Counting counting;
+    CheckOptions options;
+    options.batch = 0;
+    Tensors inputs{vector({0.3, -0.7, 1.1})};
+    const std::size_t faults = check::check_level({g.build(values), {0}, inputs}, {}, counting, options,
+                                                  check::just(CheckKind::differences))
+                                   .failed[check::index(CheckKind::differences)]
+                                   .has_value();
+    CHECK(faults == 1);
+    return counting.runs;
+  };
+  CHECK(runs(80) < runs(2) + 3 * 80);
 }
 
 }  // namespace
