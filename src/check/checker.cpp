@@ -45,6 +45,7 @@ class Checker {
  private:
   // Values that are not finite have no differences, and would seem to agree.
   void note_not_finite() {
+    const std::size_t before = report_.notes.size();
     const auto note = [&](const std::string& what, const Tensor& values) {
       if (all_finite(values)) return;
       report_.notes.push_back(
@@ -53,7 +54,7 @@ class Checker {
     };
     for (std::size_t i = 0; i < subject_.inputs.size(); ++i)
       note(detail::str("input \"", graph_.input_name(i), '"'), subject_.inputs[i]);
-    if (!report_.notes.empty()) return;
+    if (report_.notes.size() != before) return;  // outputs follow from inputs
     const Tensors outputs = executor_.run(graph_, subject_.inputs);
     for (std::size_t slot = 0; slot < outputs.size(); ++slot)
       note(detail::str("output ", slot), outputs[slot]);
@@ -96,6 +97,8 @@ class Checker {
         finding.operation_primitive = graph_.operation(*finding.operation).name();
         finding.primitive = operation.name();
         finding.rule = Rule::jvp;
+        finding.order = 0;
+        finding.custom_rule = attribute_graphs(operation);
         finding.relative_error = error;
         finding.message =
             detail::str("a custom rule disagrees with its graph in operation ", *finding.operation, ", ",
@@ -103,7 +106,7 @@ class Checker {
                         "\n  the custom rule of ", finding.primitive, " is at fault: output ", slot,
                         " of its graph ", name, " (\"", given.name(), "\") is not that of its graph (\"",
                         operation.op().graph("graph").name(), "\")");
-        report_.findings.push_back(std::move(finding));
+        if (!known(finding)) report_.findings.push_back(std::move(finding));
         break;
       }
     }
@@ -112,26 +115,35 @@ class Checker {
   void locate(const Faults& whole) {
     const Tensors values = all_values(graph_, subject_.inputs, executor_);
     const std::vector<bool> active = reached_from(graph_, subject_.wrt);
+    std::string untested;
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       const Subject one = alone(graph_, i, values, active);
       if (one.inputs.empty()) continue;
-      const KeySet frozen = frozen_values(one.graph);
-      blame(i, one, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
+      try {
+        const KeySet frozen = frozen_values(one.graph);
+        blame(i, one, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
+      } catch (const ADRuleError&) {
+        // The graph needs no such rule of it, or not yet: the operation may be right.
+        untested += detail::str(untested.empty() ? ", but for operation " : ", ", i, " (",
+                                graph_.operation(i).name(), ')');
+      }
     }
+    if (!untested.empty()) untested += ", which could not be tested: a rule is missing";
     for (const CheckKind kind : kinds_in_order) {
       const auto& fault = whole.of[index(kind)];
       if (!fault || !report_.findings.empty()) continue;
       if (std::isinf(fault->disagreement.error)) {
         report_.notes.push_back(detail::str("derivatives of \"", graph_.name(),
                                             "\" are not finite where one of the two sides of a test is (",
-                                            describe(kind), "); each operation by itself agrees"));
+                                            describe(kind), "); each operation by itself agrees", untested));
         continue;
       }
       CheckFinding finding;
       finding.kind = kind;
       describe_direction(finding, *fault, true);
-      finding.message = detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
-                                    direction_text(finding, true), "\n  each operation by itself agrees");
+      finding.message =
+          detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
+                      direction_text(finding, true), "\n  each operation by itself agrees", untested);
       report_.findings.push_back(std::move(finding));
     }
   }
@@ -152,6 +164,7 @@ class Checker {
       const Culprit culprit = find_culprit(one, kind, faults, executor_, options_);
       finding.primitive = culprit.primitive;
       finding.rule = culprit.rule;
+      finding.custom_rule = culprit.custom_rule;
       const std::string cause =
           culprit.cause + (culprit.place.empty() ? "" : "\n  found in " + culprit.place);
       const auto& seen = whole.of[index(kind)];
@@ -187,13 +200,13 @@ class Checker {
                        finding.input.empty() ? std::string() : " of " + input);
   }
 
+  bool known(const CheckFinding& finding) const {
+    return std::any_of(report_.findings.begin(), report_.findings.end(),
+                       [&](const CheckFinding& other) { return same_fault(finding, other); });
+  }
   // One finding for each fault, at the first operation that shows it.
   void add(CheckFinding finding, const std::string& direction, const std::string& cause) {
-    for (const CheckFinding& other : report_.findings) {
-      if (other.kind == finding.kind && other.primitive == finding.primitive && other.rule == finding.rule &&
-          other.order == finding.order)
-        return;
-    }
+    if (known(finding)) return;
     const Operation operation = graph_.operation(*finding.operation);
     const std::string place =
         operation.where().empty() ? std::string() : detail::str(" (", operation.where(), ')');
@@ -211,6 +224,13 @@ class Checker {
 };
 
 }  // namespace
+
+bool same_fault(const CheckFinding& a, const CheckFinding& b) {
+  return a.kind == b.kind && a.primitive == b.primitive && a.rule == b.rule && a.order == b.order &&
+         std::ranges::equal(a.custom_rule, b.custom_rule, [](const Graph& one, const Graph& other) {
+           return one.structural_key() == other.structural_key();
+         });
+}
 
 CheckReport report(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                    const CheckOptions& options, const Kinds& kinds) {

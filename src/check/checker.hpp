@@ -15,6 +15,9 @@ inline constexpr std::array<CheckKind, num_check_kinds> kinds_in_order{
     CheckKind::linearity, CheckKind::differences, CheckKind::transpose, CheckKind::twice_transposed,
     CheckKind::batch};
 
+/// Do two findings say that one thing is wrong, at whatever operations?
+bool same_fault(const CheckFinding& a, const CheckFinding& b);
+
 /// What check_gradients reports where these kinds of tests are made. Throws as it does.
 CheckReport report(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                    const CheckOptions& options, const Kinds& kinds);

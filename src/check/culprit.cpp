@@ -89,9 +89,12 @@ class Finder {
     const std::string_view relation = rule == "jvp"        ? "the derivative of"
                                       : rule == "backward" ? "the transposed derivative of"
                                                            : "the transpose of";
-    return {std::string(operation.name()), rule == "jvp" ? Rule::jvp : Rule::transpose,
+    return {std::string(operation.name()),
+            rule == "jvp" ? Rule::jvp : Rule::transpose,
             detail::str("the custom rule of ", operation.name(), " is at fault: its graph ", rule, " (\"",
-                        given.name(), "\") is not ", relation, " its graph (\"", graph.name(), "\")")};
+                        given.name(), "\") is not ", relation, " its graph (\"", graph.name(), "\")"),
+            {},
+            attribute_graphs(operation)};
   }
 
   // A rule of the operation, or of what its rules use.
@@ -185,8 +188,13 @@ class Finder {
       if (graph.operation(i).primitive().has_trait(Trait::no_tangent)) continue;
       const Subject one = alone(graph, i, values, active);
       if (one.wrt.empty() && kind != CheckKind::batch) continue;
-      const LevelResult result = check_level(one, frozen_values(one.graph), executor_, options_, just(kind));
-      if (!result.ok()) return std::string(graph.operation(i).name());
+      try {
+        const LevelResult result =
+            check_level(one, frozen_values(one.graph), executor_, options_, just(kind));
+        if (!result.ok()) return std::string(graph.operation(i).name());
+      } catch (const ADRuleError&) {
+        // Without a rule that nobody needs, it may be right.
+      }
     }
     return std::nullopt;
   }

@@ -13,8 +13,9 @@ namespace tidu::check {
 struct Culprit {
   std::string primitive;
   std::optional<ADRuleError::Rule> rule;
-  std::string cause;       ///< in words
-  std::string place = {};  ///< where it is, within graphs that the operation holds
+  std::string cause;                    ///< in words
+  std::string place = {};               ///< where it is, within graphs that the operation holds
+  std::vector<Graph> custom_rule = {};  ///< see CheckFinding
 };
 /// Of the one operation of `one`, which fails `kind` according to `faults`. Looks into the graphs that it
 /// holds.

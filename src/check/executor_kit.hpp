@@ -97,7 +97,10 @@ class Kit {
   Random random;
 
   bool usable(const Primitive& primitive, DType dtype) const;
-  bool usable(const Graph& graph) const;
+  bool usable(const Graph& graph) const;  ///< and all that it holds
+  /// Are the derivatives there that a tape runs of this graph, recorded as one node or operation by
+  /// operation, and with `twice` those of these?
+  bool usable_on_tape(const Graph& graph, bool by_operations, bool twice) const;
   Trial trial(std::string what, const Graph& graph, Tensors inputs, bool exact) const;
   /// At random inputs.
   Trial trial(std::string what, const Graph& graph, bool exact);
@@ -110,6 +113,9 @@ class Kit {
                       std::span<const AnyOperand> inputs);
   static Outcome call(const AnyExecutor& executor, Hook hook, const eager::GraphCall& call,
                       std::span<const AnyOperand* const> inputs);
+  /// The same by run_at, which the engine calls.
+  static Outcome call_in_place(const AnyExecutor& executor, Hook hook, const eager::GraphCall& call,
+                               std::span<const AnyOperand* const> inputs);
   Outcome call(Hook hook, const Trial& trial, std::span<const AnyOperand> inputs) const {
     return call(executor, hook, {trial.graph.graph(), trial.graph.slot()}, inputs);
   }
@@ -118,7 +124,9 @@ class Kit {
   /// The results as tensors; nothing, and a finding, when the hook failed or gave another number.
   std::optional<Tensors> tensors(ExecutorCheck check, std::string_view hook, const Trial& trial,
                                  const Outcome& outcome);
-  /// Are results what they should be? Otherwise a finding.
+  /// Are results what they should be?
+  bool is_right(const Trial& trial, const Outcome& outcome) const;
+  /// The same, with a finding otherwise.
   bool judge(ExecutorCheck check, std::string_view hook, const Trial& trial, const Outcome& outcome);
   /// Elements and versions before a call, to be compared after it.
   struct Snapshot {
@@ -138,6 +146,7 @@ class Kit {
     std::string what;
     Graph graph;
     bool exact;
+    bool by_operations;  ///< are the derivatives of each of its operations there?
   };
   std::vector<Function> functions;
   void make_trials();

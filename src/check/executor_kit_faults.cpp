@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <system_error>
 #include <thread>
 
 #include "check/executor_kit.hpp"
@@ -150,7 +151,16 @@ void check_threads(Kit& kit) {
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 0; i < kit.options.threads; ++i) threads.emplace_back(work, static_cast<std::size_t>(i));
+  threads.reserve(static_cast<std::size_t>(kit.options.threads));
+  for (int i = 0; i < kit.options.threads; ++i) {
+    try {
+      threads.emplace_back(work, static_cast<std::size_t>(i));
+    } catch (const std::system_error& error) {  // it goes with those that there are
+      kit.log.note(str("several threads: ", i, " instead of ", kit.options.threads, ", for ", error.what()));
+      waiting -= kit.options.threads - i;
+      break;
+    }
+  }
   for (std::thread& thread : threads) thread.join();
 }
 

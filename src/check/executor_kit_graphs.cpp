@@ -1,6 +1,7 @@
 // executor_kit_graphs.cpp - the graphs that executors are tested with beside random ones: pure routing,
 // constants alone, inputs that nobody reads, no elements, scalars, one output twice; and what is derived from
 // each.
+#include "check/derived.hpp"
 #include "check/executor_kit.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/linearize/transforms.hpp"
@@ -72,11 +73,31 @@ void Kit::add_function(const std::string& what, const Graph& graph, bool exact, 
   }
   try {
     const bool runs = add_transposed(what, graph, exact);
-    if (runs && usable(vjp(graph))) functions.push_back({what, graph, exact});
+    if (runs && usable(vjp(graph))) {
+      functions.push_back({what, graph, exact, usable_on_tape(graph, true, false)});
+      if (always && !functions.back().by_operations)
+        log.note(what + ": not recorded operation by operation, for want of primitives");
+    }
   } catch (const Error& error) {
     log.note(what + ": no derivative tested: " + error.what());
   }
   forward.push_back(trial(what, graph, exact));
+}
+
+bool Kit::usable_on_tape(const Graph& graph, bool by_operations, bool twice) const {
+  if (by_operations) {
+    for (std::uint32_t i = 0; i < graph.num_operations(); ++i)
+      if (!usable_on_tape(single_operation(graph, i), false, twice)) return false;
+    return true;
+  }
+  try {
+    const Pullback pulled = pullback(graph);
+    if (!usable(pulled.forward) || !usable(pulled.backward)) return false;
+    return !twice ||
+           (usable_on_tape(pulled.forward, false, false) && usable_on_tape(pulled.backward, false, false));
+  } catch (const Error&) {
+    return true;  // a tape does not run what has no derivative
+  }
 }
 
 // The transposed graph as a pullback has it: residuals first, then cotangents. False when there is none that

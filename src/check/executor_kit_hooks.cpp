@@ -43,13 +43,20 @@ void judge_trial(Kit& kit, Hook hook, const Trial& trial) {
   const Outcome outcome = kit.call(hook, trial, inputs);
   const bool right = kit.judge(ExecutorCheck::results, to_string(hook), trial, outcome);
   kit.judge_ownership(to_string(hook), trial.what, before, inputs);
-  if (right) {
-    const Tensors first = *kit.tensors(ExecutorCheck::results, to_string(hook), trial, outcome);
-    judge_repetition(kit, hook, trial, first, kit.call(hook, trial, inputs), "of the same inputs");
+  const std::optional<Tensors> first =
+      right ? kit.tensors(ExecutorCheck::results, to_string(hook), trial, outcome) : std::nullopt;
+  if (first) {
+    judge_repetition(kit, hook, trial, *first, kit.call(hook, trial, inputs), "of the same inputs");
     const ExecutorSlot fresh;
-    judge_repetition(kit, hook, trial, first,
+    judge_repetition(kit, hook, trial, *first,
                      Kit::call(kit.executor, hook, {trial.graph.graph(), fresh}, inputs),
                      "with a slot that is empty");
+    std::vector<const AnyOperand*> pointers;
+    for (const AnyOperand& input : inputs) pointers.push_back(&input);
+    const Kit::Snapshot again = kit.snapshot(inputs);
+    kit.judge(ExecutorCheck::results, "run_at", trial,
+              Kit::call_in_place(kit.executor, hook, {trial.graph.graph(), trial.graph.slot()}, pointers));
+    kit.judge_ownership("run_at", trial.what, again, inputs);
   }
   const Trial other = kit.elsewhere(trial);
   kit.judge(ExecutorCheck::results, to_string(hook), other,

@@ -28,7 +28,7 @@ Faults test(const Subject& subject, const KeySet& frozen, const Executor& execut
     if (faults.any() || at == order) break;
     std::vector<Subject> next;
     for (const Subject& one : level) {
-      for (Subject& derived : next_order(one, options.seed)) next.push_back(std::move(derived));
+      for (Subject& derived : next_order(one, options.seed, faults.notes)) next.push_back(std::move(derived));
     }
     level = std::move(next);
   }

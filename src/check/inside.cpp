@@ -107,6 +107,13 @@ std::string_view custom_rule(const Operation& operation) {
   return {};
 }
 
+std::vector<Graph> attribute_graphs(const Operation& operation) {
+  std::vector<Graph> graphs;
+  for (const AttributeSpec& spec : operation.primitive().attributes)
+    if (spec.kind == AttributeKind::graph) graphs.push_back(operation.op().graph(spec.name));
+  return graphs;
+}
+
 bool has_custom_rule(const Graph& graph) {
   bool found = false;
   prim::visit_operations(graph, [&](const Operation& operation, const Graph&) {

@@ -15,6 +15,8 @@ namespace tidu::check {
 /// The graph that an operation of the user's own rule says it with, by attribute: "jvp", "backward" or
 /// "transpose"; empty for operations without.
 std::string_view custom_rule(const Operation& operation);
+/// The graphs in its attributes, in the order of the record, but for lists of such.
+std::vector<Graph> attribute_graphs(const Operation& operation);
 /// Has one of them such a rule, or what it holds?
 bool has_custom_rule(const Graph& graph);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "check/perturb.hpp"
 #include "check/terms.hpp"
@@ -116,12 +117,16 @@ class Tester {
     double certain = 0.0;
     std::size_t comparisons = 1;
     std::vector<std::size_t> compared{}, doubted{};  // of differences: elements, by output
+    std::vector<double> certain_of{};                // likewise: what is beyond doubt
   };
   void met(CheckKind kind, const Judged& judged, double tolerance, std::size_t direction) {
     const std::size_t k = index(kind);
     const double error = judged.certain;
-    result_.comparisons[k] += judged.comparisons;
-    result_.worst[k] = std::max(result_.worst[k], judged.error);
+    // One of two sides is not finite: that is no measure of how well they agree.
+    if (!std::isinf(judged.error)) {
+      result_.comparisons[k] += judged.comparisons;
+      result_.worst[k] = std::max(result_.worst[k], judged.error);
+    }
     if (error > tolerance && (!result_.failed[k] || result_.failed[k]->error < error))
       result_.failed[k] = Disagreement{error, direction, std::nullopt};
   }
@@ -141,9 +146,10 @@ class Tester {
     return error;
   }
   // Of tangent `output` at these tangents.
-  double terms_of_tangent(std::size_t output, const Tensors& u) const {
-    return magnitude_of_terms(derived_.linear().graph, point_.inputs_of(derived_.linear(), u),
-                              *derived_.linearization().tangent_of_output[output], executor_);
+  double terms_of_tangent(std::size_t output, const Tensors& u) {
+    const std::size_t k = *derived_.linearization().tangent_of_output[output];
+    const Terms& terms = terms_.try_emplace(k, derived_.linear().graph, k, executor_).first->second;
+    return terms.at(point_.inputs_of(derived_.linear(), u));
   }
 
   bool failed_now(CheckKind kind, std::size_t direction) const {
@@ -209,7 +215,7 @@ class Tester {
     std::vector<double> terms(ju.size(), 0.0);
     for (std::size_t k = 0; k < ju.size(); ++k) {
       const bool none = judged.doubted[k] > 0 && judged.compared[k] == 0;
-      if (!ju[k] || (judged.certain <= difference_ && !none)) continue;
+      if (!ju[k] || (judged.certain_of[k] <= difference_ && !none)) continue;
       terms[k] = terms_of_tangent(k, u);
       again = true;
     }
@@ -237,7 +243,9 @@ class Tester {
   // Relative to the largest element, or to `terms` where they are larger.
   Judged judge(const std::vector<Difference>& expected, const MaybeTensors& ju,
                const std::vector<double>& terms) const {
-    Judged worst{0.0, 0.0, 0, std::vector<std::size_t>(ju.size()), std::vector<std::size_t>(ju.size())};
+    Judged worst{.comparisons = 0};
+    worst.compared = worst.doubted = std::vector<std::size_t>(ju.size());
+    worst.certain_of.resize(ju.size());
     for (std::size_t k = 0; k < ju.size(); ++k) {
       if (!is_inexact(point_.outputs()[k].dtype())) continue;
       double scale = terms[k];
@@ -253,7 +261,7 @@ class Tester {
         const double error = relative_error(got, expected[k].value[i], scale);
         const double doubt = scale > 0.0 ? 10.0 * expected[k].uncertainty[i] / scale : 0.0;
         const bool known = std::isfinite(expected[k].uncertainty[i]);
-        if (known) worst.certain = std::max(worst.certain, error - doubt);
+        if (known) worst.certain_of[k] = std::max(worst.certain_of[k], error - doubt);
         // Neither right nor wrong is what the differences are too inexact for.
         if (!known || doubt >= difference_ || (error > difference_ && error - doubt <= difference_)) {
           if (std::isfinite(std::abs(point_.outputs()[k].at(element)))) ++worst.doubted[k];
@@ -263,6 +271,7 @@ class Tester {
         ++worst.comparisons;
         ++worst.compared[k];
       }
+      worst.certain = std::max(worst.certain, worst.certain_of[k]);
     }
     return worst;
   }
@@ -362,7 +371,8 @@ class Tester {
     for (std::size_t m = 0; m < masks.size(); ++m) {
       try {
         batch_over(masks[m], m);
-      } catch (const ADRuleError& error) {
+      } catch (const Error& error) {  // no rule, or one that uses what the set has not
+        if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::unknown_primitive) throw;
         result_.notes.push_back(detail::str("batch was not tested: ", error.what()));
         return;
       }
@@ -371,6 +381,7 @@ class Tester {
   void batch_over(const std::vector<bool>& mask, std::size_t direction) {
     BatchOptions options;
     options.inputs = mask;
+    options.all_outputs = false;
     const Batching batching = tidu::batch(subject_.graph, options_.batch, options);
     std::vector<Tensors> examples(static_cast<std::size_t>(options_.batch));
     Tensors stacked;
@@ -414,6 +425,7 @@ class Tester {
   Frozen frozen_;
   std::optional<Shaken> shaken_;  // frozen_.graph, once it is needed
   bool cannot_shake_ = false;
+  std::unordered_map<std::size_t, Terms> terms_;  // by output of the linear graph, as needed
   Random random_;
   std::vector<std::size_t> compared_, doubted_;  // by output: elements, with differences
   LevelResult result_;
@@ -462,13 +474,21 @@ LevelResult check_level(const Subject& subject, const KeySet& frozen, const Exec
   return Tester(subject, frozen, executor, options).run(kinds);
 }
 
-std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed) {
+std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed, std::vector<std::string>& notes) {
   std::vector<Subject> subjects;
   if (subject.wrt.empty()) return subjects;
   const Names names = names_at(subject.graph, subject.wrt);
   Random random(seed);
   for (const bool forward : {true, false}) {
-    const Derivative derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
+    Derivative derivative;
+    try {
+      derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unknown_primitive) throw;
+      notes.push_back(detail::str("second order was not tested of the ", forward ? "jvp" : "vjp", " of \"",
+                                  subject.graph.name(), "\": ", error.what()));
+      continue;
+    }
     Subject next{derivative.graph, subject.wrt, subject.inputs};
     for (std::size_t i = subject.inputs.size(); i < derivative.graph.inputs().size(); ++i) {
       next.wrt.push_back(i);

@@ -54,8 +54,8 @@ LevelResult check_level(const Subject& subject, const KeySet& frozen, const Exec
                         const CheckOptions& options, const Kinds& kinds = all_kinds);
 
 /// The graphs of jvp and vjp of `subject` at random tangents and cotangents, by all their inexact inputs that
-/// derive from wrt.
-std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed);
+/// derive from wrt. One that cannot be made for want of words of the set is left out, with a note.
+std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed, std::vector<std::string>& notes);
 
 /// Relative errors that pass for this graph.
 double difference_tolerance(const Graph& graph, const CheckOptions& options);

@@ -28,6 +28,10 @@ Graph written_out_to_shake(const Graph& graph) {
 }  // namespace
 
 Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen) {
+  if (graph.primitives().add() == nullptr) {
+    throw Error(ErrorKind::unknown_primitive,
+                detail::str("expected a primitive set that names its add, to perturb \"", graph.name(), '"'));
+  }
   GraphBuilder builder(graph.name(), graph.primitives());
   Perturbed result{{}, {}, {}, Tensors(inputs.begin(), inputs.end())};
   const Key128 source = detail::random_key();
@@ -49,7 +53,7 @@ Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std:
     addends[id] = builder.input(InputKey::fresh(source, id), graph.type(id)).id();
     result.inputs.push_back(Tensor::zeros(graph.type(id)));
   }
-  std::size_t next = inputs.size();
+  std::size_t next = graph.inputs().size();
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
     operands.clear();

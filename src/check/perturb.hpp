@@ -19,7 +19,8 @@ struct Perturbed {
   std::vector<ValueId> values;       ///< aligned with `changed`: the value of `graph` that each changes
   Tensors inputs;                    ///< the graph's, then zeros
 };
-/// `chosen`: flags by value of `graph`, which has no externals.
+/// `chosen`: flags by value of `graph`, which has no externals. Throws Error (unknown_primitive) when the set
+/// names no add.
 Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen);
 
 /// Runs a graph as if it had been rounded otherwise: all values that depend on the inputs in `wrt` are moved

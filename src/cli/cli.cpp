@@ -109,6 +109,8 @@ int cli_main(std::span<const std::string> words, std::ostream& out, std::ostream
     err << program << ": out of memory\n";
   } catch (const std::exception& error) {
     err << program << ": " << error.what() << '\n';
+  } catch (...) {
+    err << program << ": something was thrown that is no std::exception\n";
   }
   return 1;
 }

@@ -38,7 +38,7 @@ std::optional<std::size_t> Graph::find_input(std::string_view name) const {
   std::optional<std::size_t> labelled;
   for (std::size_t i = 0; i < inputs().size(); ++i) {
     if (data_->input_keys[i] == key || data_->input_keys[i] == literally) return i;
-    if (!labelled && label(inputs()[i]) == name) labelled = i;
+    if (!labelled && !name.empty() && label(inputs()[i]) == name) labelled = i;
   }
   return labelled;
 }

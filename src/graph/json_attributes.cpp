@@ -281,6 +281,13 @@ bool is_utf8(std::string_view text) {
   }
 }
 
+std::string replaced_utf8(std::string_view text) {
+  if (is_utf8(text)) return std::string(text);
+  std::string quoted;
+  append_json_string(quoted, text);
+  return nlohmann::json::parse(quoted).get<std::string>();
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   if (std::all_of(text.begin(), text.end(), plain)) {
     out += '"';

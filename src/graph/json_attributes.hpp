@@ -30,6 +30,8 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
 
 /// Is it, so that append_json_string writes it as it is?
 bool is_utf8(std::string_view text);
+/// The text with replacement characters for what is none.
+std::string replaced_utf8(std::string_view text);
 void append_json_string(std::string& out, std::string_view text);
 void append_json_integer(std::string& out, std::int64_t value);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "graph/json_attributes.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::detail {
@@ -49,7 +50,7 @@ std::string view_page(std::string_view title, std::string_view json) {
   std::string out;
   out.reserve(page.size() + title.size() + json.size() + json.size() / 64);
   out += page.substr(0, title_at);
-  append_text(out, title);
+  append_text(out, replaced_utf8(title));
   out += page.substr(after_title, data_at - after_title);
   append_data(out, json);
   out += page.substr(after_data);

@@ -55,7 +55,10 @@ void test_row(const Row& row, DType dtype, std::uint64_t seed) {
         CHECK_MESSAGE(text.empty(), describe(row, dtype), ", by operands ", detail::list(subject.wrt),
                       ", order ", order, ": ", text);
         if (order < row.order) {
-          for (check::Subject& derived : check::next_order(one, seed)) next.push_back(std::move(derived));
+          std::vector<std::string> notes;
+          for (check::Subject& derived : check::next_order(one, seed, notes))
+            next.push_back(std::move(derived));
+          CHECK(notes.empty());
         }
       }
       level = std::move(next);

@@ -1,5 +1,7 @@
 // wrong_custom_rules.cpp - check_gradients holds rules of the user's against the graphs that they belong to,
 // and names the primitive and the graph that is wrong, also within graphs that operations stand for.
+#include <algorithm>
+
 #include "check/helpers.hpp"
 #include "tidu/check/check_gradients.hpp"
 #include "tidu/primitives/custom.hpp"
@@ -113,6 +115,43 @@ TEST_CASE("check_gradients: a custom rule whose outputs are not those of its gra
     finds(check_one(by_vjp(1.0, false, 1.01), place),
           "the custom rule of custom_vjp_call is at fault: output 0 of its graph forward (\"forward\") is "
           "not that of");
+  }
+}
+
+TEST_CASE("check_gradients: each of several wrong custom rules is found") {
+  const auto finds = [](const CheckReport& report, std::size_t count) {
+    INFO(to_text(report));
+    CHECK(report.findings.size() == count);
+    std::vector<std::uint32_t> operations;
+    for (const CheckFinding& finding : report.findings) operations.push_back(finding.operation.value_or(99));
+    std::sort(operations.begin(), operations.end());
+    CHECK(operations == std::vector<std::uint32_t>{0, 1});
+  };
+  for (const DType dtype : {f64, f16}) {
+    const Type type{dtype, {3}};
+    const auto rule = [&](double factor_y, double factor) {
+      return of_xy(type, type, [=](Value x, Value dx) {
+        const Value slope = ops::cos(x) * dx;
+        return Values{times(ops::sin(x), factor_y), times(slope, factor)};
+      });
+    };
+    const Graph right = of_x(type, [](Value x) { return ops::sin(x); });
+    const auto check_two = [&](const Graph& a, const Graph& b) {
+      GraphBuilder g("model");
+      const std::vector<Value> x{g.input("x", type)}, y{g.input("y", type)};
+      const Value first = ops::custom_jvp_call(right, a, x)[0], second = ops::custom_jvp_call(right, b, y)[0];
+      return check_gradients(
+          g.build({first, second}),
+          Tensors{check::tensor_of(type, {0.3, -0.7, 1.1}), check::tensor_of(type, {0.5, 1.5, -0.4})},
+          reference());
+    };
+    CAPTURE(dtype == f64);
+    finds(check_two(rule(1.0, 2.0), rule(1.0, 3.0)), 2);
+    finds(check_two(rule(2.0, 1.0), rule(1.0, 3.0)), 2);
+    finds(check_two(rule(1.0, 3.0), rule(2.0, 1.0)), 2);
+    const CheckReport twice = check_two(rule(1.0, 2.0), rule(1.0, 2.0));
+    INFO(to_text(twice));
+    CHECK(twice.findings.size() == 1);  // one rule
   }
 }
 

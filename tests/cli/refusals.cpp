@@ -288,6 +288,17 @@ class Plain final : public Executor {
   bool supports(const Primitive&, DType) const override { return true; }
 };
 
+TEST_CASE("whatever a backend throws, the command does not") {
+  const test::Folder folder;
+  for (const auto& [name, text] : files()) folder.file(name, text);
+  const std::vector<CliExecutor> throwing{
+      {"throwing", [](const CliExecutorOptions&) -> std::shared_ptr<const Executor> { throw 7; }}};
+  const std::vector<std::string> words{"eval", folder.path("g"), "--inputs", folder.path("i")};
+  std::ostringstream out, err;
+  CHECK(cli_main(words, out, err, "tidu", standard_primitives(), throwing) == 1);
+  CHECK(err.str() == "tidu: something was thrown that is no std::exception\n");
+}
+
 TEST_CASE("--eager needs a backend that runs tapes") {
   const test::Folder folder;
   for (const auto& [name, text] : files()) folder.file(name, text);

@@ -333,5 +333,14 @@ TEST_CASE("verify shows what is wrong and where") {
        "expected a primitive of the graph's set, got mul");
 }
 
+TEST_CASE("an input without a label has no empty name") {
+  GraphBuilder g("f");
+  const Value nameless = g.input(InputKey::fresh({}, 7), f64), x = g.input("x", f64);
+  const Graph graph = g.build({nameless, x});
+  CHECK_FALSE(graph.find_input("").has_value());
+  CHECK(graph.find_input("x") == 1U);
+  CHECK(graph.find_input(graph.input_name(0)) == 0U);
+}
+
 }  // namespace
 }  // namespace tidu

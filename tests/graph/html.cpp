@@ -147,6 +147,7 @@ TEST_CASE("no name leaves its place") {
   const std::string page = to_html(builder.build({builder.input("\xc3(", f64)}));
   CHECK(json::parse(data_of(page))["graphs"][0]["name"].get<std::string>().find("bytes") !=
         std::string::npos);
+  CHECK(page.find("<title>\ufffd\ufffd bytes - tidu</title>") != std::string::npos);
 }
 
 // A chain of n operations of which no two are alike in what they read.

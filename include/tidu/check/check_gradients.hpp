@@ -49,7 +49,8 @@ struct CheckOptions {
 /// One disagreement.
 struct CheckFinding {
   CheckKind kind = CheckKind::differences;  ///< what was held against what
-  int order = 1;                            ///< of the derivative that is wrong
+  /// Of the derivative that is wrong; 0 where a custom rule gives other outputs than the graph that it is of.
+  int order = 1;
   /// The operation of the checked graph, and its primitive; nothing when no single operation disagrees.
   std::optional<std::uint32_t> operation;
   std::string operation_primitive;  ///< empty without `operation`
@@ -57,8 +58,10 @@ struct CheckFinding {
   /// of other primitives, and the body of a loop too.
   std::string primitive;
   std::optional<ADRuleError::Rule> rule;  ///< the rule at fault
-  double relative_error = 0.0;            ///< of the two sides that disagree
-  std::size_t direction = 0;              ///< which random direction shows it
+  /// Where it is one of the user's: the graphs of its operation, in the order of its attributes.
+  std::vector<Graph> custom_rule;
+  double relative_error = 0.0;  ///< of the two sides that disagree
+  std::size_t direction = 0;    ///< which random direction shows it
   /// Name of the input whose direction shows it, or "operand 1 of operation 5" where only an operation by
   /// itself does; empty when all together do.
   std::string input;
@@ -71,7 +74,8 @@ struct CheckReport {
   std::vector<CheckFinding> findings;  ///< each a disagreement
   /// What could not be tested and why, for instance for want of a batch rule.
   std::vector<std::string> notes;
-  /// By CheckKind: the largest relative error that was met in the graph, and in how many comparisons.
+  /// By CheckKind: the largest finite relative error that was met in the graph, and in how many comparisons
+  /// of finite sides.
   std::array<double, num_check_kinds> worst{};
   std::array<std::size_t, num_check_kinds> comparisons{};  ///< by CheckKind
 };

@@ -23,7 +23,7 @@
 
 namespace tidu {
 
-/// How the kit makes operands and looks at them.
+/// How the kit makes operands and looks at them. to_tensor is called from several threads at once.
 template <class Operand>
 struct OperandConversion {
   /// An operand of its own memory with the tensor's type and elements.
@@ -85,7 +85,8 @@ struct ExecutorKitOptions {
 /// One thing that an executor does wrong.
 struct ExecutorFinding {
   ExecutorCheck check = ExecutorCheck::results;  ///< which check found it
-  /// "execute_forward", "run_transposed_linear", "add_operands", "describe", …; "backward" for a whole call.
+  /// "execute_forward", "run_transposed_linear", "add_operands", "describe", …; "run_at" where it gives
+  /// something else than these; "backward" for a whole call.
   std::string hook;
   /// What was expected and what came; then the graph, and the inputs.
   std::string message;
@@ -155,6 +156,9 @@ class AnyExecutor : public eager::BackwardExecutor<AnyOperand> {
   virtual Tensor to_tensor(const AnyOperand& operand) const = 0;
   virtual bool can_write() const = 0;
   virtual void write(AnyOperand& operand) const = 0;
+  /// What run_at constructs. Throws as it does.
+  virtual Values run_in_place(const eager::GraphCall& call, bool linear,
+                              std::span<const AnyOperand* const> inputs) const = 0;
 };
 
 template <class Operand>
@@ -176,6 +180,15 @@ class AnyExecutorOf final : public AnyExecutor {
   Result<Values> run_transposed_linear(const eager::GraphCall& call,
                                        std::span<const AnyOperand* const> inputs) const override {
     return values(executor_.run_transposed_linear(call, pointers(inputs)));
+  }
+  Values run_in_place(const eager::GraphCall& call, bool linear,
+                      std::span<const AnyOperand* const> inputs) const override {
+    Memory memory(call.graph.outputs().size());
+    executor_.run_at(call, linear, pointers(inputs), memory.operands);
+    memory.constructed = true;
+    Values results;
+    for (std::size_t i = 0; i < memory.count; ++i) results.push_back(any(std::move(memory.operands[i])));
+    return results;
   }
   Result<AnyOperand> add_operands(const eager::AddCall& call, AnyOperand a,
                                   const AnyOperand& b) const override {
@@ -207,6 +220,19 @@ class AnyExecutorOf final : public AnyExecutor {
   std::shared_ptr<const eager::ThreadState> thread_state() const override { return executor_.thread_state(); }
 
  private:
+  // Where run_at constructs operands: all of them or none.
+  struct Memory {
+    explicit Memory(std::size_t n) : count(n), operands(std::allocator<Operand>().allocate(n)) {}
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    ~Memory() {
+      if (constructed) std::destroy_n(operands, count);
+      std::allocator<Operand>().deallocate(operands, count);
+    }
+    std::size_t count;
+    Operand* operands;
+    bool constructed = false;
+  };
   static const Operand& at(const AnyOperand& operand) { return operand.as<Operand>(); }
   static AnyOperand any(Operand&& operand) { return AnyOperand::make<Operand>(std::move(operand)); }
   static std::vector<const Operand*> pointers(std::span<const AnyOperand* const> inputs) {
@@ -247,12 +273,16 @@ ExecutorReport check_executor(const eager::BackwardExecutor<Operand>& executor,
 }
 
 /// Runs two executors (of one class with other kernels or options, say) in turn on the same slots: each must
-/// give what it gives by itself.
+/// give what it gives by itself. Throws as check_executor does.
 template <class Operand>
 ExecutorReport check_slots(const eager::BackwardExecutor<Operand>& first,
                            const eager::BackwardExecutor<Operand>& second,
                            const OperandConversion<Operand>& conversion,
                            const ExecutorKitOptions& options = {}) {
+  if (!conversion.from_tensor || !conversion.to_tensor) {
+    throw Error(ErrorKind::invalid_argument,
+                "check_slots: expected conversions from and to tensors, got an empty function");
+  }
   return check::check_slots(check::AnyExecutorOf<Operand>(first, conversion),
                             check::AnyExecutorOf<Operand>(second, conversion), options);
 }
