@@ -39,7 +39,7 @@ inline void relax() {
 
 // Waiting awake, which loops that follow one another closely take for less than the waking of a thread. A
 // pause lasts from 40 to 140 cycles, depending on the processor, so it is time that is counted.
-constexpr auto stay_awake = std::chrono::microseconds(100);
+constexpr auto stay_awake = std::chrono::microseconds(200);
 constexpr int pauses_a_look = 32;
 constexpr std::uint32_t loops_a_look = 64, loops_a_look_apart = 8;
 constexpr std::uint32_t loops_a_try = 64;
