@@ -247,7 +247,13 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   std::unique_lock lock(mutex_);
   if (due_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
-    if (ops_.size() >= most_pending) bound(lock);
+    if (ops_.size() >= most_pending) {
+      lock.unlock();
+      dropped.clear();
+      dropped_ops.clear();
+      bound();
+      lock.lock();
+    }
     limit_ = std::max(ops_.size() + least_limit, std::min(2 * ops_.size(), most_pending));
   }
   // Room first, so that nothing that follows leaves half an operation.
@@ -286,13 +292,11 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
 
 // Evaluates what is referred to, so that no chain of pending operations grows for ever. What fails stays, and
 // says so when it is read.
-void LazyTrace::bound(Lock& lock) {
-  lock.unlock();
+void LazyTrace::bound() {
   try {
     evaluate_all();
   } catch (const Error&) {
   }
-  lock.lock();
 }
 
 // --- forgetting
@@ -341,7 +345,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
       value.op = no_index;
       value.promise = nullptr;
     }
-    values.push_back(value);
+    values.push_back(std::move(value));  // what goes refers to nothing that stays
   }
   for (Op& op : ops_) {
     if (live == 0) break;

@@ -343,7 +343,7 @@ class LazyTrace {
     return follows_ != nullptr ? std::span<const Op>(follows_->ops.data(), at_) : std::span<const Op>(ops_);
   }
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
-  void bound(Lock& lock);
+  void bound();
 
   std::shared_ptr<LazyTrace> self_;  // until end(): for its promises
   const std::thread::id thread_ = std::this_thread::get_id();
