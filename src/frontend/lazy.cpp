@@ -229,10 +229,11 @@ Tensor LazyTrace::make_promise(Type type, std::uint32_t id) {
 
 bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   {
+    std::vector<Value> taken_up;
     const std::lock_guard lock(mutex_);
     if (follows_ != nullptr || (values_.empty() && start_following(graph))) {
       if (follow(graph, inputs, out)) return true;
-      leave();
+      leave(taken_up);
     }
   }
   if (!takes(graph)) return false;
@@ -304,7 +305,7 @@ void LazyTrace::bound() {
 // Keeps the operations that something still refers to, or that those need. What goes is handed to the caller,
 // who destroys it without the lock.
 void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops) {
-  leave();
+  leave(dropped);
   ++sweep_;
   due_ = false;
   std::size_t live = 0;

@@ -334,7 +334,7 @@ class LazyTrace {
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   Tensor make_promise(Type type, std::uint32_t id);
-  void leave();
+  void leave(std::vector<Value>& dropped);
   const Pattern::Known* known_end();
   bool alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised);
   void run_known(const Pattern::Known& known, Lock& lock);
