@@ -33,7 +33,12 @@ std::vector<Tensor> Executable::run(std::initializer_list<Tensor> inputs) const 
   return run(std::span<const Tensor>(inputs.begin(), inputs.size()));
 }
 std::vector<Tensor> Executable::run_named(std::span<const NamedTensor> inputs) const {
-  return run(arrange_inputs(program().graph(), inputs));
+  return run(arrange_inputs(names_ != nullptr ? Graph(names_) : program().graph(), inputs));
+}
+Executable Executable::with_keys_of(const Graph& graph) const {
+  Executable other(*this);
+  other.names_ = graph.data().input_keys != program().graph().data().input_keys ? graph.share() : nullptr;
+  return other;
 }
 const Program& Executable::program() const { return compiled_->program(); }
 std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
@@ -174,8 +179,9 @@ class Footprint {
 Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
   return detail::capture([&] {
     const std::uint64_t words[] = {id()};
-    const CacheRequest request{detail::mix(graph.structural_key(), id()), words, &graph};
-    return *compile_cache().get<Executable>(request, [&] {
+    const CacheRequest request{detail::mix(detail::mix(graph.structural_key(), graph.name()), id()), words,
+                               &graph};
+    const auto found = compile_cache().get<Executable>(request, [&] {
       ProgramOptions options = options_.program;
       options.fuse = options.fuse && !kernels_->has_foreign();
       options.block = options.block && !kernels_->has_foreign() && !options_.check_indices;
@@ -188,6 +194,7 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
       auto made = std::make_shared<const Executable>(compile(Program::make(graph, options, evaluate)));
       return CacheMade<Executable>{made, Footprint().of(made->program())};
     });
+    return found->with_keys_of(graph);
   });
 }
 

@@ -210,7 +210,8 @@ void CudaExecutor::wait(eager::Placement placement, const eager::Event& event) c
 Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
   return detail::capture([&] {
     const std::uint64_t words[] = {id()};
-    const CacheRequest request{detail::mix(graph.structural_key(), id()), words, &graph};
+    const CacheRequest request{detail::mix(detail::mix(graph.structural_key(), graph.name()), id()), words,
+                               &graph};
     return *compile_cache().get<CudaExecutable>(request, [&] {
       ProgramOptions options = options_.program;
       options.block = false;  // `fuse` is read when it is compiled

@@ -142,7 +142,7 @@ struct BackwardCall {
   States states;
   Leaves leaves;
   std::vector<State*> found;  ///< all states, in the order of discovery; only where that is needed
-  std::unordered_multimap<const Node*, std::uint32_t> captures;  ///< node -> request
+  std::map<std::pair<const Node*, std::uint32_t>, std::uint32_t> captures;  ///< (node, slot) -> request
   std::set<std::pair<const Node*, std::uint32_t>>
       depended_on;              ///< outputs that roots depend on; made when asked
   const Node* freed = nullptr;  ///< one that is to run and cannot

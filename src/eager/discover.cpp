@@ -122,7 +122,7 @@ void BackwardCall::mark_needed() {
       slot_of(wanted.trace, wanted.key, "backward: requested value");
       if (depends_on(wanted)) {
         states.find(node)->captured = true;
-        captures.emplace(node, i);
+        captures.emplace(std::pair(node, slot_in(*node, wanted)), i);
       }
     } else if (LeafState* leaf = leaves.find(wanted.key)) {
       leaf->wanted = true;
@@ -162,10 +162,7 @@ bool BackwardCall::is_wanted(const Edge& edge) {
   const State* state = states.find(edge.target);
   if (state->needed || !state->captured || edge.target->num_outputs() == 1)
     return state->needed || state->captured;
-  const auto [begin, end] = captures.equal_range(edge.target);
-  return std::any_of(begin, end, [&](const auto& capture) {
-    return slot_in(*edge.target, request.requested[capture.second]) == edge.slot;
-  });
+  return captures.contains({edge.target, edge.slot});
 }
 
 void BackwardCall::check_not_freed() const {

@@ -93,10 +93,8 @@ void BackwardCall::take_incoming(State& state, std::span<Cell*> incoming) {
 }
 
 void BackwardCall::capture(const Node& node, std::span<Cell* const> incoming) {
-  const auto [first, last] = captures.equal_range(&node);
-  for (auto at = first; at != last; ++at) {
-    const Requested& wanted = request.requested[at->second];
-    const Cell* cell = incoming[wanted.key.counter - node.first_key.counter];
+  for (auto at = captures.lower_bound({&node, 0}); at != captures.end() && at->first.first == &node; ++at) {
+    const Cell* cell = incoming[at->first.second];
     if (cell != nullptr) captured[at->second] = duplicate(*cell);
   }
 }

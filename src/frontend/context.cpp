@@ -167,6 +167,7 @@ Context::~Context() {
 Context::Context()
     : host(initial_executor()),
       cpu(dynamic_cast<const CpuExecutor*>(host.executor())),
+      runs_library_alone(cpu == &tidu::cpu()),
       recorder(&host),
       cache(std::make_unique<CacheEntry[]>(cache_size)) {}
 
@@ -201,6 +202,7 @@ void Context::set_executor(const HostExecutor* executor) {
     trace_for({executor, dynamic_cast<const CpuExecutor*>(executor), executor->current_placement()});
   host.set_executor(executor);
   cpu = dynamic_cast<const CpuExecutor*>(executor);
+  runs_library_alone = cpu == &tidu::cpu();
   empty_cache();
 }
 

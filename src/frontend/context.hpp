@@ -180,6 +180,7 @@ struct Context {
 
   Host host;
   const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
+  bool runs_library_alone = false;   ///< the executor is tidu::cpu(), whose kernels are the library's
   eager::Recorder<Tensor> recorder;
   bool grad_mode = true;
   int lazy = 0;                                     ///< lazy scopes around; 0 also while a lazy program runs

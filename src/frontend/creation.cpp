@@ -4,6 +4,7 @@
 
 #include "frontend/broadcast.hpp"
 #include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/trace.hpp"
 
 namespace tidu {
 namespace {
@@ -115,14 +116,14 @@ Array zeros(const Shape& shape, DType dtype, Where where) {
   return filled("zeros", shape, 0.0, dtype, where);
 }
 Array ones(const Shape& shape, DType dtype, Where where) { return filled("ones", shape, 1.0, dtype, where); }
-// Where x is.
+// Where x is, or will be as far as that is known.
 Array full_like(const Array& x, Number value, Where where) {
   frontend_detail::require_value(x, "full_like", where);
   Array made = full(x.shape(), value, x.dtype(), where);
-  const frontend_detail::Body& body = x.required();
-  if (frontend_detail::is_traced(body) || body.tensor.device() == 0) return made;
-  return Array(frontend_detail::moved(made.required().tensor, body.tensor.device(),
-                                      *frontend_detail::context().host.executor()));
+  const std::uint32_t device = frontend_detail::device_of(x);
+  if (device == 0 || device == frontend_detail::unknown_device) return made;
+  return Array(
+      frontend_detail::moved(made.required().tensor, device, *frontend_detail::context().host.executor()));
 }
 Array zeros_like(const Array& x, Where where) {
   frontend_detail::require_value(x, "zeros_like", where);

@@ -34,24 +34,32 @@ bool same(const CacheEntry& entry, const Call& call, std::span<const Input> oper
   return true;
 }
 
-// Where the call's entry is, or may be made. Four places are looked at: were there one, two operations of a
-// loop would often be in each other's, and be made anew all the time.
-struct Found {
-  CacheEntry* entry;
-  bool known;
-};
-Found find(Context& c, const Call& call, std::span<const Input> operands) {
+// Where an entry may be. Were there one place, two operations of a loop would often be in each other's, and
+// be made anew all the time.
+constexpr std::size_t ways = 4;
+CacheEntry* places_of(const Context& c, const Call& call, std::span<const Input> operands) {
+  return &c.cache[home(call, operands) & ~(ways - 1)];
+}
+
+// The call's entry, or null.
+CacheEntry* find(Context& c, const Call& call, std::span<const Input> operands) {
   // The executor may have been assigned to, and is another one then.
   if (c.cpu != nullptr && c.cpu->id() != c.cache_of) [[unlikely]]
     c.empty_cache();
-  constexpr std::size_t ways = 4;
+  CacheEntry* const set = places_of(c, call, operands);
+  for (std::size_t i = 0; i < ways; ++i)
+    if (same(set[i], call, operands)) return set + i;
+  return nullptr;
+}
+
+CacheEntry* keep(const Context& c, const Call& call, std::span<const Input> operands, CacheEntry&& entry) {
   static thread_local std::size_t replaced = 0;
-  CacheEntry* const set = &c.cache[home(call, operands) & ~(ways - 1)];
-  for (std::size_t i = 0; i < ways; ++i)
-    if (same(set[i], call, operands)) return {set + i, true};
-  for (std::size_t i = 0; i < ways; ++i)
-    if (set[i].name == nullptr) return {set + i, false};
-  return {set + replaced++ % ways, false};
+  CacheEntry* const set = places_of(c, call, operands);
+  CacheEntry* place =
+      std::find_if(set, set + ways, [](const CacheEntry& other) { return other.name == nullptr; });
+  if (place == set + ways) place = set + replaced++ % ways;
+  *place = std::move(entry);
+  return place;
 }
 
 std::vector<Type> input_types(std::span<const Input> operands) {
@@ -86,22 +94,22 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   return c.graphs.keep(std::move(key), make_graph(call, operands, build));
 }
 
-// Changes the entry only when nothing throws.
-void fill_graph(CacheEntry& entry, const Context& c, eager::RecordedGraph graph, bool here) {
-  const Executable* executable = nullptr;
-  if (c.cpu != nullptr && c.lazy == 0 && here) executable = &compiled(*c.cpu, graph);
-  entry.graph = std::move(graph);
-  entry.executable = executable;
-}
-
-void fill(CacheEntry& entry, Context& c, const Call& call, std::span<const Input> operands,
-          const BuildMany& build, bool here) {
-  fill_graph(entry, c, kept_graph(c, call, operands, build), here);
+// The entry of a call that has none; `made` keeps it where the cache does not. What compiles may compute with
+// Arrays itself and choose executors, so that it is not known before where the entry goes, if anywhere.
+CacheEntry* fill(std::optional<CacheEntry>& made, Context& c, const Call& call,
+                 std::span<const Input> operands, const BuildMany& build, bool here) {
+  const HostExecutor* const executor = c.host.executor();
+  CacheEntry& entry = made.emplace();
+  entry.graph = kept_graph(c, call, operands, build);
+  if (c.cpu != nullptr && c.lazy == 0 && here) entry.executable = &compiled(*c.cpu, *entry.graph);
+  const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
+  if (!cacheable || c.host.executor() != executor) return &entry;
   entry.name = call.name;
   entry.num_types = operands.size();
   entry.num_words = call.words.size();
   for (std::size_t i = 0; i < operands.size(); ++i) entry.types[i] = operands[i].tensor->type().identity();
   std::copy(call.words.begin(), call.words.end(), entry.words.begin());
+  return keep(c, call, operands, std::move(entry));
 }
 
 // On a device but that of the thread's executor.
@@ -300,17 +308,10 @@ namespace {
     const Value result = emit_traced(tracer, operands, one, call, where)[0];
     return make_traced(shared_tracer(operands, &tracer), result, device);
   }
-  std::optional<CacheEntry> uncached;
+  std::optional<CacheEntry> made;
   std::optional<eager::RecordedGraph> held;
   const eager::RecordedGraph* graph = nullptr;
-  CacheEntry* entry = nullptr;
-  bool known = false;
-  const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
-  if (cacheable) [[likely]] {
-    const Found found = find(c, call, operands);
-    entry = found.entry;
-    known = found.known;
-  }
+  CacheEntry* entry = find(c, call, operands);
   // The result is computed where it stays.
   Array array(Array::Adopt{}, make_body());
   Body& body = array.required();
@@ -318,18 +319,14 @@ namespace {
   try {
     if (away) [[unlikely]]
       device = device_for(c, operands, call.name);
-    const bool here = device == 0 && !call.moves;
-    if (cacheable) [[likely]] {
-      if (!known) fill(*entry, c, call, operands, one, here);
-    } else {
-      entry = &uncached.emplace();
-      fill_graph(*entry, c, kept_graph(c, call, operands, one), here);
-    }
+    if (entry == nullptr) [[unlikely]]
+      entry = fill(made, c, call, operands, one, device == 0 && !call.moves);
     graph = &*entry->graph;
     const Executable** executable = &entry->executable;
     const Executable* executable_here = nullptr;
-    if (c.intercepts || c.cpu == nullptr) [[unlikely]] {
-      // What runs may compute with Arrays itself, and so put another operation in this place.
+    if (c.intercepts || !c.runs_library_alone || away || call.moves) [[unlikely]] {
+      // What runs may compute with Arrays itself and choose executors: others may then be in this place, or
+      // none.
       graph = &held.emplace(*graph);
       executable_here = *executable;
       executable = &executable_here;

@@ -229,10 +229,11 @@ Tensor LazyTrace::make_promise(Type type, std::uint32_t id) {
 
 bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   {
+    std::vector<Value> taken_up;
     const std::lock_guard lock(mutex_);
     if (follows_ != nullptr || (values_.empty() && start_following(graph))) {
       if (follow(graph, inputs, out)) return true;
-      leave();
+      leave(taken_up);
     }
   }
   if (!takes(graph)) return false;
@@ -247,7 +248,13 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   std::unique_lock lock(mutex_);
   if (due_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
-    if (ops_.size() >= most_pending) bound(lock);
+    if (ops_.size() >= most_pending) {
+      lock.unlock();
+      dropped.clear();
+      dropped_ops.clear();
+      bound();
+      lock.lock();
+    }
     limit_ = std::max(ops_.size() + least_limit, std::min(2 * ops_.size(), most_pending));
   }
   // Room first, so that nothing that follows leaves half an operation.
@@ -286,13 +293,11 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
 
 // Evaluates what is referred to, so that no chain of pending operations grows for ever. What fails stays, and
 // says so when it is read.
-void LazyTrace::bound(Lock& lock) {
-  lock.unlock();
+void LazyTrace::bound() {
   try {
     evaluate_all();
   } catch (const Error&) {
   }
-  lock.lock();
 }
 
 // --- forgetting
@@ -300,7 +305,7 @@ void LazyTrace::bound(Lock& lock) {
 // Keeps the operations that something still refers to, or that those need. What goes is handed to the caller,
 // who destroys it without the lock.
 void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops) {
-  leave();
+  leave(dropped);
   ++sweep_;
   due_ = false;
   std::size_t live = 0;
@@ -341,7 +346,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
       value.op = no_index;
       value.promise = nullptr;
     }
-    values.push_back(value);
+    values.push_back(std::move(value));  // what goes refers to nothing that stays
   }
   for (Op& op : ops_) {
     if (live == 0) break;

@@ -334,7 +334,7 @@ class LazyTrace {
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   Tensor make_promise(Type type, std::uint32_t id);
-  void leave();
+  void leave(std::vector<Value>& dropped);
   const Pattern::Known* known_end();
   bool alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised);
   void run_known(const Pattern::Known& known, Lock& lock);
@@ -343,7 +343,7 @@ class LazyTrace {
     return follows_ != nullptr ? std::span<const Op>(follows_->ops.data(), at_) : std::span<const Op>(ops_);
   }
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
-  void bound(Lock& lock);
+  void bound();
 
   std::shared_ptr<LazyTrace> self_;  // until end(): for its promises
   const std::thread::id thread_ = std::this_thread::get_id();

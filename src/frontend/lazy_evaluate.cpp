@@ -313,7 +313,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   }
   if (const Pattern::Known* const known = all ? known_end() : nullptr; known != nullptr)
     return run_known(*known, lock);
-  leave();
+  leave(dropped);
   ++sweep_;
   std::uint32_t last = 0;
   std::size_t count = 0;
@@ -420,11 +420,12 @@ bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
     if (runner_.executor != nullptr) evaluate_all();
   } catch (...) {  // what failed stays
   }
+  std::vector<Value> dropped;
   const std::lock_guard lock(mutex_);
   for (const Value& value : values_)
     if (waits(value) && referred(value)) return false;
   try {
-    leave();
+    leave(dropped);
   } catch (...) {
     return false;
   }

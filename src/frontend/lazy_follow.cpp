@@ -60,10 +60,15 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   return true;
 }
 
-// Writes down what was followed so far.
-void LazyTrace::leave() {
+// Writes down what was followed so far. Where that is no operation nothing reads what was taken up of the
+// first one, and it is handed to the caller, who destroys it without the lock.
+void LazyTrace::leave(std::vector<Value>& dropped) {
   if (follows_ == nullptr) return;
-  values_.drop_kept();
+  if (at_ == 0) {
+    values_.swap(dropped);
+  } else {
+    values_.drop_kept();
+  }
   const std::span<const Op> done = recorded();
   const std::size_t num_operands = done.empty() ? 0 : done.back().first_operand + done.back().num_operands;
   const std::span<const std::uint32_t> read(follows_->operands.data(), num_operands);

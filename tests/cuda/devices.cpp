@@ -199,6 +199,26 @@ TEST_CASE("a compiled function may span devices, and is traced for each place") 
   CHECK(same(direction, *leaf.grad()));
 }
 
+TEST_CASE("what is made like a traced Array is where that will be") {
+  const Machine machine;
+  const Array host(numbers(1));
+  const Array x = host.to(machine.cuda);
+  const auto f = [](const Array& a) {
+    const Array b = sin(a);
+    return b * ones_like(a) + full_like(b, 0.5) + zeros_like(b);
+  };
+  const Array wanted = f(host);
+  const auto compiled = compile(f);
+  CHECK(compiled(x).device() == "cuda:0");
+  CHECK(same(compiled(x), wanted));
+  CHECK(compiled(host).device() == "cpu");
+  CHECK(same(compiled(host), wanted));
+  CHECK(same(grad([&](const Array& a) { return sum(f(a)); })(x), cos(host)));
+  CHECK(same(jvp(f, x, ones_like(x)).second, cos(host)));
+  CHECK(same(call_graph(trace(f, x), {host})[0], wanted));
+  CHECK(same(call_graph(trace(f, host.type()), {host})[0], wanted));  // anywhere
+}
+
 // y = (sin x on the device) x, back on the host.
 Graph moving_graph() {
   GraphBuilder builder("moving", standard_primitives());

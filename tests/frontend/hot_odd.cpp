@@ -1,4 +1,6 @@
 // hot_odd.cpp - steps that a hot loop takes otherwise than before: each is what it is without hot paths.
+#include <memory>
+
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
 
@@ -36,6 +38,28 @@ TEST_CASE("[G4] an operation that is given up behind the last result of a hot st
       return seen;
     });
   }
+}
+
+TEST_CASE(
+    "[G4] what was taken up of an operation that was given up at the beginning of a step is let go of") {
+  const HotPaths hot;
+  const Array x = random_array({4}, 1);
+  double memory[4] = {1, 2, 3, 4};
+  const Array borrowed(Tensor::borrow(x.type(), memory, nullptr));
+  double total = 0.0;
+  const auto step = [&](const Array& p, const Array& q) { total += sum(tanh(p * q)).item(); };
+  for (int i = 0; i < 60; ++i) step(x, x);
+  std::weak_ptr<double[]> watched;
+  {
+    const std::shared_ptr<double[]> data(new double[4]{0.1, 0.2, 0.3, 0.4});
+    watched = data;
+    const Array given(Tensor::wrap(x.type(), data.get(), data));
+    CHECK_FALSE(is_promise(given * borrowed));
+  }
+  CHECK(watched.expired());
+  const HotStatistics before = hot_statistics();
+  for (int i = 0; i < 60; ++i) step(x, x);
+  CHECK(hot_statistics().known - before.known > 60);
 }
 
 TEST_CASE("[G4] another operand of a hot loop comes to require a gradient, and an older loss goes backward") {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -23,14 +22,14 @@ class RandomLoop {
  public:
   using Share = std::function<void(const Array&)>;
   /// `scope_each_step`: with a HotPaths scope for each step. `share` is given values for others to read.
-  explicit RandomLoop(unsigned seed, bool scope_each_step = false, Share share = {});
+  /// `extent`: how many elements each value has.
+  explicit RandomLoop(unsigned seed, bool scope_each_step = false, Share share = {}, std::size_t extent = 4);
   /// Runs it, and returns what was read.
   const std::vector<double>& run();
   /// Those that were done, in order: (step, which).
   const std::vector<std::pair<int, int>>& oddities() const { return oddities_; }
 
  private:
-  static constexpr std::size_t extent = 4;
   static constexpr std::size_t num_leaves = 3, num_constants = 3;
   // What is done otherwise in a step.
   enum Odd : int {
@@ -100,8 +99,10 @@ class RandomLoop {
   Array drawn();
   Program program();
   Array apply(const Operation& operation, const std::vector<Array>& values) const;
+  // All elements of small ones, and some of large ones.
   void see(const Array& array) {
-    for (std::int64_t i = 0; i < array.size(); ++i) seen_.push_back(array.tensor().at(i).real());
+    for (std::int64_t i = 0; i < array.size(); i += std::max<std::int64_t>(1, array.size() / 11))
+      seen_.push_back(array.tensor().at(i).real());
   }
   void step();
   void before();
@@ -113,6 +114,7 @@ class RandomLoop {
 
   std::mt19937_64 engine_;
   const bool scope_each_step_;
+  const std::size_t extent_;
   Share share_;
   std::vector<Program> programs_;
   std::vector<std::size_t> order_;  // of the programs in a step
@@ -121,7 +123,7 @@ class RandomLoop {
   std::vector<Tensor> held_;
   std::vector<HookHandle> hooks_;
   std::vector<Array> shared_;
-  std::array<double, extent> memory_{0.0, 0.1, 0.2, 0.3};
+  std::vector<double> memory_;
   Array old_;
   int hook_calls_ = 0;
   int step_ = 0;
@@ -137,8 +139,9 @@ class RandomLoop {
   std::vector<std::pair<int, int>> oddities_;
 };
 
-inline RandomLoop::RandomLoop(unsigned seed, bool scope_each_step, Share share)
-    : engine_(seed), scope_each_step_(scope_each_step), share_(std::move(share)) {
+inline RandomLoop::RandomLoop(unsigned seed, bool scope_each_step, Share share, std::size_t extent)
+    : engine_(seed), scope_each_step_(scope_each_step), extent_(extent), share_(std::move(share)) {
+  for (std::size_t i = 0; i < extent; ++i) memory_.push_back(0.1 * static_cast<double>(i % 4));
   const std::size_t count = 1 + pick(2);
   for (std::size_t i = 0; i < count; ++i) programs_.push_back(program());
   for (std::size_t i = 0; i < count + pick(3); ++i) order_.push_back(i % count);
@@ -150,9 +153,9 @@ inline RandomLoop::RandomLoop(unsigned seed, bool scope_each_step, Share share)
 
 inline Array RandomLoop::drawn() {
   std::normal_distribution<double> normal(0.0, 0.7);
-  std::vector<double> numbers(extent);
+  std::vector<double> numbers(extent_);
   for (double& number : numbers) number = normal(engine_);
-  return array(numbers, {static_cast<std::int64_t>(extent)});
+  return array(numbers, {static_cast<std::int64_t>(extent_)});
 }
 
 inline RandomLoop::Program RandomLoop::program() {

@@ -115,6 +115,40 @@ TEST_CASE("lazy scopes nest, and other modes go on inside") {
                  array({{3.0, 0.0}, {0.0, 12.0}})) <= 1e-13);
 }
 
+// Gives zeros for everything, and notes how much was asked for.
+class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
+ public:
+  Result<Values> execute_forward(const eager::GraphCall& call,
+                                 std::span<const Tensor* const>) const override {
+    operations += call.graph.num_operations();
+    outputs += call.graph.outputs().size();
+    std::vector<Tensor> made;
+    for (const ValueId output : call.graph.outputs()) made.push_back(Tensor::zeros(call.graph.type(output)));
+    return Values(std::move(made));
+  }
+  Result<Values> run_transposed_linear(const eager::GraphCall& call,
+                                       std::span<const Tensor* const> inputs) const override {
+    return cpu().run_transposed_linear(call, inputs);
+  }
+  Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
+    return cpu().add_operands(call, std::move(a), b);
+  }
+  mutable std::size_t operations = 0, outputs = 0;
+};
+
+TEST_CASE("[N1] [N2] operations that are evaluated because they are many give what is referred to alone") {
+  const Counting counting;
+  const ExecutorGuard guard(counting);
+  const Lazy lazy;
+  Array y = zeros({8});
+  for (int i = 0; i < 70000; ++i) {
+    y = y + 1.0;
+    if (i % 1000 == 0) (void)(y * 2.0);  // of no use
+  }
+  CHECK(counting.operations > 60000);
+  CHECK(counting.outputs == 1);
+}
+
 // A function of this name that others may have beside compile() of a function.
 namespace other {
 std::size_t compile(const Graph& graph) { return graph.num_operations(); }

@@ -1,9 +1,11 @@
-// lazy_nested.cpp - what kernels and executors do with Arrays while lazy programs are compiled and run; and
-// what becomes of promises when executors change and threads end.
+// lazy_nested.cpp - what kernels and executors do with Arrays while operations and lazy programs are compiled
+// and run; and what becomes of promises when executors change and threads end.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "frontend/context.hpp"
 #include "support.hpp"
 
 namespace tidu::test {
@@ -31,6 +33,67 @@ struct BeforeSin {
   BeforeSin& operator=(const BeforeSin&) = delete;
   ~BeforeSin() { before_sin() = nullptr; }
 };
+
+// Memory of the size of a thread's cache of operations, which comes after one that went.
+class InPlaceOfCaches {
+ public:
+  void take() {
+    for (int i = 0; i < 4; ++i) taken_.emplace_back(words, filled);
+  }
+  bool intact() const {
+    return std::ranges::all_of(taken_, [](const auto& memory) {
+      return std::ranges::all_of(memory, [](std::uint64_t word) { return word == filled; });
+    });
+  }
+
+ private:
+  static constexpr std::size_t words =
+      sizeof(frontend_detail::CacheEntry) * frontend_detail::Context::cache_size / sizeof(std::uint64_t);
+  static constexpr std::uint64_t filled = 0x5a5a5a5a5a5a5a5aULL;
+  std::vector<std::vector<std::uint64_t>> taken_;
+};
+
+TEST_CASE("a kernel may choose executors and compute while an operation runs that is recorded") {
+  const CpuExecutor nested = with_sin(0.0);
+  const ExecutorGuard guard(nested);
+  const Array x = leaf(array({0.1, 0.2}));
+  for (int i = 0; i < 3; ++i) {  // made, and known
+    InPlaceOfCaches memory;
+    const BeforeSin inner([&memory] {
+      {
+        const ExecutorGuard standard(cpu());
+        memory.take();
+        (void)(exp(Array(1.0)) + 1.0);
+      }
+      // Fills the cache of the executor in force.
+      for (std::int64_t n = 1; n < 1200; ++n) (void)(zeros({n}) * 2.0);
+    });
+    x.zero_grad();
+    sum(sin(x)).backward();
+    CHECK(distance(*x.grad(), cos(x.detach())) <= 1e-15);
+    CHECK(memory.intact());
+  }
+}
+
+TEST_CASE("a kernel may choose executors while an operation is compiled") {
+  InPlaceOfCaches memory;
+  int calls = 0;
+  const CpuExecutor nested = cpu().with_kernel("eq", [&](const KernelCall& call) {
+    ++calls;
+    {
+      const ExecutorGuard standard(cpu());
+      memory.take();
+    }
+    const std::int64_t* a = call.input(0).data<std::int64_t>();
+    const std::int64_t* b = call.input(1).data<std::int64_t>();
+    bool* y = call.output().mutable_data<bool>();
+    for (std::int64_t i = 0; i < call.input(0).size(); ++i) y[i] = a[i] == b[i];
+  });
+  const ExecutorGuard guard(nested);
+  for (int i = 0; i < 2; ++i) CHECK(elements(eye(2)) == std::vector<double>{1, 0, 0, 1});
+  CHECK(calls == 1);  // while it was compiled
+  CHECK(memory.intact());
+}
 
 TEST_CASE("[N6] [G4] a kernel may open scopes and choose executors while a program runs") {
   const CpuExecutor nested = with_sin(0.0);

@@ -57,7 +57,7 @@ mutation("P6", "what retained values and several outputs are of is dropped", "sr
 mutation("P5", "other outputs of a root's node count as what the root depends on", "src/eager/discover.cpp",
          "  return depended_on.contains({node, slot_in(*node, requested)});", "  return true;")
 mutation("P4", "what leads to another output of a captured node runs", "src/eager/discover.cpp",
-         "return slot_in(*edge.target, request.requested[capture.second]) == edge.slot;", "return edge.slot != no_index;")
+         "return captures.contains({edge.target, edge.slot});", "return edge.slot != no_index;")
 mutation("P4", "cotangents that are not delivered are waited for", "src/eager/discover.cpp",
          "} else if (is_wanted(node.edges()[e])) {  // what is delivered", "} else {")
 mutation("P14", "what is found of a call's values is raised by whoever asks", "src/eager/anomaly.cpp",

@@ -47,6 +47,10 @@ mutation("G4", "what is pending when a sequence deviates stays so", "src/fronten
 mutation("G4", "a parameter that others see is replaced", "src/frontend/lazy.cpp",
          "const bool alone = old.exclusive();\n  held = old;", "const bool alone = true;\n  held = old;", programs=LAZY)
 
+mutation("G4", "memory that something else refers to is lent", "src/frontend/lazy_runs.cpp",
+         "kept->references.load(std::memory_order_acquire) != 2)",
+         "kept->references.load(std::memory_order_acquire) < 2)", programs=LAZY)
+
 mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
          "for (const Array& array : arrays) types.push_back(array.type());",
          "for (const Array& array : arrays) types.push_back(array.is_traced() ? array.type() : array.tensor().type());",

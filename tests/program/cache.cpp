@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "tidu/cpu/executor.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
 using namespace tidu;
@@ -102,6 +104,37 @@ TEST_CASE("equal addresses never merge what differs") {
   const std::uint64_t misses = cache.statistics().misses;
   CHECK(text(&again) == "a");
   CHECK(cache.statistics().misses == misses);
+}
+
+TEST_CASE("derivatives that are made anew are compiled once") {
+  const Tensor x = Tensor::scalar(0.5), one = Tensor::scalar(1.0);
+  const Graph graph = graph_of("derived", 2);
+  for (const bool backward : {false, true}) {
+    const auto derive = [&] { return backward ? vjp(graph, {"x"}) : jvp(graph, {"x"}); };
+    const std::uint64_t misses = compile_cache().statistics().misses;
+    for (int i = 0; i < 5; ++i) (void)cpu().run(derive(), {x, one});
+    CHECK(compile_cache().statistics().misses == misses + 1);
+    // Each has keys of its own, by whose digits its inputs can be named.
+    for (int i = 0; i < 2; ++i) {
+      const Graph again = derive();
+      const std::string digits = to_hex(again.input_key(1).bits());
+      const NamedTensor named[] = {{digits, one}, {"x", x}};
+      CHECK(cpu().compile(again).run_named(named).size() == 2);
+    }
+    CHECK(compile_cache().statistics().misses == misses + 1);
+  }
+}
+
+TEST_CASE("messages name an input without a name by its own key") {
+  for (const std::uint64_t key : {5U, 6U}) {
+    GraphBuilder builder("nameless");
+    const InputKey input = InputKey::from_bits({key, key});
+    const Graph nameless = builder.build({ops::sin(builder.input(input, f64))});
+    const Tensor wrong(Type(f32, {}));
+    const auto result = cpu().compile(nameless).try_run(std::span(&wrong, 1));
+    REQUIRE_FALSE(result.has_value());
+    CHECK(std::string(result.error().what()).find(to_hex(input.bits())) != std::string::npos);
+  }
 }
 
 TEST_CASE("the longest unused goes first, and bytes count") {

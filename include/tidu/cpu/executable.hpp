@@ -31,6 +31,8 @@ class Executable {
   /// For the CPU executor itself.
   explicit Executable(std::shared_ptr<const cpu_detail::Compiled> compiled)
       : compiled_(std::move(compiled)) {}
+  /// Likewise: the same program for a graph that is equal but for the keys of its inputs.
+  Executable with_keys_of(const Graph& graph) const;
 
   /// The outputs on `inputs`, which are aligned with the program's inputs. No output shares memory with an
   /// input or with another output. A failure leaves everything usable. Errors: invalid_argument for another
@@ -46,7 +48,8 @@ class Executable {
   /// model are written over the last ones. Throws Error as try_run has errors, and invalid_argument for
   /// another number of outputs or a null pointer; the outputs are any tensors then.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
-  /// One tensor for every input, by name, in any order.
+  /// One tensor for every input, by name (see Graph::find_input) in the graph that was compiled, in any
+  /// order.
   std::vector<Tensor> run_named(std::span<const NamedTensor> inputs) const;
 
   /// What runs, with the memory plan of this executable: where the executor does steps together it needs less
@@ -65,6 +68,7 @@ class Executable {
 
  private:
   std::shared_ptr<const cpu_detail::Compiled> compiled_;
+  std::shared_ptr<const GraphData> names_;  // null: the program's graph has them
 };
 
 }  // namespace tidu

@@ -42,7 +42,8 @@ struct CacheRequest {
   Key128 address{};
   /// Compared one by one: executor, options, placement, structure.
   std::span<const std::uint64_t> words{};
-  /// Compared operation by operation and name by name (names are in messages), when there is one.
+  /// Compared operation by operation and name by name (names are in messages; the key of an input that has a
+  /// name is none), when there is one.
   const Graph* graph = nullptr;
 };
 
