@@ -218,14 +218,14 @@ def main():
     if not names:
         sys.exit(f"run.py: expected names of workloads, got --only {' '.join(options.only)}")
     peers = workers.peers_that_run(options.peers, options.libraries) if options.peers else []
-    allowed = workers.quota()
-    if allowed is not None and allowed < max(options.threads or [2]):
-        print(f"this process may use {allowed:g} processors' time: more threads are held back", file=sys.stderr)
     run, details, rows, versions = Run(options), [], [], {}
     if options.device:
         refused = workers.refused_device(options.program, options.device)
         if refused:
             sys.exit(refused)
+    allowed = workers.quota()
+    if allowed is not None and allowed < max(options.threads or [2]):
+        print(f"this process may use {allowed:g} processors' time: more threads are held back", file=sys.stderr)
     # Who is told to end says what there is, and leaves no worker behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     ended = None

@@ -1,7 +1,7 @@
 // adbench.cpp - ADBench's bundle adjustment, hand tracking and D-LSTM, as examples/adbench writes them.
-#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <stdexcept>
 
 #include "adbench/problem.hpp"
@@ -28,9 +28,10 @@ Bounds bound_of_ba(const adbench::Problem& problem, bool derivative, int threads
 // whole, each one product.
 Bounds bound_of_hand(const adbench::Problem& problem, bool derivative, int threads) {
   constexpr std::int64_t bones = 22, turning = 23;  // of 26 directions
-  const std::int64_t points = problem.dims[0].second, vertices = problem.dims[2].second;
   const bool complicated = problem.name != "HAND";
-  const std::int64_t columns = std::min(vertices, complicated ? 3 * points : points);
+  const auto vertices = problem.inputs.back().elements<std::int32_t>();
+  const auto columns =
+      static_cast<std::int64_t>(std::set<std::int32_t>(vertices.begin(), vertices.end()).size());
   const std::int64_t rows = 3 * (!derivative ? 1 : complicated ? 1 + turning : turning);
   return products_alone(GemmType::f64, {{.m = rows, .n = columns, .k = 4 * bones}}, threads);
 }

@@ -81,10 +81,12 @@ struct Step {
   Memory a, b, c, updated;
 };
 
-std::function<void()> run_of(std::vector<Step> all, int threads) {
+std::function<void()> run_of(std::vector<Step> all, bool is_f64, int threads) {
   const auto steps = std::make_shared<std::vector<Step>>(std::move(all));
-  return [steps, threads] {
-    static constexpr double rate = 0;  // of either type
+  return [steps, is_f64, threads] {
+    // So little that parameters stay what they are.
+    static constexpr float rate_f32 = 0x1p-60F;
+    static constexpr double rate_f64 = 0x1p-60;
     for (const Step& step : *steps) {
       if (step.updated == nullptr) {
         step.plan.run(read(step.a), read(step.b), write(step.c));
@@ -92,7 +94,7 @@ std::function<void()> run_of(std::vector<Step> all, int threads) {
       }
       tidu::cpu_detail::GemmUpdate how;
       how.x = read(step.updated);
-      how.scale = &rate;
+      how.scale = is_f64 ? static_cast<const void*>(&rate_f64) : &rate_f32;
       how.subtract = true;
       step.plan.update(threads, read(step.a), read(step.b), how, write(step.updated));
     }
@@ -151,7 +153,7 @@ Bounds products_alone(GemmType type, const std::vector<Product>& products, int t
         any = any || updates;
         steps.push_back(std::move(step));
       }
-      if (any || !updating) bounds.push_back(run_of(std::move(steps), threads));
+      if (any || !updating) bounds.push_back(run_of(std::move(steps), type == GemmType::f64, threads));
     }
   }
   return bounds;

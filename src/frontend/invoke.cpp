@@ -291,12 +291,14 @@ namespace {
   bool grad = c.watches;
   bool traced = false;
   bool away = false;
+  bool promised = false;
   const bool takes_all = c.takes_all != nullptr && !call.moves;
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
     grad |= operand.body->requires_grad;
     traced |= operand.body->traced || takes_all || (!call.moves && is_parameter(c, *operand.body));
     away |= operand.tensor->device() != 0;
+    promised |= operand.tensor->pending() != nullptr;
   }
   const auto one = [&](Emitter& emitter, std::span<const Value> values) -> Values {
     return build(emitter, values);
@@ -324,9 +326,9 @@ namespace {
     graph = &*entry->graph;
     const Executable** executable = &entry->executable;
     const Executable* executable_here = nullptr;
-    if (c.intercepts || !c.runs_library_alone || away || call.moves) [[unlikely]] {
-      // What runs may compute with Arrays itself and choose executors: others may then be in this place, or
-      // none.
+    if (c.intercepts || !c.runs_library_alone || promised || away || call.moves) [[unlikely]] {
+      // What runs, or makes an operand that another thread promised, may compute with Arrays itself and
+      // choose executors: others may then be in this place, or none.
       graph = &held.emplace(*graph);
       executable_here = *executable;
       executable = &executable_here;

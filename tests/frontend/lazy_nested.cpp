@@ -2,6 +2,7 @@
 // and run; and what becomes of promises when executors change and threads end.
 #include <algorithm>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <thread>
 
@@ -73,6 +74,35 @@ TEST_CASE("a kernel may choose executors and compute while an operation runs tha
     CHECK(distance(*x.grad(), cos(x.detach())) <= 1e-15);
     CHECK(memory.intact());
   }
+}
+
+TEST_CASE(
+    "what another thread promised may choose executors while an operation takes it up that is recorded") {
+  const CpuExecutor nested = with_sin(0.0);
+  const Array x = array({0.1, 0.2}), w = leaf(array({3.0, 4.0}));
+  Array y;
+  std::latch promised(1), taken_up(1);
+  std::thread maker([&] {
+    const ExecutorGuard guard(nested);
+    const Lazy lazy;
+    y = sin(x);
+    promised.count_down();
+    taken_up.wait();
+  });
+  promised.wait();
+  CHECK(is_promise(y));
+  InPlaceOfCaches memory;
+  {
+    const BeforeSin inner([&] {
+      const ExecutorGuard other(nested);
+      memory.take();
+    });
+    sum(y * w).backward();
+  }
+  taken_up.count_down();
+  maker.join();
+  CHECK(distance(*w.grad(), sin(x)) <= 1e-15);
+  CHECK(memory.intact());
 }
 
 TEST_CASE("a kernel may choose executors while an operation is compiled") {

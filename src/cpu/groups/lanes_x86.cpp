@@ -66,8 +66,8 @@ class ElementsGenerator : private LaneAssembler {
     return std::any_of(code.steps.begin(), code.steps.end(),
                        [](const LaneStep& step) { return step.op == LaneOp::call; });
   }
-  /// Do values lie on the stack?
-  bool spills() const { return num_slots_ > 0; }
+  /// Did two vectors not fit?
+  bool is_too_large() const { return pairs_ && num_slots_ > 0; }
 
  private:
   // Compares rax with r13: it is not greater where two vectors are left.
@@ -214,7 +214,7 @@ std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits uni
     for (const bool pairs : {true, false}) {
       ElementsGenerator generator(code, is_512, pairs);
       const std::span<const std::uint8_t> written = generator.write();
-      if (pairs && generator.spills()) continue;
+      if (generator.is_too_large()) continue;
       memory = executable_copy(written);
       break;
     }
