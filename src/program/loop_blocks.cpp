@@ -38,6 +38,7 @@ class LoopMaker {
 
   /// Bytes spared, estimated; 0 where there is no gain.
   double estimate() {
+    if (c_.options.loop_bytes > 0 && is_update()) return 0;
     find_heavy();
     find_results(loop_);
     if (!traffic_.structure || traffic_.within == 0 || traffic_.within < c_.options.loop_bytes ||
@@ -113,8 +114,28 @@ class LoopMaker {
     }
     return rows;
   }
+  // Is it a product of which a share is added to something, or subtracted, and no more? What does both at
+  // once writes no product, and may write the sum over what it is added to.
+  bool is_update() const {
+    constexpr double most_terms = 256;  // as in cpu/products/gemm.hpp
+    if (operations_.size() != 3) return false;
+    const auto primitive = [&](std::size_t i) -> const Primitive& {
+      return *g_.operations[operations_[i]].op->primitive;
+    };
+    const std::string_view last = primitive(2).name;
+    return primitive(0).has_trait(Trait::product) && primitive(1).name == "mul" &&
+           (last == "sub" || last == "add") && terms_of(operations_[0]) <= most_terms;
+  }
+  double terms_of(std::uint32_t operation) const {
+    const auto made = static_cast<double>(c_.graph.type(g_.operations[operation].first_output).size());
+    return multiplications(operation) / std::max(made, 1.0);
+  }
   // A core multiplies and adds some 25 times in f64, and 50 times in f32, while it moves 10 bytes.
   double work_of(std::uint32_t operation) const {
+    const DType dtype = c_.graph.type(g_.operations[operation].first_output).dtype();
+    return multiplications(operation) * (size_of(dtype) >= 8 ? 0.4 : 0.2);
+  }
+  double multiplications(std::uint32_t operation) const {
     const OperationRecord& record = g_.operations[operation];
     double terms = 1;
     for (std::uint32_t f = 0; f < c_.classes.num_factors(operation); ++f) {
@@ -127,7 +148,7 @@ class LoopMaker {
         break;
       }
     }
-    return terms * (size_of(c_.graph.type(record.first_output).dtype()) >= 8 ? 0.4 : 0.2);
+    return terms;
   }
   void add_packed(ValueId id, int axis) {
     const Type type = c_.graph.type(id);
