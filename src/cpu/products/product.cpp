@@ -373,9 +373,8 @@ std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_
   const Arranged product = arrange_product(request, *gemm_type(dtype));
   if (product.lhs.packed || product.rhs.packed) return std::nullopt;
   const GemmPlan own(product.call, 1, GemmIsa::avx512), best(product.call, 1);
-  // Of more terms another library's kernels gain more than tiles that are changed in registers, and stored
-  // from there where the product is kept: it would be read again.
-  const std::int64_t few_terms = 48;
+  // Of more terms another library's kernels gain more than tiles that are changed in registers.
+  constexpr std::int64_t few_terms = 48;
   constexpr std::int64_t least_in_loop = 16;
   if (in_loop && product.call.k < least_in_loop) return std::nullopt;
   const GemmPlan& plan = product.call.k > few_terms ? best : own;
