@@ -56,7 +56,8 @@ class Executable {
   /// than the program that was compiled.
   const Program& program() const;
   /// Predicted peak of one run above the inputs: temporaries of all its threads, constants and outputs. What
-  /// oneDNN, where it multiplies, allocates while it does is not known before: some 10 % of a training step's.
+  /// oneDNN, where it multiplies, allocates while it does is not known before: some 10 % of a training
+  /// step's.
   std::size_t peak_bytes() const;
   /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written, in
   /// one pass, where inputs of their type are read for the last time. No input and no output is in two.
