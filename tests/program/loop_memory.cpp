@@ -66,6 +66,22 @@ TEST_CASE("huge arrays are cut into blocks although that costs a little time") {
   CHECK(of_points(2'000, true).peak_bytes() > array / 10);
 }
 
+// Loops over blocks of a step of gradient descent on `rows` x 512 parameters, of a batch of so many.
+std::size_t loops_of_update(std::int64_t rows, std::int64_t batch, bool clips) {
+  GraphBuilder g("update");
+  const Value w = g.input("w", {f32, {rows, 512}});
+  const Value x = g.input("x", {f32, {batch, rows}}), dy = g.input("dy", {f32, {batch, 512}});
+  Value gradient = ops::dot_general(x, dy, {{0}, {0}, {}, {}});
+  if (clips) gradient = ops::tanh(gradient);
+  const Value share = ops::mul(ops::full(g, gradient.type(), 0.01), gradient);
+  return Program::make(g.build({ops::sub(w, share)})).schedule().loops.size();
+}
+
+TEST_CASE("[updates] an update is no loop, which would have memory of its own for what it makes") {
+  for (const std::int64_t batch : {32, 64, 256}) CHECK(loops_of_update(784, batch, false) == 0);
+  CHECK(loops_of_update(784, 32, true) == 1);
+}
+
 // Points of a block of max(exp(-|x q|^2))^2 summed, for 10,000 rows x of so many numbers, and so many
 // components.
 std::int64_t points_of_block(std::int64_t components, std::int64_t inner) {
