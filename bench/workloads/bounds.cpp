@@ -40,7 +40,7 @@ GemmCall call_of(GemmType type, const Product& p) {
 // Elements of up to 8 bytes that are ordinary numbers in f32 and in f64, in memory as tensors have it.
 using Memory = std::shared_ptr<Tensor>;
 Memory memory(std::int64_t elements) {
-  const auto tensor = std::make_shared<Tensor>(tidu::Type{tidu::f64, {elements}});
+  auto tensor = std::make_shared<Tensor>(tidu::Type{tidu::f64, {elements}});
   std::ranges::fill(tensor->mutable_elements<double>(), 0.00781250185);
   return tensor;
 }
