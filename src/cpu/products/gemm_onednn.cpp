@@ -62,6 +62,7 @@ bool has_crowded(const GemmCall& g) {
 /// for: 1024 x 256 of 1024 terms took 4.0 ms, and 3.4 in four parts (Xeon with AVX-512, one thread).
 Index terms_at_once(const GemmCall& g) {
   constexpr Index kDistance = 2048 / sizeof(float), kMostColumns = 512, kMostTerms = 256;
+  static_assert(kMostUpdateTerms <= kMostTerms);  // see sgemm
   if (!g.trans_a || g.lda % kDistance != 0 || g.n > kMostColumns || g.k <= kMostTerms) return g.k;
   const Index parts = (g.k + kMostTerms - 1) / kMostTerms;
   return (g.k + parts - 1) / parts;
@@ -130,7 +131,6 @@ dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, co
   const Index lda = std::max(g.lda, g.trans_a ? g.m : g.k);
   const Index ldb = std::max(g.ldb, g.trans_b ? g.k : g.n);
   const Index terms = terms_at_once(g);
-  static_assert(kMostUpdateTerms <= 256);
   const OneThread one_thread;
   for (Index q = range.batch_begin; q < range.batch_end; ++q) {
     const float* aq = static_cast<const float*>(a) + q * g.stride_a + range.row_begin * (g.trans_a ? 1 : lda);
