@@ -330,7 +330,7 @@ class Compiler {
 
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
                    std::shared_ptr<Arena> arena, const Surroundings& around)
-    : program_(std::move(program)), arena_(std::move(arena)) {
+    : program_(std::move(program)), arena_(std::move(arena)), threads_(options.threads) {
   try {
     // Not on the stack, which programs inside programs share.
     std::make_unique<Compiler>(*this, options, kernels, around)->compile();

@@ -125,6 +125,7 @@ class Compiled {
   /// Throws what kernels throw.
   void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
 
+  int threads() const { return threads_; }
   std::size_t num_instructions() const { return instructions_.size(); }
   /// See Executable::peak_bytes.
   std::size_t peak_bytes() const {
@@ -186,6 +187,7 @@ class Compiled {
   std::vector<Plan> plans_;                // keeps their states
   std::vector<Type> input_types_, output_types_;
   Mode mode_ = Mode::pooled;
+  int threads_;
   std::size_t small_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
   std::size_t num_pointers_ = 0;

@@ -6,13 +6,13 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <thread>
 #include <unordered_map>
 
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/groups/lanes.hpp"
 #include "cpu/kernel_table.hpp"
+#include "cpu/processors.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/program/cache.hpp"
 
@@ -43,6 +43,7 @@ Executable Executable::with_keys_of(const Graph& graph) const {
 const Program& Executable::program() const { return compiled_->program(); }
 std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
 const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->reused().sets; }
+int Executable::threads() const { return compiled_->threads(); }
 bool Executable::reuses_safely() const { return compiled_->reused().safe; }
 std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
 
@@ -203,9 +204,7 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
     cpu_detail::CompileOptions compile_options;
     compile_options.check_indices = options_.check_indices;
     compile_options.lanes = cpu_detail::LaneCompiler::get(options_.vector_units);
-    compile_options.threads = options_.threads > 0
-                                  ? options_.threads
-                                  : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    compile_options.threads = options_.threads > 0 ? options_.threads : cpu_detail::usable_processors();
     Program runnable = program;
     const bool fuse = program.options().fuse && !kernels_->has_foreign();
     const bool block = program.options().block && !kernels_->has_foreign() && !options_.check_indices;

@@ -65,6 +65,8 @@ class Executable {
   /// Does no step fail once one has written to an input's memory? Then after a failure of run_into the inputs
   /// are what they were.
   bool reuses_safely() const;
+  /// Threads that a run may use, this one among them.
+  int threads() const;
   /// Steps that a run takes.
   std::size_t num_instructions() const;
 

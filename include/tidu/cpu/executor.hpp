@@ -27,8 +27,9 @@ enum class VectorUnits : std::uint8_t {
 
 /// How the CPU executor runs.
 struct CpuOptions {
-  /// Threads that one run may use; 0: as many as the hardware has. Results are the same to the last bit for
-  /// any number.
+  /// Threads that one run may use; 0: as many as there are processors that the thread which compiles may keep
+  /// busy, so no more than it may run on, nor than the time that its control groups grant. Results are the
+  /// same to the last bit for any number.
   int threads = 0;
   /// Fail when an index of take, scatter_add, … is out of range, whatever its mode, naming operation,
   /// position and bound. Nothing is computed block by block then, where positions would be those in a block.
