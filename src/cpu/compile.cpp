@@ -59,6 +59,7 @@ class Compiler {
       const ScheduleNode& node = schedule.nodes[i];
       if (next_run != runs.end() && next_run->first == i) {
         run(*next_run, node.index);
+        for (std::size_t k = 0; k < next_run->count; ++k) told_.cannot_fail.insert(i + k);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
       } else if (const auto own = takeovers_.plans.find(i); own != takeovers_.plans.end() && !own->second) {
@@ -66,11 +67,11 @@ class Compiler {
       } else if (node.kind != NodeKind::operation || own != takeovers_.plans.end()) {
         composite(i);
       } else if (takeovers_.done.empty() || !takeovers_.done[node.index]) {
-        step(node.index);
+        if (step(node.index)) told_.cannot_fail.insert(i);
       }
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    to_.reused_ = find_reused_inputs(to_.program_, takeovers_, in_one_pass_, kernels_);
+    to_.reused_ = find_reused_inputs(to_.program_, takeovers_, told_, kernels_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
@@ -178,9 +179,10 @@ class Compiler {
     return static_cast<std::uint32_t>(to_.plans_.size() - 1);
   }
 
-  void step(std::uint32_t index) {
+  // Returns whether it cannot fail.
+  bool step(std::uint32_t index) {
     const std::uint32_t sum = takeovers_.sums_into.empty() ? no_index : takeovers_.sums_into[index];
-    if (sum == index) return;
+    if (sum == index) return true;  // another makes it
     const std::uint32_t at = sum == no_index ? cached_plan(index) : keep(plans_.plan_adding(index), index);
     const Plan& plan = to_.plans_[at];
     const OperationRecord& record = graph_.data().operations[index];
@@ -215,6 +217,7 @@ class Compiler {
     }
     to_.instructions_.push_back(instruction);
     to_.operations_.push_back(index);
+    return plan.cannot_fail;
   }
   // What groups and updates do beside has changed who reads what, and when.
   void plan_memory(std::span<const passes::PlacedPart> parts) {
@@ -258,7 +261,8 @@ class Compiler {
                                     ? graph_.data().producers[values.results[0]]
                                     : nodes[nodes[node].kind == NodeKind::operation ? node : node + 1].index;
     Plan plan = plan_of_composite(node);
-    if (plan.in_one_pass) in_one_pass_.insert(node);
+    if (plan.in_one_pass) told_.in_one_pass.insert(node);
+    if (plan.cannot_fail) told_.cannot_fail.insert(node);
     general(std::move(plan), values.operands.size(), named);
     for (const ValueId id : values.operands) pointer(plan_->slot_of[id]);
     for (const ValueId id : values.results) pointer(plan_->slot_of[id]);
@@ -325,7 +329,7 @@ class Compiler {
   std::array<Recent, 256> recent_{};
   OperationPlans plans_;
   Takeovers takeovers_;
-  std::unordered_set<std::size_t> in_one_pass_;  // nodes: see Plan
+  ToldByPlans told_;
 };
 
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,

@@ -85,8 +85,6 @@ struct ReusedInputs {
   std::vector<std::uint32_t> changed;
   /// Each is written and read by one step.
   std::vector<ReusableInputs> sets;
-  /// Once anything is written to one of those inputs, nothing fails any more.
-  bool safe = true;
 };
 
 /// Most bytes of a workspace on the stack: of scalar steps alone, and of all else.

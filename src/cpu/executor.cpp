@@ -42,9 +42,8 @@ Executable Executable::with_keys_of(const Graph& graph) const {
 }
 const Program& Executable::program() const { return compiled_->program(); }
 std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
-const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->reused().sets; }
 int Executable::threads() const { return compiled_->threads(); }
-bool Executable::reuses_safely() const { return compiled_->reused().safe; }
+const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->reused().sets; }
 std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
 
 CpuExecutor::CpuExecutor(const CpuOptions& options)

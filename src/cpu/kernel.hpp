@@ -89,18 +89,20 @@ struct Plan {
   RunFunction prepare = nullptr;
   std::uint32_t prepared = 0;  ///< which operand
   std::size_t prepared_bytes = 0;
-  /// Of each element, every operand that is not said to be read whole is read before a result is written, and
-  /// nothing fails: its results, of an update the first, may lie where such operands do.
+  /// Of each element, every operand that is not said to be read whole is read before a result is written: its
+  /// results, of an update the first, may lie where such operands do.
   bool in_one_pass = false;
+  bool cannot_fail = false;  ///< whatever it reads, and though there be no memory: `run` is noexcept
 
   explicit operator bool() const { return run != nullptr; }
 };
 using PlanRule = Plan (*)(const PlanRequest&);
 
-/// A plan whose state is a value of type S: run(const S&, const Call&).
-template <class S, void (*run)(const S&, const Call&)>
+/// A plan whose state is a value of type S: run(const S&, const Call&), which may be noexcept.
+template <class S, auto run>
 Plan make_plan(S state, std::size_t scratch = 0) {
   Plan plan;
+  plan.cannot_fail = noexcept(run(state, std::declval<const Call&>()));
   plan.run = [](const void* s, const Call& call) { run(*static_cast<const S*>(s), call); };
   plan.state = std::make_shared<const S>(std::move(state));
   plan.scratch = scratch;

@@ -22,7 +22,7 @@ struct PartsState {
   };
   std::vector<Copy> copies;
 };
-void copy_parts(const PartsState& s, const Call& call) {
+void copy_parts(const PartsState& s, const Call& call) noexcept {
   for (const PartsState::Copy& each : s.copies)
     each.copy.run(call.in[each.operand] + each.from, call.out[0] + each.to);
 }

@@ -13,14 +13,13 @@ namespace {
 class ReuseFinder {
  public:
   ReuseFinder(const Program& program, const Takeovers& takeovers,
-              const std::vector<passes::NodeValues>& values,
-              const std::unordered_set<std::size_t>& in_one_pass, bool has_foreign)
+              const std::vector<passes::NodeValues>& values, const ToldByPlans& told, bool has_foreign)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
         takeovers_(takeovers),
         values_(values),
-        in_one_pass_(in_one_pass),
+        told_(told),
         has_foreign_(has_foreign),
         last_read_(graph_.inputs().size(), 0),
         is_written_(graph_.outputs().size(), false) {
@@ -36,13 +35,12 @@ class ReuseFinder {
       }
     }
     found_.changed.assign(graph_.outputs().size(), no_index);
-    std::size_t first = nodes_.size();
+    std::size_t num_unsafe = 0;  // sets behind which something fails
     for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
-      const std::size_t before = found_.sets.size();
       visit(i);
-      if (found_.sets.size() != before) first = std::min(first, i);
+      if (!cannot_fail(i)) num_unsafe = found_.sets.size();
     }
-    for (std::size_t i = first; i < nodes_.size(); i += nodes_[i].size) found_.safe &= cannot_fail(i);
+    for (std::size_t k = num_unsafe; k < found_.sets.size(); ++k) found_.sets[k].safe = true;
     if (std::ranges::all_of(found_.changed, [](std::uint32_t input) { return input == no_index; }))
       found_.changed.clear();
     return std::move(found_);
@@ -111,10 +109,10 @@ class ReuseFinder {
   // Does it read of each operand, but those that are said to be read whole, the element of which it writes
   // the result, before that?
   bool reads_first(std::size_t node) const {
-    return in_one_pass_.count(node) != 0 || (is_elementwise(node) && values_[node].results.size() == 1);
+    return told_.in_one_pass.count(node) != 0 || (is_elementwise(node) && values_[node].results.size() == 1);
   }
   bool cannot_fail(std::size_t node) const {
-    return in_one_pass_.count(node) != 0 || is_elementwise(node) ||
+    return told_.cannot_fail.count(node) != 0 || is_elementwise(node) ||
            (nodes_[node].kind == NodeKind::operation && !takeovers_.done.empty() &&
             takeovers_.done[nodes_[node].index]);
   }
@@ -124,7 +122,7 @@ class ReuseFinder {
   const std::vector<ScheduleNode>& nodes_;
   const Takeovers& takeovers_;
   const std::vector<passes::NodeValues>& values_;
-  const std::unordered_set<std::size_t>& in_one_pass_;
+  const ToldByPlans& told_;
   const bool has_foreign_;
   std::unordered_map<ValueId, std::uint32_t> position_;  // of inputs that are no outputs
   std::vector<std::size_t> last_read_;                   // by input: the node
@@ -138,8 +136,7 @@ bool is_large(const Graph& graph, std::span<const ValueId> values) {
 
 }  // namespace
 
-ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers,
-                                const std::unordered_set<std::size_t>& in_one_pass,
+ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers, const ToldByPlans& told,
                                 const KernelTable& kernels) {
   const Graph& graph = program.graph();
   const auto changes = [](const passes::NodeValues& values) { return values.changed != no_index; };
@@ -148,10 +145,10 @@ ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeove
     return {};
   const bool has_foreign = kernels.has_foreign();
   if (!takeovers.values.empty())
-    return ReuseFinder(program, takeovers, takeovers.values, in_one_pass, has_foreign).find();
+    return ReuseFinder(program, takeovers, takeovers.values, told, has_foreign).find();
   const std::vector<passes::NodeValues> values =
       passes::node_values(graph, program.schedule(), program.roots(), program.splats());
-  return ReuseFinder(program, takeovers, values, in_one_pass, has_foreign).find();
+  return ReuseFinder(program, takeovers, values, told, has_foreign).find();
 }
 
 }  // namespace tidu::cpu_detail

@@ -16,9 +16,13 @@
 
 namespace tidu::cpu_detail {
 
-/// Of the program as it runs, who does what in it, and which nodes do it in one pass (see Plan). Linear.
-ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers,
-                                const std::unordered_set<std::size_t>& in_one_pass,
+/// What plans of nodes say of themselves (see Plan).
+struct ToldByPlans {
+  std::unordered_set<std::size_t> in_one_pass, cannot_fail;
+};
+
+/// Of the program as it runs, who does what in it, and how. Linear.
+ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers, const ToldByPlans& told,
                                 const KernelTable& kernels);
 
 }  // namespace tidu::cpu_detail

@@ -37,7 +37,7 @@
 // Note [Lent memory]: where a pattern is run from its leaves, and nobody but the trace refers to one of them,
 // a parameter that was replaced, the program may write what replaces it over it. Until the run has ended
 // nobody else may run what reads the leaf, and whoever comes upon it in a child of fork() gets an error: its
-// version says that it was written to. What fails has written nothing (Executable::reuses_safely).
+// version says that it was written to. What fails has written nothing (ReusableInputs::safe).
 #pragma once
 
 #include <array>

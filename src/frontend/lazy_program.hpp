@@ -1,7 +1,9 @@
 // lazy_program.hpp - what a program is that a LazyTrace has in the compile cache.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -28,7 +30,7 @@ struct LazyTrace::Program {
 
   void compile(const CpuExecutor& executor) {
     executable.emplace(executor.compile(graph));
-    if (executable->reuses_safely()) reused = executable->reusable_inputs();
+    std::ranges::copy_if(executable->reusable_inputs(), std::back_inserter(reused), &ReusableInputs::safe);
   }
   void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
     made.resize(graph.outputs().size());

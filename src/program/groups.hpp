@@ -19,8 +19,8 @@ inline constexpr std::int64_t fewest_in_period = 512;
 inline constexpr std::int64_t most_in_period = 65536;
 
 /// The schedule in which a product that one fused group of single elements alone reads, and that is larger
-/// than its operands together, stands right before the group: then they can run as one step, and its place is
-/// needed for less long.
+/// than its operands together, stands right before the group: then they can run as one step, and its place,
+/// unless it is an output, is needed for less long.
 Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
                         const std::vector<ValueId>& splats);
 

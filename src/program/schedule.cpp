@@ -103,7 +103,6 @@ Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector
   for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
     for (const ValueId id : values[i].operands) reader[id] = reader[id] == no_index ? i : several;
   }
-  for (const ValueId id : graph.outputs()) reader[roots[id]] = several;
   std::vector<std::uint32_t> before(nodes.size(), no_index);  // by position of a group: that of its product
   std::vector<bool> moves(nodes.size(), false);
   for (const std::uint32_t i : products) {

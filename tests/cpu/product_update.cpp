@@ -98,6 +98,20 @@ TEST_CASE("[updates] a product that is added to something or subtracted from it 
   }
 }
 
+TEST_CASE("[updates] a product that is kept is one step with its sum, whatever stands between them") {
+  GraphBuilder builder("descent");
+  const Value a = builder.input("a", {f32, {32, 160}}), w = builder.input("w", {f32, {160, 160}});
+  const Value gradient = ops::dot_general(a, a, {{0}, {0}, {}, {}});
+  const Value behind = ops::matmul(ops::matmul(a, w), w);
+  const Value next = ops::sub(w, ops::mul(filled_like(builder, gradient, 0.3), gradient));
+  const Graph graph = builder.build({behind, next, gradient});
+  std::mt19937_64 random(13);
+  const std::vector<Tensor> inputs = inputs_of_update(graph, random);
+  const Executable executable = updating(2).compile(graph);
+  CHECK(executable.num_instructions() == 3);
+  check_updated(executable.run(inputs), updating(1, false).compile(graph).run(inputs));
+}
+
 TEST_CASE("[updates] products of which more is wanted, or of other kinds, stay steps of their own") {
   std::mt19937_64 random(12);
   const auto check = [&](const Graph& graph, std::size_t instructions) {

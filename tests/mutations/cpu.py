@@ -118,7 +118,11 @@ fault("reused", "the product of an update is written over what the sum reads", R
 fault("reused", "a group of several passes is taken for one", "src/cpu/groups/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
 fault("reused", "what may fail behind a step that writes over an input is called safe", REUSED,
-      "found_.safe &= cannot_fail(i);", "found_.safe &= true;")
+      "if (!cannot_fail(i)) num_unsafe", "if (false) num_unsafe")
+fault("reused", "nothing is called safe behind a step that may fail", REUSED,
+      "std::size_t k = num_unsafe; k <", "std::size_t k = num_unsafe; num_unsafe == 0 && k <")
+fault("reused", "whatever is no group may fail", "src/cpu/compile.cpp",
+      "if (step(node.index)) told_", "if (!step(node.index)) told_")
 fault("reused", "tensors that others refer to are written over", COMPILED,
       "!x->exclusive() ||", "false ||")
 fault("reused", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")

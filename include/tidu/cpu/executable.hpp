@@ -23,6 +23,9 @@ class Compiled;
 struct ReusableInputs {
   std::vector<std::uint32_t> inputs;   ///< by position
   std::vector<std::uint32_t> outputs;  ///< by position
+  /// Nothing fails once one of the outputs is written: after a failure of run_into these inputs are what they
+  /// were.
+  bool safe = false;
 };
 
 /// A compiled program; copies share it.
@@ -62,9 +65,6 @@ class Executable {
   /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written, in
   /// one pass, where inputs of their type are read for the last time. No input and no output is in two.
   const std::vector<ReusableInputs>& reusable_inputs() const;
-  /// Does no step fail once one has written to an input's memory? Then after a failure of run_into the inputs
-  /// are what they were.
-  bool reuses_safely() const;
   /// Threads that a run may use, this one among them.
   int threads() const;
   /// Steps that a run takes.

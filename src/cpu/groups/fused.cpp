@@ -85,6 +85,7 @@ class GroupPlanner {
     const std::size_t scratch = state_.parts + static_cast<std::size_t>(at_once) * state_.memory;
     Plan plan = make_plan<GroupState, run_group>(std::move(state_), scratch);
     plan.in_one_pass = is_in_one_pass();
+    plan.cannot_fail = cannot_fail();
     return plan;
   }
 
@@ -244,10 +245,15 @@ class GroupPlanner {
     return std::any_of(lines_.begin(), lines_.end(),
                        [&](const auto& operand) { return operand.value == id; });
   }
-  // See Plan::in_one_pass. What has more pointers takes memory for them.
+  // See Plan::in_one_pass.
   bool is_in_one_pass() const {
-    return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr && lines_.empty() &&
-           drafts_[0].reads.size() + drafts_[0].makes.size() <= LaneKernel::few_pointers;
+    return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr && lines_.empty();
+  }
+  // What has more pointers takes memory for them.
+  bool cannot_fail() const {
+    return columns_ == nullptr && lines_.empty() && std::ranges::all_of(drafts_, [](const Draft& draft) {
+             return draft.reads.size() + draft.makes.size() <= LaneKernel::few_pointers;
+           });
   }
   // Is a result's memory that of an operand?
   bool is_in_place(ValueId id) const {

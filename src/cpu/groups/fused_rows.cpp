@@ -172,7 +172,7 @@ class RowsRun {
   // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
   std::atomic<std::uint64_t> free_{~std::uint64_t{0}};
 };
-void run_rows(const RowsState& s, const Call& call) { RowsRun(s, call).run(); }
+void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).run(); }
 
 // Nothing to run where there is no code for all of the group.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,

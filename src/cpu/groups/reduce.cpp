@@ -103,7 +103,7 @@ void fold_small_matrices(const ReductionShape& s, const T* x, std::int64_t matri
 }
 
 template <class F, class T>
-void reduce(const ReductionShape& s, const Call& call) {
+void reduce(const ReductionShape& s, const Call& call) noexcept {
   if (has_small_matrices(s)) {
     const T* const x = call.operand<T>(0);
     T* const y = call.result<T>();
@@ -131,7 +131,7 @@ void reduce(const ReductionShape& s, const Call& call) {
 inline constexpr std::int64_t piece = std::int64_t{1} << 16;
 
 template <class F, class T>
-void reduce_to_one(const ReductionShape& s, const Call& call) {
+void reduce_to_one(const ReductionShape& s, const Call& call) noexcept {
   const T* x = call.operand<T>(0);
   T* parts = reinterpret_cast<T*>(call.scratch);
   const std::int64_t pieces = (s.inner + piece - 1) / piece;

@@ -16,7 +16,7 @@ namespace {
 struct ConstantState {
   Literal value;
 };
-void copy_literal(const ConstantState& s, const Call& call) {
+void copy_literal(const ConstantState& s, const Call& call) noexcept {
   if (s.value.type().bytes() != 0) std::memcpy(call.out[0], s.value.bytes(), s.value.type().bytes());
 }
 Plan plan_constant(const PlanRequest& request) {
@@ -29,7 +29,7 @@ struct FullState {
   T value;
 };
 template <class T>
-void fill(const FullState<T>& s, const Call& call) {
+void fill(const FullState<T>& s, const Call& call) noexcept {
   const std::span bytes = std::as_bytes(std::span(&s.value, 1));
   const bool is_zero = std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
   if (is_zero && s.count != 0) {

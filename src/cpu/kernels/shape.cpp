@@ -19,7 +19,7 @@ struct MoveState {
   StridedCopy copy;
   std::ptrdiff_t offset;  // bytes from the operand's first element to the one at index 0
 };
-void move(const MoveState& s, const Call& call) { s.copy.run(call.in[0] + s.offset, call.out[0]); }
+void move(const MoveState& s, const Call& call) noexcept { s.copy.run(call.in[0] + s.offset, call.out[0]); }
 
 // from[k] is the operand's stride along axis k of the result.
 Plan plan_move(const PlanRequest& request, const std::vector<std::int64_t>& from, std::int64_t offset) {
@@ -89,7 +89,7 @@ void fill_bytes(std::byte* to, const std::byte* element, std::size_t size, std::
     done += next;
   }
 }
-void pad(const PadState& s, const Call& call) {
+void pad(const PadState& s, const Call& call) noexcept {
   fill_bytes(call.out[0], call.in[1], s.size, s.count);
   s.copy.run(call.in[0] + s.from, call.out[0] + s.to);
 }
@@ -247,7 +247,7 @@ void concatenate_rows(const ConcatenateState& s, const Call& call, std::int64_t 
     }
   }
 }
-void concatenate(const ConcatenateState& s, const Call& call) {
+void concatenate(const ConcatenateState& s, const Call& call) noexcept {
   constexpr std::size_t bytes_of_piece = std::size_t{1} << 18;
   const auto grain = static_cast<std::int64_t>(bytes_of_piece / std::max<std::size_t>(s.row, 1) + 1);
   parallel_for(s.threads, s.outer, grain,
@@ -275,7 +275,7 @@ Plan plan_concatenate(const PlanRequest& request) {
 struct CopyState {
   std::vector<std::size_t> bytes;
 };
-void copy_all(const CopyState& s, const Call& call) {
+void copy_all(const CopyState& s, const Call& call) noexcept {
   for (std::size_t i = 0; i < s.bytes.size(); ++i) {
     if (s.bytes[i] != 0 && call.in[i] != call.out[i]) std::memcpy(call.out[i], call.in[i], s.bytes[i]);
   }

@@ -459,7 +459,8 @@ void GemmPlan::update_piece(int index, const void* a, const void* b, const GemmU
           static_cast<float*>(c) + range.column_begin);
 }
 
-void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const {
+void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how,
+                      void* c) const noexcept {
   if (kernel_ == onednn::product) {
     return parallel_for(threads, pieces(), 1, [&](Index begin, Index end) {
       for (Index piece = begin; piece < end; ++piece) update_piece(static_cast<int>(piece), a, b, how, c);

@@ -146,7 +146,7 @@ class GemmPlan {
   /// The update, on this thread and at most `threads` - 1 helpers. With our kernels the product has the bits
   /// that it has otherwise, but that subnormal numbers are never zeros: those of X have to stay. With oneDNN
   /// it may be scaled and added with one rounding. Requires can_update(). Throws nothing.
-  void update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const;
+  void update(int threads, const void* a, const void* b, const GemmUpdate& how, void* c) const noexcept;
 
  private:
   [[nodiscard]] GemmRange range_of(int index) const;

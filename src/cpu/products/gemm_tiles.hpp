@@ -63,7 +63,11 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
   for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
     if constexpr (Update) {
       bring_near<T, R, V * kVectorBytes>(update->x + (c - first), ldc);
-      if (!update->past_caches) bring_near<T, R, V * kVectorBytes>(c, ldc);
+      if (!update->past_caches) {
+        bring_near<T, R, V * kVectorBytes>(c, ldc);
+        if (update->product != nullptr)
+          bring_near<T, R, V * kVectorBytes>(update->product + (c - first), ldc);
+      }
     }
     Lanes sum[R][V];
 #pragma GCC unroll 16

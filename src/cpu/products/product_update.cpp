@@ -18,7 +18,7 @@ struct ProductUpdateState {
   bool subtract = false, keeps = false;
   int threads = 1;
 };
-void run_update(const ProductUpdateState& s, const Call& call) {
+void run_update(const ProductUpdateState& s, const Call& call) noexcept {
   const std::byte* const scale = s.scale ? s.scale->bytes() : call.in[3];
   std::byte* const product = s.keeps ? call.out[1] : nullptr;
   s.product.update(s.threads, call.in[0], call.in[1], {call.in[2], scale, s.subtract, false, product},
