@@ -116,7 +116,7 @@ HotStatistics hot_statistics() {
   const frontend_detail::Context& c = context();
   if (c.hot == nullptr) return {};
   HotStatistics result = c.hot->statistics();
-  result.compiled = c.trace->hot_compiled();
+  c.trace->add_to(result);
   return result;
 }
 

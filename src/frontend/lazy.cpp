@@ -79,6 +79,7 @@ void before_write(const tidu::detail::TensorStorage& storage) {
 void Promise::settle() {
   if (resident.load(std::memory_order_acquire) == nullptr) {
     const std::shared_ptr<LazyTrace> trace = trace_;
+    if (trace->make_deferred(*this)) return;
     Promise* const target = this;
     const bool all = trace->greedy_ && !evaluating();  // a kernel may read what is computed with it
     try {
@@ -246,6 +247,12 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   std::unique_lock lock(mutex_);
+  for (const Tensor* input : inputs) {
+    if (!is_deferred(*input)) continue;
+    lock.unlock();
+    input->pending()->settle();
+    lock.lock();
+  }
   if (due_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
     if (ops_.size() >= most_pending) {
@@ -407,9 +414,11 @@ std::uint64_t LazyTrace::evaluations() {
   return counters_.evaluations;
 }
 
-std::uint64_t LazyTrace::hot_compiled() {
+void LazyTrace::add_to(HotStatistics& statistics) {
   const std::lock_guard lock(mutex_);
-  return hot_compiled_;
+  statistics.compiled += hot_compiled_;
+  statistics.deferred += hot_deferred_;
+  statistics.recomputed += hot_recomputed_;
 }
 
 LazyStatistics LazyTrace::statistics() {

@@ -38,6 +38,12 @@
 // a parameter that was replaced, the program may write what replaces it over it. Until the run has ended
 // nobody else may run what reads the leaf, and whoever comes upon it in a child of fork() gets an error: its
 // version says that it was written to. What fails has written nothing (ReusableInputs::safe).
+//
+// Note [Deferred results]: what a step leaves in the gradients of its parameters is mostly read by nobody:
+// the next step makes them anew. Where such a result is a product of two arrays that are much smaller than
+// it, the program of a pattern gives these two, copies of leaves among them, in its place. Whoever does read
+// the result has it computed from them then, as they were: nobody else has them. Programs some of whose
+// results are read again and again make these at once.
 #pragma once
 
 #include <array>
@@ -56,6 +62,7 @@
 #include "tidu/cpu/executor.hpp"
 #include "tidu/eager/executor.hpp"
 #include "tidu/eager/recorded_graph.hpp"
+#include "tidu/frontend/hot_paths.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/tensor/tensor.hpp"
@@ -135,8 +142,8 @@ class LazyTrace {
   std::unique_ptr<BackwardSeen> watch_backward(eager::detail::Node& root, const Tensor& seed);
   /// After it has run.
   void learn_backward(BackwardSeen& seen);
-  /// Operations that ran as part of a compiled program while it was greedy.
-  std::uint64_t hot_compiled();
+  /// Adds what the trace counts of hot paths.
+  void add_to(HotStatistics& statistics);
 
   /// A call as it comes, with the operands that are recorded as such that require a gradient, a bit each.
   struct Coming {
@@ -150,6 +157,9 @@ class LazyTrace {
   /// Keeps what the call was that came last; `variant`: what its node is of, or null.
   void learn_call(const Coming& coming, const eager::RecordedGraph& graph,
                   const eager::detail::Variant* variant);
+
+  /// What runs.
+  struct Program;
 
  private:
   friend class Promise;
@@ -171,7 +181,7 @@ class LazyTrace {
     std::vector<std::uint32_t> input_values, output_values;
     std::vector<Tensor> inputs;
     std::vector<const Tensor*> pointers;
-    std::vector<Tensor> promised;  // aligned with output_values
+    std::vector<Tensor> promised;  // aligned with output_values, but for those that are put off
     std::vector<Tensor> made;
     std::vector<Tensor> dropped;  // leaves that are no longer needed
     struct Lent {
@@ -179,8 +189,15 @@ class LazyTrace {
       Promise* promise;      // of a leaf, which `inputs` keep
     };
     std::vector<Lent> lent;  // see Note [Lent memory]
+    struct PutOff {
+      Tensor promised;
+      std::shared_ptr<DeferredResult> result;
+      Tensor made;  // or nothing
+    };
+    std::vector<PutOff> put_off;  // see Note [Deferred results]
     void clear() {
       lent.clear();
+      put_off.clear();
       order.clear();
       first_numbers.clear();
       words.clear();
@@ -193,7 +210,6 @@ class LazyTrace {
       dropped.clear();
     }
   };
-  struct Program;
   // A run that goes on, without the lock. See Note [Who may be where].
   struct Running {
     const Run* run;
@@ -305,16 +321,25 @@ class LazyTrace {
   struct Apart;
   bool is_new(const Key128& address);
   std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
-                                              Lock& lock);
+                                              bool greedy, Lock& lock);
   Apart take_apart(const Run& run) const;
   void run_targets(std::span<Promise* const> targets, bool all);
   static void run_program(const Program& program, const LazyRunner& runner, Run& run);
-  void lend(const Program& program, Run& run);
+  void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run);
   static void take_back(Run& run) noexcept;
   void wait_for_lent(Lock& lock);
   template <class Predicate>
   void wait_while_running(Lock& lock, const Predicate& concerns);
   void keep_results(Run& run);
+  void keep_result(const Tensor& promised, Tensor&& made);
+  // See Note [Deferred results].
+  void list_results(const Pattern::Known& known, Run& run) const;
+  static void run_deferring(const Program& program, Run& run);
+  static void take_operands(Run& run);
+  static void make_put_off(Run& run);
+  void keep_put_off(Run& run);
+  bool make_deferred(Promise& promise);
+  bool is_deferred(const Tensor& tensor) const;
   void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
                 Lock& lock);
   bool start_following(const Graph& graph);
@@ -367,7 +392,7 @@ class LazyTrace {
   std::vector<Value> spare_values_;
   LazyStatistics counters_;
   std::atomic<bool> greedy_{false};
-  std::uint64_t hot_compiled_ = 0;
+  std::uint64_t hot_compiled_ = 0, hot_deferred_ = 0, hot_recomputed_ = 0;
   struct Seen {
     Key128 address;
     int times = 0;

@@ -150,7 +150,7 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
   };
   for (const Tensor& tensor : seen.saved) {
     const auto* const pending = tensor.pending();
-    if (pending != nullptr && pending->maker != this) return;
+    if (pending != nullptr && (pending->maker != this || is_deferred(tensor))) return;
     known.saved.push_back(pending != nullptr ? static_cast<const Promise*>(pending)->value_
                                              : value_of_leaf(tensor));
   }
@@ -170,8 +170,10 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
     const std::lock_guard slot_lock(slot.mutex);
     known.results.push_back(no_index);
     if (slot.cell == nullptr) continue;
-    const auto* const pending = static_cast<const Tensor*>(slot.cell->operand())->pending();
-    if (pending == nullptr || pending->maker != this || slot.cell->trace != nullptr) return;
+    const Tensor& gradient = *static_cast<const Tensor*>(slot.cell->operand());
+    const auto* const pending = gradient.pending();
+    if (pending == nullptr || pending->maker != this || is_deferred(gradient) || slot.cell->trace != nullptr)
+      return;
     known.results.back() = static_cast<const Promise*>(pending)->value_;
     if (known.results.back() < first) return;
   }

@@ -223,7 +223,8 @@ Key128 address_of(std::span<const std::uint64_t> words) {
 // The lock is given up where the program is not known: what compiles, here or on a thread that this one waits
 // for, may compute with Arrays itself, and so with those of this trace.
 std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address,
-                                                                  const LazyRunner& runner, Lock& lock) {
+                                                                  const LazyRunner& runner, bool greedy,
+                                                                  Lock& lock) {
   const CacheRequest request{address, run.words, nullptr};
   if (auto known = compile_cache().find<Program>(request); known != nullptr) return known;
   const Apart apart = take_apart(run);
@@ -251,32 +252,54 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
     for (const std::uint32_t number : apart.outputs) outputs.push_back(numbers[number]);
     made->graph = prune(builder.build(outputs));
     if (runner.cpu != nullptr) made->compile(*runner.cpu);
-    const std::size_t bytes = 4096 + 16 * run.words.size() + 64 * made->graph.num_operations();
+    if (greedy && runner.cpu == &cpu()) made->deferral = Deferral::make(made->graph);
+    const std::size_t graphs = made->deferral != nullptr ? 2 : 1;
+    const std::size_t bytes = 4096 + 16 * run.words.size() + 64 * graphs * made->graph.num_operations();
     return CacheMade<Program>{std::move(made), bytes};
   });
 }
 
-// The lock is not held.
+// The lock is not held, as in what follows.
 void LazyTrace::run_program(const Program& program, const LazyRunner& runner, Run& run) {
   const EagerHere guard;
   profiled(program.graph.num_operations(), [&] { program.run(runner, run.pointers, run.made); });
 }
 
+void LazyTrace::run_deferring(const Program& program, Run& run) {
+  const Deferral& deferral = *program.deferral;
+  const EagerHere guard;
+  run.made.resize(deferral.graph.outputs().size());
+  profiled(deferral.graph.num_operations(), [&] { deferral.executable.run_into(run.pointers, run.made); });
+}
+
+Tensor DeferredResult::make() const {
+  const Deferral::Result& result = program->deferral->results[which];
+  const EagerHere guard;
+  Tensor made;
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& operand : operands) pointers.push_back(&operand);
+  profiled(result.graph.num_operations(), [&] { result.executable.run_into(pointers, std::span(&made, 1)); });
+  return made;
+}
+
+// With deferred results there are arrays behind those that were promised.
 void LazyTrace::keep_results(Run& run) {
-  for (std::size_t i = 0; i < run.made.size(); ++i) {
-    auto* const promise = static_cast<Promise*>(run.promised[i].pending());
-    if (promise == nullptr) continue;  // another thread was there before
-    promise->tensor_ = std::move(run.made[i]);
-    if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
-      promise->resident.store(resident, std::memory_order_release);
-    } else {
-      promise->device.store(0, std::memory_order_relaxed);  // whatever its executor says of itself
-      promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
-    }
-    // Operations that wait may read it.
-    if ((promise->version.load(std::memory_order_relaxed) & Promise::watched) == 0) run.promised[i].watch();
-    if (promise->value_ != no_index) values_[promise->value_].version = run.promised[i].version();
+  for (std::size_t i = 0; i < run.promised.size(); ++i) keep_result(run.promised[i], std::move(run.made[i]));
+}
+
+void LazyTrace::keep_result(const Tensor& promised, Tensor&& made) {
+  auto* const promise = static_cast<Promise*>(promised.pending());
+  if (promise == nullptr) return;  // another thread was there before
+  promise->tensor_ = std::move(made);
+  if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
+    promise->resident.store(resident, std::memory_order_release);
+  } else {
+    promise->device.store(0, std::memory_order_relaxed);  // whatever its executor says of itself
+    promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
   }
+  // Operations that wait may read it.
+  if ((promise->version.load(std::memory_order_relaxed) & Promise::watched) == 0) promised.watch();
+  if (promise->value_ != no_index) values_[promise->value_].version = promised.version();
 }
 
 // What goes now may be the last of its kind, and its owner's deleter anybody's: not under the lock.
@@ -305,7 +328,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
            target.resident.load(std::memory_order_acquire) != nullptr;
   };
   for (Promise* const target : targets) {
-    if (has_elements(*target) || target->value_ != no_index) continue;
+    if (has_elements(*target) || target->value_ != no_index || target->deferred_ != nullptr) continue;
     throw Error(
         ErrorKind::invalid_argument,
         "[lazy] expected a value of a thread that runs, got a promise that could not be evaluated before its "
@@ -326,7 +349,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
     ++count;
   };
   for (Promise* const target : targets)
-    if (!has_elements(*target)) want(values_[target->value_]);
+    if (!has_elements(*target) && target->deferred_ == nullptr) want(values_[target->value_]);
   if (all) {
     for (Value& value : values_)
       if (waits(value) && referred(value)) want(value);
@@ -355,7 +378,7 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
       const EagerHere guard;
       profiled(apart.steps.size(), [&] { apart.run(runner, run->made); });
     } else {
-      program = find_program(*run, address, runner, lock);
+      program = find_program(*run, address, runner, greedy, lock);
       if (lock.owns_lock()) lock.unlock();
       run_program(*program, runner, *run);
     }
@@ -385,7 +408,8 @@ void LazyTrace::evaluate(std::span<const Tensor> targets) {
   std::vector<Promise*> mine;
   for (const Tensor& target : targets) {
     auto* const pending = target.pending();
-    if (pending != nullptr && pending->maker == this) mine.push_back(static_cast<Promise*>(pending));
+    if (pending == nullptr || pending->maker != this) continue;
+    if (!make_deferred(*static_cast<Promise*>(pending))) mine.push_back(static_cast<Promise*>(pending));
   }
   if (!mine.empty()) run_targets(mine, false);
 }
@@ -443,6 +467,8 @@ void LazyTrace::take_counters(LazyTrace& from) {
   const std::scoped_lock lock(mutex_, from.mutex_);
   counters_ = from.counters_;
   hot_compiled_ = from.hot_compiled_;
+  hot_deferred_ = from.hot_deferred_;
+  hot_recomputed_ = from.hot_recomputed_;
 }
 
 // What an executor failed to compute before another one came is its own to compute.

@@ -5,6 +5,7 @@
 #include "eager/template.hpp"
 #include "frontend/hot.hpp"
 #include "frontend/lazy_follow.hpp"
+#include "frontend/lazy_program.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -127,18 +128,20 @@ bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::Promised
 void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   std::unique_ptr<Run> run = spare_ != nullptr ? std::move(spare_) : std::make_unique<Run>();
   for (const std::uint32_t id : known.input_values) run->inputs.push_back(values_[id].tensor);
-  for (const std::uint32_t id : known.output_values) run->promised.push_back(values_[id].tensor);
+  list_results(known, *run);
   for (const Tensor& input : run->inputs) run->pointers.push_back(&input);
   const std::shared_ptr<const Program> program = known.program;
   const std::size_t num_ops = known.num_ops;
   const LazyRunner runner = runner_;
   const std::uint64_t batch = ++batch_, followed = followed_;
   running_.reserve(running_.size() + 1);  // what is lent has to be known
-  lend(*program, *run);
+  const bool defers = !run->put_off.empty();
+  lend(defers ? program->deferral->reused : program->reused,
+       (defers ? program->deferral->graph : program->graph).outputs().size(), *run);
   begin_run(*run);
   lock.unlock();
   try {
-    run_program(*program, runner, *run);
+    defers ? run_deferring(*program, *run) : run_program(*program, runner, *run);
   } catch (...) {
     lock.lock();
     take_back(*run);
@@ -147,15 +150,28 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
     lock.unlock();  // what goes with the run may be the last of its kind
     throw;
   }
+  take_operands(*run);
+  const auto is_alone = [&] { return batch == batch_ && followed == followed_ && follows_ != nullptr; };
+  std::exception_ptr failed;
   lock.lock();
+  if (defers && !is_alone()) {  // operations that came in the meantime may read any of it
+    lock.unlock();
+    try {
+      make_put_off(*run);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    lock.lock();
+  }
   end_run(*run);
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   keep_results(*run);
+  if (failed == nullptr) keep_put_off(*run);
   ++counters_.evaluations;
   counters_.evaluated += num_ops;
   if (greedy_) hot_compiled_ += num_ops;
-  if (batch != batch_ || followed != followed_ || follows_ == nullptr) {
+  if (!is_alone()) {
     compact(dropped, dropped_ops);  // another thread was here
   } else {
     Pattern& pattern = *follows_;
@@ -172,6 +188,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
     at_ = 0;
   }
   put_away(std::move(run), dropped, dropped_ops, lock);
+  if (failed != nullptr) std::rethrow_exception(failed);
 }
 
 // Keeps what was just evaluated, all of what the trace has and in one piece, as a pattern. Returns what had

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -19,6 +21,40 @@ inline Tensor own(Tensor&& made) {
   return made.exclusive() || made.resident() != nullptr ? std::move(made) : made.clone();
 }
 
+/// See Note [Deferred results].
+struct Deferral {
+  /// A product of two arrays, which may be moved before and behind.
+  struct Result {
+    std::uint32_t output;                 // of the program
+    Graph graph;                          // of those arrays
+    Executable executable;                // of it
+    std::vector<std::uint32_t> operands;  // outputs here
+  };
+  Deferral(Graph graph_here, Executable compiled)
+      : graph(std::move(graph_here)), executable(std::move(compiled)) {}
+  Graph graph;                         // the program's outputs but those, then the arrays
+  Executable executable;               // of it
+  std::vector<ReusableInputs> reused;  // safely
+  std::vector<std::uint32_t> kept;     // outputs of the program, in order
+  std::vector<Result> results;
+  mutable std::atomic<std::uint64_t> runs{0}, read{0};  // how often each was done
+
+  /// Null where nothing is to be deferred. For cpu().
+  static std::shared_ptr<const Deferral> make(const Graph& program);
+  /// Is it worth it this time? Of what is read once in so many runs one more is computed in as many.
+  bool is_worth() const {
+    constexpr std::uint64_t runs_for_reading = 16;
+    return runs.fetch_add(1, std::memory_order_relaxed) >=
+           runs_for_reading * read.load(std::memory_order_relaxed);
+  }
+};
+
+inline std::vector<ReusableInputs> safely_reused(const Executable& executable) {
+  std::vector<ReusableInputs> reused;
+  std::ranges::copy_if(executable.reusable_inputs(), std::back_inserter(reused), &ReusableInputs::safe);
+  return reused;
+}
+
 /// The graphs keep the addresses in its words from being used again.
 struct LazyTrace::Program {
   std::vector<Graph> parts;
@@ -27,10 +63,11 @@ struct LazyTrace::Program {
   eager::ExecutorSlot slot;
   /// Inputs that may lend outputs their memory: see Note [Lent memory].
   std::vector<ReusableInputs> reused;
+  std::shared_ptr<const Deferral> deferral;  // or null
 
   void compile(const CpuExecutor& executor) {
     executable.emplace(executor.compile(graph));
-    std::ranges::copy_if(executable->reusable_inputs(), std::back_inserter(reused), &ReusableInputs::safe);
+    reused = safely_reused(*executable);
   }
   void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
     made.resize(graph.outputs().size());
@@ -39,6 +76,15 @@ struct LazyTrace::Program {
         runner.executor->execute_forward({graph, slot, runner.placement}, inputs).value();
     for (std::size_t i = 0; i < made.size(); ++i) made[i] = own(std::move(results[i]));
   }
+};
+
+/// What a promise was left with instead of elements.
+struct DeferredResult {
+  std::shared_ptr<const LazyTrace::Program> program;
+  std::size_t which;  // among those of the program's deferral
+  std::vector<Tensor> operands;
+
+  Tensor make() const;
 };
 
 }  // namespace tidu::frontend_detail

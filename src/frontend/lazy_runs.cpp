@@ -48,13 +48,13 @@ void LazyTrace::wait_for_lent(Lock& lock) {
 }
 
 // With the lock. The leaf's value and the run have a reference each.
-void LazyTrace::lend(const Program& program, Run& run) {
-  if (runner_.cpu != &cpu() || program.reused.empty()) return;  // others' kernels may be anything
-  run.made.resize(program.graph.outputs().size());
+void LazyTrace::lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run) {
+  if (runner_.cpu != &cpu() || reused.empty()) return;  // others' kernels may be anything
+  run.made.resize(num_outputs);
   std::size_t most = 0;
-  for (const ReusableInputs& set : program.reused) most += set.outputs.size();
+  for (const ReusableInputs& set : reused) most += set.outputs.size();
   run.lent.reserve(most);
-  for (const ReusableInputs& set : program.reused) {
+  for (const ReusableInputs& set : reused) {
     auto output = set.outputs.begin();
     for (const std::uint32_t input : set.inputs) {
       if (output == set.outputs.end()) break;

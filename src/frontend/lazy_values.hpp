@@ -16,6 +16,7 @@
 namespace tidu::frontend_detail {
 
 class LazyTrace;
+struct DeferredResult;
 
 /// The storage of a tensor that is to be computed.
 class Promise final : public tidu::detail::PromisedStorage {
@@ -33,6 +34,8 @@ class Promise final : public tidu::detail::PromisedStorage {
   std::shared_ptr<LazyTrace> trace_;
   std::uint32_t value_;  // in the trace, under its lock; no_index: the trace has ended
   Tensor tensor_;        // once it was made
+  // Set, with the lock, where it waits for nothing but somebody who reads it: see Note [Deferred results].
+  std::shared_ptr<const DeferredResult> deferred_;
 };
 
 /// What a trace knows of a value.

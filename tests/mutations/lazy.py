@@ -51,6 +51,16 @@ mutation("G4", "memory that something else refers to is lent", "src/frontend/laz
          "kept->references.load(std::memory_order_acquire) != 2)",
          "kept->references.load(std::memory_order_acquire) < 2)", programs=LAZY)
 
+DEFERRED = "src/frontend/lazy_deferred.cpp"
+mutation("G2", "results that were left are never read", "src/frontend/lazy_program.hpp",
+         "runs_for_reading * read.load(std::memory_order_relaxed);", "0 * runs_for_reading;", programs=LAZY)
+mutation("G2", "products of large arrays are left, too", DEFERRED,
+         "if (times_smaller * bytes <= graph_.type(result).bytes())", "if (times_smaller > 0)", programs=LAZY)
+mutation("G2", "what moves a product is left out", DEFERRED,
+         "movers.push_back(*mover);", "if (movers.size() > 99) movers.push_back(*mover);", programs=LAZY)
+mutation("G2", "a result that was left is an operand as it is", "src/frontend/lazy.cpp",
+         "    if (!is_deferred(*input)) continue;\n", "    if (!is_deferred(*input) || true) continue;\n", programs=LAZY)
+
 mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
          "for (const Array& array : arrays) types.push_back(array.type());",
          "for (const Array& array : arrays) types.push_back(array.is_traced() ? array.type() : array.tensor().type());",

@@ -33,7 +33,9 @@ struct HotStatistics {
   std::uint64_t compiled = 0;  ///< operations among the expected ones that ran as part of a compiled program
   std::uint64_t known =
       0;  ///< operations among the expected ones that were told by their places: not looked up
-  std::uint64_t backwards = 0;  ///< backward calls that did again what one did before, without being run
+  std::uint64_t backwards = 0;   ///< backward calls that did again what one did before, without being run
+  std::uint64_t deferred = 0;    ///< results, of 64 KiB or more, that were left until somebody reads them
+  std::uint64_t recomputed = 0;  ///< of those the ones that somebody has read
 };
 /// The counters as they are now; they only grow.
 HotStatistics hot_statistics();

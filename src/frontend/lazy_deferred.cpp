@@ -1,0 +1,189 @@
+// lazy_deferred.cpp - results of hot programs that nobody may ever read. See Note [Deferred results] in
+// lazy.hpp.
+#include <algorithm>
+#include <optional>
+
+#include "frontend/context.hpp"
+#include "frontend/lazy_program.hpp"
+#include "tidu/graph/builder.hpp"
+
+namespace tidu::frontend_detail {
+namespace {
+
+constexpr std::size_t least_bytes = std::size_t{1} << 16;
+constexpr std::size_t times_smaller = 2;  // the operands together, at least
+
+// The operation that makes it, if that does nothing but move the elements of its only operand.
+std::optional<Operation> mover_of(const Graph& graph, ValueId id) {
+  const std::optional<std::uint32_t> maker = graph.producer(id);
+  if (!maker) return std::nullopt;
+  const Operation operation = graph.operation(*maker);
+  const bool moves = operation.primitive().has_trait(Trait::view) || operation.name() == "transpose";
+  if (!moves || operation.num_inputs() != 1 || operation.num_outputs() != 1) return std::nullopt;
+  return operation;
+}
+
+// A result, and what it is computed from by a product alone.
+class DeferredProduct {
+ public:
+  DeferredProduct(const Graph& graph, ValueId result) : graph_(graph) {
+    if (graph_.type(result).bytes() < least_bytes) return;
+    const std::optional<std::uint32_t> maker = graph_.producer(root(result, behind_));
+    if (!maker) return;
+    const Operation operation = graph_.operation(*maker);
+    if (operation.name() != "dot_general") return;
+    std::size_t bytes = 0;
+    for (const ValueId id : operation.inputs()) {
+      sources_.push_back(root(id, before_.emplace_back()));
+      bytes += graph_.type(sources_.back()).bytes();
+    }
+    if (times_smaller * bytes <= graph_.type(result).bytes()) product_ = operation;
+  }
+  explicit operator bool() const { return product_.has_value(); }
+  // Of the graph, the product's operands in front of what moves them.
+  const std::vector<ValueId>& sources() const { return sources_; }
+  // The result as a graph of those.
+  Graph make_graph() const {
+    GraphBuilder builder("deferred");
+    std::vector<Value> operands;
+    for (std::size_t k = 0; k < sources_.size(); ++k) {
+      const Value source = builder.input(detail::str('x', k), graph_.type(sources_[k]));
+      operands.push_back(moved(builder, before_[k], source));
+    }
+    return builder.build({moved(builder, behind_, builder.emit_one(product_->op(), operands))});
+  }
+
+ private:
+  // Lists what moves it, the last one first.
+  ValueId root(ValueId id, std::vector<Operation>& movers) const {
+    while (const std::optional<Operation> mover = mover_of(graph_, id)) {
+      movers.push_back(*mover);
+      id = mover->input(0);
+    }
+    return id;
+  }
+  static Value moved(GraphBuilder& builder, const std::vector<Operation>& movers, Value value) {
+    for (std::size_t i = movers.size(); i-- > 0;)
+      value = builder.emit_one(movers[i].op(), std::span(&value, 1));
+    return value;
+  }
+
+  const Graph& graph_;
+  std::vector<Operation> behind_;
+  std::vector<std::vector<Operation>> before_;
+  std::vector<ValueId> sources_;
+  std::optional<Operation> product_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Deferral> Deferral::make(const Graph& program) {
+  const std::span<const ValueId> outputs = program.outputs();
+  std::vector<std::uint32_t> kept;
+  std::vector<Result> results;
+  std::vector<ValueId> sources;
+  for (std::uint32_t i = 0; i < outputs.size(); ++i) {
+    const DeferredProduct product(program, outputs[i]);
+    if (!product || std::ranges::count(outputs, outputs[i]) != 1) {
+      kept.push_back(i);
+      continue;
+    }
+    const Graph graph = product.make_graph();
+    Result result{i, graph, cpu().compile(graph), {}};
+    for (const ValueId id : product.sources()) {
+      const auto at = std::ranges::find(sources, id) - sources.begin();
+      if (at == std::ssize(sources)) sources.push_back(id);
+      result.operands.push_back(static_cast<std::uint32_t>(at));
+    }
+    results.push_back(std::move(result));
+  }
+  if (results.empty()) return nullptr;
+  std::vector<ValueId> wanted;
+  for (const std::uint32_t i : kept) wanted.push_back(outputs[i]);
+  for (Result& result : results) {
+    for (std::uint32_t& operand : result.operands) operand += static_cast<std::uint32_t>(kept.size());
+  }
+  wanted.insert(wanted.end(), sources.begin(), sources.end());
+  const Graph graph = prune(GraphBuilder::extending(program)->build_ids(std::move(wanted)));
+  auto made = std::make_shared<Deferral>(graph, cpu().compile(graph));
+  made->reused = safely_reused(made->executable);
+  made->kept = std::move(kept);
+  made->results = std::move(results);
+  return made;
+}
+
+// With the lock.
+bool LazyTrace::is_deferred(const Tensor& tensor) const {
+  const auto* const pending = tensor.pending();
+  return pending != nullptr && pending->maker == this &&
+         static_cast<const Promise*>(pending)->deferred_ != nullptr;
+}
+
+// With the lock: lists what is promised, and whether it is put off.
+void LazyTrace::list_results(const Pattern::Known& known, Run& run) const {
+  const auto promised = [&](std::uint32_t output) { return values_[known.output_values[output]].tensor; };
+  const Deferral* const deferral = known.program->deferral.get();
+  if (deferral == nullptr || !deferral->is_worth()) {
+    for (std::uint32_t i = 0; i < known.output_values.size(); ++i) run.promised.push_back(promised(i));
+    return;
+  }
+  for (const std::uint32_t i : deferral->kept) run.promised.push_back(promised(i));
+  for (std::size_t k = 0; k < deferral->results.size(); ++k) {
+    auto result = std::make_shared<DeferredResult>(DeferredResult{known.program, k, {}});
+    result->operands.resize(deferral->results[k].operands.size());
+    run.put_off.push_back({promised(deferral->results[k].output), std::move(result), Tensor()});
+  }
+}
+
+// What was made for them is theirs.
+void LazyTrace::take_operands(Run& run) {
+  for (const Run::PutOff& put_off : run.put_off) {
+    DeferredResult& result = *put_off.result;
+    const std::vector<std::uint32_t>& operands = result.program->deferral->results[result.which].operands;
+    for (std::size_t k = 0; k < operands.size(); ++k) result.operands[k] = run.made[operands[k]];
+  }
+}
+
+// Without the lock, for who cannot wait. Where it throws, nothing is made of those that follow.
+void LazyTrace::make_put_off(Run& run) {
+  for (Run::PutOff& put_off : run.put_off) put_off.made = put_off.result->make();
+}
+
+// With the lock.
+void LazyTrace::keep_put_off(Run& run) {
+  for (Run::PutOff& put_off : run.put_off) {
+    auto* const promise = static_cast<Promise*>(put_off.promised.pending());
+    if (promise == nullptr) continue;
+    if (put_off.made.type() == put_off.promised.type()) {
+      keep_result(put_off.promised, std::move(put_off.made));
+    } else {
+      promise->value_ = no_index;
+      promise->deferred_ = std::move(put_off.result);
+      ++hot_deferred_;
+    }
+  }
+}
+
+// False, and nothing done, where it is no such promise. Two threads may make it at once; the first one's is
+// kept.
+bool LazyTrace::make_deferred(Promise& promise) {
+  std::shared_ptr<const DeferredResult> result;
+  {
+    const std::lock_guard lock(mutex_);
+    result = promise.deferred_;
+  }
+  if (result == nullptr) return false;
+  Tensor made = result->make();
+  std::shared_ptr<const DeferredResult> done;  // what goes with it goes without the lock
+  const std::lock_guard lock(mutex_);
+  if (promise.deferred_ == nullptr) return true;
+  done.swap(promise.deferred_);
+  ++hot_recomputed_;
+  result->program->deferral->read.fetch_add(1, std::memory_order_relaxed);
+  promise.tensor_ = std::move(made);
+  promise.device.store(0, std::memory_order_relaxed);
+  promise.made.store(const_cast<std::byte*>(promise.tensor_.bytes()), std::memory_order_release);
+  return true;
+}
+
+}  // namespace tidu::frontend_detail
