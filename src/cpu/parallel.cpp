@@ -24,7 +24,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -50,9 +52,11 @@ class Helpers {
   using Clock = std::chrono::steady_clock;
 
  public:
-  // Never destroyed: a helper may outlive static destruction.
-  static Helpers& get() {
-    static Helpers* const helpers = new Helpers;
+  // Never destroyed: a helper may outlive static destruction. Not on the heap, which may be full when a loop
+  // that cannot fail is the first one.
+  static Helpers& get() noexcept {
+    alignas(Helpers) static std::byte memory[sizeof(Helpers)];
+    static Helpers* const helpers = ::new (memory) Helpers;
     return *helpers;
   }
 
