@@ -77,6 +77,8 @@ namespace tidu::frontend_detail {
 /// A program of a trace is compiled or run by this thread just now.
 bool evaluating();
 
+struct DeferralUse;
+
 /// Who runs what was recorded.
 struct LazyRunner {
   const eager::BackwardExecutor<Tensor>* executor = nullptr;
@@ -291,6 +293,7 @@ class LazyTrace {
       std::vector<std::uint32_t> input_values, output_values;
       std::size_t num_ops = 0;  // that are needed
       std::shared_ptr<const Program> program;
+      std::shared_ptr<DeferralUse> use;  // where the program has results to defer
     };
     std::vector<Known> known;         // by which values were referred to
     std::vector<Backward> backwards;  // by where they begin

@@ -123,13 +123,13 @@ bool LazyTrace::is_deferred(const Tensor& tensor) const {
 void LazyTrace::list_results(const Pattern::Known& known, Run& run) const {
   const auto promised = [&](std::uint32_t output) { return values_[known.output_values[output]].tensor; };
   const Deferral* const deferral = known.program->deferral.get();
-  if (deferral == nullptr || !deferral->is_worth()) {
+  if (deferral == nullptr || !known.use->is_worth()) {
     for (std::uint32_t i = 0; i < known.output_values.size(); ++i) run.promised.push_back(promised(i));
     return;
   }
   for (const std::uint32_t i : deferral->kept) run.promised.push_back(promised(i));
   for (std::size_t k = 0; k < deferral->results.size(); ++k) {
-    auto result = std::make_shared<DeferredResult>(DeferredResult{known.program, k, {}});
+    auto result = std::make_shared<DeferredResult>(DeferredResult{known.program, known.use, k, {}});
     result->operands.resize(deferral->results[k].operands.size());
     run.put_off.push_back({promised(deferral->results[k].output), std::move(result), Tensor()});
   }
@@ -179,7 +179,7 @@ bool LazyTrace::make_deferred(Promise& promise) {
   if (promise.deferred_ == nullptr) return true;
   done.swap(promise.deferred_);
   ++hot_recomputed_;
-  result->program->deferral->read.fetch_add(1, std::memory_order_relaxed);
+  result->use->read.fetch_add(1, std::memory_order_relaxed);
   promise.tensor_ = std::move(made);
   promise.device.store(0, std::memory_order_relaxed);
   promise.made.store(const_cast<std::byte*>(promise.tensor_.bytes()), std::memory_order_release);

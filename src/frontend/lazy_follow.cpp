@@ -209,6 +209,7 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
   known.output_values = run.output_values;
   known.num_ops = run.order.size();
   known.program = std::move(program);
+  if (known.program->deferral != nullptr) known.use = std::make_shared<DeferralUse>();
   const auto same = [&](const auto& pattern) {
     return pattern->runner == runner_ && pattern->executor == runner_.executor->id() &&
            pattern->operands == operands_ &&

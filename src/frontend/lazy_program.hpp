@@ -37,15 +37,19 @@ struct Deferral {
   std::vector<ReusableInputs> reused;  // safely
   std::vector<std::uint32_t> kept;     // outputs of the program, in order
   std::vector<Result> results;
-  mutable std::atomic<std::uint64_t> runs{0}, read{0};  // how often each was done
 
   /// Null where nothing is to be deferred. For cpu().
   static std::shared_ptr<const Deferral> make(const Graph& program);
+};
+/// What becomes of them in a thread's pattern: which steps defer depends on nothing that others do with the
+/// program.
+struct DeferralUse {
+  std::uint64_t runs = 0;              // of the pattern, under the lock of its trace
+  std::atomic<std::uint64_t> read{0};  // results, as often
   /// Is it worth it this time? Of what is read once in so many runs one more is computed in as many.
-  bool is_worth() const {
+  bool is_worth() {
     constexpr std::uint64_t runs_for_reading = 16;
-    return runs.fetch_add(1, std::memory_order_relaxed) >=
-           runs_for_reading * read.load(std::memory_order_relaxed);
+    return runs++ >= runs_for_reading * read.load(std::memory_order_relaxed);
   }
 };
 
@@ -81,6 +85,7 @@ struct LazyTrace::Program {
 /// What a promise was left with instead of elements.
 struct DeferredResult {
   std::shared_ptr<const LazyTrace::Program> program;
+  std::shared_ptr<DeferralUse> use;
   std::size_t which;  // among those of the program's deferral
   std::vector<Tensor> operands;
 
