@@ -5,6 +5,9 @@
 // where backward can be transposed, so that both modes agree, also where the rule is meant to differ from the
 // derivative of graph. Where it cannot, because it is not linear (a clipped cotangent) or has a constant
 // part, it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
+// It keeps all of these, read or not: calls of one function on several operands are several linear_calls
+// then, where equal ones would be one, and backward, which is not linear, would be run once on a sum of
+// cotangents.
 #include <algorithm>
 #include <numeric>
 
@@ -61,11 +64,11 @@ class RuleMaker {
       choose_cotangents();
       rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
     }
-    if (transposed) {
-      from_transposed(*transposed);
-    } else {
+    if (!transposed) {
       from_graph();
+      return std::move(rule_);
     }
+    from_transposed(*transposed);
     drop_unused_residuals(rule_);
     return std::move(rule_);
   }

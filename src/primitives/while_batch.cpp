@@ -21,6 +21,12 @@ class WhileBatch {
     for (std::size_t k = 0; k < loop_.num_carry && apart_; ++k) {
       if (!loop_.stays(k)) batched_[loop_.carry(k)] = true;
     }
+    // A number that examples share is one of each for its derivative, as with cond: see Note [Cases not
+    // taken].
+    for (std::size_t i = 0; i < loop_.num_operands && apart_ && loop_.shape.max_steps; ++i) {
+      const Type type = c.operand(i).type();
+      batched_[i] = batched_[i] || (type.rank() == 0 && is_inexact(type.dtype()));
+    }
     told_ = apart_ && holds_unbounded(loop_.body);
     std::vector<bool> inputs = batched_;
     if (told_) inputs.push_back(true);

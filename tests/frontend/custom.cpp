@@ -5,13 +5,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 
+#include "tidu/cpu/executor.hpp"
 #include "tidu/frontend/control_flow.hpp"
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/frontend/modes.hpp"
+#include "tidu/frontend/trace.hpp"
 #include "tidu/frontend/transforms.hpp"
 
 namespace {
@@ -52,6 +57,35 @@ TEST_CASE("custom_vjp: two arguments and a residual of more than one Array") {
   CHECK(gradients[1].item<double>() == doctest::Approx(std::sin(0.7)));
   CHECK(jacfwd(f)(x, y).item<double>() == doctest::Approx(13.0 * std::cos(0.7)));
   CHECK(grad(grad(f))(x, y).item<double>() == doctest::Approx(-13.0 * std::sin(0.7)));
+}
+
+TEST_CASE(
+    "custom_vjp: a backward that is not linear is run for each call, however the calls are differentiated") {
+  using Backward = std::function<Array(const std::monostate&, const Array&)>;
+  const Backward clipped = [](const std::monostate&, const Array& ct) { return clip(ct, -1.0, 1.0); };
+  const Backward signs = [](const std::monostate&, const Array& ct) { return sign(ct); };
+  const Backward constant = [](const std::monostate&, const Array& ct) { return ct * 0.0 + 0.5; };
+  for (const auto& [backward, expected] : {std::pair(clipped, 1.5), {signs, 2.0}, {constant, 1.0}}) {
+    const auto f = custom_vjp([](const Array& x) { return x * 1.0; },
+                              [](const Array& x) { return std::pair(x * 1.0, std::monostate()); }, backward);
+    const auto loss = [&f](const Array& x) { return f(x) * 0.8 + f(x + 1.0) * 0.7; };
+    const auto in_scan = [&f](const Array& x) {
+      const auto step = [&](const Array& carry, const Array& at) {
+        return std::pair(carry + f(x) * 0.8 + f(x + at) * 0.7, at);
+      };
+      return scan(step, x * 0.0, array({1.0})).first;
+    };
+    const Array x(2.0);
+    CHECK(grad(loss)(x).item() == doctest::Approx(expected));
+    CHECK(compile(grad(loss))(x).item() == doctest::Approx(expected));
+    CHECK(grad(compile(loss))(x).item() == doctest::Approx(expected));
+    CHECK(jacrev(loss)(x).item() == doctest::Approx(expected));
+    CHECK(grad(in_scan)(x).item() == doctest::Approx(expected));
+    CHECK(compile(grad(in_scan))(x).item() == doctest::Approx(expected));
+    const Graph gradient = grad(trace(loss, x));
+    CHECK(cpu().compile(gradient).run({x.tensor()})[0].at(0).real() == doctest::Approx(expected));
+    CHECK(grad([&](const Array& at) { return checkpoint(loss)(at); })(x).item() == doctest::Approx(expected));
+  }
 }
 
 TEST_CASE("custom_vjp: a cotangent that reads none has its value whatever else is differentiated or read") {

@@ -145,6 +145,29 @@ struct Walker {
   int stride;
 };
 
+// The steps that an example does not take are computed for others, and the root of a negative number in one
+// of them must not reach the derivative by what all share.
+TEST_CASE("while_loop: a number that examples share has the sum of their derivatives") {
+  const Array many = array({5.0, 1.5, 0.5});
+  const auto last = [](const Array& x, const Array& w) {
+    return while_loop([](const Array& c) { return c > 1.0; }, [&](const Array& c) { return sqrt(c - w); }, x,
+                      12);
+  };
+  const auto all = [&](const Array& w) { return sum(vmap(last, {0, std::nullopt})(many, w)); };
+  const auto captured = [&](const Array& w) {
+    return sum(vmap([&](const Array& x) { return last(x, w); })(many));
+  };
+  const Array w(0.999);
+  double expected = 0;
+  for (std::int64_t i = 0; i < 3; ++i)
+    expected += grad([&](const Array& at) { return last(many[i], at); })(w).item();
+  CHECK(std::isfinite(expected));
+  CHECK(grad(all)(w).item() == doctest::Approx(expected));
+  CHECK(grad(captured)(w).item() == doctest::Approx(expected));
+  CHECK(compile(grad(all))(w).item() == doctest::Approx(expected));
+  CHECK(jacfwd(all)(w).item() == doctest::Approx(expected));
+}
+
 TEST_CASE("while_loop: carries of any form, no step, captured Arrays in both functions") {
   const Array limit = array({10.0, 20.0}), pace = array({1.0, 2.0});
   const auto walk = [&](const Array& to, const Array& by) {

@@ -127,7 +127,9 @@ class CustomVjp {
 /// See ops::custom_vjp_call. Where backward is not f's derivative (a straight-through estimator) derivatives
 /// of second order tell how they were taken: on the tape (hvp, grad of grad) f's result counts as what
 /// backward differentiates, as in PyTorch; in graphs (hessian, compile) as what forward computes, as in JAX.
-/// Data that changes is an argument or a residual, and no capture: see custom_jvp. Throws as custom_jvp.
+/// In a traced function two calls on the same Arrays are one, so that a backward which is not linear sees the
+/// sum of their cotangents. Data that changes is an argument or a residual, and no capture: see custom_jvp.
+/// Throws as custom_jvp.
 template <class F, class Forward, class Backward>
 CustomVjp<std::decay_t<F>, std::decay_t<Forward>, std::decay_t<Backward>> custom_vjp(
     F&& f, Forward&& forward, Backward&& backward, Where where = Where::current()) {
