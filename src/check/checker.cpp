@@ -24,6 +24,8 @@ class Checker {
       throw Error(ErrorKind::invalid_argument,
                   detail::str("check_gradients: expected order 1 or 2, got ", options.order));
     }
+    if (options.directions < 1)
+      throw Error(ErrorKind::invalid_argument, "check_gradients: expected 1 or more directions, got 0");
     check_inputs(graph, inputs);
     subject_ = Subject{graph, inexact_inputs(graph), Tensors(inputs.begin(), inputs.end())};
   }

@@ -67,6 +67,23 @@ bool has_note(const CheckReport& report, std::string_view words) {
                      [&](const std::string& note) { return note.find(words) != std::string::npos; });
 }
 
+TEST_CASE("check_gradients: options that would test nothing are refused") {
+  const Graph graph = of_x(f64, [](Value x) { return ops::sin(x); });
+  const auto refusal = [&](const CheckOptions& options) {
+    const Result<CheckReport> result = try_check_gradients(graph, Tensors{scalar(0.3)}, reference(), options);
+    REQUIRE_FALSE(result.has_value());
+    CHECK(result.error().kind() == ErrorKind::invalid_argument);
+    return std::string(result.error().what());
+  };
+  CheckOptions options;
+  options.directions = 0;
+  CHECK(refusal(options) == "check_gradients: expected 1 or more directions, got 0");
+  options.directions = 1;
+  CHECK(check_gradients(graph, Tensors{scalar(0.3)}, reference(), options).ok);
+  options.order = 3;
+  CHECK(refusal(options) == "check_gradients: expected order 1 or 2, got 3");
+}
+
 TEST_CASE("check_gradients: a rule that no derivative needs may be missing while a fault is looked for") {
   const Graph goes_on = of_x(f64, [](Value x) { return ops::lt(x, ops::full_like(x, 3.0)); });
   const Graph body = of_x(f64, [](Value x) { return x + ops::full_like(x, 1.0); });

@@ -32,7 +32,7 @@ std::string_view describe(CheckKind kind);
 
 /// What check_gradients does, and how exactly.
 struct CheckOptions {
-  /// Random tangents and cotangents that each test is made with.
+  /// Random tangents and cotangents that each test is made with: 1 or more.
   std::size_t directions = 3;
   std::uint64_t seed = 1;  ///< of the random directions
   /// 1, or 2: the same tests on the graphs of jvp and vjp too.
