@@ -17,6 +17,14 @@ struct Misused {
   }
 };
 
+// Can a leaf be an operand with a value given so?
+template <class Value>
+constexpr bool takes = requires(const Leaf<Tensor>& leaf, Value value) {
+  leaf.input(static_cast<Value>(value));
+};
+static_assert(takes<const Tensor&> && takes<Tensor&>);
+static_assert(!takes<Tensor&&> && !takes<const Tensor&&>, "a leaf's value is borrowed: no temporary");
+
 TEST_CASE("[P7] an index of a hook's cotangents that is not there is refused, and the next call works") {
   Misused pair;
   const auto refused = [&](const HookHandle& added, const char* text) {

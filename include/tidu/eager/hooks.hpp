@@ -236,8 +236,9 @@ class Leaf {
       : key_(keys.fresh()), slot_(detail::operand_table<Operand>, key_, std::move(name), placement) {}
   Key key() const { return key_; }
   TraceRef trace() const { return slot_.trace(); }
-  /// The leaf as an operand of an invocation, with its value.
+  /// The leaf as an operand of an invocation, with its value, which it borrows: no temporary.
   EagerInput<Operand> input(const Operand& data) const { return {key_, trace(), true, &data}; }
+  EagerInput<Operand> input(const Operand&& data) const = delete;
 
   /// What was accumulated since it was last cleared.
   std::optional<Operand> gradient() const {

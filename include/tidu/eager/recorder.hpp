@@ -22,8 +22,9 @@ namespace tidu::eager {
 class Profile;
 
 /// One operand of an invocation. `trace` is that of the invocation (or Leaf) that made it, or none for a leaf
-/// that is known by its key alone. `data` may be null for a value that the frontend does not retain; it is an
-/// error then if backward reads it.
+/// that is known by its key alone. It borrows `data`, which must live until the call that it is given to
+/// returns; `data` may be null for a value that the frontend does not retain; it is an error then if backward
+/// reads it.
 template <class Operand>
 struct EagerInput {
   Key key{};                      ///< of the operand; none for a constant
