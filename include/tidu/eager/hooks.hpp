@@ -166,7 +166,8 @@ class HookContext {
   detail::HookFrame& frame_;
 };
 
-/// A hook; it may be called from any thread that works for backward.
+/// A hook; it may be called from any thread that works for backward. One that captures what keeps its own
+/// trace alive, such as an Array that it is on, keeps that, and so itself, until HookHandle::remove().
 template <class Operand>
 using Hook = std::function<void(HookContext<Operand>&)>;
 

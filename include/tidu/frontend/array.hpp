@@ -271,10 +271,12 @@ class Array {
   void zero_grad(Where where = Where::current()) const;
   /// Puts `gradient` in the place of what was accumulated.
   void set_grad(const Array& gradient, Where where = Where::current()) const;
-  /// The same data, unknown to any tape.
+  /// The same data, unknown to any tape. In lazy mode the two part when either is written to, by assign() or
+  /// an in-place operation: see Lazy.
   Array detach(Where where = Where::current()) const;
   /// Calls `hook` with the cotangent of this Array in every later backward call that reaches it; what it
-  /// returns, if anything, goes on in its place.
+  /// returns, if anything, goes on in its place. A hook that captures this Array keeps it, and so itself,
+  /// alive until it is removed: capture detach(), or call remove().
   template <class F>
   HookHandle register_hook(F hook, Where where = Where::current()) const {
     if constexpr (std::is_void_v<std::invoke_result_t<F&, const Array&>>) {

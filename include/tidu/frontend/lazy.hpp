@@ -22,6 +22,9 @@ namespace tidu {
 /// Lazy mode on this thread. Scopes nest; the outermost evaluates at its end what is still referred to. An
 /// evaluation that fails there leaves promises: who reads them gets the error. A child after fork() goes on
 /// with what the thread that forked has promised, whatever other threads did at that moment.
+///
+/// assign() and in-place operations write nothing here: the Array gets new elements. So Arrays that share
+/// data, made by detach() or Array(tensor), part when either is written to.
 class Lazy {
  public:
   /// Until it is destroyed.

@@ -197,8 +197,9 @@ void enter(CallKey& key, const T& x) {
 /// whatever the elements are; what else it uses is fixed when it is traced, and where that is an Array of an
 /// outer trace nothing is kept of the call. Of an Array from outside this fixes which one it is: the elements
 /// are those that it has at each call. So has what f computes of one that requires a gradient (a parameter);
-/// what it computes of data alone is data, computed when it is traced. It must return what it computes: where
-/// it leaves an Array that it computed, or an argument, in a variable outside of it, the call throws Error
+/// what it computes of data alone is data, computed when it is traced: an Array that was data alone then, and
+/// is made to require a gradient later, needs a new compile(). It must return what it computes: where it
+/// leaves an Array that it computed, or an argument, in a variable outside of it, the call throws Error
 /// (invalid_argument).
 ///
 /// A floating number that is an argument itself is an Array without axes, as for all transforms: calls with
