@@ -89,7 +89,7 @@ Array pool(const char* name, const Array& x, const Ints& window, const Ints& giv
   Ints strides;
   frontend_detail::require_value(x, name, where);
   try {
-    if (x.ndim() < 2) {
+    if (x.ndim() < 2 || (x.ndim() == 2 && !window.empty())) {
       throw Error(ErrorKind::type,
                   detail::str('[', name, "] expected [batch, features, spatial...], got ", x.type()));
     }

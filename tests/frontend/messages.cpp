@@ -330,6 +330,18 @@ TEST_CASE("a pullback refuses what is no cotangent for each result") {
   CHECK(elements(gradient) == std::vector<double>{2, 4});
 }
 
+TEST_CASE("pools of an Array without spatial axes say what they expect") {
+  for (const auto& pool : {max_pool, avg_pool}) {
+    const std::string error = error_of([&] {
+      (void)pool(ones({4, 4}), {2, 2}, {}, "VALID", Where::current());
+    });
+    CHECK(contains(error, "pool] expected [batch, features, spatial...], got f64[4,4]"));
+  }
+  CHECK(contains(error_of([] { (void)max_pool(ones({4}), {2}); }), "expected [batch, features, spatial...]"));
+  CHECK(contains(error_of([] { (void)max_pool(ones({1, 1, 4}), {2, 2}); }), "a window of 1 entries"));
+  CHECK(elements(max_pool(ones({1, 2}), {})) == std::vector<double>{1, 1});
+}
+
 TEST_CASE("a padding that has another name is refused at the user's place") {
   const int line = __LINE__ + 1;
   const std::string error = error_of([&] { (void)max_pool(ones({1, 4, 4, 1}), {2, 2}, {2, 2}, "SOME"); });
