@@ -197,7 +197,13 @@ Array& Array::assign(const Array& value, Where where) & {
   Body& body = *body_;
   const Body& from = body_of(value, "Array::assign", where);
   frontend_detail::require_data(body, "Array::assign", where);
-  frontend_detail::require_data(from, "Array::assign", where);
+  if (frontend_detail::is_traced(from)) {
+    refuse(ErrorKind::invalid_argument, "Array::assign",
+           detail::str("expected a value with data, got one that is being traced (", from.extra->type,
+                       "): a traced function cannot write to an Array outside of it: return the new value "
+                       "instead, and assign it where the function is called"),
+           where);
+  }
   if (body.tensor.type() != from.tensor.type()) {
     refuse(ErrorKind::type, "Array::assign",
            detail::str("expected ", body.tensor.type(), ", got ", from.tensor.type()), where);

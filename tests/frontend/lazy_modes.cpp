@@ -200,6 +200,20 @@ TEST_CASE("what is assigned while a function is traced are the elements of then"
   CHECK(elements(chosen) == std::vector<double>{1, 2, 3});
 }
 
+TEST_CASE("a traced function that writes to a parameter is told to return the new value") {
+  Array w = leaf(2.0);
+  const auto step = [&](const Array& x) {
+    no_grad([&] { w -= 0.1; });
+    return sum(w * x);
+  };
+  const std::string error = error_of([&] { (void)compile(step)(Array(1.0)); });
+  CHECK(contains(error, "[Array::assign] expected a value with data, got one that is being traced (f64[])"));
+  CHECK(contains(error, "cannot write to an Array outside of it: return the new value"));
+  CHECK_FALSE(contains(error, "where()"));
+  CHECK(contains(error, "lazy_modes.cpp"));
+  CHECK(w.item() == 2.0);
+}
+
 TEST_CASE("a compiled function says what to do where it reads elements") {
   const auto f = compile([](const Array& x) { return x.item() > 0.0 ? x : -x; });
   const std::string error = error_of([&] { (void)f(Array(1.0)); });
