@@ -140,12 +140,15 @@ const Tensor& Array::tensor(Where where) const {
   return body.tensor;
 }
 
-const Tensor& Array::one_element(Where where) const {
-  const Body& body = body_of(*this, "Array::item", where);
-  frontend_detail::require_data(body, "Array::item", where);
+const Tensor& Array::one_element(Where where, bool as_bool) const {
+  const char* const function = as_bool ? "Array::operator bool" : "Array::item";
+  const Body& body = body_of(*this, function, where);
+  frontend_detail::require_data(body, function, where);
   if (body.tensor.size() != 1) {
-    refuse(ErrorKind::invalid_argument, "Array::item",
-           detail::str("expected an Array of one element, got ", body.tensor.type()), where);
+    refuse(ErrorKind::invalid_argument, function,
+           detail::str("expected an Array of one element, got ", body.tensor.type(),
+                       as_bool ? ": all(x) is whether all of several hold, any(x) whether one does" : ""),
+           where);
   }
   return body.tensor;
 }

@@ -41,6 +41,20 @@ TEST_CASE("a place in a header is not taken for the user's") {
   CHECK_FALSE(contains(error, "array.hpp"));
 }
 
+TEST_CASE("what several elements are as a condition is asked for by all() or any()") {
+  const Array x = array({1.0, -2.0});
+  const std::string error = error_of([&] {
+    if (x > 0.0) return;
+  });
+  CHECK(contains(error, "[Array::operator bool] expected an Array of one element, got bool[2]"));
+  CHECK(contains(error, "all(x)"));
+  CHECK(contains(error, "any(x)"));
+  CHECK(contains(error_of([&] { (void)x.item<bool>(); }), "[Array::item] expected an Array of one element"));
+  CHECK(static_cast<bool>(any(x > 0.0)));
+  CHECK_FALSE(static_cast<bool>(all(x > 0.0)));
+  CHECK(static_cast<bool>(Array(std::complex<double>(0.0, 1.0))));
+}
+
 TEST_CASE("functions that make Arrays name themselves and the place") {
   const int line = __LINE__ + 1;
   const std::string error = error_of([&] { (void)zeros({-1}); });

@@ -205,7 +205,9 @@ class Array {
 
   // --- what it is
 
-  explicit operator bool() const { return item<bool>(); }
+  /// Is its only element not 0? Throws Error (invalid_argument) when there is not exactly one: all() and
+  /// any() are of several.
+  explicit operator bool() const { return one_element({}, true).at(0) != 0.0; }
   bool empty_handle() const { return body_ == nullptr; }
   /// Dtype and shape, as the next ones throwing Error (invalid_argument) where there is no value.
   Type type(Where where = Where::current()) const;
@@ -399,7 +401,7 @@ class Array {
       return static_cast<std::int64_t>(value);
     }
   }
-  const Tensor& one_element(Where where) const;
+  const Tensor& one_element(Where where, bool as_bool = false) const;
   static double real_element(const Tensor& data, Where where);
   /// Refuses an element that no integer of that many binary digits (beside the sign) is when truncated.
   static void require_whole(const Tensor& data, bool is_signed, int digits, Where where);
