@@ -22,11 +22,14 @@ using frontend_detail::number;
 using frontend_detail::require_square;
 using frontend_detail::with_batch;
 
-// value(x), differentiated by tangent(x, value(x), dx).
+// value(x), differentiated by tangent(x, value(x), dx). The graphs have no places: those of the call are the
+// user's.
 template <class F, class Tangent>
 Values differentiated(const char* name, std::span<const Value> x, const F& value, const Tangent& tangent) {
-  GraphBuilder graph(name, x[0].emitter()->primitives()),
-      rule(detail::str(name, " jvp"), x[0].emitter()->primitives());
+  GraphBuilder::Options options;
+  options.record_where = false;
+  GraphBuilder graph(name, x[0].emitter()->primitives(), options),
+      rule(detail::str(name, " jvp"), x[0].emitter()->primitives(), options);
   Values inputs, primals, dx;
   for (const Value operand : x) {
     const std::string i = std::to_string(inputs.size());

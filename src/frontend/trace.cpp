@@ -123,7 +123,7 @@ Graph closed(const Traced& traced, Where where) {
                          array.type(), ") of another trace"),
              where);
     }
-    inputs.push_back(ops::constant(builder, array.tensor().to_literal()));
+    inputs.push_back(ops::constant(builder, array.tensor().to_literal(), where));
   }
   const std::vector<Value> values = inline_graph(builder, graph, inputs);
   std::vector<Value> outputs;

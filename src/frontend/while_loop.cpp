@@ -90,12 +90,12 @@ std::vector<Array> run_fori(const std::vector<Array>& carries, const Traced& ste
   // The number of the step is the first carry.
   const auto counting = GraphBuilder::extending(body);
   const Value number = counting->value(body.inputs()[captured]);
-  std::vector<ValueId> outputs{ops::add(number, ops::full(*counting, Type(i32), 1.0)).id()};
+  std::vector<ValueId> outputs{ops::add(number, ops::full(*counting, Type(i32), 1.0, where), where).id()};
   outputs.insert(outputs.end(), body.outputs().begin(), body.outputs().end());
   const Graph counted = counting->build_ids(std::move(outputs));
   const auto emit = [&](Emitter& emitter, std::span<const Value> values) {
     std::vector<Value> operands(values.begin(), values.end());
-    const Value start = ops::full(emitter, Type(i32), Literal::scalar(i32, first));
+    const Value start = ops::full(emitter, Type(i32), Literal::scalar(i32, first), where);
     operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(captured), start);
     const Values results =
         ops::scan(emitter, counted, operands, {length, false, captured, carries.size() + 1}, where);

@@ -363,6 +363,39 @@ TEST_CASE("a padding that has another name is refused at the user's place") {
   CHECK(contains(error, "in WindowPadding, " + here(line)));
 }
 
+TEST_CASE("graphs tell the user's places, and none in the library") {
+  const Type square_matrix(f64, {4, 4});
+  const Array k = array({1.0, 2.0});
+  const auto scaled = custom_jvp([&](const Array& x) { return x * k; },
+                                 [&](const Array& x, const Array& dx) { return std::pair(x * k, dx * k); });
+  const Graph graphs[] = {
+      trace([&](const Array& x) { return x * k; }, Type(f64, {2})),
+      trace([&](const Array& x) { return scaled(x); }, Type(f64, {2})),
+      trace([](const Array& a, const Array& b) { return linalg::solve(a, b); }, square_matrix, square_matrix),
+      trace([](const Array& a) { return linalg::inv(a); }, square_matrix),
+      trace([](const Array& a) { return linalg::slogdet(a); }, square_matrix),
+      trace([](const Array& a) { return linalg::det(a); }, square_matrix),
+      trace(
+          [](const Array& x) {
+            return fori_loop(
+                0, 3, [](const Array&, const Array& c) { return c; }, x);
+          },
+          f64),
+      trace(
+          [](const Array& n) {
+            return fori_loop(
+                0, n, [](const Array&, const Array& c) { return c; }, n);
+          },
+          i64)};
+  for (const Graph& graph : graphs) {
+    const std::string text = to_json(graph);
+    CAPTURE(text);
+    CHECK(count(text, ".cpp:") == count(text, "messages.cpp:"));
+    CHECK(count(text, ".hpp:") == 0);
+  }
+  CHECK(count(to_json(graphs[1]), "messages.cpp:") > 3);
+}
+
 TEST_CASE("an Array that outlived its trace is refused at the user's place") {
   Array kept;
   (void)trace([&](const Array& a) { return kept = a * 2.0; }, array({1.0, 2.0}));

@@ -217,7 +217,9 @@ auto fori_loop(const Lower& lower, const Upper& upper, const Body& body, const I
     const auto [from, to] = fori_bounds(lower, upper, lower_is_number, upper_is_number, where);
     const Numbered arguments(from, init);
     const auto step = [&, end = to](const Array& i, const Carry& carry) {
-      return std::tuple<Array, Array, Carry>(i < end, i + 1, next(i, carry));
+      Array following = i;
+      following += ArrayLike(1, where);
+      return std::tuple<Array, Array, Carry>(ArrayLike(i, where) < end, following, next(i, carry));
     };
     std::optional<std::tuple<Array, Array, Carry>> result;
     const std::vector<Array> carries = arrays_of(arguments);
