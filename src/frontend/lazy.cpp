@@ -88,6 +88,7 @@ void Promise::settle() {
       if (!all) throw;
       trace->run_targets(std::span(&target, 1), false);  // it may be another that fails
     }
+    trace->make_deferred(*this);  // by that run, or one on another thread
   }
 }
 

@@ -411,7 +411,9 @@ void LazyTrace::evaluate(std::span<const Tensor> targets) {
     if (pending == nullptr || pending->maker != this) continue;
     if (!make_deferred(*static_cast<Promise*>(pending))) mine.push_back(static_cast<Promise*>(pending));
   }
-  if (!mine.empty()) run_targets(mine, false);
+  if (mine.empty()) return;
+  run_targets(mine, false);
+  for (Promise* const promise : mine) make_deferred(*promise);  // by a run on another thread
 }
 
 // Where they fail together, each is tried for itself, lest one keep the others from their values.
