@@ -31,7 +31,7 @@ class Checker {
   }
 
   CheckReport run() {
-    const KeySet frozen = frozen_values(graph_);
+    const FrozenValues frozen = frozen_values(graph_);
     const Faults faults = test(subject_, frozen, executor_, options_, options_.order, kinds_);
     report_.worst = faults.worst;
     report_.comparisons = faults.comparisons;
@@ -122,7 +122,7 @@ class Checker {
       const Subject one = alone(graph_, i, values, active);
       if (one.inputs.empty()) continue;
       try {
-        const KeySet frozen = frozen_values(one.graph);
+        const FrozenValues frozen = frozen_values(one.graph);
         blame(i, one, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
       } catch (const ADRuleError&) {
         // The graph needs no such rule of it, or not yet: the operation may be right.

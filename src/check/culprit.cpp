@@ -59,7 +59,7 @@ class Finder {
         const Subject one = alone(graph, i, values, active);
         if (one.inputs.empty() || (one.wrt.empty() && kind != CheckKind::batch)) continue;
         try {
-          const KeySet frozen = frozen_values(one.graph);
+          const FrozenValues frozen = frozen_values(one.graph);
           if (!test(one, frozen, executor_, options_, order, just(kind)).any()) continue;
           const Faults faults = test(one, frozen, executor_, options_, order, all_kinds);
           if (!faults.of[index(kind)]) continue;

@@ -3,7 +3,7 @@
 
 namespace tidu::check {
 
-Faults test(const Subject& subject, const KeySet& frozen, const Executor& executor,
+Faults test(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
             const CheckOptions& options, int order, const Kinds& kinds) {
   Faults faults;
   std::vector<Subject> level{subject};

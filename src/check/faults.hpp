@@ -37,7 +37,7 @@ constexpr Kinds just(CheckKind kind) {
 }
 
 /// Tests of a subject, then of the graphs of its jvp and vjp, until something fails.
-Faults test(const Subject& subject, const KeySet& frozen, const Executor& executor,
+Faults test(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
             const CheckOptions& options, int order, const Kinds& kinds);
 
 /// An operation of `graph` by itself on these values; wrt: operands with a true flag in `active`.

@@ -5,17 +5,15 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "check/freeze.hpp"
 #include "check/perturb.hpp"
 #include "check/terms.hpp"
 #include "primitives/inner_graphs.hpp"
 #include "tidu/linearize/batch.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::check {
 namespace {
-
-constexpr std::size_t most_operations = std::size_t{1} << 24;
 
 // The least precise of the inexact dtypes of the graph and of those that it holds.
 double coarsest_epsilon(const Graph& graph) {
@@ -29,57 +27,10 @@ double coarsest_epsilon(const Graph& graph) {
   return epsilon;
 }
 
-bool is_frozen(const Graph& graph, const Operation& operation) {
-  if (operation.num_inputs() == 0) return false;
-  if (operation.primitive().has_trait(Trait::no_tangent)) return true;
-  for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-    if (is_inexact(graph.type(operation.output(slot)).dtype())) return false;
-  }
-  return true;
-}
-
-// A graph whose frozen results are inputs after its own.
-struct Frozen {
-  Graph graph;
-  Tensors extra;
-};
-Frozen freeze(const Subject& subject, const KeySet& frozen, const Executor& executor) {
-  if (frozen.empty()) return {subject.graph, {}};
-  const Graph graph = passes::write_out_graphs(subject.graph, most_operations);
-  GraphBuilder builder(graph.name(), graph.primitives());
-  const Key128 source = detail::random_key();
-  std::vector<ValueId> ids(graph.num_values(), no_index), frozen_ids, operands, outputs;
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i)
-    ids[graph.inputs()[i]] = builder.input(graph.input_key(i), graph.type(graph.inputs()[i])).id();
-  for (ValueId id = 0; id < graph.num_values(); ++id) {
-    if (!graph.producer(id) || !frozen.contains(graph.key(id))) continue;
-    ids[id] = builder.input(InputKey::fresh(source, frozen_ids.size()), graph.type(id)).id();
-    frozen_ids.push_back(id);
-  }
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    bool wanted = false;
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
-      wanted = wanted || ids[operation.output(slot)] == no_index;
-    if (!wanted) continue;
-    operands.clear();
-    for (const ValueId id : operation.inputs()) operands.push_back(ids[id]);
-    const ValueId first = builder.add(operation.record().op, operands);
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      ValueId& id = ids[operation.output(slot)];
-      if (id == no_index) id = first + static_cast<ValueId>(slot);
-    }
-  }
-  for (const ValueId id : graph.outputs()) outputs.push_back(ids[id]);
-  Frozen result{builder.build_ids(std::move(outputs)), {}};
-  const Tensors values = all_values(graph, subject.inputs, executor);
-  for (const ValueId id : frozen_ids) result.extra.push_back(values[id]);
-  return result;
-}
-
 class Tester {
  public:
-  Tester(const Subject& subject, const KeySet& frozen, const Executor& executor, const CheckOptions& options)
+  Tester(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
+         const CheckOptions& options)
       : subject_(subject),
         executor_(executor),
         options_(options),
@@ -88,12 +39,20 @@ class Tester {
         difference_(difference_tolerance(subject.graph, options)),
         derived_(subject.graph, subject.wrt),
         point_(derived_, subject.inputs, executor),
-        frozen_(freeze(subject, frozen, executor)),
+        frozen_(freeze(subject.graph, subject.inputs, frozen, executor)),
+        inside_(frozen.inside),
         random_(options.seed),
         compared_(subject.graph.outputs().size()),
         doubted_(subject.graph.outputs().size()) {}
 
-  LevelResult run(const Kinds& kinds) {
+  LevelResult run(Kinds kinds) {
+    if (kinds[index(CheckKind::differences)] && !frozen_.all) {
+      kinds[index(CheckKind::differences)] = false;
+      result_.notes.push_back(detail::str("jvp was not compared with differences in \"",
+                                          subject_.graph.name(), "\": it holds ", inside_,
+                                          " without tangent in a loop without a bound, or in more steps and "
+                                          "branches than are written out for that"));
+    }
     for (std::size_t direction = 0; direction < options_.directions; ++direction) {
       const Tensors u = point_.random_tangents(random_);
       const MaybeTensors v = point_.random_cotangents(random_);
@@ -423,6 +382,7 @@ class Tester {
   Derived derived_;
   Point point_;
   Frozen frozen_;
+  std::string inside_;            // see FrozenValues
   std::optional<Shaken> shaken_;  // frozen_.graph, once it is needed
   bool cannot_shake_ = false;
   std::unordered_map<std::size_t, Terms> terms_;  // by output of the linear graph, as needed
@@ -457,19 +417,7 @@ std::vector<std::size_t> inexact_inputs(const Graph& graph) {
   return positions;
 }
 
-KeySet frozen_values(const Graph& graph) {
-  const Graph written = passes::write_out_graphs(graph, most_operations);
-  KeySet keys;
-  for (std::uint32_t i = 0; i < written.num_operations(); ++i) {
-    const Operation operation = written.operation(i);
-    if (!is_frozen(written, operation)) continue;
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
-      keys.insert(written.key(operation.output(slot)));
-  }
-  return keys;
-}
-
-LevelResult check_level(const Subject& subject, const KeySet& frozen, const Executor& executor,
+LevelResult check_level(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
                         const CheckOptions& options, const Kinds& kinds) {
   return Tester(subject, frozen, executor, options).run(kinds);
 }

@@ -4,15 +4,14 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "check/derived.hpp"
+#include "check/freeze.hpp"
 #include "tidu/check/check_gradients.hpp"
 
 namespace tidu::check {
 
-using KeySet = std::unordered_set<ValueKey>;
 using Kinds = std::array<bool, num_check_kinds>;
 inline constexpr Kinds all_kinds{true, true, true, true, true};
 constexpr std::size_t index(CheckKind kind) { return static_cast<std::size_t>(kind); }
@@ -43,14 +42,10 @@ struct Subject {
   Tensors inputs;
 };
 
-/// The results that differences keep fixed: those of primitives without tangent and of exact dtype. Keys of
-/// the graph with its inner graphs written out.
-KeySet frozen_values(const Graph& graph);
-
 /// Positions of the floating and complex inputs.
 std::vector<std::size_t> inexact_inputs(const Graph& graph);
 
-LevelResult check_level(const Subject& subject, const KeySet& frozen, const Executor& executor,
+LevelResult check_level(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
                         const CheckOptions& options, const Kinds& kinds = all_kinds);
 
 /// The graphs of jvp and vjp of `subject` at random tangents and cotangents, by all their inexact inputs that

@@ -36,7 +36,7 @@ std::string failures(const check::LevelResult& result) {
 
 void test_row(const Row& row, DType dtype, std::uint64_t seed) {
   check::Subject subject = subject_of(row, dtype, seed, standard_primitives());
-  const check::KeySet frozen = check::frozen_values(subject.graph);
+  const check::FrozenValues frozen = check::frozen_values(subject.graph);
   const std::vector<std::size_t> inexact = check::inexact_inputs(subject.graph);
   const CheckOptions options = options_for(row, subject.graph);
   std::size_t judged = 0;
