@@ -3,9 +3,9 @@
 // Note [Chunks]: where a loop leaves sums, its blocks are dealt in chunks, whose number depends on the sizes
 // alone. Each chunk has sums of its own, to which its blocks add in order; the chunks' sums are added in
 // order. So the bits are the same for any number of threads. The first chunk's sums are the results
-// themselves. The others' are added by whoever is done with a chunk when those before it are added or done,
-// one thread at a time, and then leave their place to another chunk; of one thread they lie at one place.
-// Sums begin as zeros. Without sums every block is a chunk.
+// themselves. One thread adds those of another chunk when it is done with it, at one place for all; several
+// keep them until all chunks are done, and then share the elements. Sums begin as zeros. Without sums every
+// block is a chunk.
 //
 // Note [Prepared operands]: what products in the blocks read whole is packed once, before the blocks run, for
 // all of them and all threads. Bodies read it behind their inputs.
@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -27,6 +26,7 @@
 #include "cpu/parallel.hpp"
 #include "program/chunks.hpp"
 #include "tidu/graph/error.hpp"
+#include "tidu/primitives/elementwise.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -51,10 +51,13 @@ struct Prepared {
   Preparation what;
   std::size_t offset = 0;  // into the prepared memory
 };
+// Of so many elements, and of those left in the end.
 struct Adding {
-  Plan plan;
+  Plan plan, rest;
   std::uint32_t result = 0;
-  std::size_t offset = 0;  // into a chunk's sums
+  std::size_t offset = 0;       // into a chunk's sums
+  std::size_t piece_bytes = 0;  // that the plan adds
+  std::int64_t pieces = 1;
 };
 
 struct LoopState {
@@ -68,10 +71,14 @@ struct LoopState {
   std::vector<std::uint32_t> of_body, of_rest;  // which of them they read
   std::size_t prepared_bytes = 0;
   std::size_t sum_bytes = 0;     // of a chunk
-  std::uint32_t places = 0;      // for sums of chunks
+  bool keeps_sums = false;       // of every chunk, until all are done
   std::size_t packed_bytes = 0;  // of a thread
   std::size_t memory = 0;        // of a thread, all in all
   std::size_t add_scratch = 0;
+  // For sums of chunks but the first.
+  std::size_t num_places() const {
+    return sum_bytes == 0 ? 0 : keeps_sums ? static_cast<std::size_t>(chunks) - 1 : 1;
+  }
 };
 
 class LoopRun {
@@ -79,8 +86,7 @@ class LoopRun {
   LoopRun(const LoopState& s, const Call& call) : s_(s), call_(call) {
     prepared_ = call.scratch;
     sums_ = prepared_ + s.prepared_bytes;
-    memory_ = sums_ + s.places * s.sum_bytes;
-    free_places_ = (1U << s.places) - 1;
+    memory_ = sums_ + s.num_places() * s.sum_bytes;
   }
   void run() {
     const std::int64_t workers = std::min<std::int64_t>(s_.threads, s_.chunks);
@@ -92,53 +98,51 @@ class LoopRun {
     run_pieces(
         s_.threads, workers, [](void* self, std::int64_t) { static_cast<LoopRun*>(self)->work(); }, this);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
+    if (s_.keeps_sums) add_chunks();
   }
 
  private:
-  // Where the sums of a chunk but the first are: at the last place that this thread had, if nobody has it.
-  std::byte* take_place(std::int64_t chunk, std::uint32_t& last) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if ((free_places_ >> last & 1U) == 0) last = static_cast<std::uint32_t>(std::countr_zero(free_places_));
-    free_places_ &= ~(1U << last);
-    place_[static_cast<std::size_t>(chunk)] = last;
-    return sums_ + last * s_.sum_bytes;
+  // Where the sums of a chunk but the first are.
+  std::byte* place(std::int64_t chunk) const {
+    return sums_ + (s_.keeps_sums ? static_cast<std::size_t>(chunk - 1) * s_.sum_bytes : 0);
   }
-  // See Note [Chunks]. Says whether it added any.
-  bool finish(std::int64_t chunk, std::byte* memory) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    done_ |= 1U << chunk;
-    if (adding_) return false;
-    adding_ = true;
-    const std::uint32_t first = next_;
-    for (; (done_ >> next_ & 1U) != 0; ++next_) {
-      if (next_ == 0) continue;
-      lock.unlock();
-      add(sums_ + place_[next_] * s_.sum_bytes, memory);
-      lock.lock();
-      free_places_ |= 1U << place_[next_];
-    }
-    adding_ = false;
-    return next_ > std::max(first, 1U);
+  // Adds a piece of the sums at `sums` to those that are there.
+  void add(const Adding& adding, std::int64_t piece, const std::byte* sums, std::byte* memory) const {
+    const Plan& plan = piece + 1 == adding.pieces ? adding.rest : adding.plan;
+    const std::size_t from = static_cast<std::size_t>(piece) * adding.piece_bytes;
+    std::byte* const to = call_.out[adding.result] + from;
+    const std::byte* in[] = {to, sums + adding.offset + from};
+    plan.run(plan.state.get(), Call{in, &to, memory});
   }
-  void add(const std::byte* sums, std::byte* memory) const {
-    for (const Adding& adding : s_.adding) {
-      std::byte* const to = call_.out[adding.result];
-      const std::byte* in[] = {to, sums + adding.offset};
-      adding.plan.run(adding.plan.state.get(), Call{in, &to, memory});
-    }
+  // See Note [Chunks].
+  void add_chunks() const {
+    const auto add_piece = [](void* self, std::int64_t piece) {
+      const LoopRun& run = *static_cast<const LoopRun*>(self);
+      for (const Adding& adding : run.s_.adding) {
+        if (piece < adding.pieces) {
+          for (std::int64_t chunk = 1; chunk < run.s_.chunks; ++chunk)
+            run.add(adding, piece, run.place(chunk), run.memory_);
+          return;
+        }
+        piece -= adding.pieces;
+      }
+    };
+    std::int64_t pieces = 0;
+    for (const Adding& adding : s_.adding) pieces += adding.pieces;
+    constexpr std::size_t shared_bytes = std::size_t{1} << 16;
+    const bool shares = s_.add_scratch == 0 && s_.sum_bytes >= shared_bytes;
+    run_pieces(shares ? s_.threads : 1, pieces, add_piece, const_cast<LoopRun*>(this));
   }
   // One worker: takes chunks until none is left.
   void work() noexcept {
     const auto worker = static_cast<std::size_t>(next_worker_.fetch_add(1));
     std::byte* const memory = memory_ + worker * s_.memory;
     const Compiled* prepared = nullptr;
-    std::byte* sums = nullptr;
-    std::uint32_t place = 0;
     try {
       for (;;) {
         const std::int64_t chunk = next_chunk_.fetch_add(1);
         if (chunk >= s_.chunks) return;
-        if (chunk > 0 && !s_.adding.empty()) sums = take_place(chunk, place);
+        std::byte* const sums = chunk > 0 && !s_.adding.empty() ? place(chunk) : nullptr;
         for (const std::uint32_t at : s_.sums) std::memset(sum(s_.out[at], sums), 0, s_.out[at].bytes);
         const std::int64_t first = chunk * s_.blocks / s_.chunks, last = (chunk + 1) * s_.blocks / s_.chunks;
         for (std::int64_t block = first; block < last; ++block) {
@@ -149,9 +153,11 @@ class LoopRun {
           prepared = &program;
           run_block(program, is_whole ? s_.of_body : s_.of_rest, memory, sums, begin, count);
         }
-        if (s_.adding.empty()) continue;
-        if (finish(chunk, memory) && s_.add_scratch != 0) prepared = nullptr;
-        sums = nullptr;
+        if (sums == nullptr || s_.keeps_sums) continue;
+        for (const Adding& adding : s_.adding) {
+          for (std::int64_t piece = 0; piece < adding.pieces; ++piece) add(adding, piece, sums, memory);
+        }
+        if (s_.add_scratch != 0) prepared = nullptr;
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -215,11 +221,8 @@ class LoopRun {
   std::byte* sums_;
   std::byte* memory_;
   std::atomic<std::int64_t> next_chunk_{0}, next_worker_{0};
-  std::mutex mutex_;  // guards all below
-  std::array<std::uint32_t, passes::most_chunks> place_{};
-  std::uint32_t free_places_ = 0, done_ = 0, next_ = 0;  // next_: chunk to add
-  bool adding_ = false;
-  std::exception_ptr failure_;
+  std::mutex mutex_;
+  std::exception_ptr failure_;  // guarded by it
 };
 
 // Which of the loop's preparations those of a body are, and more of the loop's where they are none yet.
@@ -252,6 +255,35 @@ Part make_part(Type type, const BlockedLoop::Value& value, std::uint32_t index) 
   part.stride = part.row * static_cast<std::size_t>(shape.extent);
   part.kind = part.outer == 1 ? Part::Kind::cut : Part::Kind::packed;
   return part;
+}
+
+Adding plan_adding(const PrimitiveSet& primitives, Type type, const Part& part, const CompileOptions& options,
+                   const KernelTable& kernels) {
+  constexpr std::int64_t elements_of_piece = 2048;
+  const Op add = Op::make(*primitives.add());
+  const auto plan = [&](Type of_part) {
+    const std::array<Type, 2> in{of_part, of_part};
+    Plan made = kernels.plan(
+        {add, in, {&of_part, 1}, options.threads, options.check_indices, options.depth, options.lanes, true});
+    if (!made) {
+      throw Error(ErrorKind::execution,
+                  detail::str("blocked loop: expected a CPU kernel for [", add.name(), "] of ", of_part));
+    }
+    return made;
+  };
+  Adding adding;
+  adding.result = part.index;
+  adding.offset = part.offset;
+  // What others call their add may want to see all of it.
+  const bool cuts = primitives.add() == &prim::add && type.size() > elements_of_piece;
+  if (cuts) {
+    adding.pieces = (type.size() + elements_of_piece - 1) / elements_of_piece;
+    adding.piece_bytes = static_cast<std::size_t>(elements_of_piece) * size_of(type.dtype());
+    adding.plan = plan(type.with_shape({elements_of_piece}));
+    type = type.with_shape({type.size() - (adding.pieces - 1) * elements_of_piece});
+  }
+  adding.rest = plan(type);
+  return adding;
 }
 
 }  // namespace
@@ -321,23 +353,9 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
       state.in.push_back(part);
       state.out.push_back(part);
       if (part.bytes == 0) continue;  // nothing is added, and the blocks need no chunks for it
-      const Op add = Op::make(*graph.primitives().add());
-      const std::array<Type, 2> in{type, type};
-      Adding adding{kernels.plan({add,
-                                  in,
-                                  {&type, 1},
-                                  options.threads,
-                                  options.check_indices,
-                                  options.depth,
-                                  options.lanes,
-                                  true}),
-                    part.index, part.offset};
-      if (!adding.plan) {
-        throw Error(ErrorKind::execution,
-                    detail::str("blocked loop: expected a CPU kernel for [", add.name(), "] of ", type));
-      }
-      state.add_scratch = std::max(state.add_scratch, adding.plan.scratch);
-      state.adding.push_back(std::move(adding));
+      state.adding.push_back(plan_adding(graph.primitives(), type, part, options, kernels));
+      const Adding& adding = state.adding.back();
+      state.add_scratch = std::max({state.add_scratch, adding.plan.scratch, adding.rest.scratch});
     } else {
       state.out.push_back(part);
     }
@@ -347,8 +365,9 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   state.threads = std::min(options.threads, most_loop_threads);
   const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(state.threads, state.chunks));
   state.memory = std::max(state.packed_bytes + inner_bytes, aligned(state.add_scratch)) + apart;
-  if (state.sum_bytes > 0) state.places = workers == 1 ? 1 : static_cast<std::uint32_t>(state.chunks - 1);
-  const std::size_t scratch = state.prepared_bytes + state.places * state.sum_bytes + workers * state.memory;
+  state.keeps_sums = state.sum_bytes > 0 && workers > 1;
+  const std::size_t scratch =
+      state.prepared_bytes + state.num_places() * state.sum_bytes + workers * state.memory;
   return make_plan<LoopState, run_loop>(std::move(state), scratch);
 }
 

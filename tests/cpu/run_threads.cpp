@@ -6,6 +6,9 @@
 using namespace tidu;
 using namespace tidu::test;
 
+namespace run_threads_cases {
+namespace {
+
 TEST_CASE("four threads run one executable") {
   GraphBuilder builder("shared");
   const Value x = builder.input("x", Type(f64, {200, 300}));
@@ -37,15 +40,17 @@ TEST_CASE("four threads run one executable") {
   for (const int count : wrong) CHECK(count == 0);
 }
 
-TEST_CASE("threads that add up sums of chunks give the bits of one") {
+// Sums of so many elements, small ones and such as threads share.
+void same_sums(std::int64_t rows, std::int64_t columns, int repeats) {
   GraphBuilder builder("sums");
-  const Value x = builder.input("x", Type(f64, {1003, 12})), w = builder.input("w", Type(f64, {12, 20}));
+  const Value x = builder.input("x", Type(f64, {1003, rows})),
+              w = builder.input("w", Type(f64, {rows, columns}));
   const Value hidden = ops::tanh(ops::matmul(x, w));
   const Value product = ops::dot_general(x, hidden, {.lhs_contracting = {0}, .rhs_contracting = {0}});
   const Graph graph = builder.build({product, ops::reduce_sum(hidden, {0}), ops::reduce_max(hidden, {1})});
   ProgramOptions options;
   options.loop_bytes = 0;
-  options.block_bytes = 8192;
+  options.block_bytes = 680 * static_cast<std::size_t>(rows);
   const Program program = Program::make(graph, options);
   REQUIRE(program.schedule().loops.size() == 1);
   const BlockedLoop& loop = program.schedule().loops[0];
@@ -57,7 +62,7 @@ TEST_CASE("threads that add up sums of chunks give the bits of one") {
   for (const int threads : {2, 3, 5}) {
     const Executable executable = CpuExecutor(CpuOptions{.threads = threads}).compile(program);
     int wrong = 0;
-    for (int repeat = 0; repeat < 200; ++repeat) {
+    for (int repeat = 0; repeat < repeats; ++repeat) {
       const std::vector<Tensor> got = executable.run(inputs);
       for (std::size_t i = 0; i < got.size(); ++i)
         wrong += std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0 ? 0 : 1;
@@ -65,3 +70,11 @@ TEST_CASE("threads that add up sums of chunks give the bits of one") {
     CHECK(wrong == 0);
   }
 }
+
+TEST_CASE("threads that add up sums of chunks give the bits of one") {
+  same_sums(12, 20, 200);
+  same_sums(90, 100, 3);
+}
+
+}  // namespace
+}  // namespace run_threads_cases
