@@ -11,6 +11,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/layout.hpp"
+#include "cpu/parallel.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -21,6 +22,7 @@ struct IndexState : AxisShape {
   std::int64_t count;
   bool drop, check;
   std::size_t bytes;  // of an element
+  int threads;
   std::string_view name;
   std::vector<bool> read{};  // of a result of single elements: see PlanRequest::reads
   bool reads(std::int64_t index) const {
@@ -60,23 +62,59 @@ bool are_in_range(const IndexState& s, const I* indices, std::int64_t count) {
   return static_cast<I>(signs) >= 0;
 }
 
+// Threads share what moves more than that.
+constexpr std::size_t bytes_of_piece = std::size_t{1} << 16;
+constexpr std::int64_t most_pieces = 16;  // each of which reads all indices
+
+// How many things of so many bytes make a piece.
+std::int64_t piece_of(std::size_t bytes) {
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>(bytes_of_piece / std::max<std::size_t>(bytes, 1)));
+}
+
+// For short loops only helpers that are awake.
+template <class Body>
+void share(int threads, std::int64_t count, std::size_t bytes_of_one, std::int64_t grain, const Body& body) {
+  constexpr std::size_t long_loop = std::size_t{1} << 20;
+  if (static_cast<std::size_t>(count) * bytes_of_one < long_loop) {
+    parallel_for_awake(threads, count, grain, body);
+  } else {
+    parallel_for(threads, count, grain, body);
+  }
+}
+template <class Body>
+void share(int threads, std::int64_t count, std::size_t bytes_of_one, const Body& body) {
+  share(threads, count, bytes_of_one, piece_of(bytes_of_one), body);
+}
+
+// Before threads share a loop: of several indices out of range the first one is named.
+template <class I>
+void check_all(const IndexState& s, const I* indices) {
+  if (!s.check || are_in_range(s, indices, s.count)) return;
+  for (std::int64_t i = 0; i < s.count; ++i) static_cast<void>(resolve(s, indices, i));
+}
+
 template <class I>
 void take(const IndexState& s, const Call& call) {
-  const I* indices = call.operand<I>(1);
+  const I* const indices = call.operand<I>(1);
   const std::size_t row = static_cast<std::size_t>(s.inner) * s.bytes;
-  std::byte* to = call.out[0];
-  for (std::int64_t o = 0; o < s.outer; ++o) {
-    const std::byte* from = call.in[0] + static_cast<std::size_t>(o * s.extent) * row;
-    for (std::int64_t i = 0; i < s.count; ++i, to += row) {
+  check_all(s, indices);
+  if (row == 0 || s.count == 0) return;
+  share(s.threads, s.outer * s.count, row, [&](std::int64_t begin, std::int64_t end) {
+    std::byte* to = call.out[0] + static_cast<std::size_t>(begin) * row;
+    std::int64_t o = begin / s.count, i = begin % s.count;
+    for (std::int64_t at = begin; at < end; ++at, to += row) {
       const std::int64_t index = resolve(s, indices, i);
-      if (row == 0) continue;
       if (index < 0) {
         std::memset(to, 0, row);
       } else {
-        std::memcpy(to, from + static_cast<std::size_t>(index) * row, row);
+        std::memcpy(to, call.in[0] + static_cast<std::size_t>(o * s.extent + index) * row, row);
       }
+      if (++i < s.count) continue;
+      i = 0;
+      ++o;
     }
-  }
+  });
 }
 
 // The inner loops, of indices in range, with registers of their own.
@@ -94,20 +132,32 @@ template <class Row, class I>
 void take_rows(const IndexState& s, const Call& call) {
   constexpr std::int64_t at_once = 256;
   const I* const indices = call.operand<I>(1);
-  std::int64_t places[at_once];
-  for (std::int64_t first = 0; first < s.count; first += at_once) {
-    const std::int64_t n = std::min(at_once, s.count - first);
-    const bool all = are_in_range(s, indices + first, n);
-    for (std::int64_t i = 0; !all && i < n; ++i) places[i] = resolve(s, indices, first + i);
-    for (std::int64_t o = 0; o < s.outer; ++o) {
-      const Row* const from = call.operand<Row>(0) + o * s.extent;
-      Row* const to = call.result<Row>() + o * s.count + first;
-      if (all) {
-        take_all(to, from, indices + first, n);
-      } else {
-        for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
+  check_all(s, indices);
+  // Of those lines, the rows of those indices.
+  const auto part = [&](std::int64_t first_line, std::int64_t last_line, std::int64_t begin,
+                        std::int64_t end) {
+    std::int64_t places[at_once];
+    for (std::int64_t first = begin; first < end; first += at_once) {
+      const std::int64_t n = std::min(at_once, end - first);
+      const bool all = are_in_range(s, indices + first, n);
+      for (std::int64_t i = 0; !all && i < n; ++i) places[i] = resolve(s, indices, first + i);
+      for (std::int64_t o = first_line; o < last_line; ++o) {
+        const Row* const from = call.operand<Row>(0) + o * s.extent;
+        Row* const to = call.result<Row>() + o * s.count + first;
+        if (all) {
+          take_all(to, from, indices + first, n);
+        } else {
+          for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
+        }
       }
     }
+  };
+  if (s.outer == 1) {
+    share(s.threads, s.count, sizeof(Row),
+          [&](std::int64_t begin, std::int64_t end) { part(0, 1, begin, end); });
+  } else {
+    share(s.threads, s.outer, static_cast<std::size_t>(s.count) * sizeof(Row),
+          [&](std::int64_t begin, std::int64_t end) { part(begin, end, 0, s.count); });
   }
 }
 
@@ -166,19 +216,41 @@ void begin_as_operand(const Call& call, T* y, std::int64_t count) {
   if (call.operand<T>(0) != y) std::copy_n(call.operand<T>(0), count, y);
 }
 
+// Threads share lines; of one line, the rows that are added to, each of which all indices are looked through
+// for: where rows are long.
 template <class T, class I>
 void scatter_add(const IndexState& s, const Call& call) {
-  const I* indices = call.operand<I>(1);
-  const T* update = call.operand<T>(2);
-  T* y = call.result<T>();
+  const I* const indices = call.operand<I>(1);
+  T* const y = call.result<T>();
+  check_all(s, indices);
   begin_as_operand(call, y, s.outer * s.extent * s.inner);
-  for (std::int64_t o = 0; o < s.outer; ++o) {
-    for (std::int64_t i = 0; i < s.count; ++i, update += s.inner) {
-      const std::int64_t index = resolve(s, indices, i);
-      if (index < 0) continue;
-      T* row = y + (o * s.extent + index) * s.inner;
-      for (std::int64_t j = 0; j < s.inner; ++j) row[j] = Add()(row[j], update[j]);
+  // Of those lines, to those rows.
+  const auto part = [&](std::int64_t first_line, std::int64_t last_line, std::int64_t begin,
+                        std::int64_t end) {
+    for (std::int64_t o = first_line; o < last_line; ++o) {
+      const T* update = call.operand<T>(2) + o * s.count * s.inner;
+      for (std::int64_t i = 0; i < s.count; ++i, update += s.inner) {
+        const std::int64_t index = resolve(s, indices, i);
+        if (index < begin || index >= end) continue;
+        T* const row = y + (o * s.extent + index) * s.inner;
+        for (std::int64_t j = 0; j < s.inner; ++j) row[j] = Add()(row[j], update[j]);
+      }
     }
+  };
+  const std::size_t bytes = static_cast<std::size_t>(s.count * s.inner) * sizeof(T);
+  if (s.outer > 1) {
+    share(s.threads, s.outer, bytes,
+          [&](std::int64_t begin, std::int64_t end) { part(begin, end, 0, s.extent); });
+  } else {
+    constexpr std::size_t long_row = 256;
+    const std::int64_t pieces =
+        static_cast<std::size_t>(s.inner) * sizeof(T) < long_row
+            ? 1
+            : std::min<std::int64_t>(most_pieces, static_cast<std::int64_t>(bytes / bytes_of_piece));
+    const std::int64_t rows = std::max<std::int64_t>(1, s.extent);
+    share(pieces < 2 ? 1 : s.threads, rows, bytes / static_cast<std::size_t>(rows),
+          (rows + pieces - 1) / std::max<std::int64_t>(pieces, 1),
+          [&](std::int64_t begin, std::int64_t end) { part(0, 1, begin, end); });
   }
 }
 
@@ -188,31 +260,35 @@ void scatter_elements(const IndexState& s, const Call& call) {
   constexpr std::int64_t at_once = 256;
   const I* const indices = call.operand<I>(1);
   T* const y = call.result<T>();
+  check_all(s, indices);
   begin_as_operand(call, y, s.outer * s.extent);
-  std::int64_t places[at_once], positions[at_once];
-  for (std::int64_t first = 0; first < s.count; first += at_once) {
-    const std::int64_t end = std::min(first + at_once, s.count);
-    if (s.read.empty() && are_in_range(s, indices + first, end - first)) {
-      for (std::int64_t o = 0; o < s.outer; ++o) {
+  const auto lines = [&](std::int64_t first_line, std::int64_t last_line) {
+    std::int64_t places[at_once], positions[at_once];
+    for (std::int64_t first = 0; first < s.count; first += at_once) {
+      const std::int64_t end = std::min(first + at_once, s.count);
+      if (s.read.empty() && are_in_range(s, indices + first, end - first)) {
+        for (std::int64_t o = first_line; o < last_line; ++o) {
+          const T* const update = call.operand<T>(2) + o * s.count;
+          T* const to = y + o * s.extent;
+          add_all(to, update + first, indices + first, end - first);
+        }
+        continue;
+      }
+      std::int64_t n = 0;
+      for (std::int64_t i = first; i < end; ++i) {
+        const std::int64_t index = resolve(s, indices, i);
+        if (index < 0 || !s.reads(index)) continue;
+        places[n] = index;
+        positions[n++] = i;
+      }
+      for (std::int64_t o = first_line; o < last_line; ++o) {
         const T* const update = call.operand<T>(2) + o * s.count;
         T* const to = y + o * s.extent;
-        add_all(to, update + first, indices + first, end - first);
+        for (std::int64_t i = 0; i < n; ++i) to[places[i]] = Add()(to[places[i]], update[positions[i]]);
       }
-      continue;
     }
-    std::int64_t n = 0;
-    for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t index = resolve(s, indices, i);
-      if (index < 0 || !s.reads(index)) continue;
-      places[n] = index;
-      positions[n++] = i;
-    }
-    for (std::int64_t o = 0; o < s.outer; ++o) {
-      const T* const update = call.operand<T>(2) + o * s.count;
-      T* const to = y + o * s.extent;
-      for (std::int64_t i = 0; i < n; ++i) to[places[i]] = Add()(to[places[i]], update[positions[i]]);
-    }
-  }
+  };
+  share(s.threads, s.outer, static_cast<std::size_t>(s.count) * sizeof(T), lines);
 }
 
 template <class T, class I>
@@ -239,6 +315,7 @@ IndexState state_of(const PlanRequest& request, bool along) {
           request.op.string("mode") == "drop",
           request.check_indices,
           size_of(x.dtype()),
+          request.threads,
           request.op.name()};
 }
 
