@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "check/numeric.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/tensor/executor.hpp"
 
