@@ -132,18 +132,32 @@ Values simplify_idempotent_reduction(SimplifyContext& c) {
 
 namespace {
 
+// The axes of a product that those of an operand are; `free`: the first one of its own.
+Ints axes_in_product(const Operand& operand, std::int64_t free) {
+  Ints placed;
+  for (const std::int64_t axis : range(0, static_cast<std::int64_t>(operand.value.rank()))) {
+    const auto in_batch = std::find(operand.batch.begin(), operand.batch.end(), axis);
+    placed.push_back(in_batch == operand.batch.end() ? free++ : in_batch - operand.batch.begin());
+  }
+  return placed;
+}
+
 // Nothing to sum over, and rows of the result are long enough for vectors: a product of broadcasts, which
-// others join.
+// others join. Those of a batch are for groups of rows (docs/optimizer.md), whose rows may be shorter.
 Values outer_product(SimplifyContext& c, const Operand& lhs, const Operand& rhs) {
-  constexpr std::int64_t least_row = 64;
+  constexpr std::int64_t least_row = 64, least_row_of_batch = 16;
+  if (!lhs.contracting.empty() || lhs.value.rank() == 0 || !is_real(lhs.value.type())) return unchanged();
   const Shape& shape = c.result_type().shape();
-  if (!lhs.contracting.empty() || !lhs.batch.empty() || lhs.value.rank() == 0 || !is_real(lhs.value.type()) ||
-      rhs.value.type().size() < least_row)
-    return unchanged();
+  const auto batch = static_cast<std::int64_t>(lhs.batch.size());
   const auto left = static_cast<std::int64_t>(lhs.value.rank());
-  const Value columns = ops::broadcast_in_dim(lhs.value, shape, range(0, left));
-  const Value rows =
-      ops::broadcast_in_dim(rhs.value, shape, range(left, static_cast<std::int64_t>(shape.size())));
+  std::int64_t row = 1;
+  for (std::size_t axis = lhs.value.rank(); axis < shape.size(); ++axis) row *= shape[axis];
+  if (row < (batch == 0 ? least_row : least_row_of_batch)) return unchanged();
+  const Ints of_left = axes_in_product(lhs, batch), of_right = axes_in_product(rhs, left);
+  if (!std::is_sorted(of_left.begin(), of_left.end()) || !std::is_sorted(of_right.begin(), of_right.end()))
+    return unchanged();
+  const Value columns = ops::broadcast_in_dim(lhs.value, shape, of_left);
+  const Value rows = ops::broadcast_in_dim(rhs.value, shape, of_right);
   return columns * rows;
 }
 

@@ -8,9 +8,9 @@
 // Note [Rows]: once a group has a fold of rows, or something repeated along them, it is a group of rows, and
 // takes operations on one element for each row as well, where one of them is made in the group.
 //
-// Note [Waiting]: what is repeated along rows, and rows that are picked of an array, wait for the first
-// operation that reads it, and then joins the group where that one can be. Otherwise it would join one that
-// is too early, and its elements would go by way of memory.
+// Note [Waiting]: what is repeated along rows, rows that are repeated, and picked of an array, wait for the
+// first operation that reads it, and then joins the group where that one can be. Otherwise it would join one
+// that is too early, and its elements would go by way of memory.
 //
 // Note [Moves between]: what moves elements is read where they come from, so it should not come between
 // operations that could be in one group. It is made where it stands in the graph, or before the group of the
@@ -260,7 +260,7 @@ class Fuser {
       if (splats_[id] != no_index) return {};
     }
     const RowStep step = row_step(graph_, operation);
-    const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
+    const bool all_rows = takes_shorter_rows(step);
     if (step.rows < 2 || step.rows * step.columns < fewest_in_rows || step.columns < fewest_columns ||
         step.columns > (all_rows ? most_in_period : most_columns) ||
         graph_.type(record.first_output).dtype() == bool_ || !dtype_with({}, record))
@@ -271,7 +271,16 @@ class Fuser {
   // See Note [Waiting].
   bool can_wait(std::uint32_t operation) const {
     const RowStep::Kind kind = step_of(operation).kind;
-    return kind == RowStep::Kind::along_rows || kind == RowStep::Kind::rows || kind == RowStep::Kind::picked;
+    return kind == RowStep::Kind::along_rows || reads_rows(kind);
+  }
+  // Does it read rows of an array that may be others for each row of the group?
+  static bool reads_rows(RowStep::Kind kind) {
+    return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
+  }
+  // See Note [Periods] in fuse_node.hpp.
+  static bool takes_shorter_rows(const RowStep& step) {
+    return step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::each_row ||
+           step.kind == RowStep::Kind::fold_columns;
   }
   // Lets what waits for the operation, or for a loop or an output, join a group: `least` or a later one.
   void place_operands(const OperationRecord& record) {
@@ -292,16 +301,14 @@ class Fuser {
     const OperationRecord& record = g_.operations[operation];
     const std::int64_t elements = step.rows * step.columns;
     const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
-    const bool all_rows = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::fold_columns;
     const ValueId id = roots_[operands(record)[0]];
     const auto fits = [&](std::uint32_t node) {
       const FuseNode& at = nodes_[node];
       if (node < least || !at.group || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
         return false;
-      // What is repeated along all rows is no value of the group's, nor is what rows are picked of.
+      // Rows that are repeated are no values of the group's, nor is what rows are picked of.
       for (const ValueId operand : operands(record)) {
-        const bool whole = step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::picked;
-        if (whole && made_by_[roots_[operand]] == node) return false;
+        if (reads_rows(step.kind) && made_by_[roots_[operand]] == node) return false;
       }
       return can_join(node, record, folds ? Extent::whole : Extent::of_row);
     };
@@ -312,7 +319,8 @@ class Fuser {
     }
     FuseNode& joined = nodes_[node];
     std::tie(joined.columns, joined.period) = *joined.rows_with(step);
-    joined.needs_rows = joined.needs_rows || !all_rows;
+    joined.needs_rows = joined.needs_rows || !takes_shorter_rows(step);
+    joined.reads_each_row = joined.reads_each_row || step.kind == RowStep::Kind::each_row;
     joined.folds_columns = joined.folds_columns || step.kind == RowStep::Kind::fold_columns;
     join(node, operation);
     if (folds) {

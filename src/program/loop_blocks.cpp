@@ -21,7 +21,7 @@ struct Traffic {
   std::size_t within = 0;    // made and read in the loop, of all points
   std::size_t boundary = 0;  // read from memory or left there, of all points
   std::size_t sums = 0;      // read and written for each block
-  std::size_t whole = 0;     // of what products read whole, and so in each block
+  std::size_t whole = 0;     // of what is read whole, and so in each block
   std::size_t packed = 0;    // of `boundary`, what is copied because its parts are not contiguous
   std::size_t line = std::size_t{1} << 32;  // bytes of one point that lie side by side there, at least
   std::int64_t longest = 0;                 // elements for one point, of what is made
@@ -53,11 +53,16 @@ class LoopMaker {
     BlockedLoop loop = std::move(loop_);
     loop.extent = c_.roles.extent;
     loop.num_operations = static_cast<std::uint32_t>(operations_.size());
-    if (loop.block == 1 && target_ == 0 && c_.options.fuse && make_of_rows(loop)) return loop;
+    if (loop.block == 1 && target_ == 0 && c_.options.fuse && make_of_rows(loop))
+      return spares_nothing(loop) ? BlockedLoop() : loop;
     const std::int64_t first = loop.block;
     loop.body = program(loop, first);
+    if (spares_nothing(loop)) return {};
+    if (target_ == 0) {
+      lengthen(loop);
+      return loop;
+    }
     // The plan of a block tells what is alive at once; the first choice took it to be a part of everything.
-    if (target_ == 0) return loop;
     const double ends = static_cast<double>(traffic_.boundary) * static_cast<double>(loop.block) /
                         static_cast<double>(loop.extent);
     const std::int64_t better =
@@ -74,6 +79,12 @@ class LoopMaker {
   }
 
  private:
+  // Is a block all there is, or one group, which does as well without a loop?
+  bool spares_nothing(const BlockedLoop& loop) const {
+    const std::vector<ScheduleNode>& nodes = loop.body->schedule().nodes;
+    const bool one_group = num_steps(*loop.body) == 1 && nodes[0].kind == NodeKind::fused_group;
+    return c_.options.loop_bytes > 0 && (loop.block == loop.extent || one_group);
+  }
   // Blocks of several points, if groups of rows leave nothing of the points' size between them.
   bool make_of_rows(BlockedLoop& loop) {
     constexpr std::int64_t element = 4;
@@ -86,6 +97,24 @@ class LoopMaker {
     }
     if (loop.extent % loop.block != 0) loop.rest = program(loop, loop.extent % loop.block);
     return true;
+  }
+  static std::size_t num_steps(const Program& program) {
+    const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) ++count;
+    return count;
+  }
+  // Of blocks of one point, several points at once where as few steps do that as do one.
+  void lengthen(BlockedLoop& loop) {
+    if (!c_.options.fuse || c_.options.loop_bytes == 0) return;
+    const std::int64_t block = even(points_in(c_.options.block_bytes));
+    if (block < 2 || block >= loop.extent) return;
+    BlockedLoop longer = loop;
+    longer.block = block;
+    longer.body = program(longer, block);
+    if (num_steps(*longer.body) > num_steps(*loop.body)) return;
+    loop = std::move(longer);
+    if (loop.extent % block != 0) loop.rest = program(loop, loop.extent % block);
   }
   // How many rows, columns or terms of a product one point is: the extents of factors that the same operands
   // have as have that one, and that are summed over if it is. A product for each point counts as many.
@@ -165,6 +194,25 @@ class LoopMaker {
     const double line = static_cast<double>(traffic_.line) * static_cast<double>(block);
     return static_cast<double>(traffic_.packed) * std::max(1.0, whole_line / std::max(line, 1.0));
   }
+  // What others than products read whole they read once; what floats is made of it in each block.
+  void read_whole(ValueId operand) {
+    std::vector<ValueId> waiting{operand};
+    while (!waiting.empty()) {
+      const ValueId id = waiting.back();
+      waiting.pop_back();
+      const std::uint32_t producer = g_.producers[id];
+      const bool made = producer < g_.operations.size();
+      if (made && c_.roles.of[producer].phase == c_.phase) continue;
+      if (!read_whole_.insert(c_.roots[id]).second) continue;
+      if (!made || c_.roles.of[producer].kind != Role::Kind::floating) {
+        traffic_.whole += c_.graph.type(id).bytes();
+        continue;
+      }
+      const OperationRecord& record = g_.operations[producer];
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+        waiting.push_back(g_.operands[record.first_input + k]);
+    }
+  }
   void find_results(BlockedLoop& loop) {
     for (const std::uint32_t index : operations_) {
       const OperationRecord& record = g_.operations[index];
@@ -189,8 +237,11 @@ class LoopMaker {
             producer < g_.operations.size() &&
             (c_.roles.of[producer].phase == c_.phase || c_.roles.of[producer].kind == Role::Kind::floating);
         if (!inside) add_packed(operand, factor.of_operand(k));
-        if (primitive.has_trait(Trait::product) && factor.of_operand(k) == BlockedLoop::none)
+        const bool whole = factor.of_operand(k) == BlockedLoop::none;
+        if (primitive.has_trait(Trait::product) && whole)
           traffic_.whole += c_.graph.type(operand).bytes();
+        else if (whole || inside)
+          read_whole(operand);
       }
       if (role.kind == Role::Kind::cut)
         traffic_.longest = std::max(traffic_.longest, c_.graph.type(id).size() / c_.roles.extent);
@@ -311,7 +362,7 @@ class LoopMaker {
     if (!always && traffic_.products && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
     // Along one point what belongs to the point is one element, and all else is one array after another.
     if (!traffic_.products && traffic_.longest >= longest_point && gain(1) > 0) {
-      gain_ = gain(1);
+      gain_ = gain(c_.options.fuse ? std::min(rows_of_block, c_.roles.extent) : 1);
       return 1;
     }
     for (int doubled = 0; doubled < 5; ++doubled) {
@@ -351,6 +402,7 @@ class LoopMaker {
   BlockedLoop loop_;
   Traffic traffic_;
   std::unordered_set<ValueId> heavy_;  // that has memory, whatever groups do
+  std::unordered_set<ValueId> read_whole_;
   bool one_group_ = false;
   std::size_t target_ = 0;
   double gain_ = 0;

@@ -139,6 +139,7 @@ class Recomputer {
     const std::int64_t columns = schedule_.nodes[node].index;
     if (columns == 0 || step.kind == RowStep::Kind::none) return false;
     if (step.columns == columns) return true;
+    if (step.kind == RowStep::Kind::each_row) return step.columns % columns == 0;
     if (step.kind != RowStep::Kind::rows || step.columns % columns != 0 || step.columns < fewest_in_period)
       return false;
     for (const std::uint32_t other : groups_.at(node).operations) {
@@ -157,7 +158,7 @@ class Recomputer {
       const auto reads = [&](ValueId id) { return splats_[id] == no_index && roots_[id] == value; };
       if (std::none_of(list.begin(), list.end(), reads)) return false;
       const RowStep::Kind kind = row_step(graph_, operation).kind;
-      return kind == RowStep::Kind::rows || kind == RowStep::Kind::picked;
+      return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
     });
   }
 

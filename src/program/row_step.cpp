@@ -1,4 +1,6 @@
 // row_step.cpp - which folds, repetitions and choices of rows go row by row.
+#include <array>
+
 #include "tidu/graph/factors.hpp"
 #include "tidu/program/passes.hpp"
 
@@ -20,8 +22,8 @@ RowStep picked_rows(const Factors& factors) {
 
 }  // namespace
 
-// Axes that the smaller side lacks are behind all others, or before them. (Only sums name the axes that they
-// fold.)
+// Axes that the smaller side lacks are behind all others, or before them, or, where it is repeated, between
+// them. (Only sums name the axes that they fold.)
 RowStep row_step(const Graph& graph, std::uint32_t operation) {
   const OperationRecord& record = graph.data().operations[operation];
   const Primitive& primitive = *record.op->primitive;
@@ -45,8 +47,9 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
     if (large == Factors::none) return {};
     small_axes[static_cast<std::size_t>(large)] = small;
   }
-  RowStep step{RowStep::Kind::none, 1, 1};
-  int changes = 0, last = -1;
+  std::array<std::int64_t, 3> extents{1, 1, 1};  // of axes side by side that are there, or are not
+  std::size_t changes = 0;
+  int last = -1;
   bool any = false, first_lacks = false, lacks = false;
   for (std::size_t axis = 0; axis < small_axes.size(); ++axis) {
     const std::int64_t extent = large_type.dim(axis);
@@ -55,12 +58,16 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
     if (!here && small_axes[axis] < last) return {};  // moved
     if (!here) last = small_axes[axis];
     if (!any) first_lacks = here;
-    if (any && here != lacks) ++changes;
+    if (any && here != lacks && ++changes == extents.size()) return {};
     any = true;
     lacks = here;
-    (changes == 0 ? step.rows : step.columns) *= extent;
+    extents[changes] *= extent;
   }
-  if (changes != 1 || large_type.size() == 0) return {};
+  if (large_type.size() == 0) return {};
+  if (changes == 2 && !folds && !first_lacks)
+    return {RowStep::Kind::each_row, extents[0] * extents[1], extents[2], 0, extents[1]};
+  if (changes != 1) return {};
+  RowStep step{RowStep::Kind::none, extents[0], extents[1]};
   if (folds) {
     step.kind = first_lacks ? RowStep::Kind::fold_columns : RowStep::Kind::fold_rows;
   } else {

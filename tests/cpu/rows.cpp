@@ -429,6 +429,9 @@ TEST_CASE("rows beyond the caches have the bits of their operations one by one")
   for (const int threads : {1, 2}) {
     CpuOptions options = with_units(VectorUnits::automatic, threads);
     options.program.block = true;
+    CHECK(
+        cpu().with_options(options).compile(graph).program().schedule().loops.empty());  // one group will do
+    options.program.loop_bytes = 0;
     const Executable executable = cpu().with_options(options).compile(graph);
     REQUIRE(executable.program().schedule().loops.size() == 1);
     CHECK(executable.program().schedule().loops[0].block > 1);
@@ -449,6 +452,10 @@ TEST_CASE("which folds and repetitions go row by row") {
                           ops::broadcast_in_dim(v, {4, 7}, {0}),
                           ops::broadcast_in_dim(c, {2, 5, 6}, {2}),
                           ops::broadcast_in_dim(v, {3, 4, 5}, {1}),
+                          ops::broadcast_in_dim(x, {4, 3, 5, 6}, {0, 1, 2, 3}),
+                          ops::broadcast_in_dim(x, {4, 2, 1, 3, 5, 6}, {0, 2, 4, 5}),
+                          ops::broadcast_in_dim(x, {4, 1, 5, 2, 6}, {0, 1, 2, 4}),
+                          ops::broadcast_in_dim(x, {4, 2, 5, 2, 6}, {0, 1, 2, 4}),
                           ops::abs(x)};
   using Kind = passes::RowStep::Kind;
   const passes::RowStep expected[] = {{Kind::fold_rows, 4, 30},
@@ -460,6 +467,10 @@ TEST_CASE("which folds and repetitions go row by row") {
                                       {Kind::along_rows, 4, 7},
                                       {Kind::rows, 10, 6},
                                       {},
+                                      {Kind::each_row, 12, 30, 0, 3},
+                                      {Kind::each_row, 24, 30, 0, 6},
+                                      {Kind::each_row, 40, 6, 0, 2},
+                                      {},
                                       {}};
   const Graph graph = g.build(std::span<const Value>(values));
   for (std::size_t i = 0; i < std::size(values); ++i) {
@@ -468,6 +479,7 @@ TEST_CASE("which folds and repetitions go row by row") {
     if (got.kind == Kind::none) continue;
     CHECK(got.rows == expected[i].rows);
     CHECK(got.columns == expected[i].columns);
+    CHECK(got.times == expected[i].times);
   }
 }
 

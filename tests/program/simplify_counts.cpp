@@ -134,5 +134,24 @@ TEST_CASE("simplify: products that sum nothing are products of broadcasts") {
   }
 }
 
+TEST_CASE("simplify: products of batches that sum nothing, too") {
+  for (const DType dtype : {f64, f32, i32, c64}) {
+    for (const std::int64_t wide : {16, 15}) {
+      for (const bool in_front : {true, false}) {  // the batch axis of the right operand
+        GraphBuilder g("outer");
+        const Type a(dtype, {5, 3}), b(dtype, in_front ? Shape{5, wide} : Shape{wide, 5});
+        const Value x = g.input("x", a), y = g.input("y", b);
+        const Graph graph =
+            g.build({ops::dot_general(x, y, {.lhs_batch = {0}, .rhs_batch = {in_front ? 0 : 1}})});
+        const Graph simplified = passes::simplify(graph, false);
+        CHECK(has_products(simplified) == (wide == 15 || is_complex(dtype) || !in_front));
+        const auto all = [](std::size_t i) { return i; };
+        CHECK(differences(reference(), graph, simplified, {special_tensor(a, all), special_tensor(b, all)}) ==
+              "");
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test

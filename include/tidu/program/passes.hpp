@@ -83,12 +83,14 @@ struct RowStep {
     fold_columns,  ///< all rows to one
     along_rows,    ///< one element for each row, repeated along it
     rows,          ///< one row, repeated
+    each_row,      ///< rows, each repeated `times` times before the next one
     picked         ///< rows of operand 0 that operand 1 names, moved into range: `picked_of` rows
   };
   Kind kind = Kind::none;      ///< which of them
   std::int64_t rows = 0;       ///< how many
   std::int64_t columns = 0;    ///< how many
   std::int64_t picked_of = 0;  ///< how many rows operand 0 has, of kind picked
+  std::int64_t times = 1;      ///< of kind each_row
 };
 /// Of an operation with one operand that has trait folds or repeats, or that picks entries of an axis (see
 /// Factors::pick); none for others.

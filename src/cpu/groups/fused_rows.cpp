@@ -181,7 +181,7 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   std::optional<RowsPlan> plan =
       turned != nullptr ? turned->plan : plan_rows_code(program, node, values, options.repeats);
   // What checks indices says where they are: no code does.
-  if (!plan || (options.check_indices && !plan->code.picks.empty())) return {};
+  if (!plan || (options.check_indices && plan->code.has_indices())) return {};
   RowsState state;
   if (turned != nullptr) {
     const auto at = std::find(values.results.begin(), values.results.end(), turned->result);

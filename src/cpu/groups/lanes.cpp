@@ -111,6 +111,8 @@ std::uint64_t RowsCode::hash() const {
     hasher.mix(std::uint64_t{pick.array} << 32U | pick.indices);
     hasher.mix(static_cast<std::uint64_t>(pick.rows));
     hasher.mix(std::uint64_t{pick.wide});
+    hasher.mix(static_cast<std::uint64_t>(pick.every));
+    hasher.mix(static_cast<std::uint64_t>(pick.together));
   }
   return hasher.hash();
 }

@@ -10,6 +10,7 @@
 // so it does not matter how rows are dealt to threads, and columns are folded in chunks of fold_chunk rows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,14 +34,22 @@ struct RowsCode {
   std::uint32_t num_pointers = 0;
   std::uint32_t num_slots = 0;
   std::uint32_t num_kept = 0;
-  /// Each row reads one row of an array, which an integer of the row's own names, moved into range.
+  /// Each row reads one row of an array: which an integer of the row's own names, moved into range; or, where
+  /// rows are repeated, row r / `every` * `together` + r % `together`.
   struct Pick {
     std::uint32_t array = 0, indices = 0;  ///< pointers
     std::int64_t rows = 0;                 ///< of the array
     bool wide = false;                     ///< i64 indices, not i32
+    std::int64_t every = 0,
+                 together = 1;  ///< where nothing names the row; `every` is a multiple of `together`
+    bool is_repeated() const { return every != 0; }
     friend bool operator==(const Pick&, const Pick&) = default;
   };
   std::vector<Pick> picks;
+  /// Do indices name rows?
+  bool has_indices() const {
+    return std::any_of(picks.begin(), picks.end(), [](const Pick& pick) { return !pick.is_repeated(); });
+  }
   friend bool operator==(const RowsCode&, const RowsCode&) = default;
   std::uint64_t hash() const;
 };

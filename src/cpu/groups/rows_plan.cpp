@@ -75,6 +75,7 @@ class RowsPlanner {
     column,     // fold of all rows
     along_row,  // repeats an element for each row
     all_rows,   // repeats a row
+    each_row,   // repeats each of some rows
     picked      // a row that an index names
   };
   static constexpr std::uint32_t never = no_index;
@@ -113,6 +114,7 @@ class RowsPlanner {
       case RowStep::Kind::fold_columns: item.kind = Kind::column; break;
       case RowStep::Kind::along_rows: item.kind = Kind::along_row; break;
       case RowStep::Kind::rows: item.kind = Kind::all_rows; break;
+      case RowStep::Kind::each_row: item.kind = Kind::each_row; break;
       case RowStep::Kind::picked: item.kind = Kind::picked; break;
       case RowStep::Kind::none: {
         for (const ValueId id : inputs) {
@@ -268,6 +270,7 @@ class RowsPlanner {
           lane_of_[item.result] = list_.add({.op = is_periodic(item) ? LaneOp::load : LaneOp::load_column,
                                              .index = pointer_of_.at(read(operand))});
           break;
+        case Kind::each_row:
         case Kind::picked:
           lane_of_[item.result] = list_.add({.op = LaneOp::load_picked, .index = pick(item)});
           break;
@@ -316,9 +319,17 @@ class RowsPlanner {
   }
   std::uint32_t pick(const Item& item) {
     const Operation operation = graph_.operation(item.operation);
-    const ValueId array = read(operation.inputs()[0]), indices = read(operation.inputs()[1]);
-    const RowsCode::Pick pick{pointer_of_.at(array), pointer_of_.at(indices), item.step.picked_of,
-                              graph_.type(indices).dtype() == i64};
+    RowsCode::Pick pick{.array = pointer_of_.at(read(operation.inputs()[0]))};
+    if (item.kind == Kind::each_row) {
+      pick.together = item.step.columns / code_.columns;
+      pick.every = pick.together * item.step.times;
+      pick.rows = item.step.rows / item.step.times * pick.together;
+    } else {
+      const ValueId indices = read(operation.inputs()[1]);
+      pick.indices = pointer_of_.at(indices);
+      pick.rows = item.step.picked_of;
+      pick.wide = graph_.type(indices).dtype() == i64;
+    }
     const auto found = std::find(code_.picks.begin(), code_.picks.end(), pick);
     if (found == code_.picks.end()) code_.picks.push_back(pick);
     return static_cast<std::uint32_t>(std::find(code_.picks.begin(), code_.picks.end(), pick) -

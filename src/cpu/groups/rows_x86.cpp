@@ -90,12 +90,12 @@ class RowsGenerator : private RowsAssembler {
   // See Note [Held values].
   void hold() {
     constexpr std::size_t most_vectors = 16, most_steps = 256;
+    if (code_.phases.size() != 1) return;
     const std::vector<LaneStep>& steps = code_.phases[0].elements;
-    is_straight_ = code_.phases.size() == 1 && row_vectors() <= most_vectors && !calls_out(steps) &&
-                   steps.size() * row_vectors() <= most_steps &&
-                   std::none_of(steps.begin(), steps.end(), [](const LaneStep& step) {
-                     return is_fold(step.op) || is_column_fold(step.op);
-                   });
+    is_straight_ =
+        row_vectors() <= most_vectors && !calls_out(steps) && steps.size() * row_vectors() <= most_steps &&
+        std::none_of(steps.begin(), steps.end(),
+                     [](const LaneStep& step) { return is_fold(step.op) || is_column_fold(step.op); });
     if (!is_straight_) return;
     const int last = is_512_ ? 16 : 9;  // of the registers that are held
     limit_ = is_512_ ? num_registers_ : spare_register;

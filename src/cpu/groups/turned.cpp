@@ -53,7 +53,7 @@ TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues
     if (readers[value] != 1) continue;
     std::optional<RowsPlan> plan = plan_rows_code(program, node, values[node], options.repeats);
     // What checks indices is no code.
-    if (!plan || (options.check_indices && !plan->code.picks.empty())) continue;
+    if (!plan || (options.check_indices && plan->code.has_indices())) continue;
     std::optional<TurnedCopy> copy = turned_copy(graph, operation, *plan);
     if (!copy) continue;
     *at = result;
