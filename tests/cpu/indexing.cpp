@@ -42,6 +42,42 @@ TEST_CASE("indexing of single elements and short rows, of many positions of whic
   finish_checks();
 }
 
+TEST_CASE("indexing of arrays without elements reads and writes nothing") {
+  std::mt19937_64 random(19);
+  for (const std::int64_t outer : {0, 2}) {
+    for (const std::int64_t extent : {0, 4}) {
+      for (const std::int64_t inner : {0, 1, 3}) {
+        for (const std::int64_t count : {0, 5}) {
+          if (extent == 0 && count > 0) continue;  // refused
+          const Type x(f64, {outer, extent, inner}), places(i32, {count}), rows(f64, {outer, count, inner});
+          const Tensor at = random_tensor(places, {0, 3}, random);
+          for (const char* mode : {"clip", "drop"}) {
+            const Attributes attributes{{"axis", 1}, {"mode", mode}};
+            const Graph take = graph_of(Op::make(prim::take, attributes), {x, places});
+            const Graph scatter = graph_of(Op::make(prim::scatter_add, attributes), {x, places, rows});
+            INFO(to_text(scatter));
+            for (const std::string& text : differences(take, {random_tensor(x, {}, random), at}, cpu()))
+              CHECK_MESSAGE(false, text);
+            const std::vector<Tensor> inputs{random_tensor(x, {}, random), at,
+                                             random_tensor(rows, {}, random)};
+            for (const std::string& text : differences(scatter, inputs, cpu())) CHECK_MESSAGE(false, text);
+            // What lies behind memory of no bytes stays.
+            if (outer != 0) continue;
+            const Executable executable = cpu().compile(scatter);
+            std::vector<std::vector<Tensor>> results;
+            std::vector<Tensor> others;
+            for (int repeat = 0; repeat < 64; ++repeat) {
+              others.push_back(random_tensor(Type(f64, {4}), {7.25, 7.25}, random));
+              results.push_back(executable.run(inputs));
+            }
+            for (const Tensor& other : others) CHECK(other.at(3) == 7.25);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("indexing of single elements and slices by an index for each, of which few are out of range") {
   std::mt19937_64 random(17);
   CpuOptions checking;

@@ -238,7 +238,7 @@ void scatter_add(const IndexState& s, const Call& call) {
     }
   };
   const std::size_t bytes = static_cast<std::size_t>(s.count * s.inner) * sizeof(T);
-  if (s.outer > 1) {
+  if (s.outer != 1) {
     share(s.threads, s.outer, bytes,
           [&](std::int64_t begin, std::int64_t end) { part(begin, end, 0, s.extent); });
   } else {
