@@ -55,6 +55,24 @@ void check_same(const std::vector<Array>& got, const std::vector<Array>& expecte
   }
 }
 
+TEST_CASE("a tuple alone is one argument, as a pair is") {
+  using Two = std::tuple<Array, Array>;
+  const auto f = [](const Two& both) { return sum(std::get<0>(both) * square(std::get<1>(both))); };
+  const Array x = array({1.0, 2.0}), y = array({3.0, -1.0});
+  const Two both(x, y);
+  CHECK(f(both).item() == 11.0);
+  const Two slopes = grad(f)(both);
+  CHECK(elements(std::get<0>(slopes)) == std::vector<double>{9, 1});
+  CHECK(elements(std::get<1>(slopes)) == std::vector<double>{6, -4});
+  CHECK(value_and_grad(f)(both).first.item() == 11.0);
+  CHECK(compile(f)(both).item() == 11.0);
+  CHECK(elements(std::get<0>(compile(grad(f))(both))) == std::vector<double>{9, 1});
+  CHECK(vmap(f)(Two(stack({x, y}), stack({y, x}))).shape() == Shape{2});
+  CHECK(elements(std::get<1>(jacrev(f)(both))) == std::vector<double>{6, -4});
+  CHECK(trace(f, both).outputs().size() == 1);
+  CHECK(std::get<1>(vjp(f, both).second(array(1.0))).shape() == Shape{2});
+}
+
 TEST_CASE("the gradient by a structure is such a structure") {
   const FormedNet net = random_net(1);
   const Array x = random_array({5, 3}, 9);

@@ -68,8 +68,8 @@ auto trace_argument(const T& argument) {
 /// on Arrays without data; other Arrays that it uses become constants of the graph.
 template <class F, class... Args>
 Graph trace(const F& f, const Args&... args) {
-  const auto arguments = std::tuple(frontend_detail::trace_argument(args)...);
-  using Out = frontend_detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
+  const auto arguments = std::make_tuple(frontend_detail::trace_argument(args)...);  // of one tuple, too
+  using Out = frontend_detail::ResultOfItems<F, std::decay_t<decltype(arguments)>>;
   std::optional<Out> result;
   const std::vector<Array> flat = frontend_detail::arrays_of(arguments);
   return frontend_detail::closed(

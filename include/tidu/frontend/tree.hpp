@@ -201,11 +201,17 @@ struct Application {
       "as an Array without axes: take it as const Array& or const auto&, not as double or float");
   using type = std::decay_t<std::invoke_result_t<const F&, const Args&...>>;
 };
-template <class F, class... Args>
-struct Application<F, std::tuple<Args...>> : Application<F, Args...> {};
-/// What f returns of these arguments, or of those in a tuple.
+/// What f returns of these arguments.
 template <class F, class... Args>
 using ResultOf = typename Application<F, Args...>::type;
+
+template <class F, class Arguments>
+struct ItemsApplication;
+template <class F, class... Args>
+struct ItemsApplication<F, std::tuple<Args...>> : Application<F, Args...> {};
+/// What f returns of the items of a tuple.
+template <class F, class Arguments>
+using ResultOfItems = typename ItemsApplication<F, Arguments>::type;
 
 /// A function of a flat list of Arrays.
 using FlatFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
