@@ -11,7 +11,7 @@ namespace tidu::cpu_detail {
 namespace {
 
 struct CondState {
-  std::vector<std::unique_ptr<const Compiled>> branches;
+  std::vector<std::shared_ptr<const Compiled>> branches;
   bool is_flag = false;  // the index
 };
 

@@ -11,6 +11,7 @@
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/groups/lanes.hpp"
+#include "cpu/inner_program.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/processors.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -200,7 +201,9 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
 
 Result<Executable> CpuExecutor::try_compile(const Program& program) const {
   return detail::capture([&] {
+    cpu_detail::InnerPrograms inner;
     cpu_detail::CompileOptions compile_options;
+    compile_options.inner = &inner;
     compile_options.check_indices = options_.check_indices;
     compile_options.lanes = cpu_detail::LaneCompiler::get(options_.vector_units);
     compile_options.threads = options_.threads > 0 ? options_.threads : cpu_detail::usable_processors();

@@ -3,7 +3,20 @@
 
 namespace tidu::cpu_detail {
 
-std::unique_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context,
+std::shared_ptr<const Compiled>& InnerPrograms::at(const Graph& graph, const CompileOptions& options) {
+  const Key128 key = detail::mix(graph.structural_key(), graph.name());
+  return programs_[{key, options.threads, options.depth, options.repeats}];
+}
+
+std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context) {
+  if (context.options.inner == nullptr) return compile_inner(graph, context, Surroundings());
+  if (auto known = context.options.inner->at(graph, context.options)) return known;
+  auto made = compile_inner(graph, context, Surroundings());
+  context.options.inner->at(graph, context.options) = made;
+  return made;
+}
+
+std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context,
                                               const Surroundings& around) {
   const auto evaluate = [&context](const Graph& constants) {
     std::vector<Literal> tensors;
@@ -12,7 +25,7 @@ std::unique_ptr<const Compiled> compile_inner(const Graph& graph, const InnerCon
     for (const Tensor& tensor : compiled.run({})) tensors.push_back(tensor.to_literal());
     return tensors;
   };
-  return std::make_unique<const Compiled>(Program::make(graph, context.program, evaluate), context.options,
+  return std::make_shared<const Compiled>(Program::make(graph, context.program, evaluate), context.options,
                                           context.kernels, context.arena, around);
 }
 

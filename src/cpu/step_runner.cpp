@@ -6,7 +6,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-std::unique_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
+std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
                                              const InnerContext& context) {
   constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
   constexpr std::int64_t fewest_fixed_steps = 4;  // of which it pays that consts are packed for products

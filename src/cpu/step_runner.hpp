@@ -59,7 +59,7 @@ class StepRunner {
     Preparation what;
     std::size_t offset;
   };
-  std::unique_ptr<const Compiled> step_, before_;  // before: none where nothing is made
+  std::shared_ptr<const Compiled> step_, before_;  // before: none where nothing is made
   std::size_t num_consts_ = 0;
   std::vector<std::size_t> place_;  // see ScanBody
   std::vector<std::size_t> made_;   // offsets

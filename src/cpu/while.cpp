@@ -36,7 +36,7 @@ struct WhileConst {
 };
 
 struct WhileState {
-  std::unique_ptr<const Compiled> first;  // what cond says of the first carries
+  std::shared_ptr<const Compiled> first;  // what cond says of the first carries
   StepRunner steps;
   std::int64_t max_steps = -1;  // negative: no bound
   std::vector<WhileConst> consts;

@@ -256,6 +256,24 @@ TEST_CASE("cond: errors of a branch name its operation") {
   CHECK_MESSAGE(text.find("of \"f\"") != std::string::npos, text);
 }
 
+TEST_CASE("cond: a graph in many branches, and in theirs, is compiled once") {
+  GraphBuilder first("g", standard_primitives());
+  Graph graph = first.build({ops::tanh(first.input("x", Type(f64, {8})))});
+  constexpr int depth = 30;  // places of the innermost: 2^30
+  for (int k = 0; k < depth; ++k) {
+    GraphBuilder h("h", standard_primitives()), g("g", standard_primitives());
+    const Graph other = h.build({ops::sin(ops::call(graph, std::array{h.input("x", Type(f64, {8}))})[0])});
+    const Value x = g.input("x", Type(f64, {8}));
+    const Value is_small = ops::lt(ops::reduce_sum(x, {0}), ops::full(g, Type(f64), 0.3 * k));
+    graph = g.build({ops::cond(is_small, std::vector{graph, other}, std::array{x})[0] + x});
+  }
+  std::mt19937_64 random(31);
+  const std::vector<Tensor> inputs{random_tensor(Type(f64, {8}), {0, 1}, random)};
+  const Tensor got = cpu().run(graph, inputs)[0], expected = reference().run(graph, inputs)[0];
+  for (std::int64_t i = 0; i < 8; ++i)
+    CHECK(got.at(i).real() == doctest::Approx(expected.at(i).real()).epsilon(1e-12));
+}
+
 }  // namespace conditional_cases
 }  // namespace
 }  // namespace tidu
