@@ -35,7 +35,9 @@ Value sum_of_squares(Value x, const Ints& axes) {
 Value norm_of(Value x, double ord, const Ints& axes) {
   if (ord == 2.0) return ops::sqrt(sum_of_squares(x, axes));
   const Value size = ops::abs(x);
-  if (ord == INFINITY) return ops::reduce_max(size, axes);
+  // Of nothing 0, as all norms are.
+  if (ord == INFINITY)
+    return x.type().size() == 0 ? ops::reduce_sum(size, axes) : ops::reduce_max(size, axes);
   if (ord == -INFINITY) return ops::reduce_min(size, axes);
   if (ord == 1.0) return ops::reduce_sum(size, axes);
   if (ord == 0.0) {

@@ -31,6 +31,7 @@ bool is_pole(double x) { return x <= 0.0 && x == std::floor(x); }
 
 double erf_inv(double x) {
   if (!(std::abs(x) <= 1.0)) return nan;
+  if (x == 0.0) return x;  // of either sign
   if (std::abs(x) == 1.0) return std::copysign(infinity, x);
   return boost::math::erf_inv(x, Quiet());
 }

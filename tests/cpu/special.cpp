@@ -33,6 +33,8 @@ TEST_CASE("digamma and polygamma over their range") {
   between(1, 12, 600);
   between(12, 1000, 100);
   between(1e3, 1e9, 50);
+  for (const int whole : {-1'000'000'000, -123'456, -100'001, -4000, -102, -101, -100, -99})
+    between(whole + 0.05, whole + 0.45, 3);
   for (int whole = -12; whole < 0; ++whole) between(whole + 0.05, whole + 0.45, 10);  // no root of odd orders
   std::vector<double> positive;  // derivatives of even order have roots between the poles
   for (const double x : numbers) {
@@ -52,7 +54,7 @@ TEST_CASE("digamma and polygamma over their range") {
         const bool tiny = std::fabs(b) < (dtype == f32 ? 1e-37 : 1e-300);
         const bool near = std::isfinite(b)
                               ? std::fabs(a - b) <= relative * std::max(std::fabs(b), least) || tiny
-                              : a == b || (std::isnan(a) && std::isnan(b)) || at == -INFINITY;
+                              : a == b || (std::isnan(a) && std::isnan(b));
         CHECK_MESSAGE(near, "m = ", m, ", x = ", at, ": ", a, ", expected ", b);
       }
     }

@@ -260,6 +260,12 @@ TEST_CASE("linear algebra") {
   CHECK(elements(vector_norm(x, 1, 0)) == Doubles{3, 16});
   CHECK(vector_norm(x, INFINITY).item() == 12.0);
   CHECK(vector_norm(x, -INFINITY).item() == 0.0);
+  for (const double ord : {0.0, 1.0, 2.0, 3.0, HUGE_VAL}) {
+    CHECK(vector_norm(zeros({0}), ord).item() == 0.0);
+    CHECK(elements(vector_norm(zeros({2, 0}), ord, 1)) == Doubles{0, 0});
+  }
+  CHECK(vector_norm(zeros({0}), -INFINITY).item() == INFINITY);
+  CHECK(vector_norm(zeros({0}), -1).item() == INFINITY);
   CHECK(vector_norm(x, 0).item() == 3.0);
   CHECK(vector_norm(x, 3).item() == doctest::Approx(std::cbrt(27.0 + 64 + 1728)));
 }

@@ -62,7 +62,7 @@ std::pair<Array, Array> slogdet(const Array& x, Where where = Where::current());
 /// of matrices. NaN gradients at 0.
 Array norm(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 /// (sum |x|^ord)^(1/ord) over the axes; the greatest and least |x| for ord = inf and -inf, how many are not
-/// zero for 0.
+/// zero for 0. Of no elements 0, but for negative ord inf.
 Array vector_norm(const Array& x, double ord = 2.0, const Axes& axes = {}, bool keepdims = false,
                   Where where = Where::current());
 

@@ -57,6 +57,7 @@ float narrow(std::int64_t i) { return detail::round_to_odd(detail::round_to_odd(
 template <class T, T (*number)(std::int64_t) = convert<T, std::int64_t>>
 void count_up(const AxisShape& s, const Call& call) {
   T* y = call.result<T>();
+  if (s.extent == 0 || s.inner == 0) return;
   for (std::int64_t o = 0; o < s.outer; ++o) {
     if (s.inner == 1) {
       for (std::int64_t i = 0; i < s.extent; ++i) y[i] = number(i);

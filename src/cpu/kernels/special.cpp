@@ -100,9 +100,15 @@ double zeta_of(double q) {
 // The same for whole s > 1, times unit^s, a power of two: powers of unit / q are numbers where those of 1 / q
 // are not.
 double hurwitz_zeta(int s, double q, double unit) {
+  // Far below zero terms on both sides of it: of q = f - n, 0 < f < 1, those of f, f + 1, ... and, with the
+  // sign of (-1)^s, those of 1 - f, ..., n - f.
+  if (q < -100) {
+    const double n = -std::floor(q), f = q + n;
+    const double below = hurwitz_zeta(s, 1 - f, unit) - hurwitz_zeta(s, n + 1 - f, unit);
+    return hurwitz_zeta(s, f, unit) + (s % 2 == 0 ? below : -below);
+  }
   double sum = 0;
   for (int steps = 0; q < asymptotic_from || steps < asymptotic_steps - 1; ++steps, q += 1) {
-    if (q < -1e5) return nan;  // not worth a hundred thousand terms
     const double term = inverse_power(q / unit, s);
     sum += term;
     if (q > 0 && term < sum * 1e-17) return sum;
@@ -182,7 +188,7 @@ double digamma(double x) {
 double polygamma(int m, double x) {
   if (m == 0) return digamma(x);
   if (std::isnan(x)) return x;
-  if (x == infinity) return 0;
+  if (std::isinf(x)) return x < 0 ? nan : m % 2 == 0 ? -0.0 : 0.0;
   if (x <= 0 && x == std::floor(x)) return m % 2 == 1 ? infinity : nan;
   constexpr double small = 1e-60, large = 1e60;  // beyond, powers are no numbers or lose digits
   if (x > small && x < large) {
