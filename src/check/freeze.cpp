@@ -61,23 +61,17 @@ Graph without_barriers(const Graph& graph) {
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) any = any || is_barrier(graph.operation(i));
   if (!any) return graph;
   GraphBuilder builder(graph.name(), graph.primitives());
-  std::vector<ValueId> ids(graph.num_values(), no_index), operands;
+  std::vector<Value> inputs;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueId id = graph.inputs()[i];
-    ids[id] = builder.input(graph.input_key(i), graph.type(id), graph.label(id)).id();
+    inputs.push_back(builder.input(graph.input_key(i), graph.type(id), graph.label(id)));
   }
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const Operation operation = graph.operation(i);
-    operands.clear();
-    for (const ValueId id : operation.inputs()) operands.push_back(ids[id]);
-    const bool passes = is_barrier(operation);
-    const ValueId first = passes ? no_index : builder.add(operation.record().op, operands);
-    for (std::uint32_t slot = 0; slot < operation.num_outputs(); ++slot)
-      ids[operation.output(slot)] = passes ? operands[slot] : first + slot;
-  }
-  std::vector<ValueId> outputs;
-  for (const ValueId id : graph.outputs()) outputs.push_back(ids[id]);
-  return builder.build_ids(std::move(outputs));
+  const auto apply = [&](const Operation& operation, const std::vector<Value>& operands) {
+    if (is_barrier(operation)) return operands;
+    const Values results = builder.emit(operation.op(), operands);
+    return std::vector<Value>(results.begin(), results.end());
+  };
+  return builder.build(prim::walk<Value>(graph, inputs, apply));
 }
 
 Graph written_out(const Graph& graph) {

@@ -132,10 +132,10 @@ Values simplify_idempotent_reduction(SimplifyContext& c) {
 
 namespace {
 
-// The axes of a product that those of an operand are; `free`: the first one of its own.
+// The axes of a product that those of an operand are which it keeps; `free`: the first one of its own.
 Ints axes_in_product(const Operand& operand, std::int64_t free) {
   Ints placed;
-  for (const std::int64_t axis : range(0, static_cast<std::int64_t>(operand.value.rank()))) {
+  for (const std::int64_t axis : remaining(operand.value.rank(), operand.contracting)) {
     const auto in_batch = std::find(operand.batch.begin(), operand.batch.end(), axis);
     placed.push_back(in_batch == operand.batch.end() ? free++ : in_batch - operand.batch.begin());
   }
@@ -171,12 +171,7 @@ Values sums_by_ones(SimplifyContext& c, const Operand& ones, const Operand& othe
   const auto batch = static_cast<std::int64_t>(other.batch.size());
   // The free axes of rhs come behind those of lhs.
   const auto left = static_cast<std::int64_t>(ones.value.rank() - ones.contracting.size());
-  std::int64_t free = is_left ? left : batch;
-  Ints placed;
-  for (const std::int64_t axis : remaining(other.value.rank(), axes)) {
-    const auto in_batch = std::find(other.batch.begin(), other.batch.end(), axis);
-    placed.push_back(in_batch == other.batch.end() ? free++ : in_batch - other.batch.begin());
-  }
+  const Ints placed = axes_in_product(other, is_left ? left : batch);
   if (!std::is_sorted(placed.begin(), placed.end())) return unchanged();
   return ops::broadcast_in_dim(ops::reduce_sum(other.value, axes), shape, placed);
 }

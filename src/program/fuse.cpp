@@ -273,10 +273,6 @@ class Fuser {
     const RowStep::Kind kind = step_of(operation).kind;
     return kind == RowStep::Kind::along_rows || reads_rows(kind);
   }
-  // Does it read rows of an array that may be others for each row of the group?
-  static bool reads_rows(RowStep::Kind kind) {
-    return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
-  }
   // See Note [Periods] in fuse_node.hpp.
   static bool takes_shorter_rows(const RowStep& step) {
     return step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::each_row ||

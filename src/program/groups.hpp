@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tidu/graph/graph.hpp"
+#include "tidu/program/passes.hpp"
 #include "tidu/program/schedule.hpp"
 
 namespace tidu::passes {
@@ -17,6 +18,11 @@ inline constexpr std::size_t most_operands = 20;
 // Elements of a period of several rows of a group, at least and at most.
 inline constexpr std::int64_t fewest_in_period = 512;
 inline constexpr std::int64_t most_in_period = 65536;
+
+/// Does it read rows of an array that may be others than the group's own?
+constexpr bool reads_rows(RowStep::Kind kind) {
+  return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
+}
 
 /// The schedule in which a product that one fused group of single elements alone reads, and that is larger
 /// than its operands together, stands right before the group: then they can run as one step, and its place,

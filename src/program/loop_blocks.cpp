@@ -362,6 +362,7 @@ class LoopMaker {
     if (!always && traffic_.products && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
     // Along one point what belongs to the point is one element, and all else is one array after another.
     if (!traffic_.products && traffic_.longest >= longest_point && gain(1) > 0) {
+      // Of blocks as they become if groups of rows do most of it.
       gain_ = gain(c_.options.fuse ? std::min(rows_of_block, c_.roles.extent) : 1);
       return 1;
     }

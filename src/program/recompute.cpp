@@ -157,8 +157,7 @@ class Recomputer {
       const std::span<const ValueId> list = operands(operation);
       const auto reads = [&](ValueId id) { return splats_[id] == no_index && roots_[id] == value; };
       if (std::none_of(list.begin(), list.end(), reads)) return false;
-      const RowStep::Kind kind = row_step(graph_, operation).kind;
-      return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
+      return reads_rows(row_step(graph_, operation).kind);
     });
   }
 

@@ -23,7 +23,7 @@ mutation("N4", "the executor is not in the key", EVALUATE,
          "words.push_back(runner_.executor->id());", "words.push_back(0 * runner_.executor->id());", programs=LAZY)
 mutation("N5", "one value that fails keeps the others from theirs", EVALUATE,
          "if (waiting.size() < 2) throw;", "if (!waiting.empty()) throw;", programs=LAZY)
-mutation("N5", "what failed is given to the next executor", EVALUATE,
+mutation("N5", "what failed is given to the next executor", "src/frontend/lazy_traces.cpp",
          "    if (waits(value) && referred(value)) return false;\n  try {",
          "    if (false && waits(value)) return false;\n  try {", programs=LAZY)
 mutation("N6", "a tensor that was written to is taken for what it was", "src/frontend/lazy.cpp",

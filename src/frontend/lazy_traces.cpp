@@ -1,0 +1,79 @@
+// lazy_traces.cpp - which trace a thread promises in: another one where another executor comes and some of
+// what was promised before could not be computed.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "frontend/context.hpp"
+#include "frontend/lazy_program.hpp"
+
+namespace tidu::frontend_detail {
+
+bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
+  if (runner == runner_) return true;
+  try {
+    if (runner_.executor != nullptr) evaluate_all();
+  } catch (...) {  // what failed stays
+  }
+  std::vector<Value> dropped;
+  const std::lock_guard lock(mutex_);
+  for (const Value& value : values_)
+    if (waits(value) && referred(value)) return false;
+  try {
+    leave(dropped);
+  } catch (...) {
+    return false;
+  }
+  runner_ = runner;
+  return true;
+}
+
+bool LazyTrace::idle() {
+  const std::lock_guard lock(mutex_);
+  return std::none_of(values_.begin(), values_.end(),
+                      [](const Value& value) { return waits(value) && referred(value); });
+}
+
+void LazyTrace::take_counters(LazyTrace& from) {
+  const std::scoped_lock lock(mutex_, from.mutex_);
+  counters_ = from.counters_;
+  hot_compiled_ = from.hot_compiled_;
+  hot_deferred_ = from.hot_deferred_;
+  hot_recomputed_ = from.hot_recomputed_;
+}
+
+// What an executor failed to compute before another one came is its own to compute.
+LazyTrace& Context::trace_for(const LazyRunner& runner) {
+  if (trace->is_run_by(runner)) [[likely]]
+    return *trace;
+  if (!trace->change_runner(runner)) [[unlikely]] {
+    std::shared_ptr<LazyTrace> fresh = LazyTrace::make();
+    fresh->take_counters(*trace);
+    fresh->change_runner(runner);
+    retire(std::exchange(trace, std::move(fresh)));
+    update();
+  }
+  return *trace;
+}
+
+void Context::retire(std::shared_ptr<LazyTrace> old) noexcept {
+  old->set_greedy(false);
+  const auto over = [](const std::shared_ptr<LazyTrace>& one) {
+    if (!one->idle()) return false;
+    one->end();
+    return true;
+  };
+  std::erase_if(retired, over);
+  if (over(old)) return;
+  try {
+    retired.emplace_back();
+  } catch (...) {  // no memory: nobody can be promised anything
+    old->end();
+    return;
+  }
+  retired.back() = std::move(old);
+}
+
+}  // namespace tidu::frontend_detail
