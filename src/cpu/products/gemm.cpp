@@ -392,10 +392,11 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
 
 namespace {
 
-// Of B in panels, of all terms each.
+// Of B in panels, of all terms each, and of which terms each panel has: two numbers.
 Index packed_size(const GemmCall& call) {
-  constexpr Index line = 128;  // a panel's rows are of this many bytes, or of a half or a quarter
-  return (call.n * gemm_element_size(call.type) + line - 1) / line * line * call.k;
+  constexpr Index narrowest = 32, terms = 16;  // bytes
+  const Index row = call.n * gemm_element_size(call.type);
+  return packed_panel_bytes(row, call.k) + (row + narrowest - 1) / narrowest * terms;
 }
 
 }  // namespace

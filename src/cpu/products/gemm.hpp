@@ -67,6 +67,11 @@ static constexpr bool is_crowded(std::int64_t rows, std::int64_t row_bytes) {
   while (period < 4096 && row_bytes % (2 * period) == 0) period *= 2;
   return rows > most || rows > 4096 / period * 8;
 }
+/// Bytes of the panels of a packed B whose rows have so many, in lines of which a panel's row is one, a half
+/// or a quarter. (Of internal linkage, too.)
+static constexpr std::int64_t packed_panel_bytes(std::int64_t row_bytes, std::int64_t k) {
+  return (row_bytes + 127) / 128 * 128 * k;
+}
 /// Rows of C that repay packing a B that is crowded.
 inline constexpr std::int64_t kLeastCrowdedRows = 64;
 /// Terms of a product that may be an update, at most.

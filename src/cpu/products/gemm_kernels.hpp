@@ -201,15 +201,22 @@ struct Product {
   }
 
   /// Likewise with B in panels: one row of tiles after the other, so that its rows of A stay in the
-  /// first-level cache and B comes from the second in order. Panels of B lie `panel_b` apart. The rows of
-  /// A are copied to `room_a`, where that is given.
+  /// first-level cache and B comes from the second in order. Panels of B lie `panel_b` apart; where these are
+  /// of all terms, `known` tells which they have from the `first` one on. The rows of A are copied to
+  /// `room_a`, where that is given.
   template <AOrder Order>
-  static void multiply_packed(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index panel_b,
-                              T* c, Index ldc, bool accumulate, T* room_a, const Ends& ends,
-                              Finite<T>& finite_a) {
+  static void multiply_packed(Index m, Index width, Index first, Index k, const T* a, Index lda, const T* b,
+                              Index panel_b, const Terms* known, T* c, Index ldc, bool accumulate, T* room_a,
+                              const Ends& ends, Finite<T>& finite_a) {
     const Panels panels(m, kTileRows, ends);
     TermsOfPanels terms;
-    if (may_have_zeros(m, width, k)) terms.find(width, k, b, kWidth, panel_b, finite_a);
+    if (may_have_zeros(m, width, k)) {
+      if (known != nullptr) {
+        terms.take(ceil_div(width, kWidth), first, k, known, finite_a);
+      } else {
+        terms.find(width, k, b, kWidth, panel_b, finite_a);
+      }
+    }
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const Index end = ends.of(i, rows, width);
@@ -304,11 +311,12 @@ struct Product {
   }
 
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
-  /// this piece, decides the method, so that pieces sum as the whole would. `packed`: b is what pack made,
-  /// from the first column of this piece on.
+  /// this piece, decides the method, so that pieces sum as the whole would. `of_panels`, if not
+  /// null: b is what pack made, from the first column of this piece on, and these are its panels' terms.
   static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
-                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends, bool packed) {
+                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends, const Terms* of_panels) {
     const Index width = n * kScalars;
+    const bool packed = of_panels != nullptr;
     if (k == 0) {
       if (add) return;
       for (Index i = 0; i < m; ++i)
@@ -370,17 +378,18 @@ struct Product {
       const Ends own = ends.from(j / kScalars);
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
+        const Terms* known = packed ? of_panels + j / kWidth : nullptr;
         const T* panels = packed ? b + j * k + p * kWidth : room_b;
         const Index panel = (packed ? k : terms) * kWidth;
         if (!packed)
           pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
                  room_b);
         if (trans_a) {
-          multiply_packed<AOrder::columns>(m, w, terms, a + p * lda, lda, panels, panel, c + j, ldc,
+          multiply_packed<AOrder::columns>(m, w, p, terms, a + p * lda, lda, panels, panel, known, c + j, ldc,
                                            add || p > 0, room_a, own, finite_a);
         } else {
-          multiply_packed<AOrder::rows>(m, w, terms, a + p * kScalars, lda, panels, panel, c + j, ldc,
-                                        add || p > 0, room_a, own, finite_a);
+          multiply_packed<AOrder::rows>(m, w, p, terms, a + p * kScalars, lda, panels, panel, known, c + j,
+                                        ldc, add || p > 0, room_a, own, finite_a);
         }
       }
     }
@@ -426,11 +435,12 @@ struct Product {
       }
       return;
     }
+    const Terms* const of_panels =
+        call.packed_b ? terms_of_packed(call, b) + range.column_begin * kScalars / kWidth : nullptr;
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
           b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add,
-          Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin},
-          call.packed_b);
+          Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin}, of_panels);
     }
   }
 
@@ -488,10 +498,18 @@ struct Product {
     }
   }
 
-  /// All of B in panels, of all terms each.
+  /// Behind a packed B: the terms of its panels.
+  static const Terms* terms_of_packed(const GemmCall& call, const void* packed) {
+    const std::int64_t panels = packed_panel_bytes(call.n * kScalars * sizeof(T), call.k);
+    return reinterpret_cast<const Terms*>(static_cast<const char*>(packed) + panels);
+  }
+
+  /// All of B in panels, of all terms each, and behind them which terms each has not only zeros for.
   static void pack(const GemmCall& call, const void* b, void* to) {
-    pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, call.n * kScalars,
-           static_cast<T*>(to));
+    const Index width = call.n * kScalars;
+    pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, width, static_cast<T*>(to));
+    find_terms_of_packed(width, call.k, static_cast<const T*>(to),
+                         const_cast<Terms*>(terms_of_packed(call, to)));
   }
 };
 

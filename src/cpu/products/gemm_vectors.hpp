@@ -63,6 +63,31 @@ TIDU_GEMM_INLINE void stream(T* p, Vector<T> v) {
 #endif
 }
 
+/// Is each lane a zero, of either sign?
+template <class T>
+TIDU_GEMM_INLINE bool is_zero(Vector<T> v) {
+#if defined(__AVX512F__)
+  if constexpr (static_cast<T>(0.5) == static_cast<T>(0)) {
+    return _mm512_test_epi64_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(v)) == 0;
+  } else if constexpr (sizeof(T) == 4) {
+    return _mm512_cmp_ps_mask(reinterpret_cast<__m512>(v), _mm512_setzero_ps(), _CMP_NEQ_UQ) == 0;
+  } else {
+    return _mm512_cmp_pd_mask(reinterpret_cast<__m512d>(v), _mm512_setzero_pd(), _CMP_NEQ_UQ) == 0;
+  }
+#else
+  const auto differs = v != Vector<T>{};
+#if defined(__AVX2__)
+  return _mm256_testz_si256(reinterpret_cast<__m256i>(differs), reinterpret_cast<__m256i>(differs)) != 0;
+#else
+  std::int64_t parts[kVectorBytes / 8];
+  __builtin_memcpy(parts, &differs, sizeof parts);
+  std::int64_t any = 0;
+  for (const std::int64_t part : parts) any |= part;
+  return any == 0;
+#endif
+#endif
+}
+
 /// A product that is rounded before it is added to, as it is without fused operations. They are never joined
 /// where this stands between them.
 template <class T>

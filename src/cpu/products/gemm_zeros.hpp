@@ -26,18 +26,10 @@ TIDU_GEMM_INLINE Terms common_terms(const Terms& x, const Terms& y) {
 template <class T>
 TIDU_GEMM_INLINE bool are_zeros(const T* at, Index count) {
   Index i = 0;
-  const auto is_zero = [](Vector<T> v) __attribute__((always_inline)) {
-    const auto differs = v != Vector<T>{};
-    std::int64_t parts[kVectorBytes / 8];
-    __builtin_memcpy(parts, &differs, sizeof parts);
-    std::int64_t any = 0;
-    for (const std::int64_t part : parts) any |= part;
-    return any == 0;
-  };
   for (; i + kLanes<T> <= count; i += kLanes<T>) {
-    if (!is_zero(load<T>(at + i))) return false;
+    if (!is_zero<T>(load<T>(at + i))) return false;
   }
-  return i == count || is_zero(load_first<T>(at + i, static_cast<int>(count - i)));
+  return i == count || is_zero<T>(load_first<T>(at + i, static_cast<int>(count - i)));
 }
 
 /// The terms outside of which the rows of a panel, `width` scalars each, are zeros.
@@ -112,6 +104,14 @@ class Finite {
 /// Panels whose terms are looked for at once, at most.
 inline constexpr Index kMostPanels = 64;
 
+/// The terms of each panel of a B of so many panels, all in one block of terms, for GemmFunctions::pack.
+template <class T>
+void find_terms_of_packed(Index width, Index k, const T* b, Terms* terms) {
+  constexpr Index kWidth = kTileVectors * kLanes<T>;
+  for (Index i = 0; i * kWidth < width; ++i)
+    terms[i] = find_terms(b + i * kWidth * k, kWidth, least(kWidth, width - i * kWidth), k);
+}
+
 /// The terms of each panel of B: all that are asked for unless `find` has found that some can be left out.
 class TermsOfPanels {
  public:
@@ -122,13 +122,19 @@ class TermsOfPanels {
     constexpr Index kWidth = kTileVectors * kLanes<T>;
     const Index count = ceil_div(width, kWidth);
     if (count > kMostPanels) return;
-    Index left_out = 0;
-    for (Index i = 0; i < count; ++i) {
+    for (Index i = 0; i < count; ++i)
       terms_[i] = find_terms(b + i * panel, row, least(kWidth, width - i * kWidth), k);
-      left_out += k - terms_[i].count();
+    leaves_out_ = gains(count, k, a);
+  }
+  /// Likewise of `count` panels, of terms [first, first + k) of those that `all` tells.
+  template <class T>
+  void take(Index count, Index first, Index k, const Terms* all, Finite<T>& a) {
+    if (count > kMostPanels) return;
+    for (Index i = 0; i < count; ++i) {
+      const Terms terms = common_terms(all[i], {first, first + k});
+      terms_[i] = {terms.begin - first, terms.end - first};
     }
-    // To look at all of A takes about half of the time that one panel does.
-    leaves_out_ = left_out >= k && left_out >= count * k / 8 && a.get();
+    leaves_out_ = gains(count, k, a);
   }
   /// Of `own`, those of the panel.
   TIDU_GEMM_INLINE Terms of(Index panel, const Terms& own) const {
@@ -144,6 +150,14 @@ class TermsOfPanels {
   }
 
  private:
+  template <class T>
+  bool gains(Index count, Index k, Finite<T>& a) const {
+    Index left_out = 0;
+    for (Index i = 0; i < count; ++i) left_out += k - terms_[i].count();
+    // To look at all of A takes about half of the time that one panel does.
+    return left_out >= k && left_out >= count * k / 8 && a.get();
+  }
+
   bool leaves_out_ = false;
   Terms terms_[kMostPanels];
 };
