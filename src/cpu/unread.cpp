@@ -2,7 +2,8 @@
 //
 // Note [Triangles]: a triangular matrix is often gathered from a vector by an index for each element, what is
 // not in the triangle coming from a zero behind the vector. Its gradient is scattered back, and the sum for
-// that zero is sliced off: so half of the product that makes the gradient is never read.
+// that zero is sliced off, or it is gathered (simplify_scattered.cpp): so half of the product that makes the
+// gradient is never read.
 #include "cpu/unread.hpp"
 
 #include <algorithm>
@@ -21,6 +22,8 @@ class Reads {
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
       read(graph_.outputs()[i], outputs.empty() ? nullptr : outputs[i]);
     for (std::size_t i = g_.operations.size(); i-- > 0;) visit(g_.operations[i]);
+    if (std::all_of(of_.begin(), of_.end(), [](const Place& place) { return place.read == nullptr; }))
+      return {};
     std::vector<ReadElements> reads;
     reads.reserve(of_.size());
     for (Place& place : of_) reads.push_back(std::move(place.read));
@@ -60,6 +63,10 @@ class Reads {
         read(operands[0], elements);
         read(operands[1], nullptr);
         return read(operands[2], of_updates(record, elements));
+      }
+      if (primitive.name == "take") {
+        read(operands[1], nullptr);
+        return read(operands[0], of_taken(record, elements));
       }
       if (elements != nullptr &&
           (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::view))) {
@@ -120,16 +127,44 @@ class Reads {
     if (elements == nullptr && !drops) return nullptr;
     std::vector<bool> read(number * inner, false);
     for (std::size_t i = 0; i < number; ++i) {
-      std::int64_t index = indices.dtype() == i64 ? reinterpret_cast<const std::int64_t*>(constant)[i]
-                                                  : reinterpret_cast<const std::int32_t*>(constant)[i];
-      if (index < 0 || index >= x.dim(axis)) {
-        if (drops) continue;
-        index = index < 0 ? 0 : x.dim(axis) - 1;
-      }
-      for (std::size_t j = 0; j < inner; ++j)
-        read[i * inner + j] = at(elements, static_cast<std::size_t>(index) * inner + j);
+      const std::int64_t place = place_of(indices.dtype(), constant, i, x.dim(axis), drops);
+      for (std::size_t j = 0; place >= 0 && j < inner; ++j)
+        read[i * inner + j] = at(elements, static_cast<std::size_t>(place) * inner + j);
     }
     return std::make_shared<const std::vector<bool>>(std::move(read));
+  }
+
+  // Of what a take picks from.
+  ReadElements of_taken(const OperationRecord& record, const ReadElements& elements) const {
+    const Op op = Op::of(record.op);
+    const ValueId* operands = g_.operands.data() + record.first_input;
+    const std::byte* constant = constant_at_[operands[1]];
+    const Type x = graph_.type(operands[0]), indices = graph_.type(operands[1]);
+    const auto axis = static_cast<std::size_t>(op.integer("axis"));
+    const std::size_t inner = count(x, axis + 1, x.rank()), slices = count(x, axis, x.rank());
+    const auto number = static_cast<std::size_t>(indices.size());
+    if (constant == nullptr || number * inner == 0 || number * inner > longest_pattern || slices == 0 ||
+        slices > longest_pattern || (elements != nullptr && number * inner % elements->size() != 0))
+      return nullptr;
+    const bool drops = op.string("mode") == "drop";
+    std::vector<bool> read(slices, false);
+    for (std::size_t i = 0; i < number; ++i) {
+      const std::int64_t place = place_of(indices.dtype(), constant, i, x.dim(axis), drops);
+      for (std::size_t j = 0; place >= 0 && j < inner; ++j) {
+        if (at(elements, i * inner + j)) read[static_cast<std::size_t>(place) * inner + j] = true;
+      }
+    }
+    if (std::find(read.begin(), read.end(), false) == read.end()) return nullptr;
+    return std::make_shared<const std::vector<bool>>(std::move(read));
+  }
+
+  // The slice that index `i` leads to; -1: none.
+  static std::int64_t place_of(DType dtype, const std::byte* indices, std::size_t i, std::int64_t extent,
+                               bool drops) {
+    const std::int64_t index = dtype == i64 ? reinterpret_cast<const std::int64_t*>(indices)[i]
+                                            : reinterpret_cast<const std::int32_t*>(indices)[i];
+    if (index >= 0 && index < extent) return index;
+    return drops ? -1 : index < 0 ? 0 : extent - 1;
   }
 
   const Graph& graph_;
@@ -145,7 +180,9 @@ std::vector<ReadElements> find_reads(const Graph& graph, std::span<const std::by
   const bool narrows =
       std::any_of(outputs.begin(), outputs.end(), [](const ReadElements& e) { return e != nullptr; }) ||
       std::any_of(graph.data().operations.begin(), graph.data().operations.end(),
-                  [](const OperationRecord& r) { return r.op->primitive->name == "scatter_add"; });
+                  [](const OperationRecord& r) {
+                    return r.op->primitive->name == "scatter_add" || r.op->primitive->name == "take";
+                  });
   if (!narrows) return {};
   return Reads(graph, constant_at).find(outputs);
 }

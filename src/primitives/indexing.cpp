@@ -187,7 +187,8 @@ constinit const Primitive scatter_add{.name = "scatter_add",
                                       .infer = infer_write<false>,
                                       .jvp = jvp_write<ops::scatter_add>,
                                       .transpose = transpose_write<ops::take>,
-                                      .batch = batch_scatter};
+                                      .batch = batch_scatter,
+                                      .simplify = simplify_scatter_add};
 
 // y[p] = x[p with indices[p] on `axis`]          ct_x = scatter_add_along_axis(0, indices, ct)
 constinit const Primitive take_along_axis{.name = "take_along_axis",

@@ -73,6 +73,9 @@ Values simplify_take(SimplifyContext& c);
 Values sum_with_scattered(const SimplifyContext& c);
 Values difference_with_scattered(const SimplifyContext& c);
 Values sum_of_scattered(const SimplifyContext& c);
+/// scatter_add, and a slice of it: see Note [Taken instead].
+Values simplify_scatter_add(SimplifyContext& c);
+Values slice_of_scattered(const SimplifyContext& c);
 
 // --- words
 /// No rule applies.

@@ -1,4 +1,4 @@
-// simplify_indexing.cpp - the rule of take, and those of sums with what is scattered.
+// simplify_indexing.cpp - the rule of take.
 //
 // Note [Rows of products]: where few rows are read of what a product makes, the product of few rows is
 // enough. Between the two may stand element-wise operations, broadcasts and transposes that nobody else
@@ -8,11 +8,6 @@
 // Note [Picked before they are used]: executors read rows that are picked where they lie (docs/optimizer.md,
 // "Groups of rows"), so a sum or product with one row for all is made of picked rows, not written to be
 // picked of, unless that is much more work.
-//
-// Note [Scattered once]: what is scattered into zeros, one update for a place at most, is zero elsewhere, so
-// that a sum with it changes few elements: 0.0 is added to all, and the updates where they belong. u + 0.0 is
-// an element of what was scattered, which is no -0.0. So a cross entropy's gradient, softmax less the places
-// of labels, is changed where it lies.
 #include <algorithm>
 
 #include "primitives/axes.hpp"
@@ -213,71 +208,6 @@ Values simplify_take(SimplifyContext& c) {
   Values results = take_before_product(c);
   if (results.empty()) results = take_before_sum(c);
   return results.empty() ? take_before_transpose(c) : results;
-}
-
-namespace {
-
-// What is scattered into zeros, one update for a place at most, and nothing else reads but such sums along
-// its axis as sum_of_scattered leaves out.
-struct Scattered {
-  Op op;
-  Value indices, updates;
-};
-std::optional<Scattered> scattered_once(const SimplifyContext& c, Value value) {
-  const auto made = c.maker(value);
-  if (!made || is_complex(value.dtype()) || value.type().size() == 0) return std::nullopt;
-  const bool along = &made->primitive() == &scatter_add_along_axis;
-  if (!along && &made->primitive() != &scatter_add) return std::nullopt;
-  const Value indices = c.input(*made, 1);
-  if ((along ? indices.shape()[at(made->op().integer("axis"))] : indices.type().size()) != 1 ||
-      !is_number(c, c.input(*made, 0), 0.0))
-    return std::nullopt;
-  return Scattered{made->op(), indices, c.input(*made, 2)};
-}
-bool sums_along(const Op& op, const Op& scatter) {
-  return &op.primitive() == &reduce_sum && op.ints("axes") == Ints{scatter.integer("axis")} &&
-         scatter.string("mode") == "clip";
-}
-bool only_sums_read(const SimplifyContext& c, Value value, const Op& scatter) {
-  const auto readers = c.readers(value);
-  if (!readers) return false;
-  std::size_t others = 0;
-  for (const ValueReader& reader : *readers) others += sums_along(reader.op, scatter) ? 0 : 1;
-  return others <= 1;
-}
-Value plus_zero(Value x) { return is_integer(x.dtype()) ? x : ops::add(x, ops::full_like(x, 0.0)); }
-Values scatter_into(const SimplifyContext& c, const Scattered& what, Value x, Value updates) {
-  const Value operands[] = {x, what.indices, updates};
-  return c.emitter().emit_one(what.op, operands);
-}
-
-}  // namespace
-
-Values sum_with_scattered(const SimplifyContext& c) {
-  for (const std::size_t i : {1U, 0U}) {
-    const auto what = scattered_once(c, c.operand(i));
-    if (!what || !only_sums_read(c, c.operand(i), what->op)) continue;
-    const Value rest = plus_zero(c.operand(1 - i)), updates = plus_zero(what->updates);
-    return scatter_into(c, *what, rest, updates);
-  }
-  return unchanged();
-}
-
-Values difference_with_scattered(const SimplifyContext& c) {
-  const Value x = c.operand(0), y = c.operand(1);
-  if (const auto what = scattered_once(c, y); what && only_sums_read(c, y, what->op))
-    return scatter_into(c, *what, x, ops::neg(plus_zero(what->updates)));
-  if (const auto what = scattered_once(c, x); what && only_sums_read(c, x, what->op)) {
-    const Value rest = ops::sub(ops::full_like(y, 0.0), y), updates = plus_zero(what->updates);
-    return scatter_into(c, *what, rest, updates);
-  }
-  return unchanged();
-}
-
-Values sum_of_scattered(const SimplifyContext& c) {
-  const auto what = scattered_once(c, c.operand());
-  if (!what || !sums_along(c.op(), what->op)) return unchanged();
-  return ops::reshape(plus_zero(what->updates), c.result_type().shape());
 }
 
 }  // namespace tidu::prim

@@ -287,6 +287,7 @@ Values simplify_slice(SimplifyContext& c) {
   if (const auto made = c.maker(x, broadcast_in_dim)) return slice_of_broadcast(c, *made);
   if (const auto made = c.maker(x, concatenate)) return slice_of_concatenate(c, *made);
   if (const auto made = c.maker(x, pad)) return slice_of_pad(c, *made);
+  if (Values result = slice_of_scattered(c); !result.empty()) return result;
   return slice_before_transpose(c);
 }
 

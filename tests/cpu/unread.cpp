@@ -82,6 +82,36 @@ TEST_CASE("what slices drop of scattered sums, and what leads nowhere, is not re
   }
 }
 
+TEST_CASE("what takes leave out is not read") {
+  const std::vector<std::int32_t> packed{0, 3, 4, 6, 7, 8};
+  const std::vector<bool> triangle{true, false, false, true, true, false, true, true, true};
+  const auto read_of = [](const std::vector<std::int32_t>& which, const char* mode, Shape shape,
+                          std::int64_t axis, bool slices) {
+    GraphBuilder g;
+    const Value x = g.input("x", {f64, shape});
+    const Literal indices = Literal::of<std::int32_t>({i32, {std::ssize(which)}}, which);
+    Value y = ops::take(ops::neg(x), ops::constant(g, indices), axis, mode);
+    Ints begin(y.rank(), 0), end = y.shape();
+    begin[static_cast<std::size_t>(axis)] = slices ? 1 : 0;
+    if (slices) y = ops::slice(y, begin, end);
+    const Graph graph = g.build({y});
+    const auto reads = reads_of(graph);
+    return reads.empty() ? std::vector<bool>() : *reads[graph.inputs()[0]];
+  };
+  CHECK(read_of(packed, "clip", {2, 9}, 1, false) == triangle);
+  std::vector<bool> less = triangle;
+  less[0] = false;
+  CHECK(read_of(packed, "clip", {2, 9}, 1, true) == less);
+  // Out of range: the ends, or nothing.
+  CHECK(read_of({-7, 1, 99}, "clip", {2, 4}, 1, false) == std::vector<bool>{true, true, false, true});
+  CHECK(read_of({-7, 1, 99}, "drop", {2, 4}, 1, false) == std::vector<bool>{false, true, false, false});
+  // Slices of several elements, a pattern that is repeated, and all of them.
+  CHECK(read_of({2, 2}, "clip", {3, 2}, 0, false) ==
+        std::vector<bool>{false, false, false, false, true, true});
+  CHECK(read_of({1, 0}, "clip", {3, 2, 2}, 1, true) == std::vector<bool>{true, true, false, false});
+  CHECK(read_of({1, 0, 1}, "clip", {3, 2}, 1, false).empty());
+}
+
 TEST_CASE("what has another reader is read, and so is what indices that are computed lead to") {
   GraphBuilder g;
   const Value u = g.input("u", {f64, {2, 3, 3}}), moving = g.input("i", {i32, {3, 3}});

@@ -183,6 +183,16 @@ fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan
       "          break;")
 
 # A transposed B that tiles turn.
+# Terms and elements that are left out of products.
+ZEROS = "src/cpu/products/gemm_zeros.hpp"
+KERNELS = "src/cpu/products/gemm_kernels.hpp"
+fault("products", "terms of a packed panel are those of its first block", ZEROS,
+      "common_terms(all[i], {first, first + k})", "common_terms(all[i], {0 * first, k})")
+fault("products", "a piece takes the terms of the first columns' panels", KERNELS,
+      "terms_of_packed(call, b) + range.column_begin * kScalars / kWidth", "terms_of_packed(call, b)")
+fault("products", "all that a take leads to is read, whatever is read of it", "src/cpu/unread.cpp",
+      "if (at(elements, i * inner + j)) read", "read")
+
 TURNING = "src/cpu/products/gemm_turned.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")

@@ -1,6 +1,8 @@
 // Simplify rules of sums: with what is scattered once, of padded values, of padded slices of one array, and
 // what is padded that others read.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,62 @@ TEST_CASE("simplify: sums with what is scattered once") {
     return (y - scattered) * scattered;
   });
   no_rule(complexes, [&](Value x, Value y) { return y - along(x, 1); });
+}
+
+TEST_CASE("simplify: what is scattered once to each place that is read is taken") {
+  const std::vector<DType> real = floats | integers;
+  // The rows or columns of x, in pairs, to places along an axis.
+  const auto scattered = [](Value x, std::int64_t axis, std::int64_t places, std::vector<std::int32_t> which,
+                            const char* mode = "clip", double base = 0) {
+    Shape shape{n, n};
+    shape[static_cast<std::size_t>(axis)] = places;
+    const Value into = ops::full(*x.emitter(), x.type().with_shape(shape), base);
+    const Literal to = Literal::of<std::int32_t>(Type(i32, {n / 2, 2}), which);
+    Shape parts{n, n};
+    parts[static_cast<std::size_t>(axis)] = n / 2;
+    parts.insert(parts.begin() + axis + 1, 2);
+    return ops::scatter_add(into, ops::constant(*x.emitter(), to), ops::reshape(x, parts), axis, mode);
+  };
+  const auto permuted = [](std::int64_t by, std::int64_t least = 0, std::int64_t most = n) {
+    std::vector<std::int32_t> which;
+    for (std::int64_t i = 0; i < n; ++i)
+      which.push_back(static_cast<std::int32_t>(std::clamp((i * by + 3) % n, least, most)));
+    return which;
+  };
+  for (const char* mode : {"clip", "drop"}) {
+    rule(floats, "full constant take add",
+         [&](Value x, Value) { return scattered(x, 1, n, permuted(7), mode); });
+    rule(integers, "constant take", [&](Value x, Value) { return scattered(x, 0, n, permuted(7), mode); });
+    // A place for all that nobody reads, and places that nobody reads.
+    rule(floats, "constant take full add", [&](Value x, Value) {
+      return ops::slice(scattered(x, 1, n, permuted(3, 6), mode), {0, 7}, {n, n});
+    });
+    rule(integers, "constant take", [&](Value x, Value) {
+      return ops::slice(scattered(x, 0, n, permuted(3, 0, 13), mode), {1, 0}, {n - 7, n}, {4, 1});
+    });
+  }
+  const auto last_place = [&](Value x, const char* mode) {
+    std::vector<std::int32_t> which = permuted(7);
+    *std::find(which.begin(), which.end(), n - 1) = INT32_MAX;
+    return scattered(x, 1, n, which, mode);
+  };
+  rule(integers, "constant take", [&](Value x, Value) { return last_place(x, "clip"); });
+  // No update for a place, or two; another base; read elsewhere; cut along another axis.
+  no_rule(complexes, [&](Value x, Value) { return scattered(x, 1, n, permuted(7)); });
+  no_rule(floats, [&](Value x, Value) { return scattered(x, 1, n, permuted(7), "clip", -0.0); });
+  no_rule(real, [&](Value x, Value) { return scattered(x, 1, n, permuted(7), "clip", 1); });
+  no_rule(real, [&](Value x, Value) { return last_place(x, "drop"); });
+  no_rule(real, [&](Value x, Value) { return scattered(x, 1, n, permuted(7, 1)); });
+  no_rule(real, [&](Value x, Value) {
+    return ops::slice(scattered(x, 1, n, permuted(3, 6)), {0, 6}, {n, n});
+  });
+  no_rule(real, [&](Value x, Value) {
+    return ops::slice(scattered(x, 1, n, permuted(3, 6)), {1, 7}, {n, n});
+  });
+  no_rule(real, [&](Value x, Value) {
+    const Value into = scattered(x, 1, n, permuted(3, 6));
+    return ops::slice(into, {0, 7}, {n, n}) * ops::slice(ops::square(into), {0, 7}, {n, n});
+  });
 }
 
 TEST_CASE("simplify: a sum of padded values is a concatenate") {
