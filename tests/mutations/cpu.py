@@ -182,7 +182,6 @@ fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          break;")
 
-# A transposed B that tiles turn.
 # Terms and elements that are left out of products.
 ZEROS = "src/cpu/products/gemm_zeros.hpp"
 KERNELS = "src/cpu/products/gemm_kernels.hpp"
@@ -193,6 +192,7 @@ fault("products", "a piece takes the terms of the first columns' panels", KERNEL
 fault("products", "all that a take leads to is read, whatever is read of it", "src/cpu/unread.cpp",
       "if (at(elements, i * inner + j)) read", "read")
 
+# A transposed B that tiles turn.
 TURNING = "src/cpu/products/gemm_turned.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")

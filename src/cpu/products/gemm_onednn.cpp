@@ -19,7 +19,7 @@ using Index = std::int64_t;
 
 constexpr double kLeastWork = 1 << 22;       // multiply-adds of a product
 constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
-// By a transposed B on AMD's processors with AVX-512: of a product, or else columns.
+// By a transposed B with AVX-512: of a product, or else columns.
 constexpr double kLeastTransposedWork = 1 << 30;
 constexpr Index kLeastTransposedColumns = 1025;
 constexpr double kLeastWorkWithAvx2 = 1 << 27;  // on AMD's processors with AVX2 and no more
@@ -31,9 +31,9 @@ double work_of(const GemmCall& g) {
 }
 
 /// There products by a transposed B were measured slower than ours, unless they are large.
-bool is_amd_with_avx512() {
+bool has_avx512() {
 #if defined(__x86_64__)
-  static const bool is = __builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512f") != 0;
+  static const bool is = __builtin_cpu_supports("avx512f") != 0;
   return is;
 #else
   return false;
@@ -91,7 +91,7 @@ bool is_faster(const GemmCall& g) noexcept {
   const bool is_large = g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
   if (g.type != GemmType::f32 || !is_large) return false;
   if (is_amd_with_avx2_alone()) return work_of(g) >= kLeastWorkWithAvx2 && !has_crowded(g);
-  if (g.trans_a || !g.trans_b || !is_amd_with_avx512()) return true;
+  if (g.trans_a || !g.trans_b || !has_avx512()) return true;
   return work_of(g) >= kLeastTransposedWork || g.n >= kLeastTransposedColumns;
 }
 
