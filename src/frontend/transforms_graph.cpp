@@ -77,10 +77,16 @@ void require_tangents(const std::vector<Array>& arguments, const std::vector<Arr
         where);
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!is_inexact(arguments[i].dtype()) || arguments[i].type() != tangents[i].type()) {
+    if (!is_inexact(arguments[i].dtype())) {
       refuse(ErrorKind::type, name,
-             detail::str("expected floating or complex arguments with tangents of their types, got ",
-                         tangents[i].type(), " for ", arguments[i].type(), " (argument ", i, ')'),
+             detail::str("expected floating or complex arguments, got ", arguments[i].type(), " (argument ", i,
+                         "): what has no tangent is captured by the function, not one of its arguments"),
+             where);
+    }
+    if (arguments[i].type() != tangents[i].type()) {
+      refuse(ErrorKind::type, name,
+             detail::str("expected tangents of the arguments' types, got ", tangents[i].type(), " for ",
+                         arguments[i].type(), " (argument ", i, ')'),
              where);
     }
   }

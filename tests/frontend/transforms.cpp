@@ -203,6 +203,7 @@ TEST_CASE("misuse of transforms") {
   CHECK(contains(error_of([&] { grad(vector, 1)(Array(1.0)); }), "of 1 arguments, got 1"));
   CHECK(contains(error_of([&] { grad(vector, {0, 0})(Array(1.0)); }), "once"));
   CHECK(contains(error_of([&] { jvp(vector, Array(1.0), array({1.0})); }), "f64[1] for f64[]"));
+  CHECK(contains(error_of([&] { jvp(vector, array({1, 2}), array({1, 2})); }), "captured by the function"));
   CHECK(contains(error_of([&] { jacrev([](const Array& x) { return x.item() > 0 ? x : -x; })(1.0); }),
                  "where()"));
 }
