@@ -49,9 +49,10 @@ class Compiler {
     const Schedule& schedule = given_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
-    takeovers_ = find_takeovers(given_, plans_, options_, kernels_, around_);
-    const std::vector<passes::PlacedPart> parts = find_placed_parts(given_, takeovers_);
-    if (!takeovers_.done.empty() || !parts.empty()) plan_memory(parts);
+    // What is moved may live on where that takes little more memory in all, or is little itself.
+    constexpr std::size_t any = ~std::size_t{0}, little = std::size_t{1} << 19;
+    take_over(any);
+    if (plan_->large_bytes > given_.plan().large_bytes + little) take_over(little);
     place_small_values();
     const std::vector<Run> runs = find_runs(to_.program_, options_, takeovers_.bound);
     auto next_run = runs.begin();
@@ -220,8 +221,12 @@ class Compiler {
     return plan.cannot_fail;
   }
   // What groups and updates do beside has changed who reads what, and when.
-  void plan_memory(std::span<const passes::PlacedPart> parts) {
-    to_.program_ = place_again(given_, takeovers_.values, parts);
+  // Who does what, and the memory for that.
+  void take_over(std::size_t most_kept) {
+    takeovers_ = find_takeovers(given_, plans_, options_, kernels_, around_, most_kept);
+    const std::vector<passes::PlacedPart> parts = find_placed_parts(given_, takeovers_);
+    const bool as_given = takeovers_.done.empty() && parts.empty();
+    to_.program_ = as_given ? given_ : place_again(given_, takeovers_.values, parts);
     plan_ = &to_.program_.plan();
   }
   Plan plan_of_composite(std::size_t node) {

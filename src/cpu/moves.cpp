@@ -16,8 +16,6 @@ namespace tidu::cpu_detail {
 namespace {
 
 constexpr std::size_t most_readers = 64;  // looked at for one value
-// Bytes of what may live on since others move the rest of it, or be there before all of it is made.
-constexpr std::size_t most_kept_for_all = std::size_t{1} << 19;
 
 // One that copies, or multiplies, from elsewhere than from its operands, or to elsewhere; without a plan one
 // that does nothing.
@@ -35,7 +33,8 @@ struct Moves {
 class MoveFinder {
  public:
   MoveFinder(const Program& program, const std::vector<passes::NodeValues>& values,
-             const std::vector<bool>& alone, const std::vector<bool>& done, bool products, int threads)
+             const std::vector<bool>& alone, const std::vector<bool>& done, bool products,
+             std::size_t most_kept, int threads)
       : program_(program),
         graph_(program.graph()),
         values_(values),
@@ -43,6 +42,7 @@ class MoveFinder {
         alone_(alone),
         done_(done),
         products_(products),
+        most_kept_(most_kept),
         threads_(threads) {}
 
   Moves find() {
@@ -134,7 +134,7 @@ class MoveFinder {
     std::size_t most_kept = type_made.bytes();
     if (unmade_.at(made).size() == 1) {
       const auto moved = moved_.find(unmade_.at(made)[0].from);
-      if (moved != moved_.end() && kept <= most_kept_for_all) most_kept = std::max(most_kept, moved->second);
+      if (moved != moved_.end() && kept <= most_kept_) most_kept = std::max(most_kept, moved->second);
     }
     if (kept > 2 * most_kept) return false;
     std::int64_t copied = 0;
@@ -255,7 +255,7 @@ class MoveFinder {
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
     const std::optional<MovedParts> parts = products_ ? unmade_.result_of(index) : std::nullopt;
-    if (!parts || parts->size() > most_parts || graph_.type(made).bytes() > most_kept_for_all) return false;
+    if (!parts || parts->size() > most_parts || graph_.type(made).bytes() > most_kept_) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
     std::vector<std::size_t> groups;
@@ -323,6 +323,7 @@ class MoveFinder {
   const std::vector<bool>& alone_;
   const std::vector<bool>& done_;
   const bool products_;
+  const std::size_t most_kept_;
   const int threads_;
   std::vector<std::size_t> node_of_;                               // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
@@ -334,9 +335,10 @@ class MoveFinder {
 
 std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
                                                  std::vector<passes::NodeValues>& values,
-                                                 const std::vector<bool>& alone, bool products, int threads,
+                                                 const std::vector<bool>& alone, bool products,
+                                                 std::size_t most_kept, int threads,
                                                  std::vector<bool>& done) {
-  Moves moves = MoveFinder(program, values, alone, done, products, threads).find();
+  Moves moves = MoveFinder(program, values, alone, done, products, most_kept, threads).find();
   std::unordered_map<std::size_t, Plan> plans;
   if (!moves.left_out.empty()) done.resize(program.graph().num_operations());
   for (const std::uint32_t index : moves.left_out) done[index] = true;

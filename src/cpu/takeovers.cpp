@@ -18,14 +18,15 @@ namespace {
 class TakeoverFinder {
  public:
   TakeoverFinder(const Program& program, OperationPlans& plans, const CompileOptions& options,
-                 const KernelTable& kernels, const Surroundings& around)
+                 const KernelTable& kernels, const Surroundings& around, std::size_t most_kept)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
         plans_(plans),
         options_(options),
         has_foreign_(kernels.has_foreign()),
-        around_(around) {}
+        around_(around),
+        most_kept_(most_kept) {}
 
   Takeovers find() {
     if (!around_.sums.empty()) find_sums();
@@ -139,8 +140,8 @@ class TakeoverFinder {
     for (const auto& [node, update] : find_updates(program_, found_.values, alone)) {
       if (found_.extras.count(node) == 0) make_update(node, update);
     }
-    found_.plans.merge(
-        make_moves(program_, found_.values, alone, around_.fixed.empty(), options_.threads, found_.done));
+    found_.plans.merge(make_moves(program_, found_.values, alone, around_.fixed.empty(), most_kept_,
+                                  options_.threads, found_.done));
   }
   void make_update(std::size_t node, const ProductUpdate& update) {
     const Operation product = graph_.operation(update.product);
@@ -176,14 +177,15 @@ class TakeoverFinder {
   const CompileOptions& options_;
   const bool has_foreign_;  // they know whole operations alone
   const Surroundings& around_;
+  const std::size_t most_kept_;
   Takeovers found_;
 };
 
 }  // namespace
 
 Takeovers find_takeovers(const Program& program, OperationPlans& plans, const CompileOptions& options,
-                         const KernelTable& kernels, const Surroundings& around) {
-  return TakeoverFinder(program, plans, options, kernels, around).find();
+                         const KernelTable& kernels, const Surroundings& around, std::size_t most_kept) {
+  return TakeoverFinder(program, plans, options, kernels, around, most_kept).find();
 }
 
 }  // namespace tidu::cpu_detail

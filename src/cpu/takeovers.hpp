@@ -34,8 +34,8 @@ struct Takeovers {
   std::vector<bool> bound;
 };
 
-/// Of the program, whose operations have these plans.
+/// Of the program, whose operations have these plans. `most_kept`: see make_moves.
 Takeovers find_takeovers(const Program& program, OperationPlans& plans, const CompileOptions& options,
-                         const KernelTable& kernels, const Surroundings& around);
+                         const KernelTable& kernels, const Surroundings& around, std::size_t most_kept);
 
 }  // namespace tidu::cpu_detail

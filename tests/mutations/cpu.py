@@ -143,8 +143,8 @@ fault("moves", "a slice begins where its own steps lead", PARTS,
 fault("moves", "parts of a part begin where the part does", PARTS,
       "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
 fault("moves", "what is copied from does not live until then", COMPILE,
-      "if (!takeovers_.done.empty() || !parts.empty()) plan_memory(parts);",
-      "if (!takeovers_.turned.empty() || !parts.empty()) plan_memory(parts);")
+      "const bool as_given = takeovers_.done.empty() && parts.empty();",
+      "const bool as_given = takeovers_.turned.empty() && parts.empty();")
 
 # Operands of concatenates in their places.
 PARTS = "src/cpu/placed_parts.cpp"
@@ -181,6 +181,9 @@ fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan
       "          return false;",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          break;")
+
+fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
+      "if (plan_->large_bytes > given_.plan().large_bytes + little)", "if (little == 0)")
 
 # Terms and elements that are left out of products.
 ZEROS = "src/cpu/products/gemm_zeros.hpp"

@@ -271,7 +271,7 @@ struct PlacedSide {
 };
 std::optional<PlacedSide> place_side(Type type, const std::vector<std::int64_t>& strides, const Ints& batch,
                                      const Ints& rows, const Ints& columns, std::size_t outer) {
-  constexpr std::int64_t near = 32 * 1024;  // bytes of the nearest cache
+  constexpr std::int64_t near = 1024 * 1024;  // bytes of the second-level cache
   const std::optional<Axis> r = merge(type, strides, rows), c = merge(type, strides, columns);
   const std::optional<Axis> b = merge(type, strides, std::span(batch).subspan(outer));
   if (!b || !r || !c) return std::nullopt;
