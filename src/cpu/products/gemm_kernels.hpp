@@ -500,7 +500,7 @@ struct Product {
 
   /// Behind a packed B: the terms of its panels.
   static const Terms* terms_of_packed(const GemmCall& call, const void* packed) {
-    const std::int64_t panels = packed_panel_bytes(call.n * kScalars * sizeof(T), call.k);
+    const Index panels = packed_panel_bytes(call.n * kScalars * static_cast<Index>(sizeof(T)), call.k);
     return reinterpret_cast<const Terms*>(static_cast<const char*>(packed) + panels);
   }
 
