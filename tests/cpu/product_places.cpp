@@ -146,8 +146,12 @@ TEST_CASE("results are not in their places early where much more memory lived on
   const Value moved = ops::transpose(ops::concatenate(std::array{first, second}, 1), {1, 0, 2});
   const Graph graph = g.build({beside_group(g), ops::rev(moved, {0})});
   const CpuOptions options = placing(true, 1);
-  CHECK(cpu().with_options(options).compile(graph).program().workspace_bytes() <=
+  const Executable executable = cpu().with_options(options).compile(graph);
+  CHECK(executable.program().workspace_bytes() <=
         Program::make(graph, options.program).workspace_bytes() + (std::size_t{1} << 19U));
+  const std::vector<Tensor> inputs = inputs_of_attention(graph, random);
+  const Executable alone = cpu().with_options(placing(false, 1)).compile(graph);
+  CHECK(equal_as_numbers(executable.run(inputs), alone.run(inputs)));
 }
 
 TEST_CASE("what else is read of heads stays in memory") {
