@@ -11,12 +11,28 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t longest_pattern = std::size_t{1} << 22;
+// Elements that are looked at in all; what would take more counts as read.
+constexpr std::size_t most_elements = std::size_t{1} << 20;
 
 class Reads {
  public:
   Reads(const Graph& graph, std::span<const std::byte* const> constant_at)
-      : graph_(graph), g_(graph.data()), constant_at_(constant_at), of_(graph.num_values()) {}
+      : graph_(graph),
+        g_(graph.data()),
+        constant_at_(constant_at),
+        of_(graph.num_values()),
+        matters_(graph.num_values(), false) {
+    for (const OperationRecord& record : g_.operations) {
+      const Primitive& primitive = *record.op->primitive;
+      bool matters = primitive.has_trait(Trait::product) || primitive.name == "scatter_add";
+      if (hands_on(primitive)) {
+        for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+          matters = matters || matters_[g_.operands[record.first_input + k]];
+      }
+      for (std::uint32_t k = 0; matters && k < record.num_outputs; ++k)
+        matters_[record.first_output + k] = true;
+    }
+  }
 
   std::vector<ReadElements> find(std::span<const ReadElements> outputs) {
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
@@ -47,6 +63,10 @@ class Reads {
       place.read = nullptr;
       return;
     }
+    if (!spend(elements->size())) {
+      place.read = nullptr;
+      return;
+    }
     auto both = *place.read;
     for (std::size_t i = 0; i < both.size(); ++i) both[i] = both[i] || (*elements)[i];
     place.read = std::make_shared<const std::vector<bool>>(std::move(both));
@@ -58,15 +78,16 @@ class Reads {
     if (record.num_outputs == 1) {
       const ValueId result = record.first_output;
       const ReadElements& elements = of_[result].read;
-      if (primitive.name == "slice") return read(operands[0], of_slice(record, elements));
+      if (primitive.name == "slice")
+        return read(operands[0], matters_[operands[0]] ? of_slice(record, elements) : nullptr);
       if (primitive.name == "scatter_add") {
         read(operands[0], elements);
         read(operands[1], nullptr);
-        return read(operands[2], of_updates(record, elements));
+        return read(operands[2], matters_[operands[2]] ? of_updates(record, elements) : nullptr);
       }
       if (primitive.name == "take") {
         read(operands[1], nullptr);
-        return read(operands[0], of_taken(record, elements));
+        return read(operands[0], matters_[operands[0]] ? of_taken(record, elements) : nullptr);
       }
       if (elements != nullptr &&
           (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::view))) {
@@ -90,7 +111,7 @@ class Reads {
   }
 
   // Of the operand of a slice that leaves out parts of one axis.
-  ReadElements of_slice(const OperationRecord& record, const ReadElements& elements) const {
+  ReadElements of_slice(const OperationRecord& record, const ReadElements& elements) {
     const Op op = Op::of(record.op);
     const Type x = graph_.type(g_.operands[record.first_input]), y = graph_.type(record.first_output);
     const Ints& starts = op.ints("start_indices");
@@ -103,7 +124,7 @@ class Reads {
     if (axis == x.rank()) return elements;
     const std::size_t inner = count(x, axis + 1, x.rank()), pattern = count(x, axis, x.rank());
     const std::size_t kept = count(y, axis, y.rank());
-    if (pattern == 0 || pattern > longest_pattern || (elements != nullptr && kept % elements->size() != 0))
+    if (pattern == 0 || (elements != nullptr && kept % elements->size() != 0) || !spend(pattern))
       return nullptr;
     std::vector<bool> read(pattern, false);
     const std::size_t begin = static_cast<std::size_t>(starts[axis]) * inner;
@@ -112,7 +133,7 @@ class Reads {
   }
 
   // Of what scatter_add adds.
-  ReadElements of_updates(const OperationRecord& record, const ReadElements& elements) const {
+  ReadElements of_updates(const OperationRecord& record, const ReadElements& elements) {
     const Op op = Op::of(record.op);
     const ValueId* operands = g_.operands.data() + record.first_input;
     const std::byte* constant = constant_at_[operands[1]];
@@ -120,11 +141,11 @@ class Reads {
     const auto axis = static_cast<std::size_t>(op.integer("axis"));
     const std::size_t inner = count(x, axis + 1, x.rank()), slices = count(x, axis, x.rank());
     const auto number = static_cast<std::size_t>(indices.size());
-    if (constant == nullptr || number * inner == 0 || number * inner > longest_pattern ||
+    if (constant == nullptr || number * inner == 0 ||
         (elements != nullptr && (slices == 0 || slices % elements->size() != 0)))
       return nullptr;
     const bool drops = op.string("mode") == "drop";
-    if (elements == nullptr && !drops) return nullptr;
+    if ((elements == nullptr && !drops) || !spend(number * inner)) return nullptr;
     std::vector<bool> read(number * inner, false);
     for (std::size_t i = 0; i < number; ++i) {
       const std::int64_t place = place_of(indices.dtype(), constant, i, x.dim(axis), drops);
@@ -135,7 +156,7 @@ class Reads {
   }
 
   // Of what a take picks from.
-  ReadElements of_taken(const OperationRecord& record, const ReadElements& elements) const {
+  ReadElements of_taken(const OperationRecord& record, const ReadElements& elements) {
     const Op op = Op::of(record.op);
     const ValueId* operands = g_.operands.data() + record.first_input;
     const std::byte* constant = constant_at_[operands[1]];
@@ -143,8 +164,8 @@ class Reads {
     const auto axis = static_cast<std::size_t>(op.integer("axis"));
     const std::size_t inner = count(x, axis + 1, x.rank()), slices = count(x, axis, x.rank());
     const auto number = static_cast<std::size_t>(indices.size());
-    if (constant == nullptr || number * inner == 0 || number * inner > longest_pattern || slices == 0 ||
-        slices > longest_pattern || (elements != nullptr && number * inner % elements->size() != 0))
+    if (constant == nullptr || number * inner == 0 || slices == 0 ||
+        (elements != nullptr && number * inner % elements->size() != 0) || !spend(slices + number * inner))
       return nullptr;
     const bool drops = op.string("mode") == "drop";
     std::vector<bool> read(slices, false);
@@ -167,23 +188,46 @@ class Reads {
     return drops ? -1 : index < 0 ? 0 : extent - 1;
   }
 
+  // Does what is read of its result say what is read of an operand?
+  static bool hands_on(const Primitive& primitive) {
+    return primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::view) ||
+           primitive.name == "slice" || primitive.name == "take";
+  }
+  // May so many more elements be looked at?
+  bool spend(std::size_t elements) {
+    if (elements > left_) return false;
+    left_ -= elements;
+    return true;
+  }
+
   const Graph& graph_;
   const GraphData& g_;
   std::span<const std::byte* const> constant_at_;
   std::vector<Place> of_;
+  std::vector<bool> matters_;  // by value: does it come of a product or of what is scattered?
+  std::size_t left_ = most_elements;
 };
+
+// Is anything narrowed that may lead to what is read of a product, or of what is scattered? Else nobody asks.
+bool may_gain(const GraphData& g, std::span<const std::byte* const> constant_at) {
+  bool narrows = false, gains = false;
+  for (const OperationRecord& record : g.operations) {
+    const Primitive& primitive = *record.op->primitive;
+    const bool scatters = primitive.name == "scatter_add";
+    const bool takes = primitive.name == "take" && constant_at[g.operands[record.first_input + 1]] != nullptr;
+    narrows = narrows || scatters || takes;
+    gains = gains || scatters || primitive.has_trait(Trait::product);
+  }
+  return narrows && gains;
+}
 
 }  // namespace
 
 std::vector<ReadElements> find_reads(const Graph& graph, std::span<const std::byte* const> constant_at,
                                      std::span<const ReadElements> outputs) {
   const bool narrows =
-      std::any_of(outputs.begin(), outputs.end(), [](const ReadElements& e) { return e != nullptr; }) ||
-      std::any_of(graph.data().operations.begin(), graph.data().operations.end(),
-                  [](const OperationRecord& r) {
-                    return r.op->primitive->name == "scatter_add" || r.op->primitive->name == "take";
-                  });
-  if (!narrows) return {};
+      std::any_of(outputs.begin(), outputs.end(), [](const ReadElements& e) { return e != nullptr; });
+  if (!narrows && !may_gain(graph.data(), constant_at)) return {};
   return Reads(graph, constant_at).find(outputs);
 }
 

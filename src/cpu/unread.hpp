@@ -17,9 +17,9 @@ using ReadElements = std::shared_ptr<const std::vector<bool>>;
 /// By value: the elements that something reads, or nothing at all where none are left out anywhere. What
 /// narrows them is a slice of one axis, a take whose indices are constants, and a scatter_add whose indices
 /// are, too, and lead to where nothing is read, or nowhere; element-wise operations and views hand on what is
-/// read of their results.
-/// `constant_at` has by value the bytes of constants, or null; `outputs` what is read of each output, empty:
-/// all. Linear in the size of the graph and of what it narrows.
+/// read of their results. `constant_at` has by value the bytes of constants, or null; `outputs` what is read
+/// of each output, empty: all. Linear in the size of the graph; a million elements of values are looked at in
+/// all, the rest counts as read.
 std::vector<ReadElements> find_reads(const Graph& graph, std::span<const std::byte* const> constant_at,
                                      std::span<const ReadElements> outputs);
 

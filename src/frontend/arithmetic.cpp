@@ -82,14 +82,14 @@ Value hypot_of(Value x, Value y, Where) {
 }
 
 // max(x, y) + log(1 + exp(-|x - y|)), of which the greater is chosen by select_n: max and abs would give
-// means of both sides where x = y, and so a second derivative of 0.
+// means of both sides where x = y, and so a second derivative of 0. Of two equal infinities it is their mean.
 Value logaddexp_of(Value x, Value y, Where) {
   const Value alike = ops::logical_and(ops::eq(x, y), is_infinite(x));
   const Value difference = ops::select_n(alike, y - x, zero_of(x));
   const Value second = ops::ge(difference, zero_of(x));
   const Value below = ops::select_n(second, difference, -difference);
   const Value more = ops::log1p(ops::exp(below));
-  return ops::select_n(alike, ops::select_n(second, x, y) + more, y);
+  return ops::select_n(alike, ops::select_n(second, x, y) + more, ops::full_like(x, 0.5) * (x + y));
 }
 
 double greatest_finite(DType dtype) {

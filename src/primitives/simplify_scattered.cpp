@@ -93,18 +93,19 @@ struct Places {
   std::int64_t first, count, stride;
 };
 
-// For each of them the one update that it has, by its number among the indices; or nothing.
-std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, std::int64_t extent, bool clips,
+// For each of them the one update that it has, by its number among the indices; or nothing, as where an index
+// is out of range, which who checks indices is to see.
+std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, std::int64_t extent,
                                                       const Places& places) {
   constexpr std::int32_t none = -1;
   std::vector<std::int32_t> updates(at(places.count), none);
   for (std::int64_t i = 0; i < indices.type().size(); ++i) {
-    std::int64_t to =
+    const std::int64_t to =
         indices.type().dtype() == i32 ? indices.data<std::int32_t>()[i] : indices.data<std::int64_t>()[i];
-    if (clips) to = std::clamp<std::int64_t>(to, 0, extent - 1);
-    to -= places.first;
-    if (to < 0 || to % places.stride != 0 || to / places.stride >= places.count) continue;
-    std::int32_t& update = updates[at(to / places.stride)];
+    if (to < 0 || to >= extent) return std::nullopt;
+    const std::int64_t behind = to - places.first;
+    if (behind < 0 || behind % places.stride != 0 || behind / places.stride >= places.count) continue;
+    std::int32_t& update = updates[at(behind / places.stride)];
     if (update != none) return std::nullopt;
     update = static_cast<std::int32_t>(i);
   }
@@ -120,8 +121,7 @@ Values taken_instead(const SimplifyContext& c, const Op& scatter, Value x, Value
       indices.type().size() > std::numeric_limits<std::int32_t>::max() || !is_number(c, x, 0.0))
     return unchanged();
   const std::int64_t axis = scatter.integer("axis");
-  const auto which = find_updates(known->op().literal("value"), x.shape()[at(axis)],
-                                  scatter.string("mode") == "clip", places);
+  const auto which = find_updates(known->op().literal("value"), x.shape()[at(axis)], places);
   if (!which) return unchanged();
   Shape shape = updates.shape();
   const auto begin = shape.begin() + axis;

@@ -128,6 +128,28 @@ TEST_CASE("indices are checked on request, and a failure leaves the executable u
   }
 }
 
+TEST_CASE("constant indices out of range are checked, too, where rules would leave them out") {
+  CpuOptions options;
+  options.check_indices = true;
+  for (const char* const mode : {"clip", "drop"}) {
+    for (const bool sums : {false, true}) {
+      GraphBuilder g("scatter");
+      const std::vector<std::int32_t> indices = sums ? std::vector{7} : std::vector{2, 1, 0, 7};
+      const auto count = std::ssize(indices);
+      const Value u = g.input("u", Type(f64, {count}));
+      const Literal at = Literal::of<std::int32_t>(Type(i32, {count}), indices);
+      const Value s = ops::scatter_add(ops::full(g, Type(f64, {4}), 0.0), ops::constant(g, at), u, 0, mode);
+      const Graph graph = g.build({sums ? ops::reduce_sum(s, {0}) : ops::slice(s, {0}, {2})});
+      const std::vector<Tensor> inputs{Tensor::zeros(graph.type(graph.inputs()[0]))};
+      CHECK(cpu().try_run(graph, inputs).has_value());
+      const auto checked = cpu().with_options(options).try_run(graph, inputs);
+      REQUIRE(!checked.has_value());
+      CHECK(std::string(checked.error().what()).find("expected indices in [0, 4), got 7") !=
+            std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a kernel of another project, on both executors; a missing one names the operation") {
   const PrimitiveSet set = standard_primitives().with({&scale});
   GraphBuilder builder("own", set);

@@ -60,12 +60,18 @@ std::vector<ReadElements> reads_of(const Graph& graph) {
   return find_reads(graph, constants, {});
 }
 
+// Nobody asks what is read of anything but products and what is scattered.
+Value of_product(GraphBuilder& g, const char* name, const Shape& shape) {
+  const Value x = g.input(name, {f64, {num_elements(shape), 2}});
+  return ops::reshape(ops::dot_general(x, x, {{1}, {1}, {0}, {0}}), shape);
+}
+
 }  // namespace
 
 TEST_CASE("what slices drop of scattered sums, and what leads nowhere, is not read") {
   for (const bool drops : {false, true}) {
     GraphBuilder g;
-    const Value u = g.input("u", {f64, {2, 3, 3}}), w = g.input("w", {f64, {2, 9}});
+    const Value u = of_product(g, "u", {2, 3, 3}), w = of_product(g, "w", {2, 9});
     const Value updates = ops::neg(u) + ops::reshape(w, {2, 3, 3});
     const Value zeros = ops::full(g, {f64, {2, drops ? 6 : 7}}, 0.0);
     const Value sums = ops::scatter_add(zeros, ops::constant(g, places(3, drops ? -1 : 6)), updates, 1,
@@ -73,7 +79,7 @@ TEST_CASE("what slices drop of scattered sums, and what leads nowhere, is not re
     const Graph graph = g.build({ops::slice(sums, {0, 0}, {2, 6})});
     const auto reads = reads_of(graph);
     REQUIRE(reads.size() == graph.num_values());
-    for (const ValueId id : graph.inputs()) {
+    for (const ValueId id : {u.id(), w.id()}) {
       REQUIRE(reads[id] != nullptr);
       CHECK(*reads[id] == std::vector<bool>{true, false, false, true, true, false, true, true, true});
       CHECK(row_ends(*reads[id], 3) == std::vector<std::int32_t>{1, 2, 3});
@@ -88,15 +94,14 @@ TEST_CASE("what takes leave out is not read") {
   const auto read_of = [](const std::vector<std::int32_t>& which, const char* mode, Shape shape,
                           std::int64_t axis, bool slices) {
     GraphBuilder g;
-    const Value x = g.input("x", {f64, shape});
+    const Value x = of_product(g, "x", shape);
     const Literal indices = Literal::of<std::int32_t>({i32, {std::ssize(which)}}, which);
     Value y = ops::take(ops::neg(x), ops::constant(g, indices), axis, mode);
     Ints begin(y.rank(), 0), end = y.shape();
     begin[static_cast<std::size_t>(axis)] = slices ? 1 : 0;
     if (slices) y = ops::slice(y, begin, end);
-    const Graph graph = g.build({y});
-    const auto reads = reads_of(graph);
-    return reads.empty() ? std::vector<bool>() : *reads[graph.inputs()[0]];
+    const auto reads = reads_of(g.build({y}));
+    return reads.empty() ? std::vector<bool>() : *reads[x.id()];
   };
   CHECK(read_of(packed, "clip", {2, 9}, 1, false) == triangle);
   std::vector<bool> less = triangle;
@@ -112,9 +117,31 @@ TEST_CASE("what takes leave out is not read") {
   CHECK(read_of({1, 0, 1}, "clip", {3, 2}, 1, false).empty());
 }
 
+TEST_CASE("what is read is found for a bounded number of elements, and where somebody asks") {
+  const std::int64_t n = 1 << 18, readers = 40;
+  const std::vector<std::int32_t> first_two{0, 1};
+  for (const bool of_products : {false, true}) {
+    GraphBuilder g;
+    const Value x = of_products ? of_product(g, "x", {n}) : g.input("x", {f64, {n}});
+    const Value few = ops::neg(of_product(g, "y", {8})), whole = ops::exp(x);
+    const Value two = ops::constant(g, Literal::of<std::int32_t>({i32, {2}}, first_two));
+    std::vector<Value> results;
+    // Seen last, for which nothing was spent yet; or first.
+    if (!of_products) results.push_back(ops::take(few, two, 0));
+    for (std::int64_t k = 0; k < readers; ++k)
+      results.push_back(ops::reduce_sum(ops::slice(whole, {k}, {k + 1}), {0}));
+    if (of_products) results.push_back(ops::take(few, two, 0));
+    const auto reads = reads_of(g.build(results));
+    REQUIRE(!reads.empty());
+    CHECK(reads[whole.id()] == nullptr);
+    REQUIRE(reads[few.id()] != nullptr);
+    CHECK(std::count(reads[few.id()]->begin(), reads[few.id()]->end(), true) == 2);
+  }
+}
+
 TEST_CASE("what has another reader is read, and so is what indices that are computed lead to") {
   GraphBuilder g;
-  const Value u = g.input("u", {f64, {2, 3, 3}}), moving = g.input("i", {i32, {3, 3}});
+  const Value u = of_product(g, "u", {2, 3, 3}), moving = g.input("i", {i32, {3, 3}});
   const Value zeros = ops::full(g, {f64, {2, 7}}, 0.0), indices = ops::constant(g, places(3, 6));
   const Value negative = ops::neg(u), other = ops::exp(u), third = ops::sin(u);
   const Value a = ops::slice(ops::scatter_add(zeros, indices, negative, 1), {0, 0}, {2, 6});
@@ -133,7 +160,7 @@ TEST_CASE("what has another reader is read, and so is what indices that are comp
   CHECK(of("exp") == nullptr);
   REQUIRE(of("sin") != nullptr);  // by two, one of which leaves out more than the other
   CHECK(*of("sin") == std::vector<bool>{true, false, false, false, true, false, true, true, true});
-  CHECK(reads[graph.inputs()[0]] == nullptr);
+  CHECK(reads[u.id()] == nullptr);
   CHECK(reads_of(triangles(4, 3, 2, f64)).empty());
 }
 

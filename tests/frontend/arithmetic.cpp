@@ -105,6 +105,11 @@ TEST_CASE("logarithms, lengths and sums of exponentials: values and gradients") 
   const auto by_both = grad<0, 1>([](const Array& a, const Array& b) { return logaddexp(a, b); })(-inf, 2.0);
   CHECK(std::get<0>(by_both).item() == 0);
   CHECK(std::get<1>(by_both).item() == 1);
+  for (const double tie : {0.0, inf, -inf}) {
+    const auto halves = grad<0, 1>([](const Array& a, const Array& b) { return logaddexp(a, b); })(tie, tie);
+    CHECK(std::get<0>(halves).item() == 0.5);
+    CHECK(std::get<1>(halves).item() == 0.5);
+  }
 }
 
 TEST_CASE("numbers in the place of what is none") {

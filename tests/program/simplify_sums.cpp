@@ -107,8 +107,29 @@ TEST_CASE("simplify: what is scattered once to each place that is read is taken"
     *std::find(which.begin(), which.end(), n - 1) = INT32_MAX;
     return scattered(x, 1, n, which, mode);
   };
-  rule(integers, "constant take", [&](Value x, Value) { return last_place(x, "clip"); });
-  // No update for a place, or two; another base; read elsewhere; cut along another axis.
+  // Indices of any rank, of 64 bits.
+  const auto by_rank = [](Value x, const Shape& shape, std::int64_t places, std::int64_t first) {
+    std::vector<std::int64_t> which;
+    for (std::int64_t i = 0; i < num_elements(shape); ++i) which.push_back(first - i);
+    const Value into = ops::full(*x.emitter(), x.type().with_shape({places, n}), 0.0);
+    Shape updates = shape;
+    updates.push_back(n);
+    const Value u = ops::reshape(ops::slice(x, {0, 0}, {num_elements(shape), n}), updates);
+    return ops::scatter_add(
+        into, ops::constant(*x.emitter(), Literal::of<std::int64_t>(Type(i64, shape), which)), u, 0);
+  };
+  rule(integers, "slice constant take", [&](Value x, Value) { return by_rank(x, {2, 2, 3}, 12, 11); });
+  rule(integers, "slice constant take", [&](Value x, Value) {
+    return ops::slice(by_rank(x, {4}, 9, 8), {5, 0}, {9, n});
+  });
+  no_rule(integers, [&](Value x, Value) {
+    return ops::slice(by_rank(x, {4}, 9, INT64_MIN + 4), {5, 0}, {9, n});
+  });
+  no_rule(integers, [&](Value x, Value) {
+    return ops::slice(by_rank(x, {4}, 9, INT64_MAX), {5, 0}, {9, n});
+  });
+  // Out of range; no update for a place, or two; another base; read elsewhere; cut along another axis.
+  no_rule(integers, [&](Value x, Value) { return last_place(x, "clip"); });
   no_rule(complexes, [&](Value x, Value) { return scattered(x, 1, n, permuted(7)); });
   no_rule(floats, [&](Value x, Value) { return scattered(x, 1, n, permuted(7), "clip", -0.0); });
   no_rule(real, [&](Value x, Value) { return scattered(x, 1, n, permuted(7), "clip", 1); });
