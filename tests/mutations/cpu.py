@@ -195,6 +195,11 @@ fault("products", "a piece takes the terms of the first columns' panels", KERNEL
 fault("products", "all that a take leads to is read, whatever is read of it", "src/cpu/unread.cpp",
       "if (at(elements, i * inner + j)) read", "read")
 
+fault("products", "what two read is what both of them do", "src/cpu/unread.cpp",
+      "both[i] = both[i] || (*elements)[i];", "both[i] = both[i] && (*elements)[i];")
+fault("products", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
+      "if (update != none) return std::nullopt;", "if (update != none) continue;")
+
 # A transposed B that tiles turn.
 TURNING = "src/cpu/products/gemm_turned.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
