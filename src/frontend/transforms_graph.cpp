@@ -79,8 +79,8 @@ void require_tangents(const std::vector<Array>& arguments, const std::vector<Arr
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!is_inexact(arguments[i].dtype())) {
       refuse(ErrorKind::type, name,
-             detail::str("expected floating or complex arguments, got ", arguments[i].type(), " (argument ", i,
-                         "): what has no tangent is captured by the function, not one of its arguments"),
+             detail::str("expected floating or complex arguments, got ", arguments[i].type(), " (argument ",
+                         i, "): what has no tangent is captured by the function, not one of its arguments"),
              where);
     }
     if (arguments[i].type() != tangents[i].type()) {
