@@ -220,8 +220,7 @@ class Compiler {
     to_.operations_.push_back(index);
     return plan.cannot_fail;
   }
-  // What groups and updates do beside has changed who reads what, and when.
-  // Who does what, and the memory for that.
+  // Who does what, and the memory for that: what steps do beside has changed who reads what, and when.
   void take_over(std::size_t most_kept) {
     takeovers_ = find_takeovers(given_, plans_, options_, kernels_, around_, most_kept);
     const std::vector<passes::PlacedPart> parts = find_placed_parts(given_, takeovers_);

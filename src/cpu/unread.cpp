@@ -7,6 +7,7 @@
 #include "cpu/unread.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace tidu::cpu_detail {
 namespace {
@@ -59,11 +60,7 @@ class Reads {
       return;
     }
     if (place.read == elements || place.read == nullptr) return;
-    if (elements == nullptr || elements->size() != place.read->size()) {
-      place.read = nullptr;
-      return;
-    }
-    if (!spend(elements->size())) {
+    if (elements == nullptr || elements->size() != place.read->size() || !spend(elements->size())) {
       place.read = nullptr;
       return;
     }
@@ -132,60 +129,68 @@ class Reads {
     return std::make_shared<const std::vector<bool>>(std::move(read));
   }
 
-  // Of what scatter_add adds.
-  ReadElements of_updates(const OperationRecord& record, const ReadElements& elements) {
+  // A take of x, or a scatter_add to it, along the axis of `extent` slices of `inner` elements each, by
+  // `number` indices; these are null where they are not known.
+  struct Indexed {
+    const std::byte* indices;
+    bool wide, drops;
+    std::int64_t extent;
+    std::size_t inner, slices, number;
+
+    // The slice that index `i` leads to; -1: none.
+    std::int64_t place(std::size_t i) const {
+      const std::int64_t index = wide ? reinterpret_cast<const std::int64_t*>(indices)[i]
+                                      : reinterpret_cast<const std::int32_t*>(indices)[i];
+      if (index >= 0 && index < extent) return index;
+      return drops ? -1 : index < 0 ? 0 : extent - 1;
+    }
+  };
+  Indexed indexed(const OperationRecord& record) const {
     const Op op = Op::of(record.op);
     const ValueId* operands = g_.operands.data() + record.first_input;
-    const std::byte* constant = constant_at_[operands[1]];
     const Type x = graph_.type(operands[0]), indices = graph_.type(operands[1]);
     const auto axis = static_cast<std::size_t>(op.integer("axis"));
-    const std::size_t inner = count(x, axis + 1, x.rank()), slices = count(x, axis, x.rank());
-    const auto number = static_cast<std::size_t>(indices.size());
-    if (constant == nullptr || number * inner == 0 ||
-        (elements != nullptr && (slices == 0 || slices % elements->size() != 0)))
+    return {constant_at_[operands[1]],
+            indices.dtype() == i64,
+            op.string("mode") == "drop",
+            x.dim(axis),
+            count(x, axis + 1, x.rank()),
+            count(x, axis, x.rank()),
+            static_cast<std::size_t>(indices.size())};
+  }
+
+  // Of what scatter_add adds.
+  ReadElements of_updates(const OperationRecord& record, const ReadElements& elements) {
+    const Indexed by = indexed(record);
+    const std::size_t pattern = by.number * by.inner;
+    if (by.indices == nullptr || pattern == 0 || (elements == nullptr && !by.drops) ||
+        (elements != nullptr && (by.slices == 0 || by.slices % elements->size() != 0)) || !spend(pattern))
       return nullptr;
-    const bool drops = op.string("mode") == "drop";
-    if ((elements == nullptr && !drops) || !spend(number * inner)) return nullptr;
-    std::vector<bool> read(number * inner, false);
-    for (std::size_t i = 0; i < number; ++i) {
-      const std::int64_t place = place_of(indices.dtype(), constant, i, x.dim(axis), drops);
-      for (std::size_t j = 0; place >= 0 && j < inner; ++j)
-        read[i * inner + j] = at(elements, static_cast<std::size_t>(place) * inner + j);
+    std::vector<bool> read(pattern, false);
+    for (std::size_t i = 0; i < by.number; ++i) {
+      const std::int64_t place = by.place(i);
+      for (std::size_t j = 0; place >= 0 && j < by.inner; ++j)
+        read[i * by.inner + j] = at(elements, static_cast<std::size_t>(place) * by.inner + j);
     }
     return std::make_shared<const std::vector<bool>>(std::move(read));
   }
 
   // Of what a take picks from.
   ReadElements of_taken(const OperationRecord& record, const ReadElements& elements) {
-    const Op op = Op::of(record.op);
-    const ValueId* operands = g_.operands.data() + record.first_input;
-    const std::byte* constant = constant_at_[operands[1]];
-    const Type x = graph_.type(operands[0]), indices = graph_.type(operands[1]);
-    const auto axis = static_cast<std::size_t>(op.integer("axis"));
-    const std::size_t inner = count(x, axis + 1, x.rank()), slices = count(x, axis, x.rank());
-    const auto number = static_cast<std::size_t>(indices.size());
-    if (constant == nullptr || number * inner == 0 || slices == 0 ||
-        (elements != nullptr && number * inner % elements->size() != 0) || !spend(slices + number * inner))
+    const Indexed by = indexed(record);
+    const std::size_t picked = by.number * by.inner;
+    if (by.indices == nullptr || picked == 0 || by.slices == 0 ||
+        (elements != nullptr && picked % elements->size() != 0) || !spend(by.slices + picked))
       return nullptr;
-    const bool drops = op.string("mode") == "drop";
-    std::vector<bool> read(slices, false);
-    for (std::size_t i = 0; i < number; ++i) {
-      const std::int64_t place = place_of(indices.dtype(), constant, i, x.dim(axis), drops);
-      for (std::size_t j = 0; place >= 0 && j < inner; ++j) {
-        if (at(elements, i * inner + j)) read[static_cast<std::size_t>(place) * inner + j] = true;
+    std::vector<bool> read(by.slices, false);
+    for (std::size_t i = 0; i < by.number; ++i) {
+      const std::int64_t place = by.place(i);
+      for (std::size_t j = 0; place >= 0 && j < by.inner; ++j) {
+        if (at(elements, i * by.inner + j)) read[static_cast<std::size_t>(place) * by.inner + j] = true;
       }
     }
     if (std::find(read.begin(), read.end(), false) == read.end()) return nullptr;
     return std::make_shared<const std::vector<bool>>(std::move(read));
-  }
-
-  // The slice that index `i` leads to; -1: none.
-  static std::int64_t place_of(DType dtype, const std::byte* indices, std::size_t i, std::int64_t extent,
-                               bool drops) {
-    const std::int64_t index = dtype == i64 ? reinterpret_cast<const std::int64_t*>(indices)[i]
-                                            : reinterpret_cast<const std::int32_t*>(indices)[i];
-    if (index >= 0 && index < extent) return index;
-    return drops ? -1 : index < 0 ? 0 : extent - 1;
   }
 
   // Does what is read of its result say what is read of an operand?
@@ -208,26 +213,22 @@ class Reads {
   std::size_t left_ = most_elements;
 };
 
-// Is anything narrowed that may lead to what is read of a product, or of what is scattered? Else nobody asks.
-bool may_gain(const GraphData& g, std::span<const std::byte* const> constant_at) {
-  bool narrows = false, gains = false;
-  for (const OperationRecord& record : g.operations) {
-    const Primitive& primitive = *record.op->primitive;
-    const bool scatters = primitive.name == "scatter_add";
-    const bool takes = primitive.name == "take" && constant_at[g.operands[record.first_input + 1]] != nullptr;
-    narrows = narrows || scatters || takes;
-    gains = gains || scatters || primitive.has_trait(Trait::product);
-  }
-  return narrows && gains;
+// Does it leave something out?
+bool narrows(const GraphData& g, std::span<const std::byte* const> constant_at) {
+  return std::any_of(g.operations.begin(), g.operations.end(), [&](const OperationRecord& record) {
+    const std::string_view name = record.op->primitive->name;
+    return name == "scatter_add" ||
+           (name == "take" && constant_at[g.operands[record.first_input + 1]] != nullptr);
+  });
 }
 
 }  // namespace
 
 std::vector<ReadElements> find_reads(const Graph& graph, std::span<const std::byte* const> constant_at,
                                      std::span<const ReadElements> outputs) {
-  const bool narrows =
+  const bool some =
       std::any_of(outputs.begin(), outputs.end(), [](const ReadElements& e) { return e != nullptr; });
-  if (!narrows && !may_gain(graph.data(), constant_at)) return {};
+  if (!some && !narrows(graph.data(), constant_at)) return {};
   return Reads(graph, constant_at).find(outputs);
 }
 

@@ -193,7 +193,7 @@ fault("products", "terms of a packed panel are those of its first block", ZEROS,
 fault("products", "a piece takes the terms of the first columns' panels", KERNELS,
       "terms_of_packed(call, b) + range.column_begin * kScalars / kWidth", "terms_of_packed(call, b)")
 fault("products", "all that a take leads to is read, whatever is read of it", "src/cpu/unread.cpp",
-      "if (at(elements, i * inner + j)) read", "read")
+      "if (at(elements, i * by.inner + j)) read", "read")
 
 fault("products", "what two read is what both of them do", "src/cpu/unread.cpp",
       "both[i] = both[i] || (*elements)[i];", "both[i] = both[i] && (*elements)[i];")
