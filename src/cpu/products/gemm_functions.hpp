@@ -18,7 +18,7 @@ constexpr GemmKernel narrow_function() {
 template <class T, bool Complex, AOrder Order>
 constexpr GemmUpdates update_function() {
   if constexpr (!Complex && static_cast<T>(0.5) != static_cast<T>(0)) {  // not of integers
-    return Product<T, Complex>::template update<Order>;
+    return update_rows<T, Order>;
   } else {
     return nullptr;
   }
