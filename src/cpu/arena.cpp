@@ -2,12 +2,14 @@
 #include "cpu/arena.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
+#include "graph/plain_memory.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -16,21 +18,43 @@ namespace {
 using Lock = tidu::detail::ForkMutex::Lock;
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+[[noreturn]] void refuse(std::size_t bytes) {
+  throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, got none"));
+}
+
+#if defined(__linux__) && !defined(TIDU_PLAIN_MEMORY)
+// Blocks of 4 MiB and more are the system's own: they go back to it when they are released, in whatever
+// order, and begin with a huge page. Of these only whole ones are asked for: of one that reaches behind the
+// block all would be used.
+constexpr std::size_t huge_page = std::size_t{2} << 20, least_mapped = 2 * huge_page;
+std::byte* map(std::size_t bytes) {
+  const std::size_t room = bytes + huge_page;
+  void* const all = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) refuse(bytes);
+  std::byte* const begin = static_cast<std::byte*>(all);
+  const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(all) % huge_page) % huge_page;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + bytes, huge_page - before);
+  ::madvise(begin + before, bytes / huge_page * huge_page, MADV_HUGEPAGE);  // advice: it need not be taken
+  return begin + before;
+}
+void unmap(std::byte* data, std::size_t bytes) noexcept { ::munmap(data, bytes); }
+#else
+constexpr std::size_t least_mapped = ~std::size_t{0};
+std::byte* map(std::size_t bytes) { refuse(bytes); }
+void unmap(std::byte*, std::size_t) noexcept {}
+#endif
 
 std::byte* allocate(std::size_t bytes) {
-  const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : page;
-  void* data = ::operator new(bytes, std::align_val_t(alignment), std::nothrow);
-  if (data == nullptr)
-    throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, got none"));
-#if defined(__linux__)
-  if (alignment == huge_page)
-    ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: whether it is taken does not matter
-#endif
+  if (bytes >= least_mapped) return map(bytes);
+  void* data = ::operator new(bytes, std::align_val_t(page), std::nothrow);
+  if (data == nullptr) refuse(bytes);
   return static_cast<std::byte*>(data);
 }
 void deallocate(std::byte* data, std::size_t bytes) noexcept {
-  ::operator delete(data, std::align_val_t(bytes >= 2 * huge_page ? huge_page : page));
+  if (bytes >= least_mapped) return unmap(data, bytes);
+  ::operator delete(data, std::align_val_t(page));
 }
 
 }  // namespace
@@ -55,8 +79,7 @@ Arena::Block Arena::acquire(std::size_t bytes) {
       return block;
     }
   }
-  const std::size_t unit = bytes >= 2 * huge_page ? huge_page : page;
-  const std::size_t rounded = (bytes + unit - 1) / unit * unit;
+  const std::size_t rounded = (bytes + page - 1) / page * page;
   const Block block{allocate(rounded), rounded};
   if (const Lock lock(mutex_); lock) use(block.bytes);
   return block;
