@@ -49,6 +49,7 @@ class TakeoverFinder {
     if (!has_foreign_) {
       scatter_in_place(program_, plans_, found_.values, found_.bound, found_.plans, found_.done);
     }
+    leave_sums();
     for (std::size_t i = 0; !found_.done.empty() && i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind == NodeKind::operation && found_.done[nodes_[i].index]) found_.values[i] = {};
     }
@@ -90,6 +91,22 @@ class TakeoverFinder {
       if (!plans_.plan_adding(maker)) continue;
       found_.sums_into[maker] = addition;
       found_.sums_into[addition] = addition;
+    }
+  }
+  // Who adds to a sum leaves that, where it lies, and no term has a place.
+  void leave_sums() {
+    const auto adds = [&](std::size_t k) {
+      return found_.sums_into[k] != no_index && found_.sums_into[k] != k;
+    };
+    for (std::size_t i = 0; !found_.sums_into.empty() && i < nodes_.size(); i += nodes_[i].size) {
+      if (nodes_[i].kind != NodeKind::operation || !adds(nodes_[i].index)) continue;
+      if (found_.values.empty())
+        found_.values = passes::node_values(graph_, program_.schedule(), program_.roots(), program_.splats());
+      found_.done.resize(graph_.num_operations());
+      const Operation addition = graph_.operation(found_.sums_into[nodes_[i].index]);
+      found_.done[addition.index()] = true;
+      found_.values[i].results = {addition.output()};
+      found_.values[i].operands.push_back(program_.roots()[addition.inputs()[0]]);
     }
   }
   // Of the inputs: that of the first of Surroundings::sums.
