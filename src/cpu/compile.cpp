@@ -38,6 +38,7 @@ class Compiler {
         options_(options),
         kernels_(kernels),
         around_(around),
+        besides_(*options.besides),
         plans_(given_, options, kernels, target.arena_, around) {}
 
   void compile() {
@@ -131,6 +132,7 @@ class Compiler {
       }
     }
     to_.constants_ = to_.arena_->acquire(bytes);
+    besides_.constants += bytes;
     for (const auto& [id, offset] : computed) {
       std::byte* at = to_.constants_.data + offset;
       const Plan plan = plans_.plan(*graph_.producer(id));
@@ -168,8 +170,12 @@ class Compiler {
     }
     return recent.plan;
   }
-  std::uint32_t keep(Plan plan, std::uint32_t index) {
+  void take_memory_for(const Plan& plan) {
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
+    besides_.library = std::max(besides_.library, plan.library);
+  }
+  std::uint32_t keep(Plan plan, std::uint32_t index) {
+    take_memory_for(plan);
     const Operation operation = graph_.operation(index);
     bool scalar = plan.scalar != nullptr;
     for (const ValueId id : operation.inputs()) scalar = scalar && one_element(graph_.type(id));
@@ -246,7 +252,7 @@ class Compiler {
   }
   // Its pointers follow.
   void general(Plan plan, std::size_t num_operands, std::uint32_t operation) {
-    to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
+    take_memory_for(plan);
     Instruction instruction;
     instruction.execute = run_general;
     instruction.a = static_cast<std::uint32_t>(to_.steps_.size());
@@ -328,6 +334,7 @@ class Compiler {
   const CompileOptions& options_;
   const KernelTable& kernels_;
   const Surroundings& around_;
+  Besides& besides_;
   std::vector<std::uint32_t> small_at_;  // by slot: offset into the small region by 8, or no_index
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
@@ -339,9 +346,11 @@ class Compiler {
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
                    std::shared_ptr<Arena> arena, const Surroundings& around)
     : program_(std::move(program)), arena_(std::move(arena)), threads_(options.threads) {
+  CompileOptions with_besides = options;
+  if (options.besides == nullptr) with_besides.besides = &besides_;
   try {
     // Not on the stack, which programs inside programs share.
-    std::make_unique<Compiler>(*this, options, kernels, around)->compile();
+    std::make_unique<Compiler>(*this, with_besides, kernels, around)->compile();
   } catch (...) {
     arena_->release(constants_);
     throw;

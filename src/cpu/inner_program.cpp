@@ -20,7 +20,9 @@ std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerCon
                                               const Surroundings& around) {
   const auto evaluate = [&context](const Graph& constants) {
     std::vector<Literal> tensors;
-    const Compiled compiled(Program::make(constants, context.program), context.options, context.kernels,
+    CompileOptions options = context.options;
+    options.besides = nullptr;  // it does not last
+    const Compiled compiled(Program::make(constants, context.program), options, context.kernels,
                             context.arena);
     for (const Tensor& tensor : compiled.run({})) tensors.push_back(tensor.to_literal());
     return tensors;

@@ -80,6 +80,7 @@ struct Plan {
   RunFunction run = nullptr;
   std::shared_ptr<const void> state;  ///< of `run`
   std::size_t scratch = 0;            ///< bytes
+  std::size_t library = 0;            ///< bytes that another library allocates meanwhile, on all threads
   /// Where every operand and result has one element: the same as a scalar step, or null. At most three
   /// operands.
   Execute scalar = nullptr;

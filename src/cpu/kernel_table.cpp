@@ -151,7 +151,10 @@ Plan widen(const KernelEntry& entry, const PlanRequest& request) {
   scratch += aligned(state.plan.scratch);
   state.pointers = scratch;
   scratch += aligned((in.size() + out.size()) * sizeof(std::byte*));
-  return make_plan<Widened, run_widened>(std::move(state), scratch);
+  const std::size_t library = state.plan.library;
+  Plan plan = make_plan<Widened, run_widened>(std::move(state), scratch);
+  plan.library = library;
+  return plan;
 }
 
 }  // namespace

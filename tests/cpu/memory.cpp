@@ -1,5 +1,6 @@
 // How much memory a run takes beside what was predicted: of columns and products that are in no memory, of
-// loops whose blocks are parts of results; and that places are planned for what reads and leaves what then.
+// loops whose blocks are parts of results, of programs inside others; and that places are planned for what
+// reads and leaves what then.
 #include <array>
 
 #include "cpu/compare.hpp"
@@ -7,6 +8,7 @@
 #include "cpu/groups/lanes.hpp"
 #include "cpu/kernel_table.hpp"
 #include "support/support.hpp"
+#include "tidu/primitives/control_flow.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
@@ -128,4 +130,33 @@ TEST_CASE("[places] small slices that are brought together do not keep what they
   const Usage usage = use_memory(g.build({ops::concatenate(rows, 0)}), random, 1);
   CHECK(usage.by_executable < 1.5 * usage.by_program);
   CHECK(usage.used < 1.5 * usage.by_program);
+}
+
+TEST_CASE("[places] what programs inside a program compute once is counted, once for each") {
+  std::mt19937_64 random(9);
+  const Type type(f16, {200, 300});
+  GraphBuilder b("step");
+  const Value h = b.input("h", type);  // in f16 no group takes one element for all
+  const Graph step = b.build({ops::cumsum(ops::mul(h, ops::full(b, type, 0.5)), 0)});
+  GraphBuilder g("many");
+  Value x = g.input("x", type);
+  for (int k = 0; k < 3; ++k) {
+    const Values last = ops::scan(step, std::vector{x}, {2 + k, false, 0, 1});
+    x = ops::rev(last[0], {k % 2});
+  }
+  const Graph graph = g.build({x});
+  for (const int threads : {1, 2}) {
+    const Usage usage = use_memory(graph, random, threads);
+    CHECK(usage.used < 1.05 * usage.by_executable);
+    CHECK(usage.used > 0.95 * usage.by_executable);
+  }
+}
+
+TEST_CASE("[places] blocks end with the page in which they are full") {
+  cpu_detail::Arena arena(0);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{4} << 20) + 1}) {
+    const cpu_detail::Arena::Block block = arena.acquire(bytes);
+    CHECK(block.bytes == (bytes + 4095) / 4096 * 4096);
+    arena.release(block);
+  }
 }

@@ -333,6 +333,14 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
       &context);
 }
 
+std::size_t GemmPlan::library_bytes(int threads) const noexcept {
+  if (call_.batch == 0 || kernel_ != onednn::product) return 0;
+  std::size_t most = 0;
+  for (int i = 0; i < pieces(); i += batch_pieces_)  // of one member
+    most = std::max(most, onednn::working_bytes(call_, range_of(i)));
+  return most * static_cast<std::size_t>(std::clamp(threads, 1, pieces()));
+}
+
 namespace {
 
 // Of B in panels, of all terms each, and of which terms each panel has: two numbers.

@@ -136,6 +136,10 @@ class GemmPlan {
   /// for packing.
   void run(const void* a, const void* b, void* c) const;
 
+  /// About the bytes that another library allocates while the product is made by so many threads; 0 where our
+  /// kernels make it, whose memory stays with the threads.
+  [[nodiscard]] std::size_t library_bytes(int threads) const noexcept;
+
   /// Where products with one B after another repay it that B is packed once for all of them: the bytes that
   /// this takes, otherwise 0. It is 0 of two rows or fewer, of eight columns or fewer, of members of a batch,
   /// and where another library multiplies.

@@ -5,8 +5,13 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <new>
 #include <string>
 
@@ -121,6 +126,72 @@ Cut cut(const GemmCall& g) noexcept {
 
 namespace {
 
+// How oneDNN 2 and 3 multiply in f32 (gemm_driver.cpp and gemm_info.cpp of oneDNN 2.6, whose m and n are n
+// and m here): where both operands repay it they are copied, blocks of B and up to `rows` rows of A at a
+// time, and otherwise a few tiles of them.
+struct Blocks {
+  Index columns, rows, terms, most_terms_at_once, tile_columns, tile_rows;
+  double least_reuse;  // copies above it: 1 / (1 / m + 1 / n)
+};
+constexpr Blocks blocks_of_avx512{9984, 384, 384, 384, 48, 8, 1 / 0.00196};
+constexpr Blocks blocks_of_avx2{10000, 384, 192, 256, 24, 4, 1 / 0.0038};
+
+bool copies(const GemmCall& g, Index rows, Index columns, const Blocks& blocks) {
+  if (has_avx512()) {
+    const bool far = g.ldb % 1024 == 0;
+    const bool crowded = g.lda % 256 == 0 && g.ldb % 256 == 0;
+    if (!g.trans_a && g.trans_b && columns > 100 && ((columns < 1200 && rows < 200 && g.k < 1200) || crowded))
+      return true;
+    if (!g.trans_a && !g.trans_b && far && g.k > 500 && rows > 100) return true;
+    if (g.trans_a && !g.trans_b && far && columns >= 32 && rows > 16) return true;
+  }
+  return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < 1 / blocks.least_reuse;
+}
+
+constexpr Index rounded_up(Index extent, Index unit) { return (extent + unit - 1) / unit * unit; }
+
+constexpr std::size_t kUncopiedBytes = 74 * 1024;
+
+}  // namespace
+
+std::size_t working_bytes(const GemmCall& g, const GemmRange& range) noexcept {
+  const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
+  const Blocks& blocks = has_avx512() ? blocks_of_avx512 : blocks_of_avx2;
+  if (rows <= 0 || columns <= 0) return 0;
+  if (!copies(g, rows, columns, blocks)) return kUncopiedBytes;
+  const Index given = terms_at_once(g);
+  const Index terms = given <= blocks.most_terms_at_once ? std::max<Index>(given, 128)
+                      : given < 2 * blocks.terms         ? (given + 1) / 2
+                                                         : blocks.terms;
+  const Index of_b = rounded_up(std::min(columns, blocks.columns), blocks.tile_columns);
+  const Index of_a = rounded_up(std::min(rows, blocks.rows), blocks.tile_rows);
+  return static_cast<std::size_t>(terms * (of_b + of_a)) * sizeof(float);
+}
+
+namespace {
+
+// Before oneDNN allocates much: until version 2.38 glibc cuts an aligned block from one that is a little
+// larger, and keeps the ends among seven small blocks of each size for the thread, so that, freed, the block
+// is too short for the next of its size. The process grows by up to eight blocks a thread. Here a thread has
+// seven of each size before, and those that came last, ends among them, are freed last, when seven are kept:
+// these join what lies beside them.
+void give_up_ends() {
+#if defined(__GLIBC__)
+  constexpr std::size_t kSizes = 10, kWanted = 7 + 3, kUnit = 16;  // ends of alignments up to 128 bytes
+  constexpr std::size_t kMost = 64;          // blocks, of which some are larger: that is how it lies
+  std::array<void* volatile, kMost> blocks;  // or a compiler leaves all of it out
+  for (std::size_t i = 1; i <= kSizes; ++i) {
+    const std::size_t bytes = i * kUnit + kUnit / 2;
+    std::size_t count = 0, fitting = 0;
+    for (; fitting < kWanted && count < kMost; ++count) {
+      blocks[count] = std::malloc(bytes);
+      if (malloc_usable_size(blocks[count]) == bytes) ++fitting;
+    }
+    while (count > 0) std::free(blocks[--count]);
+  }
+#endif
+}
+
 // C += alpha A B, or C = alpha A B, of a range of C. Where it fails behind the first of several calls C is
 // neither, which happens to no product of as few terms as updates have.
 dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, const void* b, float alpha,
@@ -132,6 +203,7 @@ dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, co
   const Index ldb = std::max(g.ldb, g.trans_b ? g.k : g.n);
   const Index terms = terms_at_once(g);
   const OneThread one_thread;
+  if (working_bytes(g, range) > kUncopiedBytes) give_up_ends();
   for (Index q = range.batch_begin; q < range.batch_end; ++q) {
     const float* aq = static_cast<const float*>(a) + q * g.stride_a + range.row_begin * (g.trans_a ? 1 : lda);
     const float* bq =

@@ -230,7 +230,9 @@ Plan plan_dot(const PlanRequest& request) {
   const bool fixed = (request.fixed & 2U) != 0 && product.one_pair && !state.rhs.packed && !state.turned;
   const std::int64_t packed = fixed && state.plan ? state.plan->packed_bytes() : 0;
   if (packed > 0) state.plan = state.plan->packed();
+  const std::size_t library = state.plan ? state.plan->library_bytes(request.threads) : 0;
   Plan plan = make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
+  plan.library = library;
   if (packed > 0) {
     plan.prepare = [](const void* s, const Call& c) {
       static_cast<const ProductState*>(s)->plan->pack(c.in[0], c.out[0]);
@@ -357,7 +359,11 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
       product.first = {places.operands[0].first * size, places.operands[1].first * size,
                        places.result.first * size};
       product.step = {a->step * size, b->step * size, c->step * size};
-      return make_plan<PlacedProduct, multiply_placed>(product);
+      const std::size_t library = product.plan.library_bytes(shared ? 1 : request.threads) *
+                                  static_cast<std::size_t>(std::max(product.threads, 1));
+      Plan plan = make_plan<PlacedProduct, multiply_placed>(product);
+      plan.library = library;
+      return plan;
     } catch (const GemmError&) {
       continue;  // members of the result that overlap
     }

@@ -119,6 +119,7 @@ Plan plan_update(const ProductUpdate& update, const GemmPlan& product, int threa
   Plan plan =
       make_plan<ProductUpdateState, run_update>({product, update.literal, update.subtract, keeps, threads});
   plan.in_one_pass = true;
+  plan.library = product.library_bytes(threads);
   return plan;
 }
 
