@@ -106,11 +106,14 @@ void add(Registry& registry, const std::string& name,
   for (const bool derivative : {false, true}) {
     registry[name + (derivative ? "/derivative" : "/objective")] = [=](const Setting& setting) {
       const adbench::Problem problem = read(setting.inputs / (name + ".txt"));
-      Workload workload =
-          of_graph(derivative ? problem.derivative : problem.objective, problem.inputs, setting);
+      const tidu::Graph& graph = derivative ? problem.derivative : problem.objective;
+      Workload workload = of_graph(graph, problem.inputs, setting);
       if (bound) workload.bounds = bound(problem, derivative, setting.threads);
       if (problem.name == "LSTM") {
-        const std::function<void()> by_hand = bound_of_lstm(problem, derivative, workload.results());
+        Setting apart = setting;  // what it grows by in its first run is to be seen
+        apart.own_memory = true;
+        const std::function<void()> by_hand =
+            bound_of_lstm(problem, derivative, of_graph(graph, problem.inputs, apart).results());
         if (by_hand) workload.bounds.push_back(by_hand);
       }
       return workload;

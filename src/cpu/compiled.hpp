@@ -137,8 +137,8 @@ class Compiled {
   std::size_t num_instructions() const { return instructions_.size(); }
   /// See Executable::peak_bytes.
   std::size_t peak_bytes() const {
-    return small_bytes_ + program_.plan().large_bytes + scratch_bytes_ + besides_.constants +
-           besides_.library + program_.plan().output_bytes;
+    return small_bytes_ + num_pointers_ * sizeof(std::byte*) + program_.plan().large_bytes + scratch_bytes_ +
+           besides_.constants + besides_.library + program_.plan().output_bytes;
   }
 
  private:

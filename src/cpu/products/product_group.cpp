@@ -66,7 +66,8 @@ Plan plan_product_group(const Program& program, std::size_t node, const passes::
   const double work = std::max(1.0, passes::multiplications(op, in, out[0]));
   state.grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(product_grain / work));
   const std::size_t count = state.operands.size(), scratch = state.scratch * count,
-                    library = state.plan.library * std::min<std::size_t>(count, std::max(state.threads, 1));
+                    library = state.plan.library *
+                              std::min(count, static_cast<std::size_t>(std::max(state.threads, 1)));
   Plan plan = make_plan<ProductGroupState, run_product_group>(std::move(state), scratch);
   plan.library = library;
   return plan;
