@@ -19,6 +19,8 @@ using Lock = tidu::detail::ForkMutex::Lock;
 
 constexpr std::size_t page = 4096;
 
+std::size_t to_whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
 [[noreturn]] void refuse(std::size_t bytes) {
   throw Error(ErrorKind::out_of_memory, detail::str("expected ", bytes, " bytes of memory, got none"));
 }
@@ -61,7 +63,13 @@ void deallocate(std::byte* data, std::size_t bytes) noexcept {
 
 Arena::~Arena() { clear(); }
 
-Arena::Block Arena::acquire(std::size_t bytes) {
+std::size_t Arena::taken(std::size_t bytes) noexcept {
+  const std::size_t rounded = to_whole_pages(bytes);
+  return bytes == 0 || rounded >= least_mapped ? rounded
+                                               : rounded + page;  // one that the allocator writes to
+}
+
+Arena::Block Arena::acquire(std::size_t bytes, bool lasts) {
   if (bytes == 0) return {};
   constexpr std::size_t largest = std::size_t{1} << 62;
   if (bytes > largest)
@@ -70,7 +78,8 @@ Arena::Block Arena::acquire(std::size_t bytes) {
   {
     const Lock lock(mutex_);
     const auto fit = lock ? free_.lower_bound(bytes) : free_.end();
-    if (fit != free_.end() && fit->first / 2 <= bytes + 16 * page) {
+    const std::size_t most = lasts ? to_whole_pages(bytes) : 2 * (bytes + 16 * page) + 1;
+    if (fit != free_.end() && fit->first <= most) {
       const Block block{fit->second, fit->first};
       nodes_.emplace_back();  // may throw
       cached_ -= block.bytes;
@@ -79,7 +88,7 @@ Arena::Block Arena::acquire(std::size_t bytes) {
       return block;
     }
   }
-  const std::size_t rounded = (bytes + page - 1) / page * page;
+  const std::size_t rounded = to_whole_pages(bytes);
   const Block block{allocate(rounded), rounded};
   if (const Lock lock(mutex_); lock) use(block.bytes);
   return block;

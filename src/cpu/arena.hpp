@@ -24,9 +24,12 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  /// At least that many bytes, aligned to 64; no block for 0. Throws Error (out_of_memory).
-  Block acquire(std::size_t bytes);
+  /// At least that many bytes, aligned to 64; no block for 0. One that `lasts` is no larger than need be.
+  /// Throws Error (out_of_memory).
+  Block acquire(std::size_t bytes, bool lasts = false);
   void release(Block block) noexcept;
+  /// Bytes of memory that a block of so many takes.
+  static std::size_t taken(std::size_t bytes) noexcept;
   /// Gives back to the system what nobody uses.
   void clear() noexcept;
   /// The most bytes that were handed out at once.

@@ -131,7 +131,7 @@ class Compiler {
         bytes += aligned(type.bytes());
       }
     }
-    to_.constants_ = to_.arena_->acquire(bytes);
+    to_.constants_ = to_.arena_->acquire(bytes, true);
     besides_.constants += bytes;
     for (const auto& [id, offset] : computed) {
       std::byte* at = to_.constants_.data + offset;

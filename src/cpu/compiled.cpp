@@ -97,6 +97,18 @@ Tensor Compiled::make_output(Type type) const {
   return Tensor::wrap(type, static_cast<void*>(block.data), std::move(owner));
 }
 
+std::size_t Compiled::peak_bytes() const {
+  const auto to_whole_pages = [](std::size_t bytes) { return Arena::taken(bytes) - bytes; };
+  const std::size_t large = program_.plan().large_bytes + scratch_bytes_;
+  std::size_t bytes = small_bytes_ + num_pointers_ * sizeof(std::byte*) + besides_.constants +
+                      besides_.library + large + program_.plan().output_bytes;
+  if (large > arena_output) bytes += to_whole_pages(large);
+  for (const Type type : output_types_) {
+    if (type.bytes() > arena_output) bytes += to_whole_pages(type.bytes());
+  }
+  return bytes;
+}
+
 void Compiled::make_outputs(Tensor* outputs) const {
   for (std::size_t i = 0; i < output_types_.size(); ++i) outputs[i] = make_output(output_types_[i]);
 }

@@ -136,10 +136,7 @@ class Compiled {
   int threads() const { return threads_; }
   std::size_t num_instructions() const { return instructions_.size(); }
   /// See Executable::peak_bytes.
-  std::size_t peak_bytes() const {
-    return small_bytes_ + num_pointers_ * sizeof(std::byte*) + program_.plan().large_bytes + scratch_bytes_ +
-           besides_.constants + besides_.library + program_.plan().output_bytes;
-  }
+  std::size_t peak_bytes() const;
 
  private:
   friend class Compiler;

@@ -298,6 +298,8 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
     result_reads.push_back(reads.empty() || result.axis != BlockedLoop::none ? nullptr : reads[result.id]);
   CompileOptions inner = options;
   inner.threads = 1;
+  Besides inside;
+  inner.besides = &inside;
   std::vector<std::uint32_t> sums;
   for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
     if (loop.results[i].axis == BlockedLoop::none) sums.push_back(i);
@@ -368,7 +370,10 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   state.keeps_sums = state.sum_bytes > 0 && workers > 1;
   const std::size_t scratch =
       state.prepared_bytes + state.num_places() * state.sum_bytes + workers * state.memory;
-  return make_plan<LoopState, run_loop>(std::move(state), scratch);
+  Plan plan = make_plan<LoopState, run_loop>(std::move(state), scratch);
+  plan.library = inside.library * workers;
+  if (options.besides != nullptr) options.besides->constants += inside.constants;
+  return plan;
 }
 
 }  // namespace tidu::cpu_detail

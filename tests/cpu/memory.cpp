@@ -132,22 +132,25 @@ TEST_CASE("[places] small slices that are brought together do not keep what they
   CHECK(usage.used < 1.5 * usage.by_program);
 }
 
-TEST_CASE("[places] what programs inside a program compute once is counted, once for each") {
+TEST_CASE("[places] what programs inside a program compute once is counted") {
   std::mt19937_64 random(9);
-  const Type type(f16, {200, 300});
-  GraphBuilder b("step");
-  const Value h = b.input("h", type);  // in f16 no group takes one element for all
-  const Graph step = b.build({ops::cumsum(ops::mul(h, ops::full(b, type, 0.5)), 0)});
+  const Type type(f16, {160, 160});
+  // In f16 no group takes one element for all.
+  const auto branch = [&](double by) {
+    GraphBuilder b("branch");
+    return b.build({ops::cumsum(ops::mul(b.input("h", type), ops::full(b, type, by)), 0)});
+  };
   GraphBuilder g("many");
   Value x = g.input("x", type);
+  const Value which = g.input("which", {i32, {}});
   for (int k = 0; k < 3; ++k) {
-    const Values last = ops::scan(step, std::vector{x}, {2 + k, false, 0, 1});
-    x = ops::rev(last[0], {k % 2});
+    const std::vector<Graph> branches{branch(0.5 + k), branch(0.25 + k), branch(0.125 + k)};
+    x = ops::rev(ops::cond(which, branches, std::vector{x})[0], {k % 2});
   }
   const Graph graph = g.build({x});
   for (const int threads : {1, 2}) {
     const Usage usage = use_memory(graph, random, threads);
-    CHECK(usage.used < 1.05 * usage.by_executable);
+    CHECK(usage.used < 1.15 * usage.by_executable);  // a block may be larger than what is asked for
     CHECK(usage.used > 0.95 * usage.by_executable);
   }
 }

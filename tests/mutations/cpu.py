@@ -200,6 +200,13 @@ fault("products", "what two read is what both of them do", "src/cpu/unread.cpp",
 fault("products", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
+# What a run takes.
+fault("memory", "a term that is added to a sum has a place", "src/cpu/takeovers.cpp", "    leave_sums();\n", "")
+fault("memory", "constants of programs inside are not counted", "src/cpu/compile.cpp",
+      "besides_.constants += bytes;", "if (&besides_ == &to_.besides_) besides_.constants += bytes;")
+fault("memory", "blocks are whole huge pages", "src/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
+      "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
+
 # A transposed B that tiles turn.
 TURNING = "src/cpu/products/gemm_turned.hpp"
 fault("turning", "of the last terms one is left out", TURNING,

@@ -58,10 +58,11 @@ class Executable {
   /// What runs, with the memory plan of this executable: where the executor does steps together it needs less
   /// than the program that was compiled.
   const Program& program() const;
-  /// Predicted peak of one run above the inputs: temporaries of all its threads, constants, outputs, and what
-  /// oneDNN is expected to allocate where it multiplies. Of programs of a MiB or more it is within 5 % of
-  /// what the process grows by. Not in it are what is there from a thread's first products on, up to a MiB
-  /// for each thread, and what oneDNN allocates for its own objects.
+  /// Predicted peak of one run above the inputs: temporaries of all its threads, constants (which are there
+  /// from the compilation on), outputs, and what oneDNN and Eigen are expected to allocate where they multiply
+  /// and decompose. From a MiB on it is within 5 % of what a process grows by, within 20 % where matrices are
+  /// decomposed or solved with. Not in it are what each thread keeps from its first products on, up to a MiB,
+  /// and what oneDNN allocates for its own objects.
   std::size_t peak_bytes() const;
   /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written, in
   /// one pass, where inputs of their type are read for the last time. No input and no output is in two.

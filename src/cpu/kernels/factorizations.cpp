@@ -41,8 +41,13 @@ const Decompositions<std::complex<double>>& decompositions(InstructionSet limit)
 
 namespace {
 
+double as_double(std::int64_t extent) { return static_cast<double>(extent); }
+
 template <class T>
 struct Cholesky {
+  static MatrixMemory memory(const Matrices& x) {
+    return {1.2 * as_double(x.size()), 2 * as_double(x.size())};
+  }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t size = s.x.size();
     for_each_matrix(s.threads, size == 0 ? 0 : s.x.count, cubed(s.x) / 3, [&](std::int64_t b) {
@@ -85,7 +90,11 @@ Plan plan_solve(const PlanRequest& request) {
   const SolveState state{Matrices(request.in[0]), x, request.threads, each};
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (Inexact<T>) {
-      return make_plan<SolveState, solve<T>>(state);
+      const double triangle = as_double(state.a.size()), right = as_double(state.x.size());
+      Plan plan = make_plan<SolveState, solve<T>>(state);
+      plan.library =
+          MatrixMemory{triangle + 1.6 * right, triangle + 2 * right}.bytes<T>(state.threads, state.x.count);
+      return plan;
     } else {
       return Plan();
     }
@@ -94,6 +103,9 @@ Plan plan_solve(const PlanRequest& request) {
 
 template <class T>
 struct Lu {
+  static MatrixMemory memory(const Matrices& x) {
+    return {1.05 * as_double(x.size()), 2 * as_double(x.size())};
+  }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t m = s.x.rows, k = s.x.smaller(), size = s.x.size();
     for_each_matrix(s.threads, s.x.count, cubed(s.x), [&](std::int64_t b) {
@@ -111,6 +123,11 @@ struct Lu {
 
 template <class T>
 struct Qr {
+  static MatrixMemory memory(const Matrices& x) {
+    const double whole = as_double(x.size()), q = as_double(x.rows * x.smaller()),
+                 r = as_double(x.smaller() * x.columns);
+    return {2.2 * whole + 1.1 * q, whole + q + r};
+  }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t m = s.x.rows, n = s.x.columns, k = s.x.smaller();
     for_each_matrix(s.threads, k == 0 ? 0 : s.x.count, 4 * cubed(s.x), [&](std::int64_t b) {

@@ -100,12 +100,28 @@ inline double cubed(const Matrices& x) {
   return static_cast<double>(x.rows) * static_cast<double>(x.columns) * static_cast<double>(x.smaller());
 }
 
+/// About how many elements of Wide<T> a kernel has in Eigen's memory for one matrix (or in double: `reals`),
+/// and how many of T it has as wide ones.
+struct MatrixMemory {
+  double elements = 0, copied = 0, reals = 0;
+  template <class T>
+  std::size_t bytes(int threads, std::int64_t count) const {
+    const double wide = static_cast<double>(sizeof(Wide<T>)),
+                 copies = std::is_same_v<T, Wide<T>> ? 0 : copied * wide;
+    return static_cast<std::size_t>(elements * wide + copies + reals * static_cast<double>(sizeof(double))) *
+           static_cast<std::size_t>(std::clamp<std::int64_t>(threads, 0, count));
+  }
+};
+
 /// The plan of the kernel run<T> for the dtype of the first operand, which is floating or complex.
 template <template <class> class Kernel>
 Plan plan_matrices(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (Inexact<T>) {
-      return make_plan<MatrixState, Kernel<T>::run>(MatrixState(request));
+      const MatrixState state(request);
+      Plan plan = make_plan<MatrixState, Kernel<T>::run>(state);
+      plan.library = Kernel<T>::memory(state.x).template bytes<T>(state.threads, state.x.count);
+      return plan;
     } else {
       return Plan();
     }

@@ -39,6 +39,10 @@ void decompose_hermitian(const W* from, W* to_vectors, double* to_values, std::i
 
 template <class T>
 struct Eigh {
+  static MatrixMemory memory(const Matrices& x) {
+    const auto size = static_cast<double>(x.size());
+    return {size, 2 * size};
+  }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t n = s.x.rows, size = s.x.size();
     for_each_matrix(s.threads, n == 0 ? 0 : s.x.count, 9 * cubed(s.x), [&](std::int64_t b) {
@@ -89,6 +93,11 @@ void decompose(const W* from, W* to_u, double* to_s, W* to_vh, const Matrices& o
 
 template <class T>
 struct Svd {
+  static MatrixMemory memory(const Matrices& x) {
+    const auto m = static_cast<double>(x.rows), n = static_cast<double>(x.columns),
+               k = static_cast<double>(x.smaller());
+    return {2.5 * m * n + m * k + n * k + n * n, m * n + m * k + k * n, 6 * k * k};
+  }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t m = s.x.rows, n = s.x.columns, k = s.x.smaller();
     for_each_matrix(s.threads, k == 0 ? 0 : s.x.count, 20 * cubed(s.x), [&](std::int64_t b) {

@@ -181,14 +181,23 @@ void fold(const Pass& s, int threads, const T* x, T* y) {
   });
 }
 
+// Are squares folded by vectors?
+bool has_vectors() {
+#if defined(__x86_64__)
+  static const bool has = __builtin_cpu_supports("avx512f");
+  return has;
+#else
+  return false;
+#endif
+}
+
 template <class F, class T>
 void fold_windows(const WindowState& s, const Call& call) {
   if (s.size == 0) return;
   const T* x = call.operand<T>(0);
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, float>) {
-    static const bool has_vectors = __builtin_cpu_supports("avx512f");
-    if (has_vectors && s.squares) {
+    if (has_vectors() && s.squares) {
       const std::int64_t width = s.passes[0].inner;
       parallel_for(s.threads, s.passes[0].count, std::max<std::int64_t>(1, element_grain / width),
                    [&](std::int64_t begin, std::int64_t end) {
@@ -262,7 +271,9 @@ Plan plan_windows(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
       WindowState state = window_state(request);
-      const std::size_t scratch = 2 * state.bytes;
+      const std::size_t buffers = std::clamp<std::size_t>(state.passes.size(), 1, 3) - 1;  // between passes
+      const bool folds_squares = std::is_same_v<T, float> && has_vectors() && state.squares;
+      const std::size_t scratch = folds_squares ? 0 : buffers * state.bytes;
       return make_plan<WindowState, fold_windows<F, T>>(std::move(state), scratch);
     } else {
       return Plan();

@@ -150,7 +150,11 @@ bool copies(const GemmCall& g, Index rows, Index columns, const Blocks& blocks) 
 
 constexpr Index rounded_up(Index extent, Index unit) { return (extent + unit - 1) / unit * unit; }
 
-constexpr std::size_t kUncopiedBytes = 74 * 1024;
+bool copies(const GemmCall& g, const GemmRange& range) {
+  const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
+  return rows > 0 && columns > 0 &&
+         copies(g, rows, columns, has_avx512() ? blocks_of_avx512 : blocks_of_avx2);
+}
 
 }  // namespace
 
@@ -158,12 +162,15 @@ std::size_t working_bytes(const GemmCall& g, const GemmRange& range) noexcept {
   const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
   const Blocks& blocks = has_avx512() ? blocks_of_avx512 : blocks_of_avx2;
   if (rows <= 0 || columns <= 0) return 0;
-  if (!copies(g, rows, columns, blocks)) return kUncopiedBytes;
+  constexpr std::size_t kPage = 4096;
+  if (!copies(g, range)) return (!has_avx512() ? 5 : g.trans_b ? 18 : 2) * kPage;
   const Index given = terms_at_once(g);
   const Index terms = given <= blocks.most_terms_at_once ? std::max<Index>(given, 128)
                       : given < 2 * blocks.terms         ? (given + 1) / 2
                                                          : blocks.terms;
-  const Index of_b = rounded_up(std::min(columns, blocks.columns), blocks.tile_columns);
+  // Where all rows of A fit, B is copied tile by tile to one place.
+  const Index of_b = rows <= blocks.rows ? blocks.tile_columns
+                                         : rounded_up(std::min(columns, blocks.columns), blocks.tile_columns);
   const Index of_a = rounded_up(std::min(rows, blocks.rows), blocks.tile_rows);
   return static_cast<std::size_t>(terms * (of_b + of_a)) * sizeof(float);
 }
@@ -203,7 +210,7 @@ dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, co
   const Index ldb = std::max(g.ldb, g.trans_b ? g.k : g.n);
   const Index terms = terms_at_once(g);
   const OneThread one_thread;
-  if (working_bytes(g, range) > kUncopiedBytes) give_up_ends();
+  if (copies(g, range)) give_up_ends();
   for (Index q = range.batch_begin; q < range.batch_end; ++q) {
     const float* aq = static_cast<const float*>(a) + q * g.stride_a + range.row_begin * (g.trans_a ? 1 : lda);
     const float* bq =

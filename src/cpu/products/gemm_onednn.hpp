@@ -33,7 +33,7 @@ void product(const GemmCall& call, const GemmRange& range, const void* a, const 
 bool multiply(const GemmCall& call, const GemmRange& range, const void* a, const void* b, float scale,
               bool add, void* c) noexcept;
 
-/// About the bytes that oneDNN allocates for that.
+/// About the bytes that oneDNN allocates for that, and uses.
 [[nodiscard]] std::size_t working_bytes(const GemmCall& call, const GemmRange& range) noexcept;
 
 }  // namespace tidu::cpu_detail::onednn
