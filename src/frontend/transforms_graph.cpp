@@ -1,10 +1,14 @@
 // transforms_graph.cpp - the transforms that trace: the function becomes a graph, the graph is transformed,
 // and the result is called as one operation, which is recorded as one node or written into an outer trace.
 #include <algorithm>
+#include <optional>
 
 #include "frontend/transforms.hpp"
 #include "tidu/frontend/functions.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/linearize/linearize.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/linearize/transpose.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -115,10 +119,16 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
                                              Where where) {
   const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
-  const Graph scalar = scalar_output(graph, name, where);
-  const Graph gradients =
-      located(name, arguments, where, [&] { return tidu::grad(scalar, names_at(graph, wrt)); });
-  return {call_graph(graph, applied.inputs, where), call_graph(gradients, applied.inputs, where)};
+  (void)scalar_output(graph, name, where);
+  // One graph, in which loops that hand out what their derivatives read take the place of those that do not.
+  const Derivative both = located(name, arguments, where, [&] {
+    return value_and_grad_parts(graph, names_at(graph, wrt), {.has_aux = true});
+  });
+  std::vector<Array> outputs = call_graph(both.graph, applied.inputs, where);
+  const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(both.first);
+  std::vector<Array> gradients(first, outputs.end());
+  outputs.erase(first, outputs.end());
+  return {std::move(outputs), std::move(gradients)};
 }
 
 namespace {
@@ -144,11 +154,76 @@ FlatPullback pullback_of(const Applied& applied, const std::vector<Array>& argum
 
 }  // namespace
 
+namespace {
+
+// A function's graph with its residuals behind its outputs, and what these and cotangents give.
+struct SplitVjp {
+  Graph forward, backward;
+  std::vector<std::size_t> seeded;               // outputs whose cotangents backward reads
+  std::vector<std::optional<std::size_t>> from;  // by argument: position among the outputs of backward
+};
+
+SplitVjp split_vjp(const Graph& graph, const std::vector<std::size_t>& wrt) {
+  const Linearization lin = linearize(graph, {.wrt = wrt});
+  SplitVjp split;
+  const auto forward = GraphBuilder::extending(lin.augmented);
+  std::vector<ValueId> outputs(lin.augmented.outputs().begin(), lin.augmented.outputs().end());
+  outputs.insert(outputs.end(), lin.residuals.begin(), lin.residuals.end());
+  split.forward = forward->build_ids(std::move(outputs));
+  GraphBuilder backward(graph.name() + ".vjp", graph.primitives());
+  std::vector<Value> residuals;
+  for (const ValueId id : lin.linear.externals())
+    residuals.push_back(backward.input(detail::str("residual.", residuals.size()), lin.linear.type(id)));
+  std::vector<std::optional<Value>> cotangents(lin.linear.outputs().size());
+  for (std::size_t k = 0; k < lin.tangent_of_output.size(); ++k) {
+    const std::optional<std::size_t>& at = lin.tangent_of_output[k];
+    if (!at) continue;
+    cotangents[*at] = backward.input(detail::str("cotangent.", k), graph.type(graph.outputs()[k]));
+    split.seeded.push_back(k);
+  }
+  const std::vector<std::optional<Value>> made = linear_transpose_with(
+      backward, lin.linear, {}, residuals, cotangents, {.linear_inputs = {}, .seeded = {}, .primal = &graph});
+  std::vector<Value> gradients;
+  split.from.resize(graph.inputs().size());
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    if (!made[i]) continue;
+    split.from[wrt[i]] = gradients.size();
+    gradients.push_back(*made[i]);
+  }
+  split.backward = backward.build(gradients);
+  return split;
+}
+
+}  // namespace
+
 std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
                                                        const std::vector<Array>& arguments, Where where) {
   const Applied applied = apply_traced(f, arguments, "vjp", where);
-  FlatPullback pullback = pullback_of(applied, arguments, where);
-  return {call_graph(applied.traced.graph, applied.inputs, where), std::move(pullback)};
+  const Graph& graph = applied.traced.graph;
+  SplitVjp made =
+      located("vjp", arguments, where, [&] { return split_vjp(graph, inexact_positions(arguments)); });
+  std::vector<Array> results = call_graph(made.forward, applied.inputs, where);
+  const auto first = results.begin() + static_cast<std::ptrdiff_t>(graph.outputs().size());
+  std::vector<Array> residuals(first, results.end());
+  results.erase(first, results.end());
+  FlatPullback pullback = [types = output_types(graph), split = std::move(made),
+                           residuals = std::move(residuals), arguments,
+                           where](const std::vector<Array>& cotangents) {
+    require_cotangents(types, cotangents, where);
+    std::vector<Array> seeds;
+    for (const std::size_t k : split.seeded) seeds.push_back(cotangents[k]);
+    const std::vector<Array> gradients = call(split.backward, residuals, seeds, where);
+    std::vector<Array> by_argument;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (split.from[i])
+        by_argument.push_back(gradients[*split.from[i]]);
+      else
+        by_argument.push_back(
+            zeros(arguments[i].shape(), is_inexact(arguments[i].dtype()) ? arguments[i].dtype() : f64));
+    }
+    return by_argument;
+  };
+  return {std::move(results), std::move(pullback)};
 }
 
 FlatPullback traced_pullback(const FlatFunction& f, const std::vector<Array>& arguments, Where where) {

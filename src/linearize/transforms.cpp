@@ -190,13 +190,14 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
     d.add_output(gradients[i], f.type(f.inputs()[d.lin.wrt[i]]));
 }
 
-void require_floating_scalar(const Graph& f, std::string_view what) {
-  if (f.outputs().size() == 1) {
+void require_floating_scalar(const Graph& f, std::string_view what, bool has_aux = false) {
+  if (f.outputs().size() == 1 || (has_aux && !f.outputs().empty())) {
     const Type type = f.type(f.outputs()[0]);
     if (type.rank() == 0 && is_floating(type.dtype())) return;
-    throw Error(
-        ErrorKind::invalid_argument,
-        detail::str(what, ": expected \"", f.name(), "\" to have one floating scalar output, got ", type));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str(what, ": expected \"", f.name(), "\" to have ",
+                            has_aux ? "a floating scalar as its first output" : "one floating scalar output",
+                            ", got ", type));
   }
   throw Error(ErrorKind::invalid_argument,
               detail::str(what, ": expected \"", f.name(), "\" to have one floating scalar output, got ",
@@ -226,7 +227,7 @@ Derivative vjp_parts(const Graph& f, const Names& wrt, const DerivativeOptions& 
 }
 
 Derivative value_and_grad_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
-  require_floating_scalar(f, "grad");
+  require_floating_scalar(f, "grad", options.has_aux);
   Derivation d(f, wrt, options);
   const auto ones = f.primitives().vocabulary().ones;
   if (ones == nullptr)

@@ -59,10 +59,10 @@ class Executable {
   /// than the program that was compiled.
   const Program& program() const;
   /// Predicted peak of one run above the inputs: temporaries of all its threads, constants (which are there
-  /// from the compilation on), outputs, and what oneDNN and Eigen are expected to allocate where they multiply
-  /// and decompose. From a MiB on it is within 5 % of what a process grows by, within 20 % where matrices are
-  /// decomposed or solved with. Not in it are what each thread keeps from its first products on, up to a MiB,
-  /// and what oneDNN allocates for its own objects.
+  /// from the compilation on), outputs, and what oneDNN and Eigen are expected to allocate where they
+  /// multiply and decompose. From a MiB on it is within 5 % of what a process grows by, within 20 % where
+  /// matrices are decomposed or solved with. Not in it are what each thread keeps from its first products on,
+  /// up to a MiB, and what oneDNN allocates for its own objects.
   std::size_t peak_bytes() const;
   /// Which outputs may take whose memory in run_into: those of 64 KiB or more that are written, in
   /// one pass, where inputs of their type are read for the last time. No input and no output is in two.

@@ -33,6 +33,9 @@ struct DerivativeOptions {
   /// one in forward mode, to the transposed one in reverse mode, to the batched one for Jacobians. It keeps
   /// inputs, externals and the number of outputs. strong_zeros is one.
   Graph (*linear_transform)(const Graph& linear) = nullptr;
+  /// Of value_and_grad: f may have more outputs behind the one whose gradients are made. They are handed out
+  /// as they are.
+  bool has_aux = false;
 };
 
 /// A derivative graph and where its parts are.
@@ -62,8 +65,8 @@ Graph jvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& option
 Derivative vjp_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Graph vjp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
-/// f has one floating scalar output. Inputs: f's. Outputs: the value, then a gradient for each input in wrt.
-/// Throws Error (invalid_argument) for another number, dtype or shape of outputs.
+/// f has one floating scalar output, or with DerivativeOptions::has_aux others behind it. Inputs: f's.
+/// Outputs: f's, then a gradient of the first for each input in wrt. Throws Error (invalid_argument) for another number, dtype or shape of outputs.
 Derivative value_and_grad_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Graph value_and_grad(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 /// The gradients alone.

@@ -1,0 +1,40 @@
+// value_and_grad of graphs with outputs behind the one that is differentiated.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "tidu/cpu/executor.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/linearize/transforms.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu {
+namespace {
+
+TEST_CASE("outputs behind the first are handed out as they are where they are said to be there") {
+  GraphBuilder g("f");
+  const Value x = g.input("x", {f64, {3}}), n = g.input("n", i32);
+  const Graph f = g.build({ops::reduce_sum(ops::square(x), {0}), ops::exp(x), ops::neg(n)});
+  const Derivative both = value_and_grad_parts(f, {"x"}, {.has_aux = true});
+  CHECK(both.first == 3);
+  REQUIRE(both.graph.outputs().size() == 4);
+  const Tensor at = Tensor::from<double>({3}, {1, 2, 3});
+  const std::vector<Tensor> results = cpu().run(both.graph, {at, Tensor::scalar(std::int32_t{7})});
+  CHECK(results[0].item<double>() == 14);
+  CHECK(results[1].data<double>()[0] == doctest::Approx(2.718281828459045));
+  CHECK(results[2].item<std::int32_t>() == -7);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(results[3].data<double>()[i] == 2.0 * static_cast<double>(i + 1));
+  CHECK(grad(f, {"x"}, {.has_aux = true}).outputs().size() == 1);
+
+  CHECK_THROWS_WITH_AS(value_and_grad(f, {"x"}),
+                       "grad: expected \"f\" to have one floating scalar output, got 3 outputs", Error);
+  GraphBuilder h("h");
+  const Value y = h.input("y", {f64, {3}});
+  CHECK_THROWS_WITH_AS(value_and_grad(h.build({y, ops::reduce_sum(y, {0})}), {"y"}, {.has_aux = true}),
+                       "grad: expected \"h\" to have a floating scalar as its first output, got f64[3]",
+                       Error);
+}
+
+}  // namespace
+}  // namespace tidu
