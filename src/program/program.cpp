@@ -30,6 +30,7 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   data->options = options;
   const Graph written_out = without_unread(passes::write_out_graphs(graph, options.max_operations));
   data->graph = options.simplify ? passes::simplify(written_out, options.fast_math) : prune(written_out);
+  if (options.simplify) data->graph = passes::merge_loops(data->graph);
   if (options.fuse && options.shift) data->graph = passes::moves_as_shifts(data->graph);
   data->graph = without_unread(passes::fold_constants(data->graph, evaluate, options));
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);

@@ -1,4 +1,5 @@
-# unread.py - faults of what is left out of operations that hold graphs, for scripts/mutations.py.
+# unread.py - faults of what is left out of operations that hold graphs, and of which are one, for
+# scripts/mutations.py.
 
 UNREAD = "src/graph/unread.cpp"
 
@@ -26,3 +27,12 @@ fault("roles are those of all operands", "src/graph/copying.cpp", "operands == n
       "true")
 fault("a cond's operand is not that of the other branches", "src/primitives/cond.cpp",
       "    strand.inputs = in_branches(i);\n", "    strand.inputs = in_branches(branches[0].inputs().size() - 1 - i);\n")
+
+MERGE = "src/program/merge_loops.cpp"
+fault("loops that carry other things are one", MERGE, " || !is_equal(j, j))", ")")
+fault("loops of other lengths or directions are one", MERGE,
+      "return !x.second.graphs().empty() || x.second == y.second;", "return true;")
+fault("a result that another graph gives otherwise is one with it", MERGE,
+      "if (outputs[g][k].id() != other_outputs[g][j].id()) return false;",
+      "if (g == 0 && outputs[g][k].id() != other_outputs[g][j].id()) return false;")
+fault("loops that have little in common are one", MERGE, "if (2 * (all - both) < less)", "if (less == ~all)")

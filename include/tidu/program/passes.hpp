@@ -38,6 +38,11 @@ Graph simplify(const Graph& graph, bool fast_math);
 /// primitives without a vocabulary for constants. Throws Error (execution) when it gives other types.
 Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const ProgramOptions& options);
 
+/// The same function, in which operations that run graphs on the same operands, step by step the same
+/// carries, are one that gives the results of all: see Note [Merged loops] in merge_loops.cpp. Operations
+/// whose graphs have little in common stay. The graph itself where there are none to merge.
+Graph merge_loops(const Graph& graph);
+
 /// The same function, in which pads of what is computed element by element of slices, and rolls, are computed
 /// of whole arrays at a distance, as arrays of one axis, and then selected: see Note [Shifts] in shifts.cpp.
 /// Only where element-wise operations read them, and no rows. The graph itself where there is no such move,

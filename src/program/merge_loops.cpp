@@ -1,0 +1,224 @@
+// merge_loops.cpp - operations that run graphs on the same operands become one that gives the results of all.
+//
+// Note [Merged loops]: what computes a loop's value and what computes its derivative are two loops over the
+// same operands, of which the second hands out, besides, what is read backward. Where one of them comes of a
+// tape and the other of a transform, nobody could put one in the place of the other before. They share their
+// steps: carries, whose results have to be computed alike, are carried once. Branches of conds are merged
+// likewise.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "graph/copying.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/strands.hpp"
+#include "tidu/program/passes.hpp"
+
+namespace tidu::passes {
+namespace {
+
+// An operation's result, by the outputs that give it, one of each graph. Results are the outputs in order.
+std::optional<std::vector<const Strand*>> strand_of_results(const std::vector<Strand>& strands,
+                                                            std::size_t num_results, std::size_t num_graphs) {
+  std::vector<const Strand*> of_result(num_results, nullptr);
+  for (const Strand& strand : strands) {
+    if (strand.results.empty() && strand.outputs.empty()) continue;
+    if (strand.results.size() != 1 || strand.outputs.size() != num_graphs) return std::nullopt;
+    const std::size_t result = strand.results[0];
+    for (std::size_t g = 0; g < num_graphs; ++g) {
+      if (strand.outputs[g].graph != g || strand.outputs[g].index != result) return std::nullopt;
+    }
+    of_result[result] = &strand;
+  }
+  if (std::ranges::count(of_result, nullptr) != 0) return std::nullopt;
+  return of_result;
+}
+
+std::vector<Graph> graphs_of(const Op& op) {
+  std::vector<Graph> graphs;
+  for (const auto& [name, value] : op.attributes()) {
+    for (const auto& data : value.graphs()) graphs.emplace_back(data);
+  }
+  return graphs;
+}
+
+bool differ_in_graphs_alone(const Op& a, const Op& b) {
+  return std::ranges::equal(a.attributes(), b.attributes(), [](const auto& x, const auto& y) {
+    if (x.first != y.first || x.second.graphs().size() != y.second.graphs().size()) return false;
+    return !x.second.graphs().empty() || x.second == y.second;
+  });
+}
+
+Op with_graphs(const Op& op, const std::vector<Graph>& graphs) {
+  Attributes attributes;
+  auto next = graphs.begin();
+  for (const auto& [name, value] : op.attributes()) {
+    if (value.graphs().empty()) {
+      attributes.emplace_back(name, value);
+      continue;
+    }
+    GraphList list;
+    for (std::size_t i = 0; i < value.graphs().size(); ++i) list.push_back((next++)->share());
+    const bool is_list = value.get_if<GraphList>() != nullptr;
+    attributes.emplace_back(name, is_list ? Attribute(std::move(list)) : Attribute(list[0]));
+  }
+  return Op::make(op.primitive(), std::move(attributes));
+}
+
+struct Merged {
+  Op op;
+  std::vector<std::size_t> second;  // by result of the second operation: which result it is now
+};
+
+// Of two operations with the same operands; the first one's results stay where they are.
+std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_first,
+                            std::size_t num_second) {
+  if (!differ_in_graphs_alone(first, second)) return std::nullopt;
+  const std::vector<Graph> graphs = graphs_of(first), others = graphs_of(second);
+  const std::vector<Strand> strands = first.primitive().strands(first),
+                            other_strands = second.primitive().strands(second);
+  const auto results = strand_of_results(strands, num_first, graphs.size()),
+             other_results = strand_of_results(other_strands, num_second, graphs.size());
+  if (!results || !other_results) return std::nullopt;
+
+  std::vector<std::vector<Value>> outputs(graphs.size()), other_outputs(graphs.size());  // by graph
+  std::vector<std::unique_ptr<GraphBuilder>> builders;
+  std::size_t all = 0, less = 0,
+              both = 0;  // operations of the two, of the smaller one, and of the merged one
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    if (graphs[g].inputs().size() != others[g].inputs().size()) return std::nullopt;
+    builders.push_back(std::make_unique<GraphBuilder>(graphs[g].name(), graphs[g].primitives()));
+    GraphBuilder& builder = *builders.back();
+    std::vector<Value> inputs;
+    for (std::size_t i = 0; i < graphs[g].inputs().size(); ++i) {
+      const ValueId id = graphs[g].inputs()[i];
+      if (graphs[g].type(id) != others[g].type(others[g].inputs()[i])) return std::nullopt;
+      inputs.push_back(builder.input(graphs[g].input_key(i), graphs[g].type(id), graphs[g].label(id)));
+    }
+    const std::vector<Value> values = inline_graph(builder, graphs[g], inputs),
+                             other_values = inline_graph(builder, others[g], inputs);
+    for (const ValueId id : graphs[g].outputs()) outputs[g].push_back(values[id]);
+    for (const ValueId id : others[g].outputs()) other_outputs[g].push_back(other_values[id]);
+    const std::size_t one = graphs[g].num_operations(), other = others[g].num_operations();
+    all += one + other;
+    less += std::min(one, other);
+    both += builder.data().operations.size();
+  }
+  if (2 * (all - both) < less) return std::nullopt;  // they have little in common
+
+  Merged merged{first, std::vector<std::size_t>(num_second)};
+  const auto is_equal = [&](std::size_t k, std::size_t j) {
+    for (std::size_t g = 0; g < graphs.size(); ++g) {
+      if (outputs[g][k].id() != other_outputs[g][j].id()) return false;
+    }
+    return true;
+  };
+  std::size_t count = num_first;
+  for (std::size_t j = 0; j < num_second; ++j) {
+    const bool carried = !(*other_results)[j]->operands.empty();
+    if (carried) {  // is the same one of both, as operands and attributes are
+      if (j >= num_first || (*results)[j]->operands != (*other_results)[j]->operands || !is_equal(j, j))
+        return std::nullopt;
+      merged.second[j] = j;
+      continue;
+    }
+    std::size_t k = 0;
+    while (k < num_first && (!(*results)[k]->operands.empty() || !is_equal(k, j))) ++k;
+    merged.second[j] = k < num_first ? k : count++;
+    for (std::size_t g = 0; g < graphs.size() && k == num_first; ++g)
+      outputs[g].push_back(other_outputs[g][j]);
+  }
+  for (std::size_t k = 0; k < num_first; ++k) {
+    if (!(*results)[k]->operands.empty() &&
+        (k >= num_second || (*other_results)[k]->operands != (*results)[k]->operands))
+      return std::nullopt;
+  }
+  std::vector<Graph> made;
+  for (std::size_t g = 0; g < graphs.size(); ++g) made.push_back(builders[g]->build(outputs[g]));
+  merged.op = with_graphs(first, made);
+  return merged;
+}
+
+struct Family {  // of operations that become one
+  Op op;
+  std::uint32_t first;  // operation
+  std::size_t num_results;
+};
+
+}  // namespace
+
+Graph merge_loops(const Graph& graph) {
+  const GraphData& g = graph.data();
+  // By primitive and operands: families that more may be merged into.
+  std::map<std::pair<const Primitive*, std::vector<ValueId>>, std::vector<std::size_t>> known;
+  std::vector<Family> families;
+  std::map<std::uint32_t, std::pair<std::size_t, std::vector<std::size_t>>> members;  // by operation
+  bool any = false;
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const OperationRecord& record = g.operations[i];
+    if (record.op->primitive->strands == nullptr || record.op->impure) continue;
+    const Operation operation = graph.operation(i);
+    const std::span<const ValueId> inputs = operation.inputs();
+    std::vector<std::size_t>& alike =
+        known[{record.op->primitive, std::vector<ValueId>(inputs.begin(), inputs.end())}];
+    std::vector<std::size_t> own(record.num_outputs);
+    for (std::size_t k = 0; k < own.size(); ++k) own[k] = k;
+    bool found = false;
+    constexpr std::size_t most_families =
+        4;  // that are looked at: of as many scans as there are, over one array
+    for (const std::size_t at : std::span(alike).last(std::min(alike.size(), most_families))) {
+      Family& family = families[at];
+      const std::optional<Merged> merged =
+          merge(family.op, operation.op(), family.num_results, record.num_outputs);
+      if (!merged) continue;
+      family.op = merged->op;
+      for (const std::size_t k : merged->second) family.num_results = std::max(family.num_results, k + 1);
+      members[i] = {at, merged->second};
+      found = any = true;
+      break;
+    }
+    if (found) continue;
+    alike.push_back(families.size());
+    members[i] = {families.size(), std::move(own)};
+    families.push_back({operation.op(), i, record.num_outputs});
+  }
+  if (!any) return graph;
+
+  GraphBuilder builder(graph.name(), graph.primitives());
+  std::vector<Value> values(graph.num_values());
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId id = graph.inputs()[i];
+    values[id] = builder.input(graph.input_key(i), graph.type(id), graph.label(id));
+  }
+  detail::OperationCopier copier(builder, graph, values);
+  std::vector<std::vector<Value>> results(families.size());
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    const auto member = members.find(i);
+    if (member == members.end()) {
+      copier.copy(i);
+      continue;
+    }
+    const auto& [at, positions] = member->second;
+    const Operation operation = graph.operation(i);
+    if (families[at].first == i) {
+      std::vector<ValueId> operands;
+      for (const ValueId id : operation.inputs()) operands.push_back(values[id].id());
+      GraphBuilder::Extra extra;
+      if (!operation.where().empty()) extra.where = builder.intern_where(operation.where());
+      const ValueId first = builder.add(families[at].op.record(), operands, extra);
+      for (std::size_t k = 0; k < families[at].num_results; ++k)
+        results[at].push_back(builder.value(static_cast<ValueId>(first + k)));
+    }
+    for (std::size_t k = 0; k < positions.size(); ++k)
+      values[operation.output(k)] = results[at][positions[k]];
+  }
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
+  return builder.build(outputs);
+}
+
+}  // namespace tidu::passes
