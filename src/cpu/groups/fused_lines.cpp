@@ -44,6 +44,24 @@ void count_from(DType dtype, std::int64_t first, std::int64_t step, std::int64_t
   }
 }
 
+// Lines of so many bytes, one after another, that are `step` bytes apart where they come from.
+template <std::size_t bytes>
+void copy_short_lines(const std::byte* from, std::ptrdiff_t step, std::int64_t count, std::byte* to) {
+  for (; count > 0; --count, from += step, to += bytes) std::memcpy(to, from, bytes);
+}
+void copy_lines(const std::byte* from, std::ptrdiff_t step, std::int64_t count, std::size_t bytes,
+                std::byte* to) {
+  switch (bytes) {
+    case 8: return copy_short_lines<8>(from, step, count, to);
+    case 16: return copy_short_lines<16>(from, step, count, to);
+    case 32: return copy_short_lines<32>(from, step, count, to);
+    case 64: return copy_short_lines<64>(from, step, count, to);
+    case 128: return copy_short_lines<128>(from, step, count, to);
+    default:
+      for (; count > 0; --count, from += step, to += bytes) std::memcpy(to, from, bytes);
+  }
+}
+
 // Where there an element of an axis comes from, the first one there being 0.
 std::int64_t turned(const LineAxis& axis, std::int64_t place) {
   if (axis.turn == 0) return place - axis.begin;
@@ -86,7 +104,42 @@ Lines::Found Lines::find(std::int64_t in_line, std::int64_t number, std::int64_t
   return found;
 }
 
+// Of lines that all come from there whole: only places change from one to the next.
+void Lines::copy_whole(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
+  const std::int64_t extent = axes.back().extent;
+  const std::size_t outer = axes.size() - 1;
+  const auto bytes = [&](std::int64_t elements) { return elements * static_cast<std::int64_t>(size); };
+  std::array<std::int64_t, most_line_axes> places{};
+  std::int64_t in_line = at % extent, rest = at / extent, first = offset;
+  for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) {
+    places[k] = rest % axes[k].extent;
+    first += places[k] * axes[k].stride;
+  }
+  const LineAxis& last = axes[outer - 1];
+  while (count > 0) {
+    // A part of a line, or lines up to the end of their axis.
+    const bool parts = in_line > 0 || count < extent;
+    const std::int64_t lines = parts ? 1 : std::min(count / extent, last.extent - places[outer - 1]),
+                       some = parts ? std::min(extent - in_line, count) : lines * extent;
+    copy_lines(from + bytes(first + in_line), bytes(last.stride), lines,
+               static_cast<std::size_t>(bytes(some / lines)), to);
+    to += bytes(some);
+    count -= some;
+    in_line = 0;
+    places[outer - 1] += lines;
+    first += lines * last.stride;
+    for (std::size_t k = outer - 1; k > 0 && places[k] == axes[k].extent; --k) {
+      places[k] = 0;
+      first += axes[k - 1].stride - axes[k].extent * axes[k].stride;
+      ++places[k - 1];
+    }
+  }
+}
+
 void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
+  const bool are_whole = axes.size() > 1 && axes.back().stride == 1 && !counts() &&
+                         std::ranges::all_of(axes, [](const LineAxis& axis) { return axis.is_whole(); });
+  if (are_whole) return copy_whole(from, at, count, to);
   const LineAxis& line = axes.back();
   const std::size_t outer = axes.size() - 1;
   std::array<std::int64_t, most_line_axes> places{};

@@ -50,6 +50,9 @@ struct Lines {
   Found find(std::int64_t in_line, std::int64_t number, std::int64_t count) const;
   /// Elements [at, at + count), from an array that begins at `from`.
   void copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
+
+ private:
+  void copy_whole(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const;
 };
 
 /// An operand of a group that is not made.
