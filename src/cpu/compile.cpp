@@ -346,11 +346,12 @@ class Compiler {
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
                    std::shared_ptr<Arena> arena, const Surroundings& around)
     : program_(std::move(program)), arena_(std::move(arena)), threads_(options.threads) {
-  CompileOptions with_besides = options;
-  if (options.besides == nullptr) with_besides.besides = &besides_;
+  CompileOptions own = options;
+  if (options.besides == nullptr) own.besides = &besides_;
+  own.num_carry = around.num_carry;
   try {
     // Not on the stack, which programs inside programs share.
-    std::make_unique<Compiler>(*this, with_besides, kernels, around)->compile();
+    std::make_unique<Compiler>(*this, own, kernels, around)->compile();
   } catch (...) {
     arena_->release(constants_);
     throw;

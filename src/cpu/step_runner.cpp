@@ -6,7 +6,8 @@
 namespace tidu::cpu_detail {
 namespace {
 
-std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
+std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts,
+                                             std::size_t num_carry, std::int64_t steps,
                                              const InnerContext& context) {
   constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
   constexpr std::int64_t fewest_fixed_steps = 4;  // of which it pays that consts are packed for products
@@ -18,14 +19,18 @@ std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t n
   Surroundings around;
   around.fixed = fixed;
   around.sums = body.sums;
+  around.num_carry = num_carry;
   return compile_inner(body.step, {context.program, options, context.kernels, context.arena}, around);
 }
 
 }  // namespace
 
-StepRunner::StepRunner(const ScanBody& body, std::size_t num_consts, std::int64_t steps,
-                       const InnerContext& context, ScratchLayout& scratch, std::size_t more)
-    : step_(compile_step(body, num_consts, steps, context)), num_consts_(num_consts), place_(body.place) {
+StepRunner::StepRunner(const ScanBody& body, std::size_t num_consts, std::size_t num_carry,
+                       std::int64_t steps, const InnerContext& context, ScratchLayout& scratch,
+                       std::size_t more)
+    : step_(compile_step(body, num_consts, num_carry, steps, context)),
+      num_consts_(num_consts),
+      place_(body.place) {
   if (body.num_made != 0) before_ = compile_inner(body.before, context);
   for (const Preparation& what : step_->preparations())
     prepared_.push_back({what, scratch.place(what.bytes)});

@@ -32,8 +32,8 @@ class StepRunner {
   StepRunner() = default;
   /// Compiles a body, which runs about `steps` times where what holds it runs once, and places what it needs.
   /// `more`: bytes that another program takes, which runs before the steps in their memory.
-  StepRunner(const ScanBody& body, std::size_t num_consts, std::int64_t steps, const InnerContext& context,
-             ScratchLayout& scratch, std::size_t more = 0);
+  StepRunner(const ScanBody& body, std::size_t num_consts, std::size_t num_carry, std::int64_t steps,
+             const InnerContext& context, ScratchLayout& scratch, std::size_t more = 0);
 
   /// Where programs run.
   std::byte* memory(std::byte* scratch) const { return scratch + memory_; }

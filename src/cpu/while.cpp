@@ -142,8 +142,8 @@ Plan plan_while(const Operation& operation, const InnerContext& context) {
   for (const std::uint32_t k : parts.sums) s.carries[k].stays = true;
   s.first = compile_inner(loop.cond, context);
   ScratchLayout scratch;
-  s.steps = StepRunner(parts, s.consts.size(), loop.shape.max_steps.value_or(usual_steps), context, scratch,
-                       s.first->inner_bytes());
+  s.steps = StepRunner(parts, s.consts.size(), s.carries.size(), loop.shape.max_steps.value_or(usual_steps),
+                       context, scratch, s.first->inner_bytes());
   for (std::size_t k = 0; k < s.carries.size(); ++k) s.carries[k].stays |= s.steps.changes_in_place(k);
   for (WhileCarry& carry : s.carries) {
     if (!carry.stays && s.max_steps != 1) carry.other = scratch.place(carry.bytes);

@@ -138,7 +138,7 @@ TEST_CASE("random concatenates of random operands, also in loops") {
     outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(random() % (outputs.size() + 1)), whole);
     if (random() % 3 == 0) outputs.push_back(made(whole, random()));
     const Checked checked = check_bits(g.build(outputs), random);
-    spared += checked.peak < checked.outputs + 4096 ? 1 : 0;
+    spared += checked.peak < checked.outputs + 8192 ? 1 : 0;  // outputs end with pages
   }
   CHECK(spared > 20);
 }

@@ -7,8 +7,10 @@
 #include <cstring>
 
 #include "cpu/compare.hpp"
+#include "cpu/groups/rows_plan.hpp"
 #include "cpu/vector_units.hpp"
 #include "support/support.hpp"
+#include "tidu/program/passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
@@ -89,4 +91,22 @@ TEST_CASE("[rows] groups behind a barrier of several values, also where they run
       }
     }
   }
+}
+
+TEST_CASE("[rows] results that go beyond the caches in many runs are written past them, but for carries") {
+  GraphBuilder g("step");
+  const Type matrix(f64, {64, 64}), row(f64, {64});
+  const Value sum = g.input("sum", matrix), u = g.input("u", row), v = g.input("v", row);
+  const Value outer =
+      ops::mul(ops::broadcast_in_dim(u, {64, 64}, {0}), ops::broadcast_in_dim(v, {64, 64}, {1}));
+  const Program program = Program::make(g.build({ops::add(sum, outer)}));
+  const std::vector<passes::NodeValues> values =
+      passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
+  REQUIRE(program.schedule().nodes[0].kind == NodeKind::fused_group);
+  const auto streams = [&](std::int64_t repeats, std::size_t num_carry) {
+    return cpu_detail::plan_rows_code(program, 0, values[0], repeats, num_carry).value().streams.size();
+  };
+  CHECK(streams(1, 0) == 0);
+  CHECK(streams(1000, 0) == 1);
+  CHECK(streams(1000, 1) == 0);
 }

@@ -147,7 +147,7 @@ TEST_CASE("an array that is changed takes no memory beside the result") {
     const Graph graph = graph_of(cases()[i], f32, m, n);
     return CpuExecutor({.threads = 1}).compile(graph).peak_bytes();
   };
-  constexpr std::size_t bytes = m * n * 4, little = 16384;
+  constexpr std::size_t bytes = m * n * 4, little = 24576;  // blocks end with pages
   CHECK(peak(0) < bytes + little);
   CHECK(peak(1) < bytes + little);
   CHECK(peak(2) < bytes + little);

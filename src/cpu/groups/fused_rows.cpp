@@ -179,7 +179,8 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
                     const CompileOptions& options, const TurnedResult* turned) {
   if (options.lanes == nullptr || values.operands.size() + values.results.size() > most_pointers) return {};
   std::optional<RowsPlan> plan =
-      turned != nullptr ? turned->plan : plan_rows_code(program, node, values, options.repeats);
+      turned != nullptr ? turned->plan
+                        : plan_rows_code(program, node, values, options.repeats, options.num_carry);
   // What checks indices says where they are: no code does.
   if (!plan || (options.check_indices && plan->code.has_indices())) return {};
   RowsState state;

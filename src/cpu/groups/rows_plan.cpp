@@ -26,8 +26,8 @@ constexpr std::int64_t line = 64;
 class RowsPlanner {
  public:
   RowsPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
-              std::int64_t repeats)
-      : program_(program), graph_(program.graph()), repeats_(repeats) {
+              std::int64_t repeats, std::size_t num_carry)
+      : program_(program), graph_(program.graph()), repeats_(repeats), num_carry_(num_carry) {
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
     code_.columns = nodes[node].index;
     for (std::uint32_t i = 0; i < values.results.size(); ++i) result_of_[values.results[i]] = i;
@@ -225,14 +225,15 @@ class RowsPlanner {
     for (Item& item : items_) item.done = never;
   }
 
-  // See Note [Streams]. Of a block of a loop `repeats` tells how many there are.
+  // See Note [Streams]. Of a block of a loop `repeats` tells how many there are; carries are one.
   bool streams(const Item& item) const {
     constexpr std::int64_t beyond_caches = std::int64_t{1} << 24;  // bytes
     if (is_of_row(item) || item.kind == Kind::column || !is_result(item)) return false;
     const Type type = graph_.type(item.result);
-    const auto bytes = static_cast<std::int64_t>(type.bytes());
     const Slot& slot = program_.slot(program_.slot_of(item.result));
-    return slot.storage == Storage::output && bytes * repeats_ >= beyond_caches &&
+    const std::int64_t bytes =
+        static_cast<std::int64_t>(type.bytes()) * (slot.index < num_carry_ ? 1 : repeats_);
+    return slot.storage == Storage::output && bytes >= beyond_caches &&
            code_.columns * static_cast<std::int64_t>(size_of(type.dtype())) %
                    static_cast<std::int64_t>(line) ==
                0 &&
@@ -440,6 +441,7 @@ class RowsPlanner {
   const Program& program_;
   const Graph& graph_;
   const std::int64_t repeats_;
+  const std::size_t num_carry_;
   std::vector<Item> items_;
   std::unordered_map<ValueId, std::uint32_t> item_of_, pointer_of_, result_of_;
   std::vector<SlotId> operand_slots_;
@@ -454,8 +456,9 @@ class RowsPlanner {
 }  // namespace
 
 std::optional<RowsPlan> plan_rows_code(const Program& program, std::size_t node,
-                                       const passes::NodeValues& values, std::int64_t repeats) {
-  return RowsPlanner(program, node, values, repeats).plan();
+                                       const passes::NodeValues& values, std::int64_t repeats,
+                                       std::size_t num_carry) {
+  return RowsPlanner(program, node, values, repeats, num_carry).plan();
 }
 
 }  // namespace tidu::cpu_detail

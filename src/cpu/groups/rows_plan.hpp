@@ -32,6 +32,7 @@ struct RowsPlan {
 /// The plan of the group of rows at position `node` of the schedule, which runs `repeats` times where others
 /// run once; nothing where lanes cannot do all of it.
 std::optional<RowsPlan> plan_rows_code(const Program& program, std::size_t node,
-                                       const passes::NodeValues& values, std::int64_t repeats);
+                                       const passes::NodeValues& values, std::int64_t repeats,
+                                       std::size_t num_carry);
 
 }  // namespace tidu::cpu_detail

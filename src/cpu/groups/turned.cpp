@@ -51,7 +51,8 @@ TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues
     if (values[next].operands != std::vector{value}) continue;  // it moves more than that
     if (readers.empty()) readers = count_readers(program, values);
     if (readers[value] != 1) continue;
-    std::optional<RowsPlan> plan = plan_rows_code(program, node, values[node], options.repeats);
+    std::optional<RowsPlan> plan =
+        plan_rows_code(program, node, values[node], options.repeats, options.num_carry);
     // What checks indices is no code.
     if (!plan || (options.check_indices && plan->code.has_indices())) continue;
     std::optional<TurnedCopy> copy = turned_copy(graph, operation, *plan);
