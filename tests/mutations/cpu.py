@@ -200,6 +200,12 @@ fault("products", "what two read is what both of them do", "src/cpu/unread.cpp",
 fault("products", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
+# Short lines side by side.
+fault("folds", "what is left of a cascade is folded in the other order", "src/cpu/groups/reduce.hpp",
+      "if (((s.folds >> level) & 1) == 0) continue;\n      for", "if (level + 1 == levels) continue;\n      for")
+fault("folds", "lines of windows are those of the first rows", "src/cpu/groups/reduce.hpp",
+      "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
+
 # What a run takes.
 fault("memory", "a term that is added to a sum has a place", "src/cpu/takeovers.cpp", "    leave_sums();\n", "")
 fault("memory", "constants of programs inside are not counted", "src/cpu/compile.cpp",

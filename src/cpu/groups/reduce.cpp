@@ -122,6 +122,18 @@ void reduce(const ReductionShape& s, const Call& call) noexcept {
       fold_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
     });
   }
+  if (has_lines_side_by_side(s)) {
+    const T* const x = call.operand<T>(0);
+    T* const y = call.result<T>();
+    const std::int64_t lines = s.kept.back().extent;
+    const std::vector<ReductionShape::Axis> outer(s.kept.begin(), s.kept.end() - 1);
+    const std::int64_t grain = std::max<std::int64_t>(1, 2 * element_grain / (lines * s.folds * s.inner));
+    return parallel_for(s.threads, s.outputs / lines, grain, [&](std::int64_t begin, std::int64_t end) {
+      Walk walk(outer, begin);
+      for (std::int64_t i = begin; i < end; ++i, walk.next())
+        fold_side_by_side<F>(s, x + walk.offset(), lines, y + i * lines);
+    });
+  }
   for_outputs(
       s, call.operand<T>(0), call.result<T>(), [&s](const T* x, T* y) { *y = fold_all<F>(s, x); },
       [&s](const T* x, std::int64_t columns, T* y) { fold_rows<F>(s, x, columns, y); });

@@ -13,6 +13,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/short_rows.hpp"
 #include "tidu/graph/op.hpp"
 
 namespace tidu::cpu_detail {
@@ -131,6 +132,21 @@ template <class F, class T>
 void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
   constexpr std::int64_t together = short_lines;
   std::int64_t k = 0;
+  if constexpr (RealNumber<T> && requires { F::fold; }) {
+    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+    using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    constexpr std::int64_t at_once = 256, fewest = 16;
+    T columns[most_short_row][at_once];
+    for (; is_short_row(length) && lines - k >= fewest;) {
+      const std::int64_t some = std::min(at_once, (lines - k) / together * together);
+      Word* to[most_short_row];
+      for (std::int64_t i = 0; i < length; ++i) to[i] = reinterpret_cast<Word*>(i == 0 ? y + k : columns[i]);
+      split_short_rows(reinterpret_cast<const Word*>(x), length, some, to);
+      for (std::int64_t i = 1; i < length; ++i) kernel.row(y + k, columns[i], some);
+      k += some;
+      x += some * length;
+    }
+  }
   for (; k + together <= lines; k += together, x += together * length) {
     T value[together];
     for (std::int64_t j = 0; j < together; ++j) value[j] = x[j * length];
@@ -161,6 +177,38 @@ T fold_all(const ReductionShape& s, const T* x) {
     }
   }
   return cascade.result();
+}
+
+/// Are there short lines, each output's several, beside those of the next output? So windows of pictures are.
+inline bool has_lines_side_by_side(const ReductionShape& s) {
+  constexpr std::int64_t fewest = 8, most_folds = 16;
+  return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.folds > 1 && s.folds <= most_folds &&
+         !s.kept.empty() && s.kept.back().stride == s.inner && s.kept.back().extent >= fewest;
+}
+/// Of so many outputs of such, the first of whose elements start at x: each as fold_all, but that other NaN
+/// may come of several.
+template <class F, class T>
+void fold_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs, T* y) {
+  constexpr std::int64_t at_once = 128, levels = 5;  // of a cascade of 16
+  T partial[levels][at_once], value[at_once];
+  for (std::int64_t begin = 0; begin < outputs; begin += at_once, y += at_once) {
+    const std::int64_t count = std::min(at_once, outputs - begin);
+    Walk walk(s.reduced);
+    for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
+      fold_short_lines<F>(x + walk.offset() + begin * s.inner, s.inner, count, value);
+      std::int64_t level = 0;
+      for (std::int64_t bits = f; (bits & 1) != 0; bits >>= 1, ++level) {
+        for (std::int64_t j = 0; j < count; ++j) value[j] = F()(partial[level][j], value[j]);
+      }
+      std::copy_n(value, count, partial[level]);
+    }
+    bool any = false;
+    for (std::int64_t level = 0; level < levels; ++level) {
+      if (((s.folds >> level) & 1) == 0) continue;
+      for (std::int64_t j = 0; j < count; ++j) y[j] = any ? F()(partial[level][j], y[j]) : partial[level][j];
+      any = true;
+    }
+  }
 }
 
 /// So many columns, at most, of several rows are folded at once where they can be.
