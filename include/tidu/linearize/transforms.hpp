@@ -66,7 +66,8 @@ Derivative vjp_parts(const Graph& f, const Names& wrt = {}, const DerivativeOpti
 Graph vjp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
 /// f has one floating scalar output, or with DerivativeOptions::has_aux others behind it. Inputs: f's.
-/// Outputs: f's, then a gradient of the first for each input in wrt. Throws Error (invalid_argument) for another number, dtype or shape of outputs.
+/// Outputs: f's, then a gradient of the first for each input in wrt. Throws Error (invalid_argument) for
+/// another number, dtype or shape of outputs.
 Derivative value_and_grad_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Graph value_and_grad(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 /// The gradients alone.
