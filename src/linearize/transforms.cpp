@@ -169,13 +169,15 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
     if (d.lin.tangent_of_output[k]) cotangents[*d.lin.tangent_of_output[k]] = by_output[k];
   }
   if (d.options.linear_transform != nullptr) {
+    std::vector<bool> seeded;
+    std::vector<Value> seeds;
+    for (const std::optional<Value>& cotangent : cotangents) {
+      seeded.push_back(cotangent.has_value());
+      if (cotangent) seeds.push_back(*cotangent);
+    }
     const Transposition transposition = linear_transpose(
         d.lin.linear,
-        {.linear_inputs = {}, .seeded = {}, .context = d.options.context, .primal = &d.lin.primal});
-    std::vector<Value> seeds;
-    for (std::size_t i = 0; i < cotangents.size(); ++i)
-      seeds.push_back(cotangents[i] ? *cotangents[i]
-                                    : zeros(*d.builder, d.lin.linear.type(d.lin.linear.outputs()[i])));
+        {.linear_inputs = {}, .seeded = seeded, .context = d.options.context, .primal = &d.lin.primal});
     const std::vector<Value> results = d.apply_linear(transposition.graph, seeds);
     for (std::size_t i = 0; i < d.lin.wrt.size(); ++i) {
       const auto& at = transposition.cotangent_of_input[i];

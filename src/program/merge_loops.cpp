@@ -90,7 +90,9 @@ std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_f
   std::size_t all = 0, less = 0,
               both = 0;  // operations of the two, of the smaller one, and of the merged one
   for (std::size_t g = 0; g < graphs.size(); ++g) {
-    if (graphs[g].inputs().size() != others[g].inputs().size()) return std::nullopt;
+    if (graphs[g].inputs().size() != others[g].inputs().size() ||
+        !(graphs[g].primitives() == others[g].primitives()))
+      return std::nullopt;
     builders.push_back(std::make_unique<GraphBuilder>(graphs[g].name(), graphs[g].primitives()));
     GraphBuilder& builder = *builders.back();
     std::vector<Value> inputs;
@@ -146,17 +148,28 @@ std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_f
 struct Family {  // of operations that become one
   Op op;
   std::uint32_t first;  // operation
-  std::size_t num_results;
+  std::size_t num_results, num_members = 1;
+};
+
+// Results that live on from where a family's first operation is, as they are made there, to a later one.
+struct Stretch {
+  std::uint32_t last;
+  std::size_t bytes;
 };
 
 }  // namespace
 
 Graph merge_loops(const Graph& graph) {
+  // Of loops over one array, as many as there are: how many families are looked at, and how many loops are
+  // one.
+  constexpr std::size_t most_families = 4, most_members = 8;
+  constexpr std::size_t least_large = std::size_t{1} << 20;  // bytes
   const GraphData& g = graph.data();
   // By primitive and operands: families that more may be merged into.
   std::map<std::pair<const Primitive*, std::vector<ValueId>>, std::vector<std::size_t>> known;
   std::vector<Family> families;
   std::map<std::uint32_t, std::pair<std::size_t, std::vector<std::size_t>>> members;  // by operation
+  std::vector<Stretch> long_lived;
   bool any = false;
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     const OperationRecord& record = g.operations[i];
@@ -168,14 +181,24 @@ Graph merge_loops(const Graph& graph) {
     std::vector<std::size_t> own(record.num_outputs);
     for (std::size_t k = 0; k < own.size(); ++k) own[k] = k;
     bool found = false;
-    constexpr std::size_t most_families =
-        4;  // that are looked at: of as many scans as there are, over one array
     for (const std::size_t at : std::span(alike).last(std::min(alike.size(), most_families))) {
       Family& family = families[at];
+      if (family.num_members == most_members) continue;
       const std::optional<Merged> merged =
           merge(family.op, operation.op(), family.num_results, record.num_outputs);
       if (!merged) continue;
+      std::size_t more = 0;
+      for (std::size_t k = 0; k < merged->second.size(); ++k) {
+        if (merged->second[k] >= family.num_results) more += graph.type(operation.output(k)).bytes();
+      }
+      // Not where much would live on beside others that do: of values first and gradients then, one by one.
+      std::size_t beside = 0;
+      for (std::size_t k = long_lived.size(); k-- > 0 && family.first < long_lived[k].last;)
+        beside += long_lived[k].bytes;
+      if (beside > 0 && beside + more >= least_large) continue;
+      if (more > 0) long_lived.push_back({i, more});
       family.op = merged->op;
+      ++family.num_members;
       for (const std::size_t k : merged->second) family.num_results = std::max(family.num_results, k + 1);
       members[i] = {at, merged->second};
       found = any = true;
@@ -198,7 +221,7 @@ Graph merge_loops(const Graph& graph) {
   std::vector<std::vector<Value>> results(families.size());
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     const auto member = members.find(i);
-    if (member == members.end()) {
+    if (member == members.end() || families[member->second.first].num_members == 1) {
       copier.copy(i);
       continue;
     }

@@ -160,4 +160,24 @@ TEST_CASE("graphs of own primitives that are called again are found again") {
   CHECK(compile_cache().statistics().misses == before.misses);
 }
 
+TEST_CASE("loops alike, of which one has a primitive of its own, are two") {
+  const ExecutorGuard guard(own_executor());
+  const Array h = array({0.1, 0.2, 0.3}), xs = ones({4, 3});
+  for (const bool own_first : {true, false}) {
+    const auto f = [own_first](const Array& start, const Array& slices) {
+      const auto with = [](bool own) {
+        return [own](const Array& c, const Array& x) {
+          const Array next = tanh(c + x);
+          return std::pair(next, own ? own_cubed(next) : sin(next));
+        };
+      };
+      const auto [last, ys] = scan(with(own_first), start, slices);
+      const auto [same, more] = scan(with(!own_first), start, slices);
+      return sum(last) + sum(same) + sum(ys) - 2.0 * sum(more);
+    };
+    CHECK(distance(compile(f)(h, xs), f(h, xs)) < 1e-13);
+    CHECK(distance(compile(grad(f))(h, xs), grad(f)(h, xs)) < 1e-13);
+  }
+}
+
 }  // namespace tidu::test

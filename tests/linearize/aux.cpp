@@ -27,11 +27,21 @@ TEST_CASE("outputs behind the first are handed out as they are where they are sa
   for (std::size_t i = 0; i < 3; ++i) CHECK(results[3].data<double>()[i] == 2.0 * static_cast<double>(i + 1));
   CHECK(grad(f, {"x"}, {.has_aux = true}).outputs().size() == 1);
 
+  // No cotangent goes through them, where the linear graph is transformed, either.
+  GraphBuilder r("roots");
+  const Value y = r.input("y", {f64, {3}}), z = r.input("z", {f64, {3}});
+  const Graph roots = r.build({ops::reduce_sum(y, {0}), ops::add(ops::sqrt(y), z)});
+  const Derivative changed = value_and_grad_parts(
+      roots, {}, {.linear_transform = [](const Graph& linear) { return linear; }, .has_aux = true});
+  CHECK(changed.present == std::vector<bool>{true, false});
+  const Tensor zeros = Tensor::zeros(Type(f64, {3}));
+  CHECK(cpu().run(changed.graph, {zeros, zeros})[2].data<double>()[0] == 1);
+
   CHECK_THROWS_WITH_AS(value_and_grad(f, {"x"}),
                        "grad: expected \"f\" to have one floating scalar output, got 3 outputs", Error);
   GraphBuilder h("h");
-  const Value y = h.input("y", {f64, {3}});
-  CHECK_THROWS_WITH_AS(value_and_grad(h.build({y, ops::reduce_sum(y, {0})}), {"y"}, {.has_aux = true}),
+  const Value v = h.input("v", {f64, {3}});
+  CHECK_THROWS_WITH_AS(value_and_grad(h.build({v, ops::reduce_sum(v, {0})}), {"v"}, {.has_aux = true}),
                        "grad: expected \"h\" to have a floating scalar as its first output, got f64[3]",
                        Error);
 }

@@ -83,6 +83,48 @@ TEST_CASE("[merge] a loop for the value and one for the gradient are one") {
   CHECK(count(Program::make(graph, as_they_are).graph(), "scan") == 3);
 }
 
+TEST_CASE("[merge] what loops hand out does not live on for several at once") {
+  GraphBuilder g("losses first");
+  const Graph f = recurrent(40, 900);  // hands out 288 KB and more a loop
+  const Value w = g.input("w", {f64, {40, 40}}), x = g.input("x", {f64, {900, 40}});
+  std::vector<std::vector<Value>> inputs;
+  std::vector<Value> losses, outputs;
+  for (int k = 0; k < 8; ++k) {
+    inputs.push_back({w, g.input(detail::str('h', k), {f64, {40}}), x});
+    losses.push_back(inline_graph(g, f, inputs.back())[f.outputs()[0]]);
+  }
+  Value total = losses[0];
+  for (int k = 1; k < 8; ++k) total = ops::add(total, losses[static_cast<std::size_t>(k)]);
+  const Graph gradient = grad(recurrent(40, 900), {"w"});
+  Value sum;
+  for (std::size_t k = 0; k < 8; ++k) {
+    const Value one = inline_graph(g, gradient, inputs[k])[gradient.outputs()[0]];
+    const Value scaled = ops::mul(one, ops::broadcast_in_dim(ops::div(losses[k], total), {40, 40}, {}));
+    sum = k == 0 ? scaled : ops::add(sum, scaled);
+  }
+  const Graph graph = g.build({total, sum});
+  ProgramOptions as_they_are;
+  as_they_are.simplify = false;
+  const Program merged = Program::make(graph);
+  CHECK(count(graph, "scan") == 24);
+  CHECK(count(merged.graph(), "scan") < 24);
+  CHECK(merged.peak_bytes() < 3 * Program::make(graph, as_they_are).peak_bytes());
+}
+
+TEST_CASE("[merge] loops that are not merged keep what is known of them") {
+  const Graph graph = apart(recurrent(3, 4), {"w"});
+  const auto linear = [](const Graph& of) {
+    std::size_t found = 0;
+    for (std::uint32_t i = 0; i < of.num_operations(); ++i)
+      found += of.operation(i).name() == "scan" && of.operation(i).is_linear() ? 1 : 0;
+    return found;
+  };
+  REQUIRE(linear(graph) == 1);
+  const Graph merged = passes::merge_loops(graph);
+  CHECK(count(merged, "scan") == 2);
+  CHECK(linear(merged) == 1);
+}
+
 TEST_CASE("[merge] loops of second derivatives, and in steps of loops") {
   std::mt19937_64 random(2);
   const Graph f = recurrent(4, 3);
