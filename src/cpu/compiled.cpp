@@ -98,13 +98,13 @@ Tensor Compiled::make_output(Type type) const {
 }
 
 std::size_t Compiled::peak_bytes() const {
-  const auto to_whole_pages = [](std::size_t bytes) { return Arena::taken(bytes) - bytes; };
+  const auto behind = [](std::size_t bytes) { return Arena::taken(bytes) - bytes; };
   const std::size_t large = program_.plan().large_bytes + scratch_bytes_;
   std::size_t bytes = small_bytes_ + num_pointers_ * sizeof(std::byte*) + besides_.constants +
                       besides_.library + large + program_.plan().output_bytes;
-  if (large > arena_output) bytes += to_whole_pages(large);
+  if (large > arena_output) bytes += behind(large);
   for (const Type type : output_types_) {
-    if (type.bytes() > arena_output) bytes += to_whole_pages(type.bytes());
+    if (type.bytes() > arena_output) bytes += behind(type.bytes());
   }
   return bytes;
 }

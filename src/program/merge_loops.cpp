@@ -87,8 +87,8 @@ std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_f
 
   std::vector<std::vector<Value>> outputs(graphs.size()), other_outputs(graphs.size());  // by graph
   std::vector<std::unique_ptr<GraphBuilder>> builders;
-  std::size_t all = 0, less = 0,
-              both = 0;  // operations of the two, of the smaller one, and of the merged one
+  // Operations of the two, of the smaller one, and of the merged one.
+  std::size_t all = 0, less = 0, both = 0;
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     if (graphs[g].inputs().size() != others[g].inputs().size() ||
         !(graphs[g].primitives() == others[g].primitives()))
@@ -160,8 +160,7 @@ struct Stretch {
 }  // namespace
 
 Graph merge_loops(const Graph& graph) {
-  // Of loops over one array, as many as there are: how many families are looked at, and how many loops are
-  // one.
+  // Of loops over one array there may be many: so many families are looked at, and so many loops become one.
   constexpr std::size_t most_families = 4, most_members = 8;
   constexpr std::size_t least_large = std::size_t{1} << 20;  // bytes
   const GraphData& g = graph.data();
