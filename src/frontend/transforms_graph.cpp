@@ -55,8 +55,8 @@ auto located(const char* name, const std::vector<Array>& arguments, Where where,
   }
 }
 
-// The graph of the first output alone, which must be a floating scalar.
-Graph scalar_output(const Graph& graph, const char* name, Where where) {
+// The first output must be a floating scalar.
+void require_scalar_output(const Graph& graph, const char* name, Where where) {
   if (graph.outputs().empty())
     refuse(ErrorKind::invalid_argument, name, "expected a function that returns an Array, got none", where);
   const Type type = graph.type(graph.outputs()[0]);
@@ -64,6 +64,10 @@ Graph scalar_output(const Graph& graph, const char* name, Where where) {
     refuse(ErrorKind::invalid_argument, name,
            detail::str("expected a function whose (first) result is a floating scalar, got ", type), where);
   }
+}
+// The graph of that output alone.
+Graph scalar_output(const Graph& graph, const char* name, Where where) {
+  require_scalar_output(graph, name, where);
   const std::size_t first[] = {0};
   return with_outputs(graph, first);
 }
@@ -119,7 +123,7 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
                                              Where where) {
   const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
-  (void)scalar_output(graph, name, where);
+  require_scalar_output(graph, name, where);
   // One graph, in which loops that hand out what their derivatives read take the place of those that do not.
   const Derivative both = located(name, arguments, where, [&] {
     return value_and_grad_parts(graph, names_at(graph, wrt), {.has_aux = true});
@@ -151,10 +155,6 @@ FlatPullback pullback_of(const Applied& applied, const std::vector<Array>& argum
     return results;
   };
 }
-
-}  // namespace
-
-namespace {
 
 // A function's graph with its residuals behind its outputs, and what these and cotangents give.
 struct SplitVjp {
