@@ -16,7 +16,7 @@
 // other way round. So now and then a word is sent to a helper and back; who shares writes of a loop asks, and
 // short loops stay with one thread. On Intel's processors a word takes as long between any two cores, 300 ns
 // there and back on a Xeon of 2024, but a line that the other has read takes 3 ns to be written: nothing is
-// gained past the caches.
+// gained past the caches, nor by leaving short loops to one thread.
 #include "cpu/parallel.hpp"
 
 #include <sched.h>
@@ -221,16 +221,23 @@ class Helpers {
 
 }  // namespace
 
-bool is_apart() {
+namespace {
+
+// Does a word that takes long mean that written lines do, too? See Note [Apart].
+bool writes_take_long() {
 #if defined(__x86_64__)
-  static const bool writes_far = __builtin_cpu_is("intel") == 0;
-  return is_apart_ && writes_far;
+  static const bool is_intel = __builtin_cpu_is("intel") != 0;
+  return !is_intel;
 #else
-  return is_apart_;
+  return true;
 #endif
 }
 
-bool too_far_apart() { return Helpers::get().too_far_apart(); }
+}  // namespace
+
+bool is_apart() { return is_apart_ && writes_take_long(); }
+
+bool too_far_apart() { return Helpers::get().too_far_apart() && writes_take_long(); }
 
 bool helpers_awake() { return Helpers::get().any_awake(); }
 
