@@ -6,10 +6,13 @@
 // steps: carries, whose results have to be computed alike, are carried once. Branches of conds are merged
 // likewise.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -147,15 +150,74 @@ std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_f
 
 struct Family {  // of operations that become one
   Op op;
-  std::uint32_t first;  // operation
-  std::size_t num_results, num_members = 1;
+  std::uint32_t first;           // operation
+  std::vector<ValueId> results;  // the first of the equal ones, each
+  std::size_t num_members = 1;
 };
 
-// Results that live on from where a family's first operation is, as they are made there, to a later one.
+// The first of the values that are equal to one: results of loops that are merged, and what is computed of
+// those alike, a second loop's operands. Values of a graph differ until `equate` says otherwise.
+class Equals {
+ public:
+  explicit Equals(const Graph& graph) : graph_(graph), first_(graph.num_values()) {
+    std::iota(first_.begin(), first_.end(), ValueId{0});
+  }
+  std::vector<ValueId> of(std::span<const ValueId> values) const {
+    std::vector<ValueId> firsts;
+    for (const ValueId id : values) firsts.push_back(first_[id]);
+    return firsts;
+  }
+  void equate(ValueId later, ValueId first) {
+    first_[later] = first;
+    any_ = any_ || later != first;
+  }
+  /// Operation i, and all before it, where any values are equal.
+  void look_at(std::uint32_t i) {
+    for (; any_ && next_ <= i; ++next_) look_at_next();
+  }
+
+ private:
+  void look_at_next() {
+    const OperationRecord& record = graph_.data().operations[next_];
+    if (record.op->impure) return;
+    const Operation operation = graph_.operation(next_);
+    const std::vector<ValueId> operands = of(operation.inputs());
+    std::size_t hash = std::hash<const void*>()(record.op);
+    for (const ValueId id : operands) hash = hash * 0x9e3779b97f4a7c15U + id;
+    const auto [begin, end] = seen_.equal_range(hash);
+    for (auto at = begin; at != end; ++at) {
+      const Operation earlier = graph_.operation(at->second);
+      if (graph_.data().operations[at->second].op != record.op || of(earlier.inputs()) != operands) continue;
+      for (std::size_t k = 0; k < record.num_outputs; ++k)
+        equate(operation.output(k), first_[earlier.output(k)]);
+      return;
+    }
+    seen_.emplace(hash, next_);
+  }
+
+  const Graph& graph_;
+  std::vector<ValueId> first_;
+  std::unordered_multimap<std::size_t, std::uint32_t> seen_;
+  std::uint32_t next_ = 0;
+  bool any_ = false;
+};
+
+// Results that live on from where a family's first operation is, as they are made there, to a later one,
+// which would have made them for what reads them up to another.
 struct Stretch {
-  std::uint32_t last;
+  std::uint32_t last, last_reader;
   std::size_t bytes;
 };
+
+// By value: the operation that reads it last, or 0; no_index: it is an output.
+std::vector<std::uint32_t> last_readers(const Graph& graph) {
+  std::vector<std::uint32_t> last(graph.num_values(), 0);
+  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+    for (const ValueId id : graph.operation(i).inputs()) last[id] = i;
+  }
+  for (const ValueId id : graph.outputs()) last[id] = no_index;
+  return last;
+}
 
 }  // namespace
 
@@ -169,36 +231,49 @@ Graph merge_loops(const Graph& graph) {
   std::vector<Family> families;
   std::map<std::uint32_t, std::pair<std::size_t, std::vector<std::size_t>>> members;  // by operation
   std::vector<Stretch> long_lived;
+  std::vector<std::uint32_t> last_reader;
+  Equals equals(graph);
   bool any = false;
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     const OperationRecord& record = g.operations[i];
+    equals.look_at(i);
     if (record.op->primitive->strands == nullptr || record.op->impure) continue;
     const Operation operation = graph.operation(i);
-    const std::span<const ValueId> inputs = operation.inputs();
-    std::vector<std::size_t>& alike =
-        known[{record.op->primitive, std::vector<ValueId>(inputs.begin(), inputs.end())}];
+    std::vector<std::size_t>& alike = known[{record.op->primitive, equals.of(operation.inputs())}];
     std::vector<std::size_t> own(record.num_outputs);
-    for (std::size_t k = 0; k < own.size(); ++k) own[k] = k;
+    std::vector<ValueId> results(record.num_outputs);
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      own[k] = k;
+      results[k] = operation.output(k);
+    }
     bool found = false;
     for (const std::size_t at : std::span(alike).last(std::min(alike.size(), most_families))) {
       Family& family = families[at];
       if (family.num_members == most_members) continue;
       const std::optional<Merged> merged =
-          merge(family.op, operation.op(), family.num_results, record.num_outputs);
+          merge(family.op, operation.op(), family.results.size(), record.num_outputs);
       if (!merged) continue;
-      std::size_t more = 0;
+      if (last_reader.empty()) last_reader = last_readers(graph);
+      Stretch stretch{i, 0, 0};
       for (std::size_t k = 0; k < merged->second.size(); ++k) {
-        if (merged->second[k] >= family.num_results) more += graph.type(operation.output(k)).bytes();
+        if (merged->second[k] < family.results.size()) continue;
+        stretch.bytes += graph.type(results[k]).bytes();
+        stretch.last_reader = std::max(stretch.last_reader, last_reader[results[k]]);
       }
-      // Not where much would live on beside others that do: of values first and gradients then, one by one.
+      // Not where much would live on beside others that otherwise would be gone before this is made: of
+      // values first and gradients then, one by one.
       std::size_t beside = 0;
       for (std::size_t k = long_lived.size(); k-- > 0 && family.first < long_lived[k].last;)
-        beside += long_lived[k].bytes;
-      if (beside > 0 && beside + more >= least_large) continue;
-      if (more > 0) long_lived.push_back({i, more});
+        beside += long_lived[k].last_reader < i ? long_lived[k].bytes : 0;
+      if (beside > 0 && beside + stretch.bytes >= least_large) continue;
+      if (stretch.bytes > 0) long_lived.push_back(stretch);
       family.op = merged->op;
       ++family.num_members;
-      for (const std::size_t k : merged->second) family.num_results = std::max(family.num_results, k + 1);
+      for (std::size_t k = 0; k < merged->second.size(); ++k) {
+        const std::size_t at_first = merged->second[k];
+        if (at_first == family.results.size()) family.results.push_back(results[k]);
+        equals.equate(results[k], family.results[at_first]);
+      }
       members[i] = {at, merged->second};
       found = any = true;
       break;
@@ -206,7 +281,7 @@ Graph merge_loops(const Graph& graph) {
     if (found) continue;
     alike.push_back(families.size());
     members[i] = {families.size(), std::move(own)};
-    families.push_back({operation.op(), i, record.num_outputs});
+    families.push_back({operation.op(), i, std::move(results)});
   }
   if (!any) return graph;
 
@@ -232,7 +307,7 @@ Graph merge_loops(const Graph& graph) {
       GraphBuilder::Extra extra;
       if (!operation.where().empty()) extra.where = builder.intern_where(operation.where());
       const ValueId first = builder.add(families[at].op.record(), operands, extra);
-      for (std::size_t k = 0; k < families[at].num_results; ++k)
+      for (std::size_t k = 0; k < families[at].results.size(); ++k)
         results[at].push_back(builder.value(static_cast<ValueId>(first + k)));
     }
     for (std::size_t k = 0; k < positions.size(); ++k)

@@ -41,6 +41,14 @@ Graph recurrent(std::int64_t n, std::int64_t steps) {
   return g.build({ops::add(ops::reduce_sum(results[0], {0}), ops::reduce_sum(results[1], {0}))});
 }
 
+// h' = tanh(h w + x), which each step gives.
+Graph map_cell(std::int64_t n) {
+  GraphBuilder b("cell");
+  const Value w = b.input("w", {f64, {n, n}}), h = b.input("h", {f64, {n}}), x = b.input("x", {f64, {n}});
+  const Value next = ops::tanh(ops::add(ops::dot_general(h, w, {{0}, {0}, {}, {}}), x));
+  return b.build({next, next});
+}
+
 // The value by one graph, the gradients by another.
 Graph apart(const Graph& f, const Names& wrt) {
   GraphBuilder g("apart");
@@ -81,6 +89,35 @@ TEST_CASE("[merge] a loop for the value and one for the gradient are one") {
   ProgramOptions as_they_are;
   as_they_are.simplify = false;
   CHECK(count(Program::make(graph, as_they_are).graph(), "scan") == 3);
+}
+
+TEST_CASE("[merge] loops that read what merged loops give are merged, too") {
+  std::mt19937_64 random(6);
+  // Each layer reads what is made of all steps of the one before, and both loops of it take what another
+  // operation makes alike.
+  const auto layers = [](std::int64_t n, std::int64_t steps, int depth) {
+    GraphBuilder g("deep");
+    const Value w = g.input("w", {f64, {n, n}});
+    Value x = g.input("x", {f64, {steps, n}});
+    for (int k = 0; k < depth; ++k) {
+      const Value h = ops::broadcast_in_dim(ops::reduce_sum(ops::sin(x), {0, 1}), {n}, {});
+      const Value ys = ops::scan(map_cell(n), std::vector{w, h, x}, {steps, false, 1, 1})[1];
+      x = ops::mul(ys, ops::cos(ops::neg(ys)));
+    }
+    return g.build({ops::reduce_sum(ops::square(x), {0, 1})});
+  };
+  for (const int depth : {2, 5}) {
+    const Graph graph = apart(layers(4, 6, depth), {"w", "x"});
+    REQUIRE(count(graph, "scan") == static_cast<std::size_t>(3 * depth));
+    CHECK(count(passes::merge_loops(graph), "scan") == static_cast<std::size_t>(2 * depth));
+    check_same(graph, random);
+  }
+  // What they hand out for gradients is there for all layers at once in any case.
+  const Graph large = apart(layers(40, 900, 3), {"w", "x"});
+  CHECK(count(Program::make(large).graph(), "scan") == 6);
+  ProgramOptions as_they_are;
+  as_they_are.simplify = false;
+  CHECK(Program::make(large).peak_bytes() <= Program::make(large, as_they_are).peak_bytes());
 }
 
 TEST_CASE("[merge] what loops hand out does not live on for several at once") {
