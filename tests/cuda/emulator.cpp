@@ -65,7 +65,7 @@ std::string compiler() {
   return chosen != nullptr && *chosen != '\0' ? chosen : "c++";
 }
 
-// Path of the library made of the text.
+// Path of the library made of the text, without optimisation, which takes as long as it spares.
 std::filesystem::path library_of(const std::string& text) {
   const std::filesystem::path at = folder();
   const std::string name = "k" + std::to_string(std::hash<std::string>()(compiler() + text));
@@ -75,7 +75,7 @@ std::filesystem::path library_of(const std::string& text) {
   const std::filesystem::path source = at / (unique + ".cpp"), made = at / (unique + ".so"),
                               log = at / (unique + ".log");
   std::ofstream(source) << text;
-  const std::string command = compiler() + " -std=c++17 -O1 -fPIC -shared -w -ffp-contract=off -o '" +
+  const std::string command = compiler() + " -std=c++17 -O0 -fPIC -shared -w -ffp-contract=off -o '" +
                               made.string() + "' '" + source.string() + "' > '" + log.string() + "' 2>&1";
   if (std::system(command.c_str()) != 0) {
     std::ifstream file(log);
