@@ -18,4 +18,6 @@ endif()
 set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/library_emulation.cpp" APPEND PROPERTY COMPILE_OPTIONS
              -O0 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 # Blocks of kernels change stacks a million times: half of the emulation without optimisation.
-set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fibers.cpp" APPEND PROPERTY COMPILE_OPTIONS $<$<NOT:$<BOOL:${TIDU_SANITIZE}>>:-O2>)
+if(NOT TIDU_SANITIZE)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fibers.cpp" APPEND PROPERTY COMPILE_OPTIONS -O2)
+endif()
