@@ -267,6 +267,7 @@ TEST_CASE(
 TEST_CASE("[lines] what a scan or a loop adds to in its place is added once") {
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t extent : {8192, 10001, 16389, 40007}) {
+      if (shortened() && extent > 10001) continue;
       CAPTURE(extent);
       GraphBuilder body("body");
       const Value s = body.input("s", {dtype, {extent}}), part = body.input("x", {dtype, {extent - 5}});

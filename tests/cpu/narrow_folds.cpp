@@ -31,6 +31,7 @@ TEST_CASE("narrow folds: whole numbers and bools are the reference's") {
       CHECK_MESSAGE(are_same(with_threads(threads).run(graph, {x})[0], expected), primitive.name, " ", type);
   };
   for (const std::int64_t rows : {0, 1, 3, 21, 22, 64, 257, 1000}) {
+    if (shortened() && rows > 257) continue;
     for (const std::int64_t columns : {1, 2, 3, 5, 8, 15, 16, 17, 40}) {
       for (const Primitive* primitive : {&reduce_sum, &reduce_prod, &reduce_max, &reduce_min}) {
         for (const DType dtype : {i32, i64}) {
