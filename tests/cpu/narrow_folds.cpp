@@ -1,6 +1,7 @@
 // Folds of rows of few elements, of whole numbers and of many small matrices: against the reference
 // interpreter, and bit by bit against one matrix alone.
 #include "cpu/compare.hpp"
+#include "support/support.hpp"
 
 using namespace tidu;
 using namespace tidu::test;
