@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "graph/operation_hash.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/infer.hpp"
 
@@ -13,12 +14,6 @@ namespace {
 
 constexpr std::uint32_t longest_list = 8;
 constexpr std::size_t max_values = std::size_t{1} << 30;  // transforms use the top bits of an id
-
-std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operands) {
-  std::uint64_t hash = op->key.low;
-  for (const ValueId id : operands) hash = detail::fold(hash ^ id, 0x9fb21c651e98df25ULL);
-  return hash;
-}
 
 ValueId home_of(std::span<const ValueId> operands) {
   ValueId home = 0;
@@ -56,7 +51,7 @@ struct GraphBuilder::Index {
       ++homes[home].length;
     } else {
       next.push_back(no_index);
-      spilled.emplace(hash_operation(op, operands), operation);
+      spilled.emplace(detail::hash_operation(op, operands), operation);
     }
   }
 
@@ -315,7 +310,7 @@ ValueId GraphBuilder::find_equal(const OpRecord* op, std::span<const ValueId> op
     }
     if (index_->homes[home].length < longest_list) return no_index;
   }
-  const auto [first, last] = index_->spilled.equal_range(hash_operation(op, operands));
+  const auto [first, last] = index_->spilled.equal_range(detail::hash_operation(op, operands));
   for (auto it = first; it != last; ++it) {
     if (equal(it->second)) return data_->operations[it->second].first_output;
   }

@@ -6,7 +6,7 @@
 // steps: carries, whose results have to be computed alike, are carried once. Branches of conds are merged
 // likewise.
 #include <algorithm>
-#include <functional>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "graph/copying.hpp"
+#include "graph/operation_hash.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/strands.hpp"
 #include "tidu/program/passes.hpp"
@@ -182,8 +183,7 @@ class Equals {
     if (record.op->impure) return;
     const Operation operation = graph_.operation(next_);
     const std::vector<ValueId> operands = of(operation.inputs());
-    std::size_t hash = std::hash<const void*>()(record.op);
-    for (const ValueId id : operands) hash = hash * 0x9e3779b97f4a7c15U + id;
+    const std::uint64_t hash = detail::hash_operation(record.op, operands);
     const auto [begin, end] = seen_.equal_range(hash);
     for (auto at = begin; at != end; ++at) {
       const Operation earlier = graph_.operation(at->second);
@@ -197,7 +197,7 @@ class Equals {
 
   const Graph& graph_;
   std::vector<ValueId> first_;
-  std::unordered_multimap<std::size_t, std::uint32_t> seen_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> seen_;
   std::uint32_t next_ = 0;
   bool any_ = false;
 };
