@@ -219,10 +219,6 @@ class Helpers {
   std::exception_ptr error_;
 };
 
-}  // namespace
-
-namespace {
-
 // Does a word that takes long mean that written lines do, too? See Note [Apart].
 bool writes_take_long() {
 #if defined(__x86_64__)
@@ -237,7 +233,7 @@ bool writes_take_long() {
 
 bool is_apart() { return is_apart_ && writes_take_long(); }
 
-bool too_far_apart() { return Helpers::get().too_far_apart() && writes_take_long(); }
+bool too_far_apart() { return writes_take_long() && Helpers::get().too_far_apart(); }
 
 bool helpers_awake() { return Helpers::get().any_awake(); }
 
