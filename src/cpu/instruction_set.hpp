@@ -11,4 +11,7 @@ enum class InstructionSet : std::uint8_t { baseline, avx2, avx512 };
 /// Does the CPU have it?
 bool cpu_has(InstructionSet set);
 
+/// Does the CPU compute with vectors of 64 bytes in two halves, as AMD's Zen 4 does?
+bool computes_in_halves();
+
 }  // namespace tidu::cpu_detail

@@ -157,14 +157,16 @@ struct Product {
     const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
     const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
     const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
-    const Panels panels(m, is_low ? kNearRows : kTileRows, ends);
-    const bool is_slim = ceil_div(width, kWidth) < panels.count;
+    const Index near = near_rows<T, Complex>(m, width, k, ldc);
+    const Panels panels(m, is_low ? near : kTileRows, ends);
+    const bool is_slim = ceil_div(width, kWidth) <= panels.count;
     if (may_have_zeros(m, width, k))
-      return multiply_in_terms<Order>(panels, is_slim && a_is_near, m, width, k, a, lda, b, ldb, c, ldc,
+      return multiply_in_terms<Order>(panels, is_slim && a_is_near, near, m, width, k, a, lda, b, ldb, c, ldc,
                                       accumulate, ends);
     if (ends.at == nullptr && is_slim && a_is_near) {
       for (Index j = 0; j < width; j += kWidth)
-        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc).run(k, a, b + j, ldb, c + j, accumulate);
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near)
+            .run(k, a, b + j, ldb, c + j, accumulate);
       return;
     }
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
@@ -176,8 +178,8 @@ struct Product {
 
   /// Likewise, without terms that have zeros alone.
   template <AOrder Order>
-  static void multiply_in_terms(const Panels& panels, bool by_columns, Index m, Index width, Index k,
-                                const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
+  static void multiply_in_terms(const Panels& panels, bool by_columns, Index near, Index m, Index width,
+                                Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
                                 bool accumulate, const Ends& ends) {
     Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
     TermsOfPanels terms;
@@ -185,7 +187,7 @@ struct Product {
     if (ends.at == nullptr && by_columns) {
       for (Index j = 0; j < width; j += kWidth) {
         const Terms own = terms.of(j / kWidth, {0, k});
-        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc)
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near)
             .run(own.count(), a + own.begin * (Order == AOrder::rows ? kScalars : lda),
                  b + own.begin * ldb + j, ldb, c + j, accumulate);
       }
@@ -279,7 +281,8 @@ struct Product {
       }
     }
     for (Index j = 0; j < width; j += kWidth) {
-      const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc);
+      const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc,
+                                                    near_rows<T, Complex>(m, width, k, ldc));
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
         pack_b(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j), room);
@@ -303,7 +306,8 @@ struct Product {
       if (!trans_a) from = panel;
       for (Index j = 0; j < n; j += kPart) {
         const Index rows = least(kPart, n - j);
-        ColumnOfTiles<T, Complex, AOrder::rows>(rows, w, ldb, kWidth)
+        ColumnOfTiles<T, Complex, AOrder::rows>(rows, w, ldb, kWidth,
+                                                near_rows<T, Complex>(rows, w, k, kWidth))
             .run(k, b + j * ldb, from, trans_a ? lda : kWidth, part, false);
         transpose_copy<sizeof(T)>(rows, w, reinterpret_cast<const char*>(part), kWidth * kSize,
                                   reinterpret_cast<char*>(c + i * ldc + j), ldc * kSize);

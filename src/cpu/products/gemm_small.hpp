@@ -32,11 +32,13 @@ struct ColumnOfTiles {
   TileSteps lower_steps, higher_steps;
   TileFunction<T> lower, higher;
 
-  ColumnOfTiles(Index m, Index left, Index lda_of, Index ldc_of) : width(left), lda(lda_of), ldc(ldc_of) {
+  /// `near`: see near_rows.
+  ColumnOfTiles(Index m, Index left, Index lda_of, Index ldc_of, Index near)
+      : width(left), lda(lda_of), ldc(ldc_of) {
     constexpr int kStep = Complex ? 2 : 1;
     // Rows that are a page or half of one apart are in the same sets of the cache, of 8 lines or so.
     const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
-    const Index count = ceil_div(m, (width.kind >= narrow && !is_apart ? kNarrowRows : kNearRows) / kStep);
+    const Index count = ceil_div(m, (width.kind >= narrow && !is_apart ? kNarrowRows : near) / kStep);
     const Index rows = m / count, step = Order == AOrder::rows ? lda : kStep;
     higher_count = m % count;
     lower_count = count - higher_count;
@@ -92,9 +94,9 @@ class TurningProduct {
         rest.run(k, rest_of_a, panel, kWidth, rest_of_c + j, accumulate);
       }
     };
-    const Index whole_width = n_ / kWidth * kWidth;
-    if (whole_width > 0) columns(0, whole_width, {rest_, kWidth, lda_, ldc_});
-    if (whole_width < n_) columns(whole_width, n_, {rest_, n_ - whole_width, lda_, ldc_});
+    const Index whole_width = n_ / kWidth * kWidth, near = near_rows<T, false>(first_ + rest_, n_, k, ldc_);
+    if (whole_width > 0) columns(0, whole_width, {rest_, kWidth, lda_, ldc_, near});
+    if (whole_width < n_) columns(whole_width, n_, {rest_, n_ - whole_width, lda_, ldc_, near});
   }
 
  private:
@@ -137,8 +139,9 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
     }
   }
   const Index last = (width - 1) / kWidth * kWidth;  // where the last tile begins
-  const ColumnOfTiles<T, Complex, Order> tiles_of(m, kWidth, members.a.ld, ldc),
-      last_tiles(m, width - last, members.a.ld, ldc);
+  const Index near = near_rows<T, Complex>(m, width, k, ldc);
+  const ColumnOfTiles<T, Complex, Order> tiles_of(m, kWidth, members.a.ld, ldc, near),
+      last_tiles(m, width - last, members.a.ld, ldc, near);
   const auto pack = [&](const T* from, Index columns, T* to) {
     transpose_copy<kBytes>(columns, k, reinterpret_cast<const char*>(from),
                            members.b.ld * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu/instruction_set.hpp"
 #include "cpu/products/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
@@ -209,6 +210,18 @@ inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kVectorBytes == 32 
 /// Real rows of a tile, at most, where B stays near. That it is read again for fewer rows costs little there,
 /// and what comes between two tiles costs less where these are small.
 inline constexpr int kNearRows = kVectorBytes == 64 ? 8 : kTileRows;
+
+/// Likewise where the whole product stays near, too. Each vector that Zen 4 stores takes a multiplication's
+/// place, by the third operand of which it reads registers, if more than eight or so are stored in a row.
+template <class T, bool Complex>
+TIDU_GEMM_INLINE Index near_rows(Index m, Index width, Index k, Index ldc) {
+  if constexpr (kVectorBytes < 64 || Complex) return kNearRows;
+  constexpr Index kSize = sizeof(T), kFewRows = 4, kMostOfA = 32 * 1024, kMostOfC = 128 * 1024,
+                  kMostOfRow = 4095;
+  const bool is_small =
+      m * k * kSize <= kMostOfA && m * width * kSize <= kMostOfC && ldc * kSize <= kMostOfRow;
+  return is_small && computes_in_halves() ? kFewRows : kNearRows;
+}
 
 /// What is left of the width of C as a kind of tiles, and the lanes of their last vector.
 template <class T>

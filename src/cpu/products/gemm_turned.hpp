@@ -162,7 +162,7 @@ void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Ind
       turn<T, true>(b + p, at, kTerms, column);
 #pragma GCC unroll 4
       for (int i = 0; i < kTerms; ++i) {
-        if (to != nullptr) store<T>(to + i * kTileVectors * kLanes<T>, column[i]);
+        if (to != nullptr) store_halves<T>(to + i * kTileVectors * kLanes<T>, column[i]);
         multiply(column[i]);
       }
       if (to != nullptr) to += kTerms * kTileVectors * kLanes<T>;

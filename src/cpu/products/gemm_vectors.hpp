@@ -51,6 +51,20 @@ TIDU_GEMM_INLINE void store(T* p, Vector<T, Bytes> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+/// In halves, each from an instruction that extracts it: Zen 4 stores those without taking a multiplication's
+/// place, if they are few and far between.
+template <class T>
+TIDU_GEMM_INLINE void store_halves(T* p, Vector<T> v) {
+#if defined(__AVX512F__)
+  typedef char Half[32];
+  auto* const halves = reinterpret_cast<Half*>(p);
+  asm("vextractf32x8 $0, %1, %0" : "=m"(halves[0]) : "v"(v));
+  asm("vextractf32x8 $1, %1, %0" : "=m"(halves[1]) : "v"(v));
+#else
+  store<T>(p, v);
+#endif
+}
+
 /// To an aligned place, past the caches where the CPU can.
 template <class T>
 TIDU_GEMM_INLINE void stream(T* p, Vector<T> v) {
