@@ -109,8 +109,22 @@ std::size_t Compiled::peak_bytes() const {
   return bytes;
 }
 
+namespace {
+
+// Is it as a fresh one would be, with nobody else to see what is written to it?
+bool is_as_fresh(const Tensor& tensor, Type type) {
+  constexpr std::uintptr_t least = 16, large = 512;  // bytes: see Tensor(Type)
+  if (tensor.type() != type || !tensor.exclusive()) return false;
+  const std::uintptr_t alignment = type.bytes() < large ? least : cache_line;
+  return reinterpret_cast<std::uintptr_t>(tensor.bytes()) % alignment == 0;
+}
+
+}  // namespace
+
 void Compiled::make_outputs(Tensor* outputs) const {
-  for (std::size_t i = 0; i < output_types_.size(); ++i) outputs[i] = make_output(output_types_[i]);
+  for (std::size_t i = 0; i < output_types_.size(); ++i) {
+    if (!is_as_fresh(outputs[i], output_types_[i])) outputs[i] = make_output(output_types_[i]);
+  }
 }
 
 void Compiled::explain(const Error& error, const Instruction* at) const {

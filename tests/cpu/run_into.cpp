@@ -72,6 +72,42 @@ TEST_CASE("run_into gives what the reference executor gives, time after time, an
   }
 }
 
+TEST_CASE("outputs of run_into are written over where nobody else refers to them, and only there") {
+  std::mt19937_64 random(2);
+  for (const Shape& shape : {Shape{4}, Shape{33}, Shape{300}, Shape{30000}}) {
+    const Type type(f64, shape);
+    const Executable executable = cpu().compile(product(type));
+    const std::vector<Tensor> inputs{random_tensor(type, {}, random), random_tensor(type, {}, random)};
+    const std::vector<Tensor> expected = executable.run(std::span<const Tensor>(inputs));
+    const auto run_over = [&](Tensor output) {
+      std::vector<Tensor> outputs{std::move(output)};
+      executable.run_into(pointers_to(inputs), outputs);
+      CHECK(difference(outputs[0], expected[0]) == "");
+      return outputs[0];
+    };
+    Tensor own = random_tensor(type, {}, random);
+    const std::byte* const place = own.bytes();
+    CHECK(run_over(std::move(own)).bytes() == place);
+    // Held by somebody, read-only, borrowed, an input's memory, of another type, less aligned.
+    const Tensor held = random_tensor(type, {}, random), kept = held.clone();
+    CHECK(run_over(held).bytes() != held.bytes());
+    CHECK(difference(held, kept) == "");
+    const Literal literal = kept.to_literal();
+    CHECK(run_over(Tensor(literal)).writable());
+    CHECK(difference(Tensor(literal), kept) == "");
+    Tensor lent = kept.clone();
+    CHECK_FALSE(run_over(Tensor::borrow(type, lent.mutable_bytes(), nullptr)).borrowed());
+    CHECK(difference(lent, kept) == "");
+    CHECK_FALSE(run_over(inputs[0]).shares_storage_with(inputs[0]));
+    CHECK(run_over(Tensor::zeros(Type(i64, shape))).type() == type);
+    Tensor wide = Tensor::zeros(Type(f64, {shape[0] + 1}));
+    Tensor part = wide.view(type, sizeof(double));
+    wide = Tensor();
+    const std::byte* const behind = part.bytes();
+    CHECK(run_over(std::move(part)).bytes() != behind);
+  }
+}
+
 TEST_CASE("an input of run_into may be one of its outputs") {
   for (const Shape& shape : {Shape{}, Shape{7}, Shape{5000}}) {
     const Type type(f64, shape);
