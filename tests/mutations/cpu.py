@@ -248,6 +248,16 @@ fault("lanes", "the vector that is left behind pairs begins with values of their
 fault("lanes", "the vector that is left behind pairs is not computed", PAIRS,
       "      cmp(r14, r13);\n      jge(end, T_NEAR);\n      begin", "      jmp(end, T_NEAR);\n      begin")
 
+# Constants in registers, and powers of two where these are no products.
+LANES = "src/cpu/groups/lanes_x86.hpp"
+fault("lanes", "a constant is held where a value is put", LANES,
+      "        taken_ = std::max(taken_, r + 1);\n", "        taken_ = std::max(taken_, r);\n")
+fault("lanes", "subnormal numbers are powers of two", LANES,
+      "exponent == 0 ||", "false ||")
+fault("lanes", "negative powers of two lose their sign", LANES,
+      "const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != bits",
+      "const std::uint64_t exponent = (bits & ~sign_bit()) >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != (bits & ~sign_bit())")
+
 # Where several pieces of a group leave what they bring.
 GROUP_RUN = "src/cpu/groups/fused_run.cpp"
 fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,

@@ -27,8 +27,10 @@ class ElementsGenerator : private LaneAssembler {
       : LaneAssembler(code.dtype, is_512),
         code_(code),
         pairs_(pairs && is_512 && gains_from_pairs(code) && !calls_out(code.steps)) {
-    if (pairs_) limit_ = 16;
+    if (pairs_) limit_ = bank_size;
   }
+  using LaneAssembler::hold_by;
+  using LaneAssembler::take_sections;
 
   std::span<const std::uint8_t> write() {
     begin(code_.steps);
@@ -37,6 +39,7 @@ class ElementsGenerator : private LaneAssembler {
     if (!calls_out(code_.steps)) pointers_.insert(pointers_.end(), {r8, r9, r10, r11, rdx, rcx, rsi, rdi});
     prologue();
     const auto lanes = static_cast<std::uint32_t>(vector_ / element_);
+    begin_section(calls_out(code_.steps) ? 0 : many_vectors, pairs_ ? 2 : 1);
     Xbyak::Label loop, end;
     if (pairs_) {
       Xbyak::Label pair;
@@ -57,6 +60,7 @@ class ElementsGenerator : private LaneAssembler {
     cmp(r14, r13);
     jl(loop, T_NEAR);
     L(end);
+    end_section();
     epilogue();
     return finished();
   }
@@ -70,17 +74,18 @@ class ElementsGenerator : private LaneAssembler {
   bool is_too_large() const { return pairs_ && num_slots_ > 0; }
 
  private:
+  static constexpr std::int64_t many_vectors = 16;
+
   // Compares rax with r13: it is not greater where two vectors are left.
   void is_pair_left(std::uint32_t lanes) {
     lea(rax, ptr[r14 + 2 * lanes]);
     cmp(rax, r13);
   }
   void pair_of_vectors() {
-    constexpr int bank = 16;
     std::vector<Value> values = values_;
     std::array<int, 32> owner = owner_;
     for (std::size_t i = 0; i < code_.steps.size(); ++i) {
-      for (bank_ = 0; bank_ <= bank; bank_ += bank) {
+      for (bank_ = 0; bank_ <= bank_size; bank_ += bank_size) {
         step(i);
         std::swap(values, values_);
         std::swap(owner, owner_);
@@ -213,10 +218,8 @@ std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits uni
     std::shared_ptr<const void> memory;
     for (const bool pairs : {true, false}) {
       ElementsGenerator generator(code, is_512, pairs);
-      const std::span<const std::uint8_t> written = generator.write();
-      if (generator.is_too_large()) continue;
-      memory = executable_copy(written);
-      break;
+      memory = written_twice(generator, ElementsGenerator(code, is_512, pairs));
+      if (!generator.is_too_large()) break;
     }
     if (memory == nullptr) return nullptr;
     const auto function = reinterpret_cast<LaneKernel::Function>(const_cast<void*>(memory.get()));

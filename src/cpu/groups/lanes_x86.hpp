@@ -5,12 +5,22 @@
 // and in no register is loaded; where no register is free, the value whose next use is farthest away goes to
 // the stack (Belady 1966). A call keeps no vector register, so what is still needed goes to the stack before
 // it. Masks are vectors with all bits of a lane set or none.
+//
+// Note [Held constants]: a function takes a dozen constants, and Zen 4 loads one vector of 64 bytes in the
+// time of a multiplication. So code is written twice: what is written first tells which registers no value
+// needs; then these hold the constants that are used most, in sections of code that are loops, or the same
+// for one vector after another.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <optional>
+#include <vector>
 
 #include "cpu/groups/lanes_x86_circular.hpp"
+#include "cpu/instruction_set.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -20,6 +30,23 @@ class LaneAssembler : protected CircularAssembler {
   ~LaneAssembler() override = default;
 
   static constexpr int nowhere = -1;
+
+ public:
+  /// What is learnt of a section when it is written first.
+  struct Section {
+    int registers = 0;                  // that values take, the first ones of a bank
+    std::map<std::uint64_t, int> uses;  // of constants, by bits
+  };
+  /// Sections of the same code, from one that has been written to one that has not.
+  std::vector<Section> take_sections() { return std::move(sections_); }
+  void hold_by(std::vector<Section> sections) { learnt_ = std::move(sections); }
+  /// Does a section gain from what was learnt?
+  static bool is_worth_holding(const std::vector<Section>& sections) {
+    return std::any_of(sections.begin(), sections.end(),
+                       [](const Section& section) { return !section.uses.empty(); });
+  }
+
+ protected:
   struct Value {
     std::vector<std::uint32_t> uses;  // steps, in order
     std::size_t next = 0;
@@ -40,6 +67,7 @@ class LaneAssembler : protected CircularAssembler {
   // Straight-line code that follows is of these steps. It begins and ends without a value in a register.
   void begin(const std::vector<LaneStep>& steps) {
     steps_ = &steps;
+    scales_ = is_512_ && multiplications(steps) > 0 && computes_in_halves();
     values_.assign(steps.size(), {});
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const std::uint16_t x : {steps[i].a, steps[i].b, steps[i].c}) {
@@ -74,6 +102,36 @@ class LaneAssembler : protected CircularAssembler {
     }
   }
 
+  // A section of code that runs `times` times where it is entered once; of `banks` in which values are.
+  void begin_section(std::int64_t times, int banks = 1) {
+    limit_before_ = limit_;
+    taken_ = 0;
+    constant_uses_.clear();
+    if (sections_.size() >= learnt_.size()) return;
+    const Section& learnt = learnt_[sections_.size()];
+    std::vector<std::pair<int, std::uint64_t>> wanted;
+    for (const auto& [bits, uses] : learnt.uses) {
+      if (uses * times > least_uses) wanted.emplace_back(-uses, bits);
+    }
+    std::sort(wanted.begin(), wanted.end());
+    auto next = wanted.begin();
+    for (int r = limit_ - 1; r >= learnt.registers && next != wanted.end(); --r) {
+      if (r == spare_register) continue;
+      for (int bank = 0; bank < banks && next != wanted.end(); ++bank, ++next) {
+        const int held = r + bank * bank_size;
+        vmovups(is_512_ ? static_cast<Ymm>(Zmm(held)) : Ymm(held), constant(next->second));
+        held_constants_[next->second] = held;
+      }
+      limit_ = r;
+    }
+    constant_uses_.clear();
+  }
+  void end_section() {
+    limit_ = limit_before_;
+    held_constants_.clear();
+    sections_.push_back({taken_, std::move(constant_uses_)});
+    constant_uses_.clear();
+  }
   Address slot_address(int slot) { return ptr[rsp + static_cast<std::size_t>(slot * vector_)]; }
 
   // The next step that uses the value, or one after all.
@@ -93,8 +151,11 @@ class LaneAssembler : protected CircularAssembler {
   }
   int take_register() {
     for (int r = 0; r < limit_; ++r) {
-      if (r != spare_register && owner_[static_cast<std::size_t>(r)] == nowhere && (pinned_ & (1U << r)) == 0)
+      if (r != spare_register && owner_[static_cast<std::size_t>(r)] == nowhere &&
+          (pinned_ & (1U << r)) == 0) {
+        taken_ = std::max(taken_, r + 1);
         return r;
+      }
     }
     int farthest = nowhere;
     std::uint32_t at = 0;
@@ -122,6 +183,9 @@ class LaneAssembler : protected CircularAssembler {
   // The value in a register that stays its own until the step is written.
   Ymm in_register(std::size_t id) {
     Value& value = values_[id];
+    if (value.reg == nowhere && (*steps_)[id].op == LaneOp::immediate) {
+      if (const std::optional<Ymm> held = holding((*steps_)[id].bits)) return *held;
+    }
     if (value.reg == nowhere) {
       const int reg = take_register();
       if (value.slot != nowhere) {
@@ -141,8 +205,9 @@ class LaneAssembler : protected CircularAssembler {
     return (*steps_)[id].op == LaneOp::immediate ||
            (value.slot != nowhere && value.next + 1 >= value.uses.size());
   }
-  Address memory(std::size_t id) {
-    return values_[id].slot != nowhere ? slot_address(values_[id].slot) : constant((*steps_)[id].bits);
+  Constant memory(std::size_t id) {
+    if (values_[id].slot != nowhere) return Constant(slot_address(values_[id].slot));
+    return constant((*steps_)[id].bits);
   }
 
   // Operands have been used once more; those without another use give back their places.
@@ -160,7 +225,48 @@ class LaneAssembler : protected CircularAssembler {
     }
   }
 
+  // How many more of the steps' instructions are for units that multiply than for those that add.
+  int multiplications(const std::vector<LaneStep>& steps) const {
+    int more = 0;
+    for (const LaneStep& step : steps) {
+      if (step.op == LaneOp::mul || step.op == LaneOp::sqrt) ++more;
+      if (step.op == LaneOp::div) more += 2;
+      if (step.op == LaneOp::add || step.op == LaneOp::sub ||
+          (step.op >= LaneOp::fold_sum && step.op <= LaneOp::column_min))
+        --more;
+      if (step.op == LaneOp::call && !calls_out(step)) more += 6;
+    }
+    return more;
+  }
+  // By a power of two: Zen 4 scales with the units that add, in two cycles each. False, with nothing written,
+  // where the step does something else.
+  bool scale(std::size_t i, const LaneStep& s) {
+    if (s.op != LaneOp::mul) return false;
+    for (const auto& [x, by] : {std::pair(s.a, s.b), std::pair(s.b, s.a)}) {
+      const LaneStep& factor = (*steps_)[by];
+      const std::optional<int> exponent =
+          factor.op == LaneOp::immediate ? exponent_of(factor.bits) : std::nullopt;
+      if (!exponent || (*steps_)[x].op == LaneOp::immediate) continue;
+      const Ymm a = in_register(x);
+      const int reg = take_register();
+      is_f64_ ? vscalefpd(vector(reg), a, number(*exponent)) : vscalefps(vector(reg), a, number(*exponent));
+      put(i, reg);
+      return true;
+    }
+    return false;
+  }
+  // Of a power of two that is no subnormal number.
+  std::optional<int> exponent_of(std::uint64_t bits) const {
+    const int digits = is_f64_ ? 52 : 23, largest = is_f64_ ? 0x7ff : 0xff;
+    const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);
+    if (exponent << static_cast<unsigned>(digits) != bits || exponent == 0 ||
+        exponent >= static_cast<std::uint64_t>(largest))
+      return std::nullopt;
+    return static_cast<int>(exponent) - largest / 2;
+  }
+
   void compute(std::size_t i, const LaneStep& s) {
+    if (scales_ && scale(i, s)) return;
     const Ymm a = in_register(s.a);
     const bool direct = s.op >= LaneOp::add && s.op <= LaneOp::div && s.b != s.a && in_memory(s.b);
     const Ymm b = s.b == no_lane || direct ? a : in_register(s.b);
@@ -171,8 +277,8 @@ class LaneAssembler : protected CircularAssembler {
       compute_whole(s.op, r, a, b);
       return put(i, reg);
     }
-    const Address address = direct ? memory(s.b) : ptr[rsp];
-    const Xbyak::Operand& right = direct ? static_cast<const Xbyak::Operand&>(address) : b;
+    const Constant where = direct ? memory(s.b) : Constant(b);
+    const Xbyak::Operand& right = where;
     switch (s.op) {
       case LaneOp::add: is_f64_ ? vaddpd(r, a, right) : vaddps(r, a, right); break;
       case LaneOp::sub: is_f64_ ? vsubpd(r, a, right) : vsubps(r, a, right); break;
@@ -216,11 +322,7 @@ class LaneAssembler : protected CircularAssembler {
     put(i, reg);
   }
   void bits_of(const Ymm& r, const Ymm& a, std::uint64_t mask, bool flip) {
-    if (flip && held_sign_ != nowhere) {
-      const Ymm sign = vector(held_sign_);
-      return is_512_ ? vpxord(r, a, sign) : vpxor(r, a, sign);
-    }
-    const Address with = constant(is_f64_ ? mask : mask & 0xffffffffU);
+    const Constant with = constant(is_f64_ ? mask : mask & 0xffffffffU);
     if (flip) {
       is_512_ ? vpxord(r, a, with) : vpxor(r, a, with);
     } else {
@@ -405,9 +507,16 @@ class LaneAssembler : protected CircularAssembler {
     return {getCode(), getSize()};
   }
 
-  int limit_;                // registers from it on are no values'
-  int held_sign_ = nowhere;  // one that has the sign bit in all lanes
+  static constexpr int bank_size = 16;  // see Note [Pairs] in lanes_x86.cpp
+  static constexpr int least_uses = 2;  // that repay holding a constant, if there are more
+
+  int limit_;  // registers from it on are no values'
+  // See Note [Held constants].
+  int limit_before_ = 0, taken_ = 0;
+  std::vector<Section> sections_, learnt_;
+
   const std::vector<LaneStep>* steps_ = nullptr;
+  bool scales_ = false;  // powers of two are not multiplied by
   std::vector<Value> values_;
   std::array<int, 32> owner_ = filled();
   std::uint32_t pinned_ = 0;
@@ -424,5 +533,16 @@ class LaneAssembler : protected CircularAssembler {
 
 /// Pages that may be executed and no longer written; null where the system gives none. In lanes_x86.cpp.
 std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code);
+
+/// What `first` writes or, where that teaches it what to hold, what `again` does, which writes the same code.
+/// See Note [Held constants].
+template <class Generator>
+std::shared_ptr<const void> written_twice(Generator& first, Generator again) {
+  const std::span<const std::uint8_t> code = first.write();
+  std::vector<LaneAssembler::Section> sections = first.take_sections();
+  if (!LaneAssembler::is_worth_holding(sections)) return executable_copy(code);
+  again.hold_by(std::move(sections));
+  return executable_copy(again.write());
+}
 
 }  // namespace tidu::cpu_detail

@@ -84,7 +84,7 @@ class CircularAssembler : protected FunctionAssembler {
   void reduce(const Circular& c) {
     Far& far = far_.emplace_back(Far{c, {}, {}});
     both_bits(c.r, c.x, constant(magnitude_bits()));
-    const Address bound = number(circular_bounds[is_f64_ ? 1 : 0]);
+    const Constant bound = number(circular_bounds[is_f64_ ? 1 : 0]);
     if (is_512_) {
       is_f64_ ? vcmppd(k1, c.r, bound, not_less_equal) : vcmpps(k1, c.r, bound, not_less_equal);
       kortestw(k1, k1);

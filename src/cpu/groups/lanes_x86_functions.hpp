@@ -20,12 +20,14 @@ class FunctionAssembler : protected WholeAssembler {
     return is_f64_ ? std::bit_cast<std::uint64_t>(value)
                    : std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
-  Address number(double value) { return constant(number_bits(value)); }
+  Constant number(double value) { return constant(number_bits(value)); }
   std::uint64_t sign_bit() const { return is_f64_ ? std::uint64_t{1} << 63U : std::uint64_t{1} << 31U; }
   std::uint64_t magnitude_bits() const { return is_f64_ ? ~sign_bit() : ~sign_bit() & 0xffffffffU; }
   // Added to a number it leaves that as a whole number in the low bits.
   double rounder() const { return is_f64_ ? 0x1.8p52 : 0x1.8p23; }
-  void both_bits(const Ymm& r, const Ymm& a, const Address& b) { is_512_ ? vpandd(r, a, b) : vpand(r, a, b); }
+  void both_bits(const Ymm& r, const Ymm& a, const Xbyak::Operand& b) {
+    is_512_ ? vpandd(r, a, b) : vpand(r, a, b);
+  }
 
   // p = e^x; r and n are registers for it alone. e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r
   // by a polynomial of degree 11 (f32: 6) that begins as Taylor's series and whose other coefficients make
@@ -42,7 +44,7 @@ class FunctionAssembler : protected WholeAssembler {
       return;
     }
     Late& late = late_.emplace_back(Late{x.getIdx(), r.getIdx(), n.getIdx(), p.getIdx(), {}, {}});
-    const Address bound = number(is_f64_ ? 708 : 87);
+    const Constant bound = number(is_f64_ ? 708 : 87);
     vpand(r, x, constant(magnitude_bits()));
     is_f64_ ? vcmppd(r, r, bound, not_less_equal) : vcmpps(r, r, bound, not_less_equal);
     vptest(r, r);
@@ -134,7 +136,7 @@ class FunctionAssembler : protected WholeAssembler {
     is_f64_ ? vminpd(r, r, x) : vminps(r, r, x);
   }
   // Half of the least number is e to a little more than that.
-  Address least() { return number(is_f64_ ? -745.2 : -104); }
+  Constant least() { return number(is_f64_ ? -745.2 : -104); }
   // r, and n, to which rounder() is added yet; p is anything.
   void reduced(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     // log 2 in two parts, of which the first has few enough bits that n times it is exact.

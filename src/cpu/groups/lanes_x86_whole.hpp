@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "cpu/groups/lanes.hpp"
@@ -36,7 +37,29 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
   Ymm spare() const { return vector(spare_register); }
   Xmm narrow_spare() const { return Xmm(spare().getIdx()); }
 
-  Address constant(std::uint64_t bits) { return in_turn(bits, bits); }
+  // The same in every lane: in the register that holds it, or in memory.
+  class Constant {
+   public:
+    explicit Constant(const Ymm& held) : held_(held) {}
+    explicit Constant(const Address& at) : at_(at) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): it is an operand
+    operator const Xbyak::Operand&() const { return at_ ? static_cast<const Xbyak::Operand&>(*at_) : held_; }
+
+   private:
+    Ymm held_;
+    std::optional<Address> at_;
+  };
+  Constant constant(std::uint64_t bits) {
+    if (const std::optional<Ymm> held = holding(bits)) return Constant(*held);
+    ++constant_uses_[bits];
+    return Constant(in_turn(bits, bits));
+  }
+  // The register that holds it, if any: see Note [Held constants] in lanes_x86.hpp.
+  std::optional<Ymm> holding(std::uint64_t bits) const {
+    const auto it = held_constants_.find(bits);
+    if (it == held_constants_.end()) return std::nullopt;
+    return is_512_ ? static_cast<Ymm>(Zmm(it->second)) : Ymm(it->second);
+  }
   // The one in lanes 0, 2, ..., the other in lanes 1, 3, ...
   Address in_turn(std::uint64_t even, std::uint64_t odd) {
     const auto [it, fresh] = constant_labels_.try_emplace({even, odd});
@@ -94,7 +117,9 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
 
   const bool is_512_, is_f64_;
   const int element_, vector_;
-  int bank_ = 0;  // see Note [Pairs] in lanes_x86.cpp
+  int bank_ = 0;                                 // see Note [Pairs] in lanes_x86.cpp
+  std::map<std::uint64_t, int> constant_uses_;   // in memory, by bits
+  std::map<std::uint64_t, int> held_constants_;  // registers, from the first bank's first one on
 
  private:
   // The low half of the product, of halves of 32 bits: what the high halves make of each other is beyond.

@@ -24,6 +24,8 @@ namespace {
 class RowsGenerator : private RowsAssembler {
  public:
   RowsGenerator(const RowsCode& code, bool is_512) : RowsAssembler(code, is_512) {}
+  using RowsAssembler::hold_by;
+  using RowsAssembler::take_sections;
   std::size_t scratch_bytes() const { return scratch_; }
 
   std::span<const std::uint8_t> write() {
@@ -65,6 +67,7 @@ class RowsGenerator : private RowsAssembler {
     cmp(rbx, ptr[rbp - 8]);
     jl(left, T_NEAR);
     L(done);
+    if (is_straight_) end_section();
     if (has_streams()) sfence();
     vzeroupper();
     mov(rsp, rbp);
@@ -90,6 +93,7 @@ class RowsGenerator : private RowsAssembler {
   // See Note [Held values].
   void hold() {
     constexpr std::size_t most_vectors = 16, most_steps = 256;
+    constexpr std::int64_t many_rows = 16;
     if (code_.phases.size() != 1) return;
     const std::vector<LaneStep>& steps = code_.phases[0].elements;
     is_straight_ =
@@ -103,11 +107,6 @@ class RowsGenerator : private RowsAssembler {
     rows_.assign(1, 0);
     if (is_512_ && columns_left() != 0) set_tail();
     tail_is_set_ = true;
-    const auto negates = [](const LaneStep& step) { return step.op == LaneOp::neg; };
-    if (std::any_of(steps.begin(), steps.end(), negates)) {
-      held_sign_ = --limit_;
-      vmovups(vector(held_sign_), constant(sign_bit()));
-    }
     const auto count = static_cast<int>(row_vectors());
     for (const LaneStep& step : steps) {
       if (step.op != LaneOp::load_column || limit_ - count < last ||
@@ -119,6 +118,7 @@ class RowsGenerator : private RowsAssembler {
         held_columns_.emplace(std::pair(step.index, v), limit_);
       }
     }
+    begin_section(many_rows);
   }
   void to_start() {
     sub(r14, r13);
@@ -137,7 +137,10 @@ class RowsGenerator : private RowsAssembler {
     } else if (is_straight_) {
       vectors(static_cast<std::int64_t>(row_vectors()), columns_left() != 0);
     } else if (folds_.empty()) {
-      stretch(code_.columns, calls_ || elements_->size() > 24 ? 2 : 4, 0);
+      const std::int64_t at_once = calls_ || elements_->size() > 24 ? 2 : 4;
+      begin_section(calls_ ? 0 : code_.columns / (at_once * lanes_));
+      stretch(code_.columns, at_once, 0);
+      end_section();
     } else {
       // Blocks of as many elements as folds take at once.
       const std::int64_t whole = code_.columns > fold_block ? code_.columns / fold_block : 0;
@@ -192,7 +195,9 @@ class RowsGenerator : private RowsAssembler {
     find_column_folds();
     const std::size_t taken = num_accumulators() + column_folds_.size() * row_vectors();
     if (taken > 0) limit_ = accumulator_register(taken - 1);
+    begin_section(1);
     vectors(static_cast<std::int64_t>(row_vectors()), code_.columns % lanes_ != 0);
+    end_section();
     fresh_.clear();
     column_folds_.clear();
     for (std::size_t f = 0; f < folds_.size(); ++f) combine_rows(f);
@@ -283,7 +288,7 @@ class RowsGenerator : private RowsAssembler {
     const bool registers = in_registers();
     limit_ = registers ? accumulator_register(num_accumulators() - 1) : num_registers_;
     for (std::size_t f = 0; f < folds_.size(); ++f) {
-      const Address nothing = constant(identity(folds_[f].op));
+      const Constant nothing = constant(identity(folds_[f].op));
       if (!registers) vmovups(vector(0), nothing);
       for (std::int64_t k = 0; k < accumulators_; ++k) {
         const std::size_t i = accumulator(f, k);
@@ -294,7 +299,9 @@ class RowsGenerator : private RowsAssembler {
         }
       }
     }
+    begin_section(calls_ ? 0 : count / (accumulators_ * lanes_));
     stretch(count, accumulators_, accumulators_);
+    end_section();
   }
   void fold(std::size_t id, Ymm x) override {
     const LaneStep& step = (*steps_)[id];
@@ -315,7 +322,7 @@ class RowsGenerator : private RowsAssembler {
     }
     if (is_masked(id)) {
       set_tail();
-      const Address nothing = constant(identity(step.op));
+      const Constant nothing = constant(identity(step.op));
       if (is_512_) {
         vmovups(spare(), nothing);
         is_f64_ ? vmovapd(spare() | k2, x) : vmovaps(spare() | k2, x);
@@ -469,10 +476,10 @@ std::shared_ptr<const RowKernel> generate(const RowsCode& code, VectorUnits unit
   const bool is_512 = units == VectorUnits::avx512;
   try {
     RowsGenerator generator(code, is_512);
-    std::shared_ptr<const void> memory = executable_copy(generator.write());
+    const std::shared_ptr<const void> memory = written_twice(generator, RowsGenerator(code, is_512));
     if (memory == nullptr) return nullptr;
     const auto function = reinterpret_cast<RowKernel::Function>(const_cast<void*>(memory.get()));
-    return std::make_shared<const RowKernel>(code, function, generator.scratch_bytes(), std::move(memory));
+    return std::make_shared<const RowKernel>(code, function, generator.scratch_bytes(), memory);
   } catch (const Xbyak::Error&) {
     return nullptr;
   }
