@@ -67,7 +67,8 @@ class TurningProduct {
   static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
 
  public:
-  TurningProduct(Index m, Index n, Index lda, Index ldb, Index ldc) : n_(n), lda_(lda), ldb_(ldb), ldc_(ldc) {
+  TurningProduct(Index m, Index n, Index lda, Index ldb, Index ldc)
+      : n_(n), lda_(lda), ldb_(ldb), ldc_(ldc), rows_(static_cast<int>(least(n, kLanesOf)), ldb) {
     const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
     const Index most = is_apart ? kNearRows : kNarrowRows;
     first_ = m <= most ? m : (m - 1) % kNearRows + most - kNearRows + 1;
@@ -80,7 +81,7 @@ class TurningProduct {
   /// Of products of one tile each.
   TIDU_GEMM_INLINE void run_each(Index count, const TileSteps& steps, Index k, const T* a, const T* b, T* c,
                                  bool accumulate) const {
-    tiles_(count, steps, k, a, lda_, b, ldb_, nullptr, c, ldc_, static_cast<int>(n_), accumulate);
+    tiles_(count, steps, k, a, lda_, b, rows_, nullptr, c, ldc_, accumulate);
   }
 
   /// `panel`: room for k rows of kTileVectors vectors.
@@ -103,14 +104,14 @@ class TurningProduct {
   void turn(Index n, Index k, const T* a, const T* b, T* panel, T* c, bool accumulate) const {
     const Index count = n / kLanesOf, rest = n % kLanesOf, whole_width = n - rest;
     if (count > 0)
-      tiles_(count, {0, kLanesOf * ldb_, kLanesOf}, k, a, lda_, b, ldb_, panel, c, ldc_, kLanesOf,
-             accumulate);
+      tiles_(count, {0, kLanesOf * ldb_, kLanesOf}, k, a, lda_, b, rows_, panel, c, ldc_, accumulate);
     if (rest > 0)
-      tiles_(1, {}, k, a, lda_, b + whole_width * ldb_, ldb_, panel == nullptr ? panel : panel + whole_width,
-             c + whole_width, ldc_, static_cast<int>(rest), accumulate);
+      tiles_(1, {}, k, a, lda_, b + whole_width * ldb_, TurnedRows<T>(static_cast<int>(rest), ldb_),
+             panel == nullptr ? panel : panel + whole_width, c + whole_width, ldc_, accumulate);
   }
 
   Index n_, lda_, ldb_, ldc_, first_, rest_;
+  TurnedRows<T> rows_;
   TurningFunction<T> tiles_;
 };
 

@@ -118,22 +118,35 @@ TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* 
   }
 }
 
+/// Where the rows of B are that are a tile's columns, in the order in which a vector takes them: see turn().
+template <class T>
+struct TurnedRows {
+  /// Of whose lanes the first `columns` are of C.
+  TurnedRows(int columns_of, Index ldb) : columns(columns_of) {
+    constexpr int kLong = kLanes<T> / 4;
+    for (int i = 0; i < kLanes<T>; ++i) at[i % kLong * 4 + i / kLong] = (i < columns ? i : columns - 1) * ldb;
+  }
+  int columns;
+  Index at[kLanes<T>];
+};
+
 template <class T>
 using TurningFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
-                                 const T* b, Index ldb, T* panel, T* c, Index ldc, int columns,
+                                 const T* b, const TurnedRows<T>& rows, T* panel, T* c, Index ldc,
                                  bool accumulate);
 
-/// `count` tiles of R rows by one vector, of whose lanes the first `columns` are of C. `b` is where the rows
-/// of B begin that are the first tile's columns. Turned rows are put to `panel`, if any, rows of kTileVectors
-/// vectors, of tiles after one another side by side.
+/// `count` tiles of R rows by one vector. `b` is where the rows of B begin that are the first tile's columns.
+/// Turned rows are put to `panel`, if any, rows of kTileVectors vectors, of tiles after one another side by
+/// side.
 template <class T, AOrder Order, int R>
 void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
-                   Index ldb, T* panel, T* c, Index ldc, int columns, bool accumulate) {
-  constexpr int kGroup = 3, kTerms = kTurned<T>, kLong = kLanes<T> / 4;
+                   const TurnedRows<T>& rows, T* panel, T* c, Index ldc, bool accumulate) {
+  constexpr int kGroup = 3, kTerms = kTurned<T>;
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   const TileSteps step = steps;
-  Index at[kLanes<T>];
-  for (Index i = 0; i < kLanes<T>; ++i) at[i % kLong * 4 + i / kLong] = least(i, columns - 1) * ldb;
+  Index at[kLanes<T>];  // here, where no register need point to it
+  __builtin_memcpy(at, rows.at, sizeof at);
+  const int columns = rows.columns;
   for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
     Vector<T> sum[R];
 #pragma GCC unroll 16
