@@ -247,6 +247,12 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
     std::int64_t f = chunk;
     if constexpr (RealNumber<T> && requires { F::fold; }) {
       static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+      constexpr std::int64_t near = 256 * 1024;  // bytes of the second-level cache
+      if (s.reduced.size() == 1 && (end - chunk) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
+        const std::int64_t stride = s.reduced[0].stride;
+        kernel.matrix(to, x + chunk * stride, end - chunk, stride, columns);
+        f = end;
+      }
       for (; f + 4 <= end; f += 4) {
         const T* rows[4];
         for (const T*& row : rows) {

@@ -3,10 +3,10 @@
 //
 // In folds, lanes that a vector does not fill are elements that change nothing.
 //
-// Note [Held values]: a row of few vectors that nothing folds and that calls no function is straight-line
-// code. What is the same in all rows, the vectors that are repeated along them, the sign that negation
-// changes and the mask of what is left, stays in registers from the first row to the last, where there are
-// enough: loads are most of the time of such rows.
+// Note [Held values]: a row of few vectors that is not folded and that calls no function is straight-line
+// code. What is the same in all rows, the vectors that are repeated along them, what rows are folded to and
+// the mask of what is left, stays in registers from the first row to the last, where there are enough: loads
+// and stores are most of the time of such rows.
 //
 // Note [Halves]: rows that are computed together wait for their folds, and for what is computed of these. So
 // as many more go through each phase behind them, before the first go on to the next: the processor has
@@ -68,6 +68,7 @@ class RowsGenerator : private RowsAssembler {
     jl(left, T_NEAR);
     L(done);
     if (is_straight_) end_section();
+    store_held_folds();
     if (has_streams()) sfence();
     vzeroupper();
     mov(rsp, rbp);
@@ -96,15 +97,26 @@ class RowsGenerator : private RowsAssembler {
     constexpr std::int64_t many_rows = 16;
     if (code_.phases.size() != 1) return;
     const std::vector<LaneStep>& steps = code_.phases[0].elements;
-    is_straight_ =
-        row_vectors() <= most_vectors && !calls_out(steps) && steps.size() * row_vectors() <= most_steps &&
-        std::none_of(steps.begin(), steps.end(),
-                     [](const LaneStep& step) { return is_fold(step.op) || is_column_fold(step.op); });
+    is_straight_ = row_vectors() <= most_vectors && !calls_out(steps) &&
+                   steps.size() * row_vectors() <= most_steps &&
+                   std::none_of(steps.begin(), steps.end(), [](const LaneStep& step) {
+                     return is_fold(step.op) || (is_column_fold(step.op) && step.bits != 0);
+                   });
+    const auto folds = static_cast<std::size_t>(std::count_if(
+        steps.begin(), steps.end(), [](const LaneStep& step) { return is_column_fold(step.op); }));
+    is_straight_ = is_straight_ && folds * row_vectors() <= most_accumulators() / 2;
     if (!is_straight_) return;
     const int last = is_512_ ? 16 : 9;  // of the registers that are held
     limit_ = is_512_ ? num_registers_ : spare_register;
-    masked_copy_ = columns_left() != 0 ? static_cast<int>(row_vectors()) - 1 : nowhere;
-    rows_.assign(1, 0);
+    begin_shared();
+    for (const LaneStep& step : steps) {
+      if (!is_column_fold(step.op)) continue;
+      for (int v = 0; v < static_cast<int>(row_vectors()); ++v) {
+        copies_.assign(1, v);
+        load_elements(vector(--limit_), 0, pointer(step.index), true);
+        held_folds_.emplace(std::pair(step.index, v), limit_);
+      }
+    }
     if (is_512_ && columns_left() != 0) set_tail();
     tail_is_set_ = true;
     const auto count = static_cast<int>(row_vectors());
@@ -119,6 +131,18 @@ class RowsGenerator : private RowsAssembler {
       }
     }
     begin_section(many_rows);
+  }
+  // Step 0 is of the vector that copies_ says, and of all rows.
+  void begin_shared() {
+    masked_copy_ = columns_left() != 0 ? static_cast<int>(row_vectors()) - 1 : nowhere;
+    rows_.assign(1, 0);
+  }
+  void store_held_folds() {
+    begin_shared();
+    for (const auto& [place, reg] : held_folds_) {
+      copies_.assign(1, place.second);
+      store_elements(0, pointer(place.first), vector(reg), true);
+    }
   }
   void to_start() {
     sub(r14, r13);
@@ -444,6 +468,10 @@ class RowsGenerator : private RowsAssembler {
     const LaneStep& step = (*steps_)[id];
     const Ymm a = vector(temporary());
     const bool shared = step.bits == 0;
+    if (const auto all = held_folds_.find({step.index, copies_[id]}); all != held_folds_.end()) {
+      folded(step.op, a, vector(all->second), x);
+      return vmovaps(vector(all->second), a);
+    }
     const auto held = std::find(column_folds_.begin(), column_folds_.end(), step.index);
     if (shared && held != column_folds_.end()) {
       const auto which = static_cast<std::size_t>(held - column_folds_.begin());
@@ -462,12 +490,13 @@ class RowsGenerator : private RowsAssembler {
     store_elements(id, pointer(step.index), r, shared);
   }
 
-  std::vector<LaneStep> folds_;              // of the phase
-  bool fetches_ = false;                     // does the phase?
-  bool is_straight_ = false;                 // is a row no loop?
-  std::int64_t accumulators_ = 0;            // of a fold and row
-  std::vector<std::uint32_t> column_folds_;  // pointers: see find_column_folds
-  std::vector<bool> fresh_;                  // those that nothing was folded into yet, of rows together
+  std::vector<LaneStep> folds_;                              // of the phase
+  bool fetches_ = false;                                     // does the phase?
+  bool is_straight_ = false;                                 // is a row no loop?
+  std::int64_t accumulators_ = 0;                            // of a fold and row
+  std::vector<std::uint32_t> column_folds_;                  // pointers: see find_column_folds
+  std::map<std::pair<std::uint32_t, int>, int> held_folds_;  // of all rows: by pointer and vector a register
+  std::vector<bool> fresh_;  // those that nothing was folded into yet, of rows together
 };
 
 }  // namespace

@@ -66,6 +66,9 @@ struct Baseline {
   static void rows(T* to, const T* const* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) to[i] = combined_rows<fold>(to[i], x, i);
   }
+  static void matrix(T* to, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t count) {
+    for (std::int64_t r = 0; r < rows; ++r) row(to, x + r * stride, count);
+  }
 };
 
 #if defined(__x86_64__)
@@ -176,6 +179,26 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
       }                                                                                                    \
       for (; i < count; ++i) to[i] = combined_rows<fold>(to[i], x, i);                                     \
     }                                                                                                      \
+    template <int vectors>                                                                                 \
+    __attribute__((target(targets), always_inline)) static inline void columns(                            \
+        T* to, const T* x, std::int64_t rows, std::int64_t stride) {                                       \
+      V lane[vectors];                                                                                     \
+      _Pragma("GCC unroll 8") for (int k = 0; k < vectors; ++k) lane[k] = load(to + k * (width));                                  \
+      for (std::int64_t r = 0; r < rows; ++r, x += stride) {                                               \
+        _Pragma("GCC unroll 8") for (int k = 0; k < vectors; ++k) lane[k] = with(lane[k], load(x + k * (width)));                  \
+      }                                                                                                    \
+      for (int k = 0; k < vectors; ++k) store(to + k * (width), lane[k]);                                  \
+    }                                                                                                      \
+    __attribute__((target(targets))) static void matrix(T* to, const T* x, std::int64_t rows,              \
+                                                        std::int64_t stride, std::int64_t count) {         \
+      std::int64_t i = 0;                                                                                  \
+      for (; i + 8 * (width) <= count; i += 8 * (width)) columns<8>(to + i, x + i, rows, stride);          \
+      if (i + 4 * (width) <= count) columns<4>(to + i, x + i, rows, stride), i += 4 * (width);             \
+      for (; i + (width) <= count; i += (width)) columns<1>(to + i, x + i, rows, stride);                  \
+      for (std::int64_t r = 0; i < count && r < rows; ++r) {                                               \
+        for (std::int64_t k = i; k < count; ++k) to[k] = combined<fold>(to[k], x[r * stride + k]);         \
+      }                                                                                                    \
+    }                                                                                                      \
   };
 #define TIDU_KEEP_PS256(a, m) _mm256_blendv_ps(m, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q))
 #define TIDU_KEEP_PD256(a, m) _mm256_blendv_pd(m, a, _mm256_cmp_pd(a, a, _CMP_UNORD_Q))
@@ -199,7 +222,8 @@ TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, _mm512_add_pd
 #endif
 
 template <template <Fold, class> class Kernels, Fold fold, class T>
-constexpr FoldKernel<T> kernel{Kernels<fold, T>::line, Kernels<fold, T>::row, Kernels<fold, T>::rows};
+constexpr FoldKernel<T> kernel{Kernels<fold, T>::line, Kernels<fold, T>::row, Kernels<fold, T>::rows,
+                               Kernels<fold, T>::matrix};
 
 template <Fold fold, class T>
 FoldKernel<T> choose() {

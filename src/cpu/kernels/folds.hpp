@@ -16,6 +16,9 @@ struct FoldKernel {
   void (*row)(T* to, const T* x, std::int64_t count);
   /// The same of four arrays, one after another.
   void (*rows)(T* to, const T* const* x, std::int64_t count);
+  /// The same of the rows of a matrix that lie `stride` elements apart. Some columns at a time stay in
+  /// registers.
+  void (*matrix)(T* to, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t count);
 };
 
 /// Of T float or double.
