@@ -188,7 +188,6 @@ class MoveFinder {
       places.result = target.places;
       places.add_zero = target.add_zero;
       places.into_operand = !target.first;
-      if (target.first && target.add_zero) places.cleared = graph_.type(target.made).bytes();
       step.results.clear();
       (target.first ? step.results : step.operands).push_back(target.made);
     }

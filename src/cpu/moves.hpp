@@ -10,8 +10,8 @@
 //
 // Note [Results in place]: products read such a value where it came from too, and what a move makes of
 // products alone they write to its place themselves: the first of them makes the move's result, which the
-// others have as an operand. A group between that adds 0.0 to each is left out: they add to what is cleared.
-// The sum is the same, bit by bit, for a -0.0 too.
+// others have as an operand. A group between that adds 0.0 to each is left out: they add it themselves, which
+// tells for a -0.0.
 #pragma once
 
 #include <cstddef>

@@ -174,7 +174,7 @@ std::int64_t gemm_element_size(GemmType type) noexcept {
 }
 
 GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, GemmIsa::avx512) {
-  if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
+  if (call_.batch == 0 || call_.row_ends != nullptr || call_.add_zero || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
   pack_ = nullptr;
@@ -373,9 +373,9 @@ bool GemmPlan::can_update() const noexcept {
   const auto is_near = [&](Index rows, Index ld) {
     return rows <= near / size / std::max<Index>(ld, 1) && (ld * size < page || rows < 32);
   };
-  return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && call_.row_ends == nullptr &&
-         !call_.packed_b && !call_.trans_b && call_.m > 2 && call_.n * size >= row && call_.k > 0 &&
-         call_.k <= kMostUpdateTerms &&
+  return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && !call_.add_zero &&
+         call_.row_ends == nullptr && !call_.packed_b && !call_.trans_b && call_.m > 2 &&
+         call_.n * size >= row && call_.k > 0 && call_.k <= kMostUpdateTerms &&
          (kernel_ == onednn::product ||
           (is_near(call_.k, call_.ldb) && (!call_.trans_a || is_near(call_.k, call_.lda))));
 }

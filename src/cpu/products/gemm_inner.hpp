@@ -21,7 +21,7 @@ TIDU_GEMM_INLINE T total(Vector<T> v) {
 
 /// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
 template <class T, bool Complex, int J>
-void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool add_to_c) {
+void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, Adding adding) {
   Vector<T> sum[J][2];
 #pragma GCC unroll 8
   for (int j = 0; j < J; ++j) sum[j][0] = sum[j][1] = Vector<T>{};
@@ -50,11 +50,11 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, bool 
   for (int j = 0; j < J; ++j) {
     if constexpr (Complex) {
       const T re = T(0) - total<T>(sum[j][0] * alternating_signs<T>(Lanes{})), im = total<T>(sum[j][1]);
-      c[2 * j] = add_to_c ? c[2 * j] + re : re;
-      c[2 * j + 1] = add_to_c ? c[2 * j + 1] + im : im;
+      c[2 * j] = added(adding, c + 2 * j, re);
+      c[2 * j + 1] = added(adding, c + 2 * j + 1, im);
     } else {
       const T value = total<T>(sum[j][0]);
-      c[j] = add_to_c ? c[j] + value : value;
+      c[j] = added(adding, c + j, value);
     }
   }
 }
@@ -69,7 +69,7 @@ inline constexpr Index kFewTermsOfMany = sizeof(T) == 8 ? 7 : 16;
 /// once, so that an addition need not wait for that before. A, B and C of the next are so many scalars on.
 template <class T>
 void few_terms(Index count, Index k, const T* a, Index a_step, const T* b, Index b_step, T* c, Index c_step,
-               bool add_to_c) {
+               Adding adding) {
   constexpr Index kTogether = 8;
   const auto multiply = [&](auto width) __attribute__((always_inline)) {
     constexpr Index kWidth = decltype(width)::value;
@@ -77,7 +77,7 @@ void few_terms(Index count, Index k, const T* a, Index a_step, const T* b, Index
     for (Index p = 0; p < k; ++p) {
       for (Index j = 0; j < kWidth; ++j) sum[j] = a[j * a_step + p] * b[j * b_step + p] + sum[j];
     }
-    for (Index j = 0; j < kWidth; ++j) c[j * c_step] = add_to_c ? c[j * c_step] + sum[j] : sum[j];
+    for (Index j = 0; j < kWidth; ++j) c[j * c_step] = added(adding, c + j * c_step, sum[j]);
     a += kWidth * a_step;
     b += kWidth * b_step;
     c += kWidth * c_step;

@@ -102,15 +102,15 @@ struct Product {
   template <AOrder Order>
   static TIDU_GEMM_INLINE void row_of_tiles(int rows, Index width, Index k, const T* a, Index a_stride,
                                             const T* b, Index b_stride, Index panel_b, T* c, Index ldc,
-                                            bool accumulate) {
+                                            Adding adding) {
     const Index count = width / kWidth, rest = width % kWidth;
     if (count > 0)
       find_tiles<T, Complex, Order>(whole, rows)(count, {0, panel_b, kWidth}, k, a, a_stride, b, b_stride, c,
-                                                 ldc, kLanes<T>, accumulate);
+                                                 ldc, kLanes<T>, adding);
     if (rest > 0) {
       const WidthOfTiles<T> last(rest);
       find_tiles<T, Complex, Order>(last.kind, rows)(1, {}, k, a, a_stride, b + count * panel_b, b_stride,
-                                                     c + count * kWidth, ldc, last.last_lanes, accumulate);
+                                                     c + count * kWidth, ldc, last.last_lanes, adding);
     }
   }
 
@@ -118,7 +118,7 @@ struct Product {
   template <AOrder Order>
   static TIDU_GEMM_INLINE void row_of_terms(const Terms& own, const TermsOfPanels& panels, int rows,
                                             Index width, const T* a, Index a_stride, const T* b,
-                                            Index b_stride, Index panel_b, T* c, Index ldc, bool accumulate) {
+                                            Index b_stride, Index panel_b, T* c, Index ldc, Adding adding) {
     const Index count = ceil_div(width, kWidth);
     for (Index i = 0, next = 0; i < count; i = next) {
       const Terms terms = panels.of(i, own);
@@ -126,7 +126,7 @@ struct Product {
       row_of_tiles<Order>(rows, least(next * kWidth, width) - i * kWidth, terms.count(),
                           a + terms.begin * (Order == AOrder::rows ? kScalars : a_stride), a_stride,
                           b + i * panel_b + terms.begin * b_stride, b_stride, panel_b, c + i * kWidth, ldc,
-                          accumulate);
+                          adding);
     }
   }
 
@@ -142,13 +142,13 @@ struct Product {
   /// C (m rows, `width` scalars) = or += A B over k terms, B where it is.
   template <AOrder Order>
   static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
-                                T* c, Index ldc, bool accumulate, const Ends& ends) {
+                                T* c, Index ldc, Adding adding, const Ends& ends) {
     if (m == 1 && ends.at == nullptr) {  // all that counts is the reading of B, so wide pieces of its rows
       constexpr Index kWide = kWideVectors * kLanes<T>;
       const Index count = width / kWide;
       if (count > 0)
         tiles<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(
-            count, {0, kWide, kWide}, k, a, lda, b, ldb, c, ldc, 0, accumulate);
+            count, {0, kWide, kWide}, k, a, lda, b, ldb, c, ldc, 0, adding);
       width -= count * kWide;
       b += count * kWide;
       c += count * kWide;
@@ -162,17 +162,16 @@ struct Product {
     const bool is_slim = ceil_div(width, kWidth) <= panels.count;
     if (may_have_zeros(m, width, k))
       return multiply_in_terms<Order>(panels, is_slim && a_is_near, near, m, width, k, a, lda, b, ldb, c, ldc,
-                                      accumulate, ends);
+                                      adding, ends);
     if (ends.at == nullptr && is_slim && a_is_near) {
       for (Index j = 0; j < width; j += kWidth)
-        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near)
-            .run(k, a, b + j, ldb, c + j, accumulate);
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near).run(k, a, b + j, ldb, c + j, adding);
       return;
     }
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       row_of_tiles<Order>(rows, ends.of(i, rows, width), k, a + i * (Order == AOrder::rows ? lda : kScalars),
-                          lda, b, ldb, kWidth, c + i * ldc, ldc, accumulate);
+                          lda, b, ldb, kWidth, c + i * ldc, ldc, adding);
     }
   }
 
@@ -180,7 +179,7 @@ struct Product {
   template <AOrder Order>
   static void multiply_in_terms(const Panels& panels, bool by_columns, Index near, Index m, Index width,
                                 Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
-                                bool accumulate, const Ends& ends) {
+                                Adding adding, const Ends& ends) {
     Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
     TermsOfPanels terms;
     terms.find(width, k, b, ldb, kWidth, finite_a);
@@ -189,7 +188,7 @@ struct Product {
         const Terms own = terms.of(j / kWidth, {0, k});
         ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near)
             .run(own.count(), a + own.begin * (Order == AOrder::rows ? kScalars : lda),
-                 b + own.begin * ldb + j, ldb, c + j, accumulate);
+                 b + own.begin * ldb + j, ldb, c + j, adding);
       }
       return;
     }
@@ -199,7 +198,7 @@ struct Product {
       const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
       const Terms own = looks_at_a ? terms_of<Order>(rows, k, ai, lda, finite_b) : Terms{0, k};
       row_of_terms<Order>(own, terms, rows, ends.of(i, rows, width), ai, lda, b, ldb, kWidth, c + i * ldc,
-                          ldc, accumulate);
+                          ldc, adding);
     }
   }
 
@@ -209,7 +208,7 @@ struct Product {
   /// `room_a`, where that is given.
   template <AOrder Order>
   static void multiply_packed(Index m, Index width, Index first, Index k, const T* a, Index lda, const T* b,
-                              Index panel_b, const Terms* known, T* c, Index ldc, bool accumulate, T* room_a,
+                              Index panel_b, const Terms* known, T* c, Index ldc, Adding adding, T* room_a,
                               const Ends& ends, Finite<T>& finite_a) {
     const Panels panels(m, kTileRows, ends);
     TermsOfPanels terms;
@@ -237,7 +236,7 @@ struct Product {
         ai = room_a;
       }
       row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
-                          accumulate);
+                          adding);
     }
   }
 
@@ -268,7 +267,7 @@ struct Product {
   /// made, and another takes its place.
   template <AOrder Order>
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
-                                 T* c, Index ldc, bool add) {
+                                 T* c, Index ldc, Adding adding) {
     T* const room =
         static_cast<T*>(gemm_workspace(least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T))));
     if constexpr (kTurns<T, Complex>) {
@@ -276,7 +275,7 @@ struct Product {
         const TurningProduct<T, Order> product(m, width, lda, ldb, ldc);
         for (Index p = 0; p < k; p += kTerms)
           product.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
-                      add || p > 0);
+                      p > 0 ? Adding::to_result : adding);
         return;
       }
     }
@@ -287,7 +286,7 @@ struct Product {
         const Index terms = least(kTerms, k - p);
         pack_b(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j), room);
         column.run(terms, a + p * (Order == AOrder::rows ? kScalars : lda), room, kWidth, c + j,
-                   add || p > 0);
+                   p > 0 ? Adding::to_result : adding);
       }
     }
   }
@@ -308,7 +307,7 @@ struct Product {
         const Index rows = least(kPart, n - j);
         ColumnOfTiles<T, Complex, AOrder::rows>(rows, w, ldb, kWidth,
                                                 near_rows<T, Complex>(rows, w, k, kWidth))
-            .run(k, b + j * ldb, from, trans_a ? lda : kWidth, part, false);
+            .run(k, b + j * ldb, from, trans_a ? lda : kWidth, part, Adding::nothing);
         transpose_copy<sizeof(T)>(rows, w, reinterpret_cast<const char*>(part), kWidth * kSize,
                                   reinterpret_cast<char*>(c + i * ldc + j), ldc * kSize);
       }
@@ -319,11 +318,11 @@ struct Product {
   /// this piece, decides the method, so that pieces sum as the whole would. `of_panels`, if not
   /// null: b is what pack made, from the first column of this piece on, and these are its panels' terms.
   static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
-                  const T* b, Index ldb, T* c, Index ldc, bool add, Ends ends, const Terms* of_panels) {
+                  const T* b, Index ldb, T* c, Index ldc, Adding adding, Ends ends, const Terms* of_panels) {
     const Index width = n * kScalars;
     const bool packed = of_panels != nullptr;
     if (k == 0) {
-      if (add) return;
+      if (adding == Adding::to_result) return;
       for (Index i = 0; i < m; ++i)
         __builtin_memset(c + i * ldc, 0, static_cast<std::size_t>(width) * sizeof(T));
       return;
@@ -333,14 +332,16 @@ struct Product {
         const T* ai = a + i * lda;
         Index j = 0;
         for (; j + 4 <= n; j += 4) {
-          inner_products<T, Complex, 4>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
+          inner_products<T, Complex, 4>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars,
+                                        adding);
         }
         for (; j < n; ++j)
-          inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars, add);
+          inner_products<T, Complex, 1>(k * kScalars, ai, b + j * ldb, ldb, c + i * ldc + j * kScalars,
+                                        adding);
       }
       return;
     }
-    if (ends.at != nullptr && !add) clear(m, width, c, ldc, ends);
+    if (ends.at != nullptr && adding != Adding::to_result) clear(m, width, c, ldc, ends);
     const auto is_far = [](Index rows, Index ld) {
       const double row_bytes = static_cast<double>(ld) * sizeof(T);
       return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
@@ -357,21 +358,21 @@ struct Product {
         const Index terms = least(kTerms, k - p);
         if (trans_a) {
           multiply_in_place<AOrder::columns>(m, width, terms, a + p * lda, lda, b + p * ldb, ldb, c, ldc,
-                                             add || p > 0, ends);
+                                             p > 0 ? Adding::to_result : adding, ends);
         } else {
           multiply_in_place<AOrder::rows>(m, width, terms, a + p * kScalars, lda, b + p * ldb, ldb, c, ldc,
-                                          add || p > 0, ends);
+                                          p > 0 ? Adding::to_result : adding, ends);
         }
       }
       return;
     }
     const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
-    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && !add && k <= kTerms &&
-        is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb))
+    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && adding == Adding::nothing &&
+        k <= kTerms && is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb))
       return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
     if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
-      return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, add)
-                     : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, add);
+      return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, adding)
+                     : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, adding);
     const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
                 most_terms = least(k, kTerms);
     const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);
@@ -391,13 +392,17 @@ struct Product {
                  room_b);
         if (trans_a) {
           multiply_packed<AOrder::columns>(m, w, p, terms, a + p * lda, lda, panels, panel, known, c + j, ldc,
-                                           add || p > 0, room_a, own, finite_a);
+                                           p > 0 ? Adding::to_result : adding, room_a, own, finite_a);
         } else {
           multiply_packed<AOrder::rows>(m, w, p, terms, a + p * kScalars, lda, panels, panel, known, c + j,
-                                        ldc, add || p > 0, room_a, own, finite_a);
+                                        ldc, p > 0 ? Adding::to_result : adding, room_a, own, finite_a);
         }
       }
     }
+  }
+
+  static Adding adding_of(const GemmCall& call) {
+    return call.add ? Adding::to_result : call.add_zero ? Adding::to_zero : Adding::nothing;
   }
 
   static bool is_small(Index m, Index width, Index k) {
@@ -423,7 +428,7 @@ struct Product {
       const auto multiply = call.trans_a ? multiply_members<T, Complex, AOrder::columns>
                                          : multiply_members<T, Complex, AOrder::rows>;
       return multiply(members, call.trans_b, m, n * kScalars, call.k, c0 + first * call.stride_c, ldc,
-                      call.stride_c * kScalars, call.add);
+                      call.stride_c * kScalars, adding_of(call));
     }
     const Index few = call.m == 1 && call.n == 1 ? kFewTerms : kFewTermsOfMany<T>;
     if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= few) {
@@ -432,11 +437,12 @@ struct Product {
       b0 += q0 * call.stride_b;
       c0 += q0 * call.stride_c;
       if (call.m == 1 && call.n == 1)
-        return few_terms(count, call.k, a0, call.stride_a, b0, call.stride_b, c0, call.stride_c, call.add);
+        return few_terms(count, call.k, a0, call.stride_a, b0, call.stride_b, c0, call.stride_c,
+                         adding_of(call));
       for (Index q = 0; q < count; ++q) {
         for (Index i = 0; i < m; ++i)
           few_terms(n, call.k, a0 + q * call.stride_a + i * lda, 0, b0 + q * call.stride_b, ldb,
-                    c0 + q * call.stride_c + i * ldc, 1, call.add);
+                    c0 + q * call.stride_c + i * ldc, 1, adding_of(call));
       }
       return;
     }
@@ -444,7 +450,7 @@ struct Product {
         call.packed_b ? terms_of_packed(call, b) + range.column_begin * kScalars / kWidth : nullptr;
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
-          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, call.add,
+          b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, adding_of(call),
           Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin}, of_panels);
     }
   }
@@ -458,7 +464,7 @@ struct Product {
       const Index done = multiply_narrow<T, N>(
           range.row_end - range.row_begin, static_cast<const T*>(a) + q * call.stride_a + first,
           static_cast<const T*>(b) + q * call.stride_b, call.ldb, call.trans_b,
-          static_cast<T*>(c) + q * call.stride_c + first, call.add);
+          static_cast<T*>(c) + q * call.stride_c + first, adding_of(call));
       const Index rest = range.row_begin + done;
       if (rest < range.row_end) run(call, {q, q + 1, rest, range.row_end, 0, N}, a, b, c);
     }

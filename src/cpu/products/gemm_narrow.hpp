@@ -26,7 +26,7 @@ TIDU_GEMM_INLINE Vector<T> rows_times(Vector<T> rows, const Vector<T>* b, std::i
 /// C (m rows) = or += A B, all of N columns, rows of A and C one behind the other: as many rows as fill whole
 /// vectors. Says how many.
 template <class T, int N>
-Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, T* c, bool add) {
+Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, T* c, Adding adding) {
   constexpr int kTogether = kLanes<T> / N;
   Vector<T> rows_of_b[N];
   for (int p = 0; p < N; ++p) {
@@ -37,7 +37,8 @@ Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, 
   Index i = 0;
   for (; i + kTogether <= m; i += kTogether) {
     Vector<T> sum = rows_times<T, N>(load<T>(a + i * N), rows_of_b, std::make_integer_sequence<int, N>{});
-    if (add) sum += load<T>(c + i * N);
+    if (adding == Adding::to_result) sum += load<T>(c + i * N);
+    if (adding == Adding::to_zero) sum += Vector<T>{};
     store<T>(c + i * N, sum);
   }
   return i;

@@ -50,13 +50,13 @@ struct ColumnOfTiles {
 
   bool is_one() const { return lower_count == 1 && higher_count == 0; }
 
-  TIDU_GEMM_INLINE void run(Index k, const T* a, const T* b, Index ldb, T* c, bool accumulate) const {
+  TIDU_GEMM_INLINE void run(Index k, const T* a, const T* b, Index ldb, T* c, Adding adding) const {
     if (higher_count > 0) {
-      higher(higher_count, higher_steps, k, a, lda, b, ldb, c, ldc, width.last_lanes, accumulate);
+      higher(higher_count, higher_steps, k, a, lda, b, ldb, c, ldc, width.last_lanes, adding);
       a += higher_count * higher_steps.a;
       c += higher_count * higher_steps.c;
     }
-    lower(lower_count, lower_steps, k, a, lda, b, ldb, c, ldc, width.last_lanes, accumulate);
+    lower(lower_count, lower_steps, k, a, lda, b, ldb, c, ldc, width.last_lanes, adding);
   }
 };
 
@@ -80,19 +80,19 @@ class TurningProduct {
 
   /// Of products of one tile each.
   TIDU_GEMM_INLINE void run_each(Index count, const TileSteps& steps, Index k, const T* a, const T* b, T* c,
-                                 bool accumulate) const {
-    tiles_(count, steps, k, a, lda_, b, rows_, nullptr, c, ldc_, accumulate);
+                                 Adding adding) const {
+    tiles_(count, steps, k, a, lda_, b, rows_, nullptr, c, ldc_, adding);
   }
 
   /// `panel`: room for k rows of kTileVectors vectors.
-  void run(Index k, const T* a, const T* b, T* panel, T* c, bool accumulate) const {
-    if (rest_ == 0) return turn(n_, k, a, b, nullptr, c, accumulate);
+  void run(Index k, const T* a, const T* b, T* panel, T* c, Adding adding) const {
+    if (rest_ == 0) return turn(n_, k, a, b, nullptr, c, adding);
     const T* const rest_of_a = a + first_ * (Order == AOrder::rows ? lda_ : 1);
     T* const rest_of_c = c + first_ * ldc_;
     const auto columns = [&](Index begin, Index end, const ColumnOfTiles<T, false, Order>& rest) {
       for (Index j = begin; j < end; j += kWidth) {
-        turn(least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, accumulate);
-        rest.run(k, rest_of_a, panel, kWidth, rest_of_c + j, accumulate);
+        turn(least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, adding);
+        rest.run(k, rest_of_a, panel, kWidth, rest_of_c + j, adding);
       }
     };
     const Index whole_width = n_ / kWidth * kWidth, near = near_rows<T, false>(first_ + rest_, n_, k, ldc_);
@@ -101,13 +101,13 @@ class TurningProduct {
   }
 
  private:
-  void turn(Index n, Index k, const T* a, const T* b, T* panel, T* c, bool accumulate) const {
+  void turn(Index n, Index k, const T* a, const T* b, T* panel, T* c, Adding adding) const {
     const Index count = n / kLanesOf, rest = n % kLanesOf, whole_width = n - rest;
     if (count > 0)
-      tiles_(count, {0, kLanesOf * ldb_, kLanesOf}, k, a, lda_, b, rows_, panel, c, ldc_, accumulate);
+      tiles_(count, {0, kLanesOf * ldb_, kLanesOf}, k, a, lda_, b, rows_, panel, c, ldc_, adding);
     if (rest > 0)
       tiles_(1, {}, k, a, lda_, b + whole_width * ldb_, TurnedRows<T>(static_cast<int>(rest), ldb_),
-             panel == nullptr ? panel : panel + whole_width, c + whole_width, ldc_, accumulate);
+             panel == nullptr ? panel : panel + whole_width, c + whole_width, ldc_, adding);
   }
 
   Index n_, lda_, ldb_, ldc_, first_, rest_;
@@ -118,7 +118,7 @@ class TurningProduct {
 /// C (m rows, `width` scalars) = or += A B over k terms, for all members.
 template <class T, bool Complex, AOrder Order>
 void multiply_members(const Members<T>& members, bool trans_b, Index m, Index width, Index k, T* c, Index ldc,
-                      Index stride_c, bool add) {
+                      Index stride_c, Adding adding) {
   constexpr Index kWidth = kTileVectors * kLanes<T>, kScalars = Complex ? 2 : 1;
   constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
   alignas(kVectorBytes) T panel[kSmallPanel * kWidth];
@@ -129,9 +129,9 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
       const TurningProduct<T, Order> product(m, width, members.a.ld, members.b.ld, ldc);
       if (product.is_one())
         return product.run_each(members.count, {members.a.stride, members.b.stride, stride_c}, k, a, b, c,
-                                add);
+                                adding);
       for (Index q = 0; q < members.count; ++q) {
-        product.run(k, a, b, panel, c, add);
+        product.run(k, a, b, panel, c, adding);
         a += members.a.stride;
         b += members.b.stride;
         c += stride_c;
@@ -156,7 +156,7 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
         pack(b + i * members.b.stride, width / kScalars, panel + i * k * kWidth);
       const TileSteps steps{members.a.stride, trans_b ? k * kWidth : members.b.stride, stride_c};
       last_tiles.lower(count, steps, k, a, last_tiles.lda, trans_b ? panel : b,
-                       trans_b ? kWidth : members.b.ld, c, ldc, last_tiles.width.last_lanes, add);
+                       trans_b ? kWidth : members.b.ld, c, ldc, last_tiles.width.last_lanes, adding);
       a += count * members.a.stride;
       b += count * members.b.stride;
       c += count * stride_c;
@@ -173,7 +173,7 @@ void multiply_members(const Members<T>& members, bool trans_b, Index m, Index wi
         from = to;
         b_stride = kWidth;
       }
-      (j < last ? tiles_of : last_tiles).run(k, a, from, b_stride, c + j, add);
+      (j < last ? tiles_of : last_tiles).run(k, a, from, b_stride, c + j, adding);
     }
     a += members.a.stride;
     b += members.b.stride;

@@ -42,7 +42,7 @@ TIDU_GEMM_INLINE void bring_near(const T* at, Index row) {
 
 template <class T>
 using TileFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
-                              const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate);
+                              const T* b, Index b_stride, T* c, Index ldc, int last_lanes, Adding adding);
 template <class T>
 using UpdateFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
                                 const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
@@ -52,7 +52,7 @@ using UpdateFunction = void (*)(Index count, const TileSteps& steps, Index k, co
 /// lanes if Partial: C = A B, or C += A B, or the update if Update.
 template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes, bool Update>
 TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
-                                 const T* b, Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate,
+                                 const T* b, Index b_stride, T* c, Index ldc, int last_lanes, Adding adding,
                                  const TileUpdate<T>* update) {
   constexpr int kStep = Complex ? 2 : 1;
   constexpr int kGroup = 3 * kStep;  // rows addressed from one pointer: at 0, 1 and 2 strides
@@ -144,7 +144,13 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
           sum[r][v] = old + rounded<T>(sum[r][v] * scale);
         }
       }
-    } else if (accumulate) {
+    } else if (adding == Adding::to_zero) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; r += kStep) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sum[r][v] += Lanes{};
+      }
+    } else if (adding == Adding::to_result) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; r += kStep, to += ldc) {
 #pragma GCC unroll 8
@@ -182,15 +188,15 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
 
 template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes = kVectorBytes>
 void tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
-           Index b_stride, T* c, Index ldc, int last_lanes, bool accumulate) {
+           Index b_stride, T* c, Index ldc, int last_lanes, Adding adding) {
   make_tiles<T, Complex, Order, R, V, Partial, Bytes, false>(count, steps, k, a, a_stride, b, b_stride, c,
-                                                             ldc, last_lanes, accumulate, nullptr);
+                                                             ldc, last_lanes, adding, nullptr);
 }
 template <class T, AOrder Order, int R, int V, bool Partial>
 void update_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
                   Index b_stride, T* c, Index ldc, int last_lanes, const TileUpdate<T>& update) {
   make_tiles<T, false, Order, R, V, Partial, kVectorBytes, true>(count, steps, k, a, a_stride, b, b_stride, c,
-                                                                 ldc, last_lanes, false, &update);
+                                                                 ldc, last_lanes, Adding::nothing, &update);
 }
 
 /// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one,

@@ -133,14 +133,14 @@ struct TurnedRows {
 template <class T>
 using TurningFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
                                  const T* b, const TurnedRows<T>& rows, T* panel, T* c, Index ldc,
-                                 bool accumulate);
+                                 Adding adding);
 
 /// `count` tiles of R rows by one vector. `b` is where the rows of B begin that are the first tile's columns.
 /// Turned rows are put to `panel`, if any, rows of kTileVectors vectors, of tiles after one another side by
 /// side.
 template <class T, AOrder Order, int R>
 void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
-                   const TurnedRows<T>& rows, T* panel, T* c, Index ldc, bool accumulate) {
+                   const TurnedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
   constexpr int kGroup = 3, kTerms = kTurned<T>;
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   const TileSteps step = steps;
@@ -192,7 +192,10 @@ void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Ind
     T* row = c;
     const bool is_whole = columns == kLanes<T>;
 #pragma GCC unroll 16
-    for (int r = 0; accumulate && r < R; ++r, row += ldc) sum[r] += load_first<T>(row, columns);
+    for (int r = 0; adding == Adding::to_result && r < R; ++r, row += ldc)
+      sum[r] += load_first<T>(row, columns);
+#pragma GCC unroll 16
+    for (int r = 0; adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};
     row = c;
 #pragma GCC unroll 16
     for (int r = 0; is_whole && r < R; ++r, row += ldc) store<T>(row, sum[r]);

@@ -36,6 +36,14 @@ inline constexpr int kLanes = Bytes / static_cast<int>(sizeof(T));
 TIDU_GEMM_INLINE Index least(Index x, Index y) { return x < y ? x : y; }
 TIDU_GEMM_INLINE Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
 
+/// What a product is added to: nothing, what C is, or 0.0, which makes that of -0.0.
+enum class Adding : std::uint8_t { nothing, to_result, to_zero };
+
+template <class T>
+TIDU_GEMM_INLINE T added(Adding adding, const T* c, T value) {
+  return adding == Adding::to_result ? *c + value : adding == Adding::to_zero ? value + T(0) : value;
+}
+
 // ---- vectors
 // -------------------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 // either order and merge to three is read where it lies, transposed or not; any other is packed into scratch
 // memory first.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -249,14 +248,12 @@ struct PlacedProduct {
   std::int64_t batches = 1;
   std::array<std::ptrdiff_t, 3> first{}, step{};
   bool into_operand = false;
-  std::size_t cleared = 0;
   int threads = 1;  // that share batches
   std::int64_t grain = 1;
 };
 void multiply_placed(const PlacedProduct& s, const Call& call) {
   // Nobody reads that operand before it is whole.
   std::byte* c = s.into_operand ? const_cast<std::byte*>(call.in[2]) : call.out[0];
-  if (s.cleared > 0) std::memset(c, 0, s.cleared);
   const std::byte* const a = call.in[0] + s.first[0];
   const std::byte* const b = call.in[1] + s.first[1];
   c += s.first[2];
@@ -335,7 +332,7 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
     call.stride_a = a->stride;
     call.stride_b = b->stride;
     call.stride_c = c->stride;
-    call.add = places.add_zero;
+    call.add_zero = places.add_zero;
     std::int64_t batches = 1;
     if (outer > 0) batches = result.dim(0);
     call.batch /= batches;
@@ -353,7 +350,6 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
                             {},
                             {},
                             places.into_operand,
-                            places.cleared,
                             shared ? request.threads : 1,
                             grain};
       product.first = {places.operands[0].first * size, places.operands[1].first * size,

@@ -21,8 +21,7 @@ struct ProductPlaces {
   std::array<ElementPlaces, 2> operands;
   ElementPlaces result;
   bool into_operand = false;  ///< the result is written to the third operand
-  bool add_zero = false;      ///< 0.0 is added to the result, which is 0.0 where it is to be written
-  std::size_t cleared = 0;    ///< so many bytes of what the result is written to become 0 first
+  bool add_zero = false;      ///< 0.0 is added to the result
 };
 
 /// The product of two arrays that sums over one axis of each. None where an array does not lie as one or two
