@@ -34,16 +34,18 @@ class LaneAssembler : protected CircularAssembler {
  public:
   /// What is learnt of a section when it is written first.
   struct Section {
-    int registers = 0;                  // that values take, the first ones of a bank
-    std::map<std::uint64_t, int> uses;  // of constants, by bits
+    int registers = 0;                                         // that values take, the first ones of a bank
+    std::map<std::uint64_t, int> uses;                         // of constants, by bits
+    std::map<std::pair<std::uint32_t, int>, int> column_uses;  // of vectors of all rows, by pointer and place
   };
   /// Sections of the same code, from one that has been written to one that has not.
   std::vector<Section> take_sections() { return std::move(sections_); }
   void hold_by(std::vector<Section> sections) { learnt_ = std::move(sections); }
   /// Does a section gain from what was learnt?
   static bool is_worth_holding(const std::vector<Section>& sections) {
-    return std::any_of(sections.begin(), sections.end(),
-                       [](const Section& section) { return !section.uses.empty(); });
+    return std::any_of(sections.begin(), sections.end(), [](const Section& section) {
+      return !section.uses.empty() || !section.column_uses.empty();
+    });
   }
 
  protected:
@@ -107,15 +109,11 @@ class LaneAssembler : protected CircularAssembler {
     limit_before_ = limit_;
     taken_ = 0;
     constant_uses_.clear();
-    if (sections_.size() >= learnt_.size()) return;
-    const Section& learnt = learnt_[sections_.size()];
-    std::vector<std::pair<int, std::uint64_t>> wanted;
-    for (const auto& [bits, uses] : learnt.uses) {
-      if (uses * times > least_uses) wanted.emplace_back(-uses, bits);
-    }
-    std::sort(wanted.begin(), wanted.end());
+    column_uses_.clear();
+    if (learnt() == nullptr) return;
+    const auto wanted = often_used(learnt()->uses, times);
     auto next = wanted.begin();
-    for (int r = limit_ - 1; r >= learnt.registers && next != wanted.end(); --r) {
+    for (int r = limit_ - 1; r >= learnt()->registers && next != wanted.end(); --r) {
       if (r == spare_register) continue;
       for (int bank = 0; bank < banks && next != wanted.end(); ++bank, ++next) {
         const int held = r + bank * bank_size;
@@ -129,8 +127,23 @@ class LaneAssembler : protected CircularAssembler {
   void end_section() {
     limit_ = limit_before_;
     held_constants_.clear();
-    sections_.push_back({taken_, std::move(constant_uses_)});
+    sections_.push_back({taken_, std::move(constant_uses_), std::move(column_uses_)});
     constant_uses_.clear();
+    column_uses_.clear();
+  }
+  // Of the section that is written, or null.
+  const Section* learnt() const {
+    return sections_.size() < learnt_.size() ? &learnt_[sections_.size()] : nullptr;
+  }
+  // What repays being held, by how much it does.
+  template <class What>
+  static std::vector<std::pair<int, What>> often_used(const std::map<What, int>& uses, std::int64_t times) {
+    std::vector<std::pair<int, What>> wanted;
+    for (const auto& [what, count] : uses) {
+      if (count * times > least_uses) wanted.emplace_back(-count, what);
+    }
+    std::sort(wanted.begin(), wanted.end());
+    return wanted;
   }
   Address slot_address(int slot) { return ptr[rsp + static_cast<std::size_t>(slot * vector_)]; }
 
@@ -513,6 +526,7 @@ class LaneAssembler : protected CircularAssembler {
   int limit_;  // registers from it on are no values'
   // See Note [Held constants].
   int limit_before_ = 0, taken_ = 0;
+  std::map<std::pair<std::uint32_t, int>, int> column_uses_;
   std::vector<Section> sections_, learnt_;
 
   const std::vector<LaneStep>* steps_ = nullptr;

@@ -132,6 +132,21 @@ class RowsGenerator : private RowsAssembler {
     }
     begin_section(many_rows);
   }
+  // Vectors that rows together read, each of them, in registers that the section leaves. See Note [Held
+  // constants].
+  void hold_columns() {
+    if (learnt() == nullptr) return;
+    begin_shared();
+    const int left = learnt()->registers;
+    for (const auto& [uses, place] : often_used(learnt()->column_uses, 1)) {
+      const int reg = limit_ - 1 == spare_register ? limit_ - 2 : limit_ - 1;
+      if (reg < left) return;
+      limit_ = reg;
+      copies_.assign(1, place.second);
+      load_elements(vector(reg), 0, pointer(place.first), true);
+      held_columns_.emplace(place, reg);
+    }
+  }
   // Step 0 is of the vector that copies_ says, and of all rows.
   void begin_shared() {
     masked_copy_ = columns_left() != 0 ? static_cast<int>(row_vectors()) - 1 : nowhere;
@@ -220,7 +235,9 @@ class RowsGenerator : private RowsAssembler {
     const std::size_t taken = num_accumulators() + column_folds_.size() * row_vectors();
     if (taken > 0) limit_ = accumulator_register(taken - 1);
     begin_section(1);
+    hold_columns();
     vectors(static_cast<std::int64_t>(row_vectors()), code_.columns % lanes_ != 0);
+    held_columns_.clear();
     end_section();
     fresh_.clear();
     column_folds_.clear();

@@ -332,6 +332,7 @@ class RowsAssembler : protected LaneAssembler {
       case LaneOp::load_column: {
         const auto held = held_columns_.find({step.index, copies_[id]});
         if (held != held_columns_.end()) return vmovaps(to, vector(held->second));
+        ++column_uses_[{step.index, copies_[id]}];
         return load_elements(to, id, pointer(step.index), true);
       }
       case LaneOp::load_picked: return load_elements(to, id, picked(step.index), true);
