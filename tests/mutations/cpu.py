@@ -173,7 +173,9 @@ fault("turned", "the last piece is as long as others", TURNED,
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
 fault("rows", "what is held of a row's last vector is held for all", "src/cpu/groups/rows_x86.cpp",
-      "        copies_.assign(1, v);\n", "        copies_.assign(1, count - 1);\n")
+      "    copies_.assign(1, v);\n", "    copies_.assign(1, static_cast<int>(row_vectors()) - 1);\n")
+fault("rows", "what rows are folded to stays in registers", "src/cpu/groups/rows_x86.cpp",
+      "    store_held_folds();\n", "")
 fault("rows", "a held row's first vector is taken for all", "src/cpu/groups/rows_x86.hpp",
       "held_columns_.find({step.index, copies_[id]});", "held_columns_.find({step.index, 0});")
 fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan.cpp",
@@ -222,8 +224,14 @@ fault("turning", "what was turned for one tile is put where that of the first wa
 fault("turning", "rows of A beyond the third are those of the next group", TURNING,
       "pointer[r / kGroup][r % kGroup * a_stride]", "pointer[(r + 1) / (kGroup + 1)][r % kGroup * a_stride]")
 fault("turning", "a vector that is not whole is added to the first row", TURNING,
-      "r < R; ++r, row += ldc) sum[r] += load_first<T>(row, columns);",
-      "r < R; ++r, row += is_whole ? ldc : 0) sum[r] += load_first<T>(row, columns);")
+      "r < R; ++r, row += ldc)\n      sum[r] += load_first<T>(row, columns);",
+      "r < R; ++r, row += is_whole ? ldc : 0)\n      sum[r] += load_first<T>(row, columns);")
+fault("gemm", "0.0 is not added to what turns B", TURNING,
+      "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
+fault("gemm", "0.0 is not added in tiles", "src/cpu/products/gemm_tiles.hpp",
+      "sum[r][v] += Lanes{};", "sum[r][v] -= Lanes{};")
+fault("gemm", "0.0 is added as the result is", "src/cpu/products/gemm_kernels.hpp",
+      "call.add_zero ? Adding::to_zero", "call.add_zero ? Adding::to_result")
 
 # Places of what is read and left, once that is known.
 PLACES = "src/cpu/node_memory.hpp"

@@ -111,11 +111,8 @@ class RowsGenerator : private RowsAssembler {
     begin_shared();
     for (const LaneStep& step : steps) {
       if (!is_column_fold(step.op)) continue;
-      for (int v = 0; v < static_cast<int>(row_vectors()); ++v) {
-        copies_.assign(1, v);
-        load_elements(vector(--limit_), 0, pointer(step.index), true);
-        held_folds_.emplace(std::pair(step.index, v), limit_);
-      }
+      for (int v = 0; v < static_cast<int>(row_vectors()); ++v)
+        held_folds_.emplace(std::pair(step.index, v), held_vector(step.index, v));
     }
     if (is_512_ && columns_left() != 0) set_tail();
     tail_is_set_ = true;
@@ -124,11 +121,8 @@ class RowsGenerator : private RowsAssembler {
       if (step.op != LaneOp::load_column || limit_ - count < last ||
           held_columns_.find({step.index, 0}) != held_columns_.end())
         continue;
-      for (int v = 0; v < count; ++v) {
-        copies_.assign(1, v);
-        load_elements(vector(--limit_), 0, pointer(step.index), true);
-        held_columns_.emplace(std::pair(step.index, v), limit_);
-      }
+      for (int v = 0; v < count; ++v)
+        held_columns_.emplace(std::pair(step.index, v), held_vector(step.index, v));
     }
     begin_section(many_rows);
   }
@@ -137,15 +131,18 @@ class RowsGenerator : private RowsAssembler {
   void hold_columns() {
     if (learnt() == nullptr) return;
     begin_shared();
-    const int left = learnt()->registers;
     for (const auto& [uses, place] : often_used(learnt()->column_uses, 1)) {
-      const int reg = limit_ - 1 == spare_register ? limit_ - 2 : limit_ - 1;
-      if (reg < left) return;
-      limit_ = reg;
-      copies_.assign(1, place.second);
-      load_elements(vector(reg), 0, pointer(place.first), true);
-      held_columns_.emplace(place, reg);
+      if (next_held() < learnt()->registers) return;
+      held_columns_.emplace(place, held_vector(place.first, place.second));
     }
+  }
+  int next_held() const { return limit_ - 1 == spare_register ? limit_ - 2 : limit_ - 1; }
+  // A vector of all rows in the last register that no value may take.
+  int held_vector(std::uint32_t index, int v) {
+    limit_ = next_held();
+    copies_.assign(1, v);
+    load_elements(vector(limit_), 0, pointer(index), true);
+    return limit_;
   }
   // Step 0 is of the vector that copies_ says, and of all rows.
   void begin_shared() {
