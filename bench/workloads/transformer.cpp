@@ -29,7 +29,7 @@ Array layer_norm(const Array& x, const Array& weight, const Array& bias) {
 }
 
 Array gelu(const Array& x) {
-  return 0.5 * x * (1 + tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  return 0.5 * x * (1 + tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * pow(x, 3))));
 }
 
 // p: x, norm 1 (w, b), qkv (w, b), out (w, b), norm 2 (w, b), up (w, b), down (w, b).

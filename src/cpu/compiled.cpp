@@ -111,19 +111,16 @@ std::size_t Compiled::peak_bytes() const {
 
 namespace {
 
-// Is it as a fresh one would be, with nobody else to see what is written to it?
-bool is_as_fresh(const Tensor& tensor, Type type) {
-  constexpr std::uintptr_t least = 16, large = 512;  // bytes: see Tensor(Type)
-  if (tensor.type() != type || !tensor.exclusive()) return false;
-  const std::uintptr_t alignment = type.bytes() < large ? least : cache_line;
-  return reinterpret_cast<std::uintptr_t>(tensor.bytes()) % alignment == 0;
+// Is it as a fresh one would be, with nobody to see what is written to it?
+bool can_write_over(const Tensor& tensor, Type type) {
+  return tensor.type() == type && tensor.exclusive() && tensor.allocated();
 }
 
 }  // namespace
 
 void Compiled::make_outputs(Tensor* outputs) const {
   for (std::size_t i = 0; i < output_types_.size(); ++i) {
-    if (!is_as_fresh(outputs[i], output_types_[i])) outputs[i] = make_output(output_types_[i]);
+    if (!can_write_over(outputs[i], output_types_[i])) outputs[i] = make_output(output_types_[i]);
   }
 }
 
@@ -334,8 +331,11 @@ void Compiled::run_reusing(std::span<const Tensor* const> inputs, std::span<Tens
         if (lend(given.back(), *output)) given.pop_back();
       }
     }
-    for (std::size_t i = 0; i < made.size(); ++i)
-      if (lenders[i] == nullptr) made[i] = make_output(output_types_[i]);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (lenders[i] != nullptr) continue;
+      const bool over = times[i] == 0 && can_write_over(outputs[i], output_types_[i]);
+      made[i] = over ? std::move(outputs[i]) : make_output(output_types_[i]);
+    }
     run_made(from.data(), made.data());
   } catch (...) {
     for (std::size_t i = 0; i < made.size(); ++i)

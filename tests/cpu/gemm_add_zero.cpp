@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <string>
@@ -17,10 +19,8 @@ using namespace tidu::test;
 
 namespace {
 
-using Index = std::int64_t;
-
-struct Sizes {
-  Index m, n, k, batch;
+struct ProductSize {
+  std::int64_t m, n, k, batch;
 };
 
 // Every way in which products are made: by size, by what is transposed, and by instruction set.
@@ -30,15 +30,17 @@ void for_each_product(GemmType type, const Body& body) {
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
         for (const auto& [m, n, k, batch] :
-             {Sizes{1, 1, 5, 1}, Sizes{1, 1, 40, 3}, Sizes{2, 9, 20, 2}, Sizes{1, 70, 33, 1},
-              Sizes{16, 8, 16, 5}, Sizes{16, 16, 8, 3}, Sizes{7, 40, 24, 2}, Sizes{20, 4, 4, 2},
-              Sizes{33, 50, 48, 1}, Sizes{48, 130, 70, 1}, Sizes{80, 90, 800, 1}, Sizes{9, 600, 300, 1},
-              Sizes{5, 3, 0, 2}}) {
+             {ProductSize{1, 1, 5, 1}, ProductSize{1, 1, 40, 3}, ProductSize{2, 9, 20, 2},
+              ProductSize{1, 70, 33, 1}, ProductSize{16, 8, 16, 5}, ProductSize{16, 16, 8, 3},
+              ProductSize{7, 40, 24, 2}, ProductSize{20, 4, 4, 2}, ProductSize{33, 50, 48, 1},
+              ProductSize{48, 130, 70, 1}, ProductSize{80, 90, 800, 1}, ProductSize{9, 600, 300, 1},
+              ProductSize{5, 3, 0, 2}}) {
           GemmCall g;
           g.type = type;
           g.trans_a = trans_a, g.trans_b = trans_b;
           g.m = m, g.n = n, g.k = k, g.batch = batch;
-          g.lda = trans_a ? m : std::max<Index>(k, 1), g.ldb = trans_b ? std::max<Index>(k, 1) : n, g.ldc = n;
+          g.lda = trans_a ? m : std::max<std::int64_t>(k, 1),
+          g.ldb = trans_b ? std::max<std::int64_t>(k, 1) : n, g.ldc = n;
           g.stride_a = m * k, g.stride_b = k * n, g.stride_c = m * n;
           const std::string name = std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k) +
                                    ", batch " + std::to_string(batch) + ", transposed " +
@@ -85,6 +87,28 @@ TEST_CASE_TEMPLATE("[gemm] 0.0 that is added makes 0.0 of products that vanish",
   });
   // Sums that begin with 0.0 are -0.0 where the last multiplication and addition are one operation.
   if (cpu_has(InstructionSet::avx2)) CHECK(negative > 0);
+}
+
+TEST_CASE("[gemm] a product that 0.0 is added to has the bits that it has alone, whoever multiplies") {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> element(-1, 1);
+  for (const auto& size : {std::array<std::int64_t, 3>{256, 128, 512}, {512, 64, 512}, {64, 64, 64}}) {
+    const std::int64_t m = size[0], n = size[1], k = size[2];
+    GemmCall g;
+    g.m = m, g.n = n, g.k = k, g.lda = k, g.ldb = n, g.ldc = n;
+    std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
+    for (std::vector<float>* const all : {&a, &b}) {
+      for (float& x : *all) x = element(random);
+    }
+    for (const int threads : {1, 2}) {
+      std::vector<float> alone(static_cast<std::size_t>(m * n)), with_zero = alone;
+      GemmPlan(g, threads).run(a.data(), b.data(), alone.data());
+      GemmCall adding = g;
+      adding.add_zero = true;
+      GemmPlan(adding, threads).run(a.data(), b.data(), with_zero.data());
+      CHECK_MESSAGE(alone == with_zero, m, " x ", n, " x ", k, ", threads: ", threads);
+    }
+  }
 }
 
 TEST_CASE_TEMPLATE("[gemm] 0.0 that is added changes nothing else", T, float, double, std::complex<float>,

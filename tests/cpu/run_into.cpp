@@ -105,7 +105,28 @@ TEST_CASE("outputs of run_into are written over where nobody else refers to them
     wide = Tensor();
     const std::byte* const behind = part.bytes();
     CHECK(run_over(std::move(part)).bytes() != behind);
+    // Memory of the caller's own.
+    std::vector<double> given(static_cast<std::size_t>(type.size()), 7);
+    CHECK(run_over(Tensor::wrap(type, static_cast<void*>(given.data()), nullptr)).bytes() !=
+          reinterpret_cast<const std::byte*>(given.data()));
+    CHECK(given == std::vector<double>(given.size(), 7));
   }
+}
+
+TEST_CASE("outputs that are no inputs are written over beside others that are") {
+  std::mt19937_64 random(4);
+  const Type type(f64, {700});
+  GraphBuilder builder("step");
+  const Value x = builder.input("x", type), y = builder.input("y", type);
+  const Executable executable = cpu().compile(builder.build({ops::sub(x, y), ops::mul(x, y)}));
+  std::vector<Tensor> outputs{random_tensor(type, {}, random), random_tensor(type, {}, random)};
+  const std::vector<Tensor> given{outputs[0].clone(), random_tensor(type, {}, random)};
+  const std::vector<Tensor> expected = executable.run(std::span<const Tensor>(given));
+  const std::byte* const place = outputs[1].bytes();
+  const std::vector<const Tensor*> inputs{&outputs[0], &given[1]};
+  executable.run_into(inputs, outputs);
+  CHECK(outputs[1].bytes() == place);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(difference(outputs[i], expected[i]) == "");
 }
 
 TEST_CASE("an input of run_into may be one of its outputs") {

@@ -257,6 +257,11 @@ class Tensor {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
            !storage_->read_only && storage_->home < detail::TensorStorage::Home::borrowed;
   }
+  /// Does it begin where memory of the library's own does, as Tensor(Type) makes it, and not that of wrap()?
+  bool allocated() const {
+    return storage_ != nullptr && storage_->home <= detail::TensorStorage::Home::heap &&
+           data_ == reinterpret_cast<const std::byte*>(storage_) + sizeof(detail::TensorStorage);
+  }
   /// Made by borrow() or, to be read alone, by wrap(), or a part of such a tensor?
   bool borrowed() const {
     return storage_ != nullptr && storage_->home == detail::TensorStorage::Home::borrowed;

@@ -218,8 +218,10 @@ std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits uni
     std::shared_ptr<const void> memory;
     for (const bool pairs : {true, false}) {
       ElementsGenerator generator(code, is_512, pairs);
-      memory = written_twice(generator, ElementsGenerator(code, is_512, pairs));
-      if (!generator.is_too_large()) break;
+      const std::span<const std::uint8_t> written = generator.write();
+      if (generator.is_too_large()) continue;
+      memory = written_again(generator, written, ElementsGenerator(code, is_512, pairs));
+      break;
     }
     if (memory == nullptr) return nullptr;
     const auto function = reinterpret_cast<LaneKernel::Function>(const_cast<void*>(memory.get()));

@@ -8,8 +8,8 @@
 //
 // Note [Held constants]: a function takes a dozen constants, and Zen 4 loads one vector of 64 bytes in the
 // time of a multiplication. So code is written twice: what is written first tells which registers no value
-// needs; then these hold the constants that are used most, in sections of code that are loops, or the same
-// for one vector after another.
+// needs; then these hold the constants that are used most, and what rows that are computed together read of
+// all rows, in sections of code that are loops, or the same for one vector after another.
 #pragma once
 
 #include <algorithm>
@@ -35,16 +35,20 @@ class LaneAssembler : protected CircularAssembler {
   /// What is learnt of a section when it is written first.
   struct Section {
     int registers = 0;                                         // that values take, the first ones of a bank
+    int room = 0;                                              // registers behind those
+    std::int64_t times = 0;                                    // see begin_section
     std::map<std::uint64_t, int> uses;                         // of constants, by bits
     std::map<std::pair<std::uint32_t, int>, int> column_uses;  // of vectors of all rows, by pointer and place
   };
-  /// Sections of the same code, from one that has been written to one that has not.
+  /// Sections in the order in which they were written, for one who writes the same steps in that order.
   std::vector<Section> take_sections() { return std::move(sections_); }
   void hold_by(std::vector<Section> sections) { learnt_ = std::move(sections); }
   /// Does a section gain from what was learnt?
   static bool is_worth_holding(const std::vector<Section>& sections) {
     return std::any_of(sections.begin(), sections.end(), [](const Section& section) {
-      return !section.uses.empty() || !section.column_uses.empty();
+      const bool wants =
+          !often_used(section.uses, section.times).empty() || !often_used(section.column_uses, 1).empty();
+      return wants && section.room > 0 && section.times > 0;
     });
   }
 
@@ -104,8 +108,10 @@ class LaneAssembler : protected CircularAssembler {
     }
   }
 
-  // A section of code that runs `times` times where it is entered once; of `banks` in which values are.
+  // A section of code that runs `times` times where it is entered once; of `banks` in which values are. 0:
+  // nothing may be held, as a call would lose it.
   void begin_section(std::int64_t times, int banks = 1) {
+    times_ = times;
     limit_before_ = limit_;
     taken_ = 0;
     constant_uses_.clear();
@@ -127,7 +133,11 @@ class LaneAssembler : protected CircularAssembler {
   void end_section() {
     limit_ = limit_before_;
     held_constants_.clear();
-    sections_.push_back({taken_, std::move(constant_uses_), std::move(column_uses_)});
+    sections_.push_back({.registers = taken_,
+                         .room = limit_ - taken_,
+                         .times = times_,
+                         .uses = std::move(constant_uses_),
+                         .column_uses = std::move(column_uses_)});
     constant_uses_.clear();
     column_uses_.clear();
   }
@@ -145,6 +155,7 @@ class LaneAssembler : protected CircularAssembler {
     std::sort(wanted.begin(), wanted.end());
     return wanted;
   }
+
   Address slot_address(int slot) { return ptr[rsp + static_cast<std::size_t>(slot * vector_)]; }
 
   // The next step that uses the value, or one after all.
@@ -526,6 +537,7 @@ class LaneAssembler : protected CircularAssembler {
   int limit_;  // registers from it on are no values'
   // See Note [Held constants].
   int limit_before_ = 0, taken_ = 0;
+  std::int64_t times_ = 0;
   std::map<std::pair<std::uint32_t, int>, int> column_uses_;
   std::vector<Section> sections_, learnt_;
 
@@ -548,11 +560,11 @@ class LaneAssembler : protected CircularAssembler {
 /// Pages that may be executed and no longer written; null where the system gives none. In lanes_x86.cpp.
 std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code);
 
-/// What `first` writes or, where that teaches it what to hold, what `again` does, which writes the same code.
+/// What `first` has written or, where that teaches it what to hold, what `again` writes of the same steps.
 /// See Note [Held constants].
 template <class Generator>
-std::shared_ptr<const void> written_twice(Generator& first, Generator again) {
-  const std::span<const std::uint8_t> code = first.write();
+std::shared_ptr<const void> written_again(Generator& first, std::span<const std::uint8_t> code,
+                                          Generator again) {
   std::vector<LaneAssembler::Section> sections = first.take_sections();
   if (!LaneAssembler::is_worth_holding(sections)) return executable_copy(code);
   again.hold_by(std::move(sections));

@@ -251,7 +251,7 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
       if (s.reduced.size() == 1 && (end - chunk) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
         const std::int64_t stride = s.reduced[0].stride;
         kernel.matrix(to, x + chunk * stride, end - chunk, stride, columns);
-        f = end;
+        f = end;  // as of all chunks, of which none is longer: `walk` goes nowhere
       }
       for (; f + 4 <= end; f += 4) {
         const T* rows[4];

@@ -97,7 +97,7 @@ class RowsGenerator : private RowsAssembler {
     constexpr std::int64_t many_rows = 16;
     if (code_.phases.size() != 1) return;
     const std::vector<LaneStep>& steps = code_.phases[0].elements;
-    is_straight_ = row_vectors() <= most_vectors && !calls_out(steps) &&
+    is_straight_ = row_vectors() <= most_vectors && !calls_out(steps) && code_.phases[0].row.empty() &&
                    steps.size() * row_vectors() <= most_steps &&
                    std::none_of(steps.begin(), steps.end(), [](const LaneStep& step) {
                      return is_fold(step.op) || (is_column_fold(step.op) && step.bits != 0);
@@ -519,7 +519,8 @@ std::shared_ptr<const RowKernel> generate(const RowsCode& code, VectorUnits unit
   const bool is_512 = units == VectorUnits::avx512;
   try {
     RowsGenerator generator(code, is_512);
-    const std::shared_ptr<const void> memory = written_twice(generator, RowsGenerator(code, is_512));
+    const std::span<const std::uint8_t> written = generator.write();
+    const std::shared_ptr<const void> memory = written_again(generator, written, RowsGenerator(code, is_512));
     if (memory == nullptr) return nullptr;
     const auto function = reinterpret_cast<RowKernel::Function>(const_cast<void*>(memory.get()));
     return std::make_shared<const RowKernel>(code, function, generator.scratch_bytes(), memory);

@@ -174,7 +174,7 @@ std::int64_t gemm_element_size(GemmType type) noexcept {
 }
 
 GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, GemmIsa::avx512) {
-  if (call_.batch == 0 || call_.row_ends != nullptr || call_.add_zero || !onednn::is_faster(call_)) return;
+  if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
   pack_ = nullptr;

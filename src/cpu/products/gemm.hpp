@@ -36,7 +36,7 @@ struct GemmCall {
   std::int64_t batch = 1;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
   bool add = false;       ///< the product is added to C
-  bool add_zero = false;  ///< or 0.0 to it, which makes 0.0 of -0.0; oneDNN does not
+  bool add_zero = false;  ///< or 0.0 to it, which makes 0.0 of -0.0
   /// Of row i of member q of C only the first row_ends[(q m + i) % row_period] elements (0 to n) are wanted.
   /// Those behind are made, or become 0, or, where the product is added, stay what they are. Null: all are
   /// wanted. Plans keep the pointer.

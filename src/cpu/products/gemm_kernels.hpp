@@ -139,7 +139,7 @@ struct Product {
     return 4 * terms.count() <= 3 * k && b.get() ? terms : Terms{0, k};
   }
 
-  /// C (m rows, `width` scalars) = or += A B over k terms, B where it is.
+  /// C (m rows, `width` scalars) = or += A B, or A B + 0.0, over k terms, B where it is.
   template <AOrder Order>
   static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                 T* c, Index ldc, Adding adding, const Ends& ends) {

@@ -23,8 +23,8 @@ TIDU_GEMM_INLINE Vector<T> rows_times(Vector<T> rows, const Vector<T>* b, std::i
   return sum;
 }
 
-/// C (m rows) = or += A B, all of N columns, rows of A and C one behind the other: as many rows as fill whole
-/// vectors. Says how many.
+/// C (m rows) = or += A B, or A B + 0.0, all of N columns, rows of A and C one behind the other: as many rows
+/// as fill whole vectors. Says how many.
 template <class T, int N>
 Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, T* c, Adding adding) {
   constexpr int kTogether = kLanes<T> / N;

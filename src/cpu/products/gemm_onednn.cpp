@@ -230,6 +230,15 @@ dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, co
   return dnnl_success;
 }
 
+void add_zero(const GemmCall& g, const GemmRange& range, float* c) {
+  for (Index q = range.batch_begin; q < range.batch_end; ++q) {
+    for (Index i = range.row_begin; i < range.row_end; ++i) {
+      float* const row = c + q * g.stride_c + i * g.ldc;
+      for (Index j = range.column_begin; j < range.column_end; ++j) row[j] += 0.0f;
+    }
+  }
+}
+
 }  // namespace
 
 void product(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
@@ -239,6 +248,7 @@ void product(const GemmCall& g, const GemmRange& range, const void* a, const voi
     throw GemmError("[gemm] expected dnnl_sgemm to succeed, got its status " +
                     std::to_string(static_cast<int>(status)));
   }
+  if (g.add_zero) add_zero(g, range, static_cast<float*>(c));
 }
 
 bool multiply(const GemmCall& g, const GemmRange& range, const void* a, const void* b, float scale, bool add,

@@ -115,7 +115,7 @@ class TurningProduct {
   TurningFunction<T> tiles_;
 };
 
-/// C (m rows, `width` scalars) = or += A B over k terms, for all members.
+/// C (m rows, `width` scalars) = or += A B, or A B + 0.0, over k terms, for all members.
 template <class T, bool Complex, AOrder Order>
 void multiply_members(const Members<T>& members, bool trans_b, Index m, Index width, Index k, T* c, Index ldc,
                       Index stride_c, Adding adding) {
