@@ -32,6 +32,11 @@ constexpr bool with_tsan = true;
 #else
 constexpr bool with_tsan = false;
 #endif
+#if defined(TIDU_ASAN)
+constexpr bool with_asan = true;
+#else
+constexpr bool with_asan = false;
+#endif
 
 TEST_CASE(
     "[P10] 1, 2 and 8 workers: bitwise equal gradients, with new and with known graphs, 100 runs each") {
@@ -270,7 +275,8 @@ TEST_CASE("[P10] a detached caller is no problem, nor one that ends while its he
 }
 
 TEST_CASE("[P10] a child after fork is not held up by what other threads were doing") {
-  if (with_tsan) return;
+  if (with_tsan || with_asan) return;  // whose own allocators have locks that a child finds locked
+  reference();  // what is made once, and half made by another thread, stays so in a child
   std::atomic<bool> ends{false};
   std::vector<std::thread> threads;
   threads.emplace_back([&] {
