@@ -48,9 +48,10 @@ class Executable {
   /// The same with what costs time left to the caller: inputs by pointer, and each of `outputs` is assigned
   /// its output, which is written over what it was where that has the type and memory of its own
   /// (Tensor::allocated) that nobody else refers to (Tensor::exclusive). An input may be one of `outputs`:
-  /// where nobody else refers to its memory, another output may then take that (reusable_inputs), so that the
-  /// next parameters of a model are written over the last ones. Throws Error as try_run has errors, and
-  /// invalid_argument for another number of outputs or a null pointer; the outputs are any tensors then.
+  /// where nobody else refers to its memory, an output, also the one that it is, may then take that
+  /// (reusable_inputs), so that the next parameters of a model are written over the last ones. Throws Error
+  /// as try_run has errors, and invalid_argument for another number of outputs or a null pointer; the outputs
+  /// are any tensors then.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   /// One tensor for every input, by name (see Graph::find_input) in the graph that was compiled, in any
   /// order.
