@@ -226,6 +226,13 @@ fault("turning", "rows of A beyond the third are those of the next group", TURNI
 fault("turning", "a vector that is not whole is added to the first row", TURNING,
       "r < R; ++r, row += ldc)\n      sum[r] += load_first<T>(row, columns);",
       "r < R; ++r, row += is_whole ? ldc : 0)\n      sum[r] += load_first<T>(row, columns);")
+fault("turning", "tiles below one another write a row apart", TURNING, "      c += R * ldc;\n", "      c += ldc;\n")
+fault("turning", "lower tiles begin where the higher ones did", "src/cpu/products/gemm_small.hpp",
+      "      c += rows * ldc_;\n", "")
+fault("ready", "a plan for a packed B has it as it was", "src/cpu/products/gemm.cpp",
+      "  plan.run_ready_ = nullptr;\n", "")
+fault("ready", "members of a batch are all of the first B", "src/cpu/products/gemm_small.hpp",
+      "++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {", "++q, a += of_.stride_a, c += of_.stride_c) {")
 fault("gemm", "0.0 is not added to what turns B", TURNING,
       "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
 fault("gemm", "0.0 is not added in tiles", "src/cpu/products/gemm_tiles.hpp",

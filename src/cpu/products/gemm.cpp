@@ -177,6 +177,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, 
   if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::product;
+  run_ready_ = nullptr;
   pack_ = nullptr;
   threads_ = std::max(threads, 1);
   row_unit_ = cut.row_unit;
@@ -230,7 +231,11 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
     call_.trans_b = true;
     call_.ldb = call_.k;
   }
-  if (const GemmKernel narrow = narrow_kernel(functions, call_)) kernel_ = narrow;
+  if (const GemmKernel narrow = narrow_kernel(functions, call_)) {
+    kernel_ = narrow;
+  } else {
+    run_ready_ = functions.make_ready(call_, ready_);
+  }
   const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
                       static_cast<double>(call_.k) * static_cast<double>(call_.batch) * (is_complex ? 4 : 1);
@@ -301,14 +306,32 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
   finish_past_caches();
 }
 
+bool GemmPlan::runs_alone() const noexcept { return threads_ == 1 || (!gains_apart_ && too_far_apart()); }
+
+void GemmPlan::run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const void* a, const void* b,
+                   void* c) const {
+  const auto* at_a = static_cast<const std::byte*>(a);
+  const auto* at_b = static_cast<const std::byte*>(b);
+  auto* at_c = static_cast<std::byte*>(c);
+  const auto each = [&](const auto& one) {
+    for (std::int64_t i = 0; i < count; ++i)
+      one(at_a + i * steps[0], at_b + i * steps[1], at_c + i * steps[2]);
+  };
+  if (run_ready_ == nullptr || swapped_ || !runs_alone())
+    return each([&](const void* x, const void* y, void* z) { run(x, y, z); });
+  const SubnormalsAreZeros flush(flushes_);
+  each([&](const void* x, const void* y, void* z) { run_ready_(ready_, x, y, z); });
+}
+
 void GemmPlan::run(const void* a, const void* b, void* c) const {
   const int count = pieces();
-  const bool alone = threads_ == 1 || (!gains_apart_ && too_far_apart());
+  const bool alone = runs_alone();
   // Without the divisions of run_piece, which tiny products feel. What oneDNN computes depends on the pieces.
   if (count == 1 || (alone && kernel_ != onednn::product)) {
     if (call_.batch == 0) return;
-    const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
     const SubnormalsAreZeros flush(flushes_);
+    if (run_ready_ != nullptr) return run_ready_(ready_, swapped_ ? b : a, swapped_ ? a : b, c);
+    const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
     kernel_(call_, all, swapped_ ? b : a, swapped_ ? a : b, c);
     return;
   }
@@ -364,6 +387,7 @@ void GemmPlan::pack(const void* b, void* to) const { pack_(call_, b, to); }
 GemmPlan GemmPlan::packed() const {
   GemmPlan plan = *this;
   plan.call_.packed_b = true;
+  plan.run_ready_ = nullptr;
   return plan;
 }
 

@@ -8,6 +8,7 @@
 // threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 
@@ -81,6 +82,13 @@ inline constexpr std::int64_t kMostUpdateTerms = 256;
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
+/// What a kernel keeps of a product of which all that depends on its sizes has been found.
+struct GemmReady {
+  alignas(8) unsigned char bytes[640];
+};
+/// All of such a product.
+using GemmReadyRun = void (*)(const GemmReady&, const void* a, const void* b, void* c);
+
 /// C = X + scale (A B), or X - scale (A B), each operation rounded as it is alone. X lies as C does and may
 /// be C; the scale is one element. The product is written, too, where there is a place for it.
 struct GemmUpdate {
@@ -97,6 +105,9 @@ using GemmUpdates = void (*)(const GemmCall&, std::int64_t begin, std::int64_t e
 /// What one instruction set has for one element type; all null where the build lacks the flags.
 struct GemmFunctions {
   GemmKernel multiply = nullptr;
+  /// What runs all of the product as `multiply` does, in less time where it is short, after this has prepared
+  /// it; or null.
+  GemmReadyRun (*make_ready)(const GemmCall&, GemmReady& to) = nullptr;
   GemmPack pack = nullptr;
   /// By a square B of 2, 4 or 8 columns, rows of A and C without gaps, A not transposed and rows without
   /// ends; null where a vector holds no two rows.
@@ -136,6 +147,8 @@ class GemmPlan {
   /// where those share none. k == 0 writes zeros, or leaves C. Throws std::bad_alloc where there is no memory
   /// for packing.
   void run(const void* a, const void* b, void* c) const;
+  /// `count` products one after another, of operands and results that are so many bytes apart.
+  void run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const void* a, const void* b, void* c) const;
 
   /// About the bytes that another library allocates while the product is made by so many threads; 0 where our
   /// kernels make it, whose memory stays with the threads.
@@ -160,10 +173,13 @@ class GemmPlan {
 
  private:
   [[nodiscard]] GemmRange range_of(int index) const;
+  [[nodiscard]] bool runs_alone() const noexcept;
   void update_piece(int index, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
   GemmCall call_;
   GemmKernel kernel_ = nullptr;
+  GemmReadyRun run_ready_ = nullptr;  // or null
+  GemmReady ready_;
   GemmPack pack_ = nullptr;
   GemmUpdates update_ = nullptr;
   bool packs_crowded_ = false;

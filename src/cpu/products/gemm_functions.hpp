@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/products/gemm_kernels.hpp"
+#include "cpu/products/gemm_ready.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
@@ -28,6 +29,7 @@ template <class T, bool Complex>
 constexpr GemmFunctions functions_of() {
   return {
       Product<T, Complex>::run,
+      ReadyProduct<T, Complex>::make,
       Product<T, Complex>::pack,
       {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
       {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()},

@@ -76,6 +76,25 @@ struct Product {
     int rows(Index panel) const { return static_cast<int>(least_rows + (panel < more ? 1 : 0)); }
   };
 
+  /// How C is cut where B is read where it is: by columns of tiles, or by rows of them.
+  struct Cut {
+    Index near;
+    Panels panels;
+    bool by_columns;
+    Cut(AOrder order, Index m, Index width, Index k, Index ldb, Index ldc, const Ends& ends)
+        : near(near_rows<T, Complex>(m, width, k, ldc)),
+          panels(m, is_low(order, m, k, ldb) ? near : kTileRows, ends),
+          by_columns(ends.at == nullptr && ceil_div(width, kWidth) <= panels.count && is_near(m, k)) {}
+    static bool is_near(Index m, Index k) {
+      return static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
+    }
+    // A B that is far comes here for few rows (see one()), all of which one reading of it serves.
+    static bool is_low(AOrder order, Index m, Index k, Index ldb) {
+      const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
+      return b_is_near && (order == AOrder::rows || is_near(m, k));
+    }
+  };
+
   /// Zeros behind the ends of rows.
   static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
     const Panels panels(m, kTileRows, ends);
@@ -153,21 +172,13 @@ struct Product {
       b += count * kWide;
       c += count * kWide;
     }
-    // A B that is far comes here for few rows (see one()), all of which one reading of it serves.
-    const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
-    const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
-    const bool is_low = b_is_near && (Order == AOrder::rows || a_is_near);
-    const Index near = near_rows<T, Complex>(m, width, k, ldc);
-    const Panels panels(m, is_low ? near : kTileRows, ends);
-    const bool is_slim = ceil_div(width, kWidth) <= panels.count;
+    const Cut cut(Order, m, width, k, ldb, ldc, ends);
+    const Panels& panels = cut.panels;
     if (may_have_zeros(m, width, k))
-      return multiply_in_terms<Order>(panels, is_slim && a_is_near, near, m, width, k, a, lda, b, ldb, c, ldc,
-                                      adding, ends);
-    if (ends.at == nullptr && is_slim && a_is_near) {
-      for (Index j = 0; j < width; j += kWidth)
-        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near).run(k, a, b + j, ldb, c + j, adding);
-      return;
-    }
+      return multiply_in_terms<Order>(cut, m, width, k, a, lda, b, ldb, c, ldc, adding, ends);
+    if (cut.by_columns)
+      return StraightProduct<T, Complex, Order, false>({m, width, k, lda, ldb, ldc, 1, 0, 0, 0, adding})
+          .run(a, b, c);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       row_of_tiles<Order>(rows, ends.of(i, rows, width), k, a + i * (Order == AOrder::rows ? lda : kScalars),
@@ -177,22 +188,22 @@ struct Product {
 
   /// Likewise, without terms that have zeros alone.
   template <AOrder Order>
-  static void multiply_in_terms(const Panels& panels, bool by_columns, Index near, Index m, Index width,
-                                Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc,
-                                Adding adding, const Ends& ends) {
+  static void multiply_in_terms(const Cut& cut, Index m, Index width, Index k, const T* a, Index lda,
+                                const T* b, Index ldb, T* c, Index ldc, Adding adding, const Ends& ends) {
     Finite<T> finite_a = finite_matrix(Order == AOrder::columns, m, k, a, lda), finite_b(k, width, b, ldb);
     TermsOfPanels terms;
     terms.find(width, k, b, ldb, kWidth, finite_a);
-    if (ends.at == nullptr && by_columns) {
+    if (cut.by_columns) {
       for (Index j = 0; j < width; j += kWidth) {
         const Terms own = terms.of(j / kWidth, {0, k});
-        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, near)
+        ColumnOfTiles<T, Complex, Order>(m, width - j, lda, ldc, cut.near)
             .run(own.count(), a + own.begin * (Order == AOrder::rows ? kScalars : lda),
                  b + own.begin * ldb + j, ldb, c + j, adding);
       }
       return;
     }
     const bool looks_at_a = width >= 4 * kWidth;  // otherwise its terms are few to multiply
+    const Panels& panels = cut.panels;
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
       const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
@@ -314,6 +325,32 @@ struct Product {
     }
   }
 
+  /// Which operands are packed, but for those by columns of a transposed B.
+  struct Packing {
+    bool a, b;
+  };
+  static Packing packing(bool trans_a, bool packs_b, Index m, Index width, Index k, Index lda, Index ldb) {
+    const auto is_far = [](Index rows, Index ld) {
+      const double row_bytes = static_cast<double>(ld) * sizeof(T);
+      return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
+    };
+    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it. So is
+    // what lies in a few sets of the first-level cache alone.
+    const bool pack_the_a =
+        (is_far(trans_a ? k : m, lda) || (trans_a && is_crowded_here<T>(least(k, kTerms), lda))) &&
+        width >= 3 * kWidth && m > kRows;
+    const bool pack_the_b = packs_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a) ||
+                            (m >= kLeastCrowdedRows && is_crowded_here<T>(least(k, kTerms), ldb));
+    return {pack_the_a, pack_the_b};
+  }
+  /// Is a transposed B used panel by panel as these are made?
+  static bool goes_by_panels(Index m, Index k) { return Cut::is_near(m, k) && m <= 64; }
+  static bool gains_from_c_turned(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb,
+                                  Adding adding) {
+    return adding == Adding::nothing && k <= kTerms &&
+           is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb);
+  }
+
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
   /// this piece, decides the method, so that pieces sum as the whole would. `of_panels`, if not
   /// null: b is what pack made, from the first column of this piece on, and these are its panels' terms.
@@ -342,17 +379,7 @@ struct Product {
       return;
     }
     if (ends.at != nullptr && adding != Adding::to_result) clear(m, width, c, ldc, ends);
-    const auto is_far = [](Index rows, Index ld) {
-      const double row_bytes = static_cast<double>(ld) * sizeof(T);
-      return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
-    };
-    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it. So is
-    // what lies in a few sets of the first-level cache alone.
-    const bool pack_the_a =
-        (is_far(trans_a ? k : m, lda) || (trans_a && is_crowded_here<T>(least(k, kTerms), lda))) &&
-        width >= 3 * kWidth && m > kRows;
-    const bool pack_the_b = packed || trans_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a) ||
-                            (m >= kLeastCrowdedRows && is_crowded_here<T>(least(k, kTerms), ldb));
+    const auto [pack_the_a, pack_the_b] = packing(trans_a, trans_b || packed, m, width, k, lda, ldb);
     if (!pack_the_b) {
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
@@ -366,11 +393,10 @@ struct Product {
       }
       return;
     }
-    const bool a_is_near = static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
-    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64 && adding == Adding::nothing &&
-        k <= kTerms && is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb))
+    const bool by_panels = trans_b && !packed && ends.at == nullptr && goes_by_panels(m, k);
+    if (by_panels && gains_from_c_turned(trans_a, m, n, k, lda, ldb, adding))
       return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
-    if (trans_b && !packed && a_is_near && ends.at == nullptr && m <= 64)
+    if (by_panels)
       return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, adding)
                      : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, adding);
     const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
@@ -409,6 +435,36 @@ struct Product {
     return m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
   }
 
+  static Extents extents_of(const GemmCall& call) {
+    return {call.m,
+            call.n * kScalars,
+            call.k,
+            call.lda * kScalars,
+            call.ldb * kScalars,
+            call.ldc * kScalars,
+            call.batch,
+            call.stride_a * kScalars,
+            call.stride_b * kScalars,
+            call.stride_c * kScalars,
+            adding_of(call)};
+  }
+
+  /// Do tiles turn a transposed B?
+  template <AOrder Order>
+  static constexpr bool turns(const Extents& of) {
+    return kTurns<T, Complex> &&
+           gains_by_turning<T>(of.m, of.width, of.k, Order == AOrder::rows ? of.lda : 0, of.ldb);
+  }
+
+  template <AOrder Order>
+  static void multiply_members(const Extents& of, bool trans_b, const T* a, const T* b, T* c) {
+    if (!trans_b) return StraightProduct<T, Complex, Order, false>(of).run(a, b, c);
+    if constexpr (kTurns<T, Complex>) {
+      if (turns<Order>(of)) return TurnedProduct<T, Order>(of).run(a, b, c);
+    }
+    StraightProduct<T, Complex, Order, true>(of).run(a, b, c);
+  }
+
   static void run(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c) {
     const Index m = range.row_end - range.row_begin, n = range.column_end - range.column_begin;
     const Index lda = call.lda * kScalars, ldb = call.ldb * kScalars, ldc = call.ldc * kScalars;
@@ -422,13 +478,15 @@ struct Product {
     if (is_small(m, n * kScalars, call.k) && (m > 1 || call.batch > 1) && !as_inner_products &&
         call.row_ends == nullptr && !call.packed_b) {
       const Index first = range.batch_begin * kScalars;
-      const Members<T> members{range.batch_end - range.batch_begin,
-                               {a0 + first * call.stride_a, lda, call.stride_a * kScalars},
-                               {b0 + first * call.stride_b, ldb, call.stride_b * kScalars}};
-      const auto multiply = call.trans_a ? multiply_members<T, Complex, AOrder::columns>
-                                         : multiply_members<T, Complex, AOrder::rows>;
-      return multiply(members, call.trans_b, m, n * kScalars, call.k, c0 + first * call.stride_c, ldc,
-                      call.stride_c * kScalars, adding_of(call));
+      Extents of = extents_of(call);
+      of.m = m;
+      of.width = n * kScalars;
+      of.count = range.batch_end - range.batch_begin;
+      a0 += first * call.stride_a;
+      b0 += first * call.stride_b;
+      c0 += first * call.stride_c;
+      return call.trans_a ? multiply_members<AOrder::columns>(of, call.trans_b, a0, b0, c0)
+                          : multiply_members<AOrder::rows>(of, call.trans_b, a0, b0, c0);
     }
     const Index few = call.m == 1 && call.n == 1 ? kFewTerms : kFewTermsOfMany<T>;
     if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= few) {

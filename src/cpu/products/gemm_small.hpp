@@ -1,6 +1,7 @@
-// Small products, one or many of a batch, whose B fits the first-level cache beside all else: what they have
-// in common is found once, and a transposed B is packed on the stack. A part of gemm_kernels.hpp, which tells
-// what TIDU_GEMM_ISA is. The tiles are those of larger products, so the bits are the same.
+// Products, one or many of a batch, of columns of tiles: what depends on their sizes alone is found once, and
+// the B of small ones, which fits the first-level cache beside all else, is packed on the stack. A part of
+// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. The tiles are those of larger products, so the bits
+// are the same.
 #pragma once
 
 #include "cpu/products/gemm_tiles.hpp"
@@ -11,18 +12,6 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 /// Rows of C, and rows of B in panels of a tile's width, at most.
 inline constexpr Index kSmallRows = 64, kSmallPanel = 64;
-
-/// Where the first member's matrix is, in scalars, as are the distances of rows and of members.
-template <class T>
-struct Matrices {
-  const T* at;
-  Index ld, stride;
-};
-template <class T>
-struct Members {
-  Index count;
-  Matrices<T> a, b;
-};
 
 /// The tiles of one width, by rows: first those of `rows` + 1 rows, `more` of them, then those of `rows`.
 template <class T, bool Complex, AOrder Order>
@@ -60,38 +49,67 @@ struct ColumnOfTiles {
   }
 };
 
-/// By a transposed B of n rows: tiles that turn it make the first rows of C, and others from what those have
-/// put to a panel the rest.
+/// By a transposed B of n rows. On Zen 4, which turns it beside its multiplications, in tiles that each turn
+/// it, of nearly the same height. Elsewhere such tiles make the first rows of C, and others from what those
+/// have put to a panel the rest.
 template <class T, AOrder Order>
 class TurningProduct {
   static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
 
  public:
   TurningProduct(Index m, Index n, Index lda, Index ldb, Index ldc)
-      : n_(n), lda_(lda), ldb_(ldb), ldc_(ldc), rows_(static_cast<int>(least(n, kLanesOf)), ldb) {
+      : n_(n),
+        lda_(lda),
+        ldb_(ldb),
+        ldc_(ldc),
+        across_{0, kLanesOf * ldb, kLanesOf},
+        rows_(static_cast<int>(least(n, kLanesOf)), ldb),
+        last_rows_(static_cast<int>((n - 1) % kLanesOf + 1), ldb) {
     const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
     const Index most = is_apart ? kNearRows : kNarrowRows;
-    first_ = m <= most ? m : (m - 1) % kNearRows + most - kNearRows + 1;
-    rest_ = m - first_;
+    if (m > most && !is_apart && computes_in_halves()) {
+      const Index count = ceil_div(m, most);
+      first_ = m / count;
+      higher_ = m % count;
+      lower_ = count - higher_;
+    } else if (m > most) {
+      first_ = (m - 1) % kNearRows + most - kNearRows + 1;
+      rest_ = m - first_;
+    } else {
+      first_ = m;
+    }
     tiles_ = find_turning_tiles<T, Order>(first_);
+    if (higher_ > 0) higher_tiles_ = find_turning_tiles<T, Order>(first_ + 1);
   }
 
-  bool is_one() const { return rest_ == 0 && n_ <= kLanesOf; }
+  bool is_one() const { return !needs_panel() && lower_ + higher_ == 1 && n_ <= kLanesOf; }
+  /// Room for as many rows of kTileVectors vectors as there are terms.
+  bool needs_panel() const { return rest_ > 0; }
 
   /// Of products of one tile each.
   TIDU_GEMM_INLINE void run_each(Index count, const TileSteps& steps, Index k, const T* a, const T* b, T* c,
                                  Adding adding) const {
-    tiles_(count, steps, k, a, lda_, b, rows_, nullptr, c, ldc_, adding);
+    tiles_(count, steps, 1, k, a, lda_, b, rows_, nullptr, c, ldc_, adding);
   }
 
-  /// `panel`: room for k rows of kTileVectors vectors.
   void run(Index k, const T* a, const T* b, T* panel, T* c, Adding adding) const {
-    if (rest_ == 0) return turn(n_, k, a, b, nullptr, c, adding);
+    if (needs_panel()) return run_by_panel(k, a, b, panel, c, adding);
+    if (higher_ > 0) {
+      const Index rows = higher_ * (first_ + 1);
+      turn(higher_tiles_, higher_, n_, k, a, b, nullptr, c, adding);
+      a += rows * (Order == AOrder::rows ? lda_ : 1);
+      c += rows * ldc_;
+    }
+    turn(tiles_, lower_, n_, k, a, b, nullptr, c, adding);
+  }
+
+ private:
+  void run_by_panel(Index k, const T* a, const T* b, T* panel, T* c, Adding adding) const {
     const T* const rest_of_a = a + first_ * (Order == AOrder::rows ? lda_ : 1);
     T* const rest_of_c = c + first_ * ldc_;
     const auto columns = [&](Index begin, Index end, const ColumnOfTiles<T, false, Order>& rest) {
       for (Index j = begin; j < end; j += kWidth) {
-        turn(least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, adding);
+        turn(tiles_, 1, least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, adding);
         rest.run(k, rest_of_a, panel, kWidth, rest_of_c + j, adding);
       }
     };
@@ -99,86 +117,120 @@ class TurningProduct {
     if (whole_width > 0) columns(0, whole_width, {rest_, kWidth, lda_, ldc_, near});
     if (whole_width < n_) columns(whole_width, n_, {rest_, n_ - whole_width, lda_, ldc_, near});
   }
-
- private:
-  void turn(Index n, Index k, const T* a, const T* b, T* panel, T* c, Adding adding) const {
-    const Index count = n / kLanesOf, rest = n % kLanesOf, whole_width = n - rest;
-    if (count > 0)
-      tiles_(count, {0, kLanesOf * ldb_, kLanesOf}, k, a, lda_, b, rows_, panel, c, ldc_, adding);
-    if (rest > 0)
-      tiles_(1, {}, k, a, lda_, b + whole_width * ldb_, TurnedRows<T>(static_cast<int>(rest), ldb_),
-             panel == nullptr ? panel : panel + whole_width, c + whole_width, ldc_, adding);
+  // `blocks` tiles below one another, of n columns up to the last, or of whole vectors.
+  void turn(TurningFunction<T> tiles, Index blocks, Index n, Index k, const T* a, const T* b, T* panel, T* c,
+            Adding adding) const {
+    const Index count = n / kLanesOf, whole_width = count * kLanesOf;
+    if (count > 0) tiles(count, across_, blocks, k, a, lda_, b, rows_, panel, c, ldc_, adding);
+    if (whole_width < n)
+      tiles(1, across_, blocks, k, a, lda_, b + whole_width * ldb_, last_rows_,
+            panel == nullptr ? panel : panel + whole_width, c + whole_width, ldc_, adding);
   }
 
-  Index n_, lda_, ldb_, ldc_, first_, rest_;
-  TurnedRows<T> rows_;
-  TurningFunction<T> tiles_;
+  Index n_, lda_, ldb_, ldc_, first_, rest_ = 0, lower_ = 1, higher_ = 0;
+  TileSteps across_;
+  TurnedRows<T> rows_, last_rows_;
+  TurningFunction<T> tiles_, higher_tiles_ = nullptr;
 };
 
-/// C (m rows, `width` scalars) = or += A B, or A B + 0.0, over k terms, for all members.
-template <class T, bool Complex, AOrder Order>
-void multiply_members(const Members<T>& members, bool trans_b, Index m, Index width, Index k, T* c, Index ldc,
-                      Index stride_c, Adding adding) {
-  constexpr Index kWidth = kTileVectors * kLanes<T>, kScalars = Complex ? 2 : 1;
-  constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
-  alignas(kVectorBytes) T panel[kSmallPanel * kWidth];
-  const T* a = members.a.at;
-  const T* b = members.b.at;
-  if constexpr (kTurns<T, Complex>) {
-    if (trans_b && gains_by_turning<T>(m, width, k, Order == AOrder::rows ? members.a.ld : 0, members.b.ld)) {
-      const TurningProduct<T, Order> product(m, width, members.a.ld, members.b.ld, ldc);
-      if (product.is_one())
-        return product.run_each(members.count, {members.a.stride, members.b.stride, stride_c}, k, a, b, c,
-                                adding);
-      for (Index q = 0; q < members.count; ++q) {
-        product.run(k, a, b, panel, c, adding);
-        a += members.a.stride;
-        b += members.b.stride;
-        c += stride_c;
+/// A product, or the members of a batch, whose rows and whose members are so many scalars apart. The width of
+/// C is in scalars.
+struct Extents {
+  Index m, width, k;
+  Index lda, ldb, ldc;
+  Index count, stride_a, stride_b, stride_c;
+  Adding adding;
+};
+
+/// By columns of tiles, all of them of one height but for one row. A transposed B is packed on the stack, for
+/// which it has to be small.
+template <class T, bool Complex, AOrder Order, bool TransB>
+class StraightProduct {
+  static constexpr Index kWidth = kTileVectors * kLanes<T>, kScalars = Complex ? 2 : 1;
+
+ public:
+  explicit StraightProduct(const Extents& of)
+      : StraightProduct(of, near_rows<T, Complex>(of.m, of.width, of.k, of.ldc)) {}
+
+  void run(const T* a, const T* b, T* c) const {
+    alignas(kVectorBytes) T panel[TransB ? kSmallPanel * kWidth : 1];
+    if (last_ == 0 && end_.is_one()) return run_each(a, b, panel, c);
+    for (Index q = 0; q < of_.count; ++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {
+      for (Index j = 0; j < of_.width; j += kWidth) {
+        if constexpr (TransB) {
+          T* const to = panel + j * of_.k;
+          pack(b + j / kScalars * of_.ldb, least(kWidth, of_.width - j) / kScalars, to);
+          (j < last_ ? whole_ : end_).run(of_.k, a, to, kWidth, c + j, of_.adding);
+        } else {
+          (j < last_ ? whole_ : end_).run(of_.k, a, b + j, of_.ldb, c + j, of_.adding);
+        }
       }
-      return;
     }
   }
-  const Index last = (width - 1) / kWidth * kWidth;  // where the last tile begins
-  const Index near = near_rows<T, Complex>(m, width, k, ldc);
-  const ColumnOfTiles<T, Complex, Order> tiles_of(m, kWidth, members.a.ld, ldc, near),
-      last_tiles(m, width - last, members.a.ld, ldc, near);
-  const auto pack = [&](const T* from, Index columns, T* to) {
-    transpose_copy<kBytes>(columns, k, reinterpret_cast<const char*>(from),
-                           members.b.ld * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),
+
+ private:
+  StraightProduct(const Extents& of, Index near)
+      : of_(of),
+        last_((of.width - 1) / kWidth * kWidth),
+        whole_(of.m, kWidth, of.lda, of.ldc, near),
+        end_(of.m, of.width - last_, of.lda, of.ldc, near),
+        steps_{of.stride_a, TransB ? of.k * kWidth : of.stride_b, of.stride_c} {}
+
+  // A tile a member, one after another.
+  void run_each(const T* a, const T* b, T* panel, T* c) const {
+    const auto tiles = [&](Index count, const T* from, Index ldb) __attribute__((always_inline)) {
+      end_.lower(count, steps_, of_.k, a, of_.lda, from, ldb, c, of_.ldc, end_.width.last_lanes, of_.adding);
+    };
+    if constexpr (!TransB) {
+      tiles(of_.count, b, of_.ldb);
+    } else {
+      const Index most = kSmallPanel / of_.k;
+      for (Index q = 0; q < of_.count; q += most) {
+        const Index count = least(most, of_.count - q);
+        for (Index i = 0; i < count; ++i)
+          pack(b + i * of_.stride_b, of_.width / kScalars, panel + i * of_.k * kWidth);
+        tiles(count, panel, kWidth);
+        a += count * of_.stride_a;
+        b += count * of_.stride_b;
+        c += count * of_.stride_c;
+      }
+    }
+  }
+  void pack(const T* from, Index columns, T* to) const {
+    constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
+    transpose_copy<kBytes>(columns, of_.k, reinterpret_cast<const char*>(from),
+                           of_.ldb * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to),
                            kWidth * static_cast<Index>(sizeof(T)));
-  };
-  if (last == 0 && last_tiles.is_one()) {  // a tile a member, one after another
-    const Index most = trans_b ? kSmallPanel / k : members.count;
-    for (Index q = 0; q < members.count; q += most) {
-      const Index count = least(most, members.count - q);
-      for (Index i = 0; trans_b && i < count; ++i)
-        pack(b + i * members.b.stride, width / kScalars, panel + i * k * kWidth);
-      const TileSteps steps{members.a.stride, trans_b ? k * kWidth : members.b.stride, stride_c};
-      last_tiles.lower(count, steps, k, a, last_tiles.lda, trans_b ? panel : b,
-                       trans_b ? kWidth : members.b.ld, c, ldc, last_tiles.width.last_lanes, adding);
-      a += count * members.a.stride;
-      b += count * members.b.stride;
-      c += count * stride_c;
-    }
-    return;
   }
-  for (Index q = 0; q < members.count; ++q) {
-    for (Index j = 0; j < width; j += kWidth) {
-      const T* from = b + j;
-      Index b_stride = members.b.ld;
-      if (trans_b) {
-        T* const to = panel + j * k;
-        pack(b + j / kScalars * members.b.ld, least(kWidth, width - j) / kScalars, to);
-        from = to;
-        b_stride = kWidth;
-      }
-      (j < last ? tiles_of : last_tiles).run(k, a, from, b_stride, c + j, adding);
-    }
-    a += members.a.stride;
-    b += members.b.stride;
-    c += stride_c;
+
+  Extents of_;
+  Index last_;  // where the last tile begins
+  ColumnOfTiles<T, Complex, Order> whole_, end_;
+  TileSteps steps_;  // between members
+};
+
+/// By a transposed B that tiles turn; it has to be small where a panel is needed, which is on the stack.
+template <class T, AOrder Order>
+class TurnedProduct {
+ public:
+  explicit TurnedProduct(const Extents& of)
+      : of_(of),
+        steps_{of.stride_a, of.stride_b, of.stride_c},
+        product_(of.m, of.width, of.lda, of.ldb, of.ldc) {}
+
+  bool needs_panel() const { return product_.needs_panel(); }
+
+  void run(const T* a, const T* b, T* c) const {
+    if (product_.is_one()) return product_.run_each(of_.count, steps_, of_.k, a, b, c, of_.adding);
+    alignas(kVectorBytes) T panel[kSmallPanel * kTileVectors * kLanes<T>];
+    for (Index q = 0; q < of_.count; ++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c)
+      product_.run(of_.k, a, b, panel, c, of_.adding);
   }
-}
+
+ private:
+  Extents of_;
+  TileSteps steps_;  // between members
+  TurningProduct<T, Order> product_;
+};
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

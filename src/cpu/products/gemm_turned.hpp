@@ -131,23 +131,24 @@ struct TurnedRows {
 };
 
 template <class T>
-using TurningFunction = void (*)(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
-                                 const T* b, const TurnedRows<T>& rows, T* panel, T* c, Index ldc,
-                                 Adding adding);
+using TurningFunction = void (*)(Index count, const TileSteps& steps, Index blocks, Index k, const T* a,
+                                 Index a_stride, const T* b, const TurnedRows<T>& rows, T* panel, T* c,
+                                 Index ldc, Adding adding);
 
-/// `count` tiles of R rows by one vector. `b` is where the rows of B begin that are the first tile's columns.
-/// Turned rows are put to `panel`, if any, rows of kTileVectors vectors, of tiles after one another side by
-/// side.
+/// `count` times `blocks` tiles below one another, of R rows by one vector. `b` is where the rows of B begin
+/// that are the first tile's columns. Turned rows are put to `panel`, if any, rows of kTileVectors vectors,
+/// of tiles after one another side by side.
 template <class T, AOrder Order, int R>
-void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride, const T* b,
-                   const TurnedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
+void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, const T* a, Index a_stride,
+                   const T* b, const TurnedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
   constexpr int kGroup = 3, kTerms = kTurned<T>;
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   const TileSteps step = steps;
   Index at[kLanes<T>];  // here, where no register need point to it
   __builtin_memcpy(at, rows.at, sizeof at);
   const int columns = rows.columns;
-  for (; count > 0; --count, a += step.a, b += step.b, c += step.c) {
+  const Index down = Order == AOrder::rows ? R * a_stride : R;
+  for (Index block = 0; count > 0;) {
     Vector<T> sum[R];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sum[r] = Vector<T>{};
@@ -201,6 +202,16 @@ void turning_tiles(Index count, const TileSteps& steps, Index k, const T* a, Ind
     for (int r = 0; is_whole && r < R; ++r, row += ldc) store<T>(row, sum[r]);
 #pragma GCC unroll 16
     for (int r = 0; !is_whole && r < R; ++r, row += ldc) store_first<T>(row, sum[r], columns);
+    if (++block < blocks) {
+      a += down;
+      c += R * ldc;
+    } else {
+      --count;
+      a += step.a - (blocks - 1) * down;
+      b += step.b;
+      c += step.c - (blocks - 1) * R * ldc;
+      block = 0;
+    }
   }
 }
 

@@ -1,0 +1,59 @@
+// Products that are made ready once and run many times: see GemmReady. A part of gemm_functions.hpp, which
+// tells what TIDU_GEMM_ISA is.
+//
+// Short products of many sizes one after another take a tenth of a microsecond for finding their tiles each
+// time, in which the multiplications of the product before come to an end: those of the next should be on
+// their way.
+#pragma once
+
+#include "cpu/products/gemm_kernels.hpp"
+
+namespace tidu::cpu_detail::TIDU_GEMM_ISA {
+
+template <class T, bool Complex>
+struct ReadyProduct : private Product<T, Complex> {
+  /// See GemmFunctions::make_ready. The tiles are those of Product::run.
+  static GemmReadyRun make(const GemmCall& call, GemmReady& to) {
+    const bool as_inner_products = call.trans_b && !call.trans_a && call.m <= 2;
+    if (as_inner_products || call.row_ends != nullptr || call.packed_b || call.k <= 0) return nullptr;
+    return call.trans_a ? make<AOrder::columns>(call, to) : make<AOrder::rows>(call, to);
+  }
+
+ private:
+  using Base = Product<T, Complex>;
+
+  template <AOrder Order>
+  static GemmReadyRun make(const GemmCall& call, GemmReady& to) {
+    const Extents of = Base::extents_of(call);
+    const bool small = Base::is_small(of.m, of.width, of.k) && (of.m > 1 || of.count > 1);
+    if (!small && (of.count != 1 || of.m == 1 || of.k > Base::kTerms)) return nullptr;
+    if (!call.trans_b) {
+      const bool in_place = !Base::packing(call.trans_a, false, of.m, of.width, of.k, of.lda, of.ldb).b &&
+                            !Base::may_have_zeros(of.m, of.width, of.k) &&
+                            typename Base::Cut(Order, of.m, of.width, of.k, of.ldb, of.ldc, {}).by_columns;
+      return small || in_place ? keep(StraightProduct<T, Complex, Order, false>(of), to) : nullptr;
+    }
+    if constexpr (kTurns<T, Complex>) {
+      if (Base::template turns<Order>(of)) {
+        const TurnedProduct<T, Order> product(of);
+        const bool by_panels =
+            Base::goes_by_panels(of.m, of.k) &&
+            !Base::gains_from_c_turned(call.trans_a, of.m, call.n, of.k, of.lda, of.ldb, of.adding);
+        return small || (by_panels && !product.needs_panel()) ? keep(product, to) : nullptr;
+      }
+    }
+    return small ? keep(StraightProduct<T, Complex, Order, true>(of), to) : nullptr;
+  }
+
+  template <class Ready>
+  static GemmReadyRun keep(const Ready& product, GemmReady& to) {
+    static_assert(sizeof product <= sizeof to.bytes && alignof(Ready) <= alignof(GemmReady));
+    __builtin_memcpy(to.bytes, &product, sizeof product);
+    return [](const GemmReady& ready, const void* a, const void* b, void* c) {
+      reinterpret_cast<const Ready*>(ready.bytes)
+          ->run(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c));
+    };
+  }
+};
+
+}  // namespace tidu::cpu_detail::TIDU_GEMM_ISA
