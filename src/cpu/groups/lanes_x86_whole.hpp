@@ -54,7 +54,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
     ++constant_uses_[bits];
     return Constant(in_turn(bits, bits));
   }
-  // The register that holds it, if any: see Note [Held constants] in lanes_x86.hpp.
+  // The register that holds it, if any: see Note [Held constants] in lanes_x86_sections.hpp.
   std::optional<Ymm> holding(std::uint64_t bits) const {
     const auto it = held_constants_.find(bits);
     if (it == held_constants_.end()) return std::nullopt;
