@@ -1,14 +1,19 @@
 # What only the CPU executor needs: Eigen, which is headers, and for the products code that keeps tiles in registers: loops over a
 # tile unrolled, multiply and add fused where the instruction set can, in every type of build. Functions of inner loops begin at cache
-# lines: where a change elsewhere in the program moves their loops across lines, they take up to a tenth longer. Addresses never wait
-# in registers of vectors or masks, where g++ would put them: from there they come back only when all multiplications before have begun.
+# lines: where a change elsewhere in the program moves their loops across lines, they take up to a tenth longer.
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
 
 file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/products/gemm_*.cpp")
 set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O3 -ffp-contract=fast -falign-functions=64)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-  set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -mtune-ctrl=^inter_unit_moves_to_vec)
+# g++ keeps addresses in registers of vectors and, with AVX-512 BW, of masks, from where they come back only when all multiplications
+# before have begun: it is told that numbers do not move there, and has no BW, which the products do not need.
+include(CheckCXXCompilerFlag)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  check_cxx_compiler_flag(-mtune-ctrl=^inter_unit_moves_to_vec TIDU_CAN_KEEP_ADDRESSES)
+  if(TIDU_CAN_KEEP_ADDRESSES)
+    set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -mtune-ctrl=^inter_unit_moves_to_vec)
+  endif()
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS -mno-avx512bw)
 endif()
 # Decompositions of Eigen are much code to compile, in which g++ 12 takes for uninitialised what is not.

@@ -25,7 +25,9 @@ GemmCall call_of(GemmType type, std::mt19937_64& random) {
   GemmCall g;
   g.type = type;
   g.trans_a = up_to(2) == 1, g.trans_b = up_to(2) == 1;
-  g.m = 1 + up_to(70), g.n = 1 + up_to(up_to(4) == 1 ? 300 : 40), g.k = up_to(up_to(4) == 1 ? 400 : 40);
+  g.m = up_to(up_to(4) == 1 ? 3 : 70), g.n = 1 + up_to(up_to(4) == 1 ? 300 : 40),
+  g.k = up_to(up_to(4) == 1 ? 400 : 40);
+  if (g.m == 1) g.trans_a = false;  // as a plan has it
   g.batch = up_to(3) == 1 ? up_to(9) : 1;
   const auto gap = [&] { return up_to(3) == 1 ? up_to(20) : 0; };
   g.lda = (g.trans_a ? g.m : g.k) + gap(), g.ldb = (g.trans_b ? g.k : g.n) + gap(), g.ldc = g.n + gap();

@@ -306,8 +306,6 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
   finish_past_caches();
 }
 
-bool GemmPlan::runs_alone() const noexcept { return threads_ == 1 || (!gains_apart_ && too_far_apart()); }
-
 void GemmPlan::run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const void* a, const void* b,
                    void* c) const {
   const auto* at_a = static_cast<const std::byte*>(a);
@@ -317,7 +315,7 @@ void GemmPlan::run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const v
     for (std::int64_t i = 0; i < count; ++i)
       one(at_a + i * steps[0], at_b + i * steps[1], at_c + i * steps[2]);
   };
-  if (run_ready_ == nullptr || swapped_ || !runs_alone())
+  if (run_ready_ == nullptr || swapped_ || threads_ > 1)
     return each([&](const void* x, const void* y, void* z) { run(x, y, z); });
   const SubnormalsAreZeros flush(flushes_);
   each([&](const void* x, const void* y, void* z) { run_ready_(ready_, x, y, z); });
@@ -325,7 +323,7 @@ void GemmPlan::run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const v
 
 void GemmPlan::run(const void* a, const void* b, void* c) const {
   const int count = pieces();
-  const bool alone = runs_alone();
+  const bool alone = threads_ == 1 || (!gains_apart_ && too_far_apart());
   // Without the divisions of run_piece, which tiny products feel. What oneDNN computes depends on the pieces.
   if (count == 1 || (alone && kernel_ != onednn::product)) {
     if (call_.batch == 0) return;

@@ -84,7 +84,7 @@ using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
 /// What a kernel keeps of a product of which all that depends on its sizes has been found.
 struct GemmReady {
-  alignas(8) unsigned char bytes[640];
+  alignas(8) unsigned char bytes[512];
 };
 /// All of such a product.
 using GemmReadyRun = void (*)(const GemmReady&, const void* a, const void* b, void* c);
@@ -116,8 +116,8 @@ struct GemmFunctions {
   bool packs_crowded = false;  ///< what is_crowded()
 };
 
-/// A product whose sizes are checked and whose code is chosen. A small value, without storage of its own;
-/// safe to use from any number of threads at once.
+/// A product whose sizes are checked and whose code is chosen. A value of less than a kilobyte, without
+/// storage of its own; safe to use from any number of threads at once.
 class GemmPlan {
  public:
   /// Throws GemmError for negative sizes, leading dimensions that are too short, members of C that overlap,
@@ -173,7 +173,6 @@ class GemmPlan {
 
  private:
   [[nodiscard]] GemmRange range_of(int index) const;
-  [[nodiscard]] bool runs_alone() const noexcept;
   void update_piece(int index, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
   GemmCall call_;

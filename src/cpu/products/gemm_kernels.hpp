@@ -169,6 +169,7 @@ struct Product {
         tiles<T, Complex, Order, static_cast<int>(kScalars), kWideVectors, false>(
             count, {0, kWide, kWide}, k, a, lda, b, ldb, c, ldc, 0, adding);
       width -= count * kWide;
+      if (width == 0) return;
       b += count * kWide;
       c += count * kWide;
     }
@@ -279,17 +280,18 @@ struct Product {
   template <AOrder Order>
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                  T* c, Index ldc, Adding adding) {
-    T* const room =
-        static_cast<T*>(gemm_workspace(least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T))));
+    const Index room_bytes = least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T));
     if constexpr (kTurns<T, Complex>) {
       if (gains_by_turning<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
         const TurningProduct<T, Order> product(m, width, lda, ldb, ldc);
+        T* const room = product.needs_panel() ? static_cast<T*>(gemm_workspace(room_bytes)) : nullptr;
         for (Index p = 0; p < k; p += kTerms)
           product.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
                       p > 0 ? Adding::to_result : adding);
         return;
       }
     }
+    T* const room = static_cast<T*>(gemm_workspace(room_bytes));
     for (Index j = 0; j < width; j += kWidth) {
       const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc,
                                                     near_rows<T, Complex>(m, width, k, ldc));
@@ -435,6 +437,14 @@ struct Product {
     return m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
   }
 
+  static bool goes_by_inner_products(const GemmCall& call) {
+    return call.trans_b && !call.trans_a && call.m <= 2;
+  }
+  /// By tiles of whole rows, of a B that is not packed before.
+  static bool goes_by_tiles(const GemmCall& call) {
+    return !goes_by_inner_products(call) && call.row_ends == nullptr && !call.packed_b;
+  }
+
   static Extents extents_of(const GemmCall& call) {
     return {call.m,
             call.n * kScalars,
@@ -474,9 +484,7 @@ struct Product {
                                               : call.trans_b ? range.column_begin * ldb
                                                              : range.column_begin * kScalars);
     T* c0 = static_cast<T*>(c) + range.row_begin * ldc + range.column_begin * kScalars;
-    const bool as_inner_products = call.trans_b && !call.trans_a && call.m <= 2;
-    if (is_small(m, n * kScalars, call.k) && (m > 1 || call.batch > 1) && !as_inner_products &&
-        call.row_ends == nullptr && !call.packed_b) {
+    if (is_small(m, n * kScalars, call.k) && (m > 1 || call.batch > 1) && goes_by_tiles(call)) {
       const Index first = range.batch_begin * kScalars;
       Extents of = extents_of(call);
       of.m = m;
@@ -489,7 +497,7 @@ struct Product {
                           : multiply_members<AOrder::rows>(of, call.trans_b, a0, b0, c0);
     }
     const Index few = call.m == 1 && call.n == 1 ? kFewTerms : kFewTermsOfMany<T>;
-    if (!Complex && as_inner_products && !call.packed_b && call.k > 0 && call.k <= few) {
+    if (!Complex && goes_by_inner_products(call) && !call.packed_b && call.k > 0 && call.k <= few) {
       const Index q0 = range.batch_begin, count = range.batch_end - q0;
       a0 += q0 * call.stride_a;
       b0 += q0 * call.stride_b;

@@ -1,9 +1,8 @@
 // Products that are made ready once and run many times: see GemmReady. A part of gemm_functions.hpp, which
 // tells what TIDU_GEMM_ISA is.
 //
-// Short products of many sizes one after another take a tenth of a microsecond for finding their tiles each
-// time, in which the multiplications of the product before come to an end: those of the next should be on
-// their way.
+// Finding the tiles of a short product takes a twentieth of a microsecond, in which the multiplications of
+// the one before come to an end: those of the next should be on their way.
 #pragma once
 
 #include "cpu/products/gemm_kernels.hpp"
@@ -11,17 +10,17 @@
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 template <class T, bool Complex>
-struct ReadyProduct : private Product<T, Complex> {
+class ReadyProduct : private Product<T, Complex> {
+  using Base = Product<T, Complex>;
+
+ public:
   /// See GemmFunctions::make_ready. The tiles are those of Product::run.
   static GemmReadyRun make(const GemmCall& call, GemmReady& to) {
-    const bool as_inner_products = call.trans_b && !call.trans_a && call.m <= 2;
-    if (as_inner_products || call.row_ends != nullptr || call.packed_b || call.k <= 0) return nullptr;
+    if (!Base::goes_by_tiles(call) || call.k <= 0) return nullptr;
     return call.trans_a ? make<AOrder::columns>(call, to) : make<AOrder::rows>(call, to);
   }
 
  private:
-  using Base = Product<T, Complex>;
-
   template <AOrder Order>
   static GemmReadyRun make(const GemmCall& call, GemmReady& to) {
     const Extents of = Base::extents_of(call);
@@ -47,7 +46,8 @@ struct ReadyProduct : private Product<T, Complex> {
 
   template <class Ready>
   static GemmReadyRun keep(const Ready& product, GemmReady& to) {
-    static_assert(sizeof product <= sizeof to.bytes && alignof(Ready) <= alignof(GemmReady));
+    static_assert(__is_trivially_copyable(Ready) && sizeof product <= sizeof to.bytes &&
+                  alignof(Ready) <= alignof(GemmReady));
     __builtin_memcpy(to.bytes, &product, sizeof product);
     return [](const GemmReady& ready, const void* a, const void* b, void* c) {
       reinterpret_cast<const Ready*>(ready.bytes)

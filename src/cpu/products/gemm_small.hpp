@@ -50,8 +50,8 @@ struct ColumnOfTiles {
 };
 
 /// By a transposed B of n rows. On Zen 4, which turns it beside its multiplications, in tiles that each turn
-/// it, of nearly the same height. Elsewhere such tiles make the first rows of C, and others from what those
-/// have put to a panel the rest.
+/// it, of nearly the same height. Elsewhere, and where rows of A are half pages apart, such tiles make the
+/// first rows of C, and others from what those have put to a panel the rest.
 template <class T, AOrder Order>
 class TurningProduct {
   static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
