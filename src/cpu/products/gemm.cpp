@@ -306,21 +306,6 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
   finish_past_caches();
 }
 
-void GemmPlan::run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const void* a, const void* b,
-                   void* c) const {
-  const auto* at_a = static_cast<const std::byte*>(a);
-  const auto* at_b = static_cast<const std::byte*>(b);
-  auto* at_c = static_cast<std::byte*>(c);
-  const auto each = [&](const auto& one) {
-    for (std::int64_t i = 0; i < count; ++i)
-      one(at_a + i * steps[0], at_b + i * steps[1], at_c + i * steps[2]);
-  };
-  if (run_ready_ == nullptr || swapped_ || threads_ > 1)
-    return each([&](const void* x, const void* y, void* z) { run(x, y, z); });
-  const SubnormalsAreZeros flush(flushes_);
-  each([&](const void* x, const void* y, void* z) { run_ready_(ready_, x, y, z); });
-}
-
 void GemmPlan::run(const void* a, const void* b, void* c) const {
   const int count = pieces();
   const bool alone = threads_ == 1 || (!gains_apart_ && too_far_apart());

@@ -8,7 +8,6 @@
 // threads.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 
@@ -147,8 +146,6 @@ class GemmPlan {
   /// where those share none. k == 0 writes zeros, or leaves C. Throws std::bad_alloc where there is no memory
   /// for packing.
   void run(const void* a, const void* b, void* c) const;
-  /// `count` products one after another, of operands and results that are so many bytes apart.
-  void run(std::int64_t count, const std::ptrdiff_t (&steps)[3], const void* a, const void* b, void* c) const;
 
   /// About the bytes that another library allocates while the product is made by so many threads; 0 where our
   /// kernels make it, whose memory stays with the threads.

@@ -246,7 +246,7 @@ Plan plan_dot(const PlanRequest& request) {
 struct PlacedProduct {
   GemmPlan plan;
   std::int64_t batches = 1;
-  std::ptrdiff_t first[3] = {}, step[3] = {};
+  std::array<std::ptrdiff_t, 3> first{}, step{};
   bool into_operand = false;
   int threads = 1;  // that share batches
   std::int64_t grain = 1;
@@ -258,7 +258,8 @@ void multiply_placed(const PlacedProduct& s, const Call& call) {
   const std::byte* const b = call.in[1] + s.first[1];
   c += s.first[2];
   parallel_for(s.threads, s.batches, s.grain, [&](std::int64_t begin, std::int64_t end) {
-    s.plan.run(end - begin, s.step, a + begin * s.step[0], b + begin * s.step[1], c + begin * s.step[2]);
+    for (std::int64_t i = begin; i < end; ++i)
+      s.plan.run(a + i * s.step[0], b + i * s.step[1], c + i * s.step[2]);
   });
 }
 
@@ -344,14 +345,16 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
     const auto grain = static_cast<std::int64_t>(std::max(1.0, least_work / std::max(1.0, work)));
     const bool shared = batches >= 2 * grain && batches >= request.threads;
     try {
-      PlacedProduct product{
-          GemmPlan(call, shared ? 1 : request.threads),
-          batches,
-          {places.operands[0].first * size, places.operands[1].first * size, places.result.first * size},
-          {a->step * size, b->step * size, c->step * size},
-          places.into_operand,
-          shared ? request.threads : 1,
-          grain};
+      PlacedProduct product{GemmPlan(call, shared ? 1 : request.threads),
+                            batches,
+                            {},
+                            {},
+                            places.into_operand,
+                            shared ? request.threads : 1,
+                            grain};
+      product.first = {places.operands[0].first * size, places.operands[1].first * size,
+                       places.result.first * size};
+      product.step = {a->step * size, b->step * size, c->step * size};
       const std::size_t library = product.plan.library_bytes(shared ? 1 : request.threads) *
                                   static_cast<std::size_t>(std::max(product.threads, 1));
       Plan plan = make_plan<PlacedProduct, multiply_placed>(product);
