@@ -420,7 +420,8 @@ class RowsGenerator : private RowsAssembler {
     halved(op);
   }
   // The same of all rows together, in registers all the way, to their values: of as many rows at a time as
-  // have elements in 16 bytes.
+  // have elements in 16 bytes. All values are stored at once, as they are loaded next: two stores would both
+  // have to reach the cache before.
   void combine_rows(std::size_t f) {
     const LaneOp op = folds_[f].op;
     const std::int64_t at_once = 16 / element_;
@@ -456,8 +457,11 @@ class RowsGenerator : private RowsAssembler {
         vshufps(Xmm(5), Xmm(6), Xmm(0), 0xdd);
         folded(op, Ymm(6), Ymm(4), Ymm(5));
       }
-      vmovups(in_slot(folds_[f].index, first_row_ + first), Xmm(6));
+      if (first == 0 && at_once < together_) vmovaps(Xmm(7), Xmm(6));
     }
+    if (at_once == together_) return vmovups(in_slot(folds_[f].index, first_row_), Xmm(6));
+    vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);
+    vmovups(in_slot(folds_[f].index, first_row_), Ymm(7));
   }
   // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
   void halved(LaneOp op) {
