@@ -1,7 +1,4 @@
-// rows_x86.cpp - code for rows on x86-64: a loop over rows, in it one over the elements of each phase, and
-// folds.
-//
-// In folds, lanes that a vector does not fill are elements that change nothing.
+// rows_x86.cpp - code for rows on x86-64: a loop over rows, and in it one over the elements of each phase.
 //
 // Note [Held values]: a row of few vectors that is not folded and that calls no function is straight-line
 // code. What is the same in all rows, the vectors that are repeated along them, what rows are folded to and
@@ -16,16 +13,16 @@
 #if defined(TIDU_WITH_LANES)
 #include <algorithm>
 
-#include "cpu/groups/rows_x86.hpp"
+#include "cpu/groups/rows_x86_folds.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-class RowsGenerator : private RowsAssembler {
+class RowsGenerator : private FoldAssembler {
  public:
-  RowsGenerator(const RowsCode& code, bool is_512) : RowsAssembler(code, is_512) {}
-  using RowsAssembler::hold_by;
-  using RowsAssembler::take_sections;
+  RowsGenerator(const RowsCode& code, bool is_512) : FoldAssembler(code, is_512) {}
+  using FoldAssembler::hold_by;
+  using FoldAssembler::take_sections;
   std::size_t scratch_bytes() const { return scratch_; }
 
   std::span<const std::uint8_t> write() {
@@ -242,16 +239,6 @@ class RowsGenerator : private RowsAssembler {
     limit_ = num_registers_;
   }
 
-  std::size_t row_vectors() const { return static_cast<std::size_t>((code_.columns + lanes_ - 1) / lanes_); }
-  // Folds of all rows stay in registers from the first row to the last, where there are enough.
-  void find_column_folds() {
-    column_folds_.clear();
-    for (const LaneStep& step : *elements_) {
-      if (is_column_fold(step.op) && step.bits == 0) column_folds_.push_back(step.index);
-    }
-    if (num_accumulators() + column_folds_.size() * row_vectors() > most_accumulators())
-      column_folds_.clear();
-  }
   // `count` elements from r13 on, which is left where the last whole turn ends.
   void stretch(std::int64_t count, std::int64_t at_once, std::int64_t accumulators) {
     accumulators_ = accumulators;
@@ -286,235 +273,15 @@ class RowsGenerator : private RowsAssembler {
     for (std::size_t i = 0; i < steps.size(); ++i) step(i);
   }
 
-  static LaneOp with(LaneOp op) {
-    if (op == LaneOp::fold_sum || op == LaneOp::column_sum) return LaneOp::add;
-    return op == LaneOp::fold_max || op == LaneOp::column_max ? LaneOp::max : LaneOp::min;
-  }
-  // What changes nothing: -0, and infinities.
-  std::uint64_t identity(LaneOp op) const {
-    const LaneOp kind = with(op);
-    if (kind == LaneOp::add) return sign_bit();
-    const std::uint64_t infinity = is_f64_ ? 0x7ff0000000000000U : 0x7f800000U;
-    return kind == LaneOp::max ? infinity | sign_bit() : infinity;
-  }
-  // r = a with b; r is neither.
-  void folded(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
-    if (with(op) == LaneOp::add) {
-      is_f64_ ? vaddpd(r, a, b) : vaddps(r, a, b);
-    } else {
-      extremum(with(op), r, a, b);
-    }
-  }
-  bool in_registers() const { return !calls_ && num_accumulators() <= most_accumulators(); }
-  std::size_t num_accumulators() const {
-    return folds_.size() * static_cast<std::size_t>(accumulators_ * together_);
-  }
-  // Accumulators take registers from the last one down, but not the spare one.
-  int accumulator_register(std::size_t i) const {
-    const int first = is_512_ ? num_registers_ - 1 : spare_register - 1;
-    return first - static_cast<int>(i);
-  }
-  Address accumulator_memory(std::size_t i) {
-    return ptr[r15 + accumulators_at_ + i * static_cast<std::size_t>(vector_)];
-  }
-  std::size_t accumulator(std::size_t f, std::int64_t k, std::int64_t row = 0) const {
-    const std::size_t of_row = f * static_cast<std::size_t>(together_) + static_cast<std::size_t>(row);
-    return of_row * static_cast<std::size_t>(accumulators_) + static_cast<std::size_t>(k);
-  }
   void fold_stretch(std::int64_t count) {
-    accumulators_ = (count < long_line ? few_lanes : many_lanes) / lanes_;
-    const bool registers = in_registers();
-    limit_ = registers ? accumulator_register(num_accumulators() - 1) : num_registers_;
-    for (std::size_t f = 0; f < folds_.size(); ++f) {
-      const Constant nothing = constant(identity(folds_[f].op));
-      if (!registers) vmovups(vector(0), nothing);
-      for (std::int64_t k = 0; k < accumulators_; ++k) {
-        const std::size_t i = accumulator(f, k);
-        if (registers) {
-          vmovups(vector(accumulator_register(i)), nothing);
-        } else {
-          vmovups(accumulator_memory(i), vector(0));
-        }
-      }
-    }
+    start_accumulators(count);
     begin_section(calls_ ? 0 : count / (accumulators_ * lanes_));
     stretch(count, accumulators_, accumulators_);
     end_section();
   }
-  void fold(std::size_t id, Ymm x) override {
-    const LaneStep& step = (*steps_)[id];
-    std::size_t f = 0;
-    while (folds_[f].index != step.index) ++f;
-    const std::size_t i = accumulator(f, copies_[id] % accumulators_, rows_[id] - first_row_);
-    if (!fresh_.empty() && fresh_[i]) {  // as if what changes nothing were there
-      fresh_[i] = false;
-      const Ymm a = vector(accumulator_register(i));
-      if (!is_masked(id)) return vmovaps(a, x);
-      set_tail();
-      if (is_512_) {
-        vmovups(a, constant(identity(step.op)));
-        return is_f64_ ? vmovapd(a | k2, x) : vmovaps(a | k2, x);
-      }
-      vmovups(a, constant(identity(step.op)));
-      return vblendvps(a, a, x, spare());
-    }
-    if (is_masked(id)) {
-      set_tail();
-      const Constant nothing = constant(identity(step.op));
-      if (is_512_) {
-        vmovups(spare(), nothing);
-        is_f64_ ? vmovapd(spare() | k2, x) : vmovaps(spare() | k2, x);
-        x = spare();
-      } else {
-        const Ymm t = vector(temporary());
-        vmovups(t, nothing);
-        vblendvps(t, t, x, spare());
-        x = t;
-      }
-    }
-    const bool registers = in_registers();
-    const Ymm a = vector(registers ? accumulator_register(i) : temporary());
-    if (!registers) vmovups(a, accumulator_memory(i));
-    if (with(step.op) == LaneOp::add) {
-      folded(step.op, a, a, x);
-      if (!registers) vmovups(accumulator_memory(i), a);
-    } else {
-      const Ymm r = vector(temporary());
-      folded(step.op, r, a, x);
-      registers ? vmovaps(a, r) : vmovups(accumulator_memory(i), r);
-    }
-  }
-  // All accumulators of a fold to one element, in lane 0 of register 0. No value is in a register.
-  void combine(std::size_t f) {
-    const LaneOp op = folds_[f].op;
-    const bool registers = in_registers();
-    const auto get = [&](std::int64_t k, int into) {
-      const std::size_t i = accumulator(f, k);
-      if (registers) return vector(accumulator_register(i));
-      vmovups(vector(into), accumulator_memory(i));
-      return vector(into);
-    };
-    for (std::int64_t step = accumulators_ / 2; step > 0; step /= 2) {
-      for (std::int64_t k = 0; k < step; ++k) {
-        const Ymm a = get(k, 0), b = get(k + step, 1), r = vector(2);
-        folded(op, r, a, b);
-        registers ? vmovaps(a, r) : vmovups(accumulator_memory(accumulator(f, k)), r);
-      }
-    }
-    const Ymm all = get(0, 0);
-    if (all.getIdx() != 0) vmovaps(vector(0), all);
-    if (is_512_) {
-      vextractf64x4(Ymm(1), Zmm(0), 1);
-      folded(op, Ymm(2), Ymm(0), Ymm(1));
-      vmovaps(Ymm(0), Ymm(2));
-    }
-    vextractf128(Xmm(1), Ymm(0), 1);
-    halved(op);
-    if (!is_f64_) {
-      vmovhlps(Xmm(1), Xmm(0), Xmm(0));
-      halved(op);
-      vmovshdup(Xmm(1), Xmm(0));
-    } else {
-      vunpckhpd(Xmm(1), Xmm(0), Xmm(0));
-    }
-    halved(op);
-  }
-  // The same of all rows together, in registers all the way, to their values: of as many rows at a time as
-  // have elements in 16 bytes. All values are stored at once, as they are loaded next: two stores would both
-  // have to reach the cache before.
-  void combine_rows(std::size_t f) {
-    const LaneOp op = folds_[f].op;
-    const std::int64_t at_once = 16 / element_;
-    for (std::int64_t first = 0; first < together_; first += at_once) {
-      for (std::int64_t row = 0; row < at_once; ++row) {
-        const auto get = [&](std::int64_t k) { return accumulator_register(accumulator(f, k, first + row)); };
-        for (std::int64_t step = accumulators_ / 2; step > 0; step /= 2) {
-          for (std::int64_t k = 0; k < step; ++k) {
-            folded(op, vector(4), vector(get(k)), vector(get(k + step)));
-            vmovaps(vector(get(k)), vector(4));
-          }
-        }
-        const Ymm x = Ymm(static_cast<int>(row));
-        if (is_512_) {
-          vextractf64x4(Ymm(4), Zmm(get(0)), 1);
-          folded(op, Ymm(5), Ymm(get(0)), Ymm(4));
-        } else {
-          vmovaps(Ymm(5), Ymm(get(0)));
-        }
-        vextractf128(Xmm(4), Ymm(5), 1);
-        folded(op, x, Ymm(5), Ymm(4));
-      }
-      // Halves of two rows side by side, and then again.
-      const auto halves = [&](int to, int a, int b) {
-        vunpcklpd(Xmm(4), Xmm(a), Xmm(b));
-        vunpckhpd(Xmm(5), Xmm(a), Xmm(b));
-        folded(op, Ymm(to), Ymm(4), Ymm(5));
-      };
-      halves(6, 0, 1);
-      if (!is_f64_) {
-        halves(0, 2, 3);
-        vshufps(Xmm(4), Xmm(6), Xmm(0), 0x88);
-        vshufps(Xmm(5), Xmm(6), Xmm(0), 0xdd);
-        folded(op, Ymm(6), Ymm(4), Ymm(5));
-      }
-      if (first == 0 && at_once < together_) vmovaps(Xmm(7), Xmm(6));
-    }
-    if (at_once == together_) return vmovups(in_slot(folds_[f].index, first_row_), Xmm(6));
-    vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);
-    vmovups(in_slot(folds_[f].index, first_row_), Ymm(7));
-  }
-  // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
-  void halved(LaneOp op) {
-    folded(op, Ymm(2), Ymm(0), Ymm(1));
-    vmovaps(Ymm(0), Ymm(2));
-  }
-  // What folds made of each block, to one.
-  void finish_folds() {
-    vzeroupper();
-    for (const LaneStep& step : folds_) {
-      const char* const name = with(step.op) == LaneOp::add   ? "reduce_sum"
-                               : with(step.op) == LaneOp::max ? "reduce_max"
-                                                              : "reduce_min";
-      lea(rdi, ptr[r15 + parts_at_ + step.index * parts_size_]);
-      mov(rsi, static_cast<std::uint64_t>(code_.columns));
-      lea(rdx, in_slot(step.index));
-      mov(rax, reinterpret_cast<std::uintptr_t>(fold_functions(name, code_.dtype).finish));
-      call(rax);
-    }
-  }
-  void fold_column(std::size_t id, const Ymm& x) override {
-    const LaneStep& step = (*steps_)[id];
-    const Ymm a = vector(temporary());
-    const bool shared = step.bits == 0;
-    if (const auto all = held_folds_.find({step.index, copies_[id]}); all != held_folds_.end()) {
-      folded(step.op, a, vector(all->second), x);
-      return vmovaps(vector(all->second), a);
-    }
-    const auto held = std::find(column_folds_.begin(), column_folds_.end(), step.index);
-    if (shared && held != column_folds_.end()) {
-      const auto which = static_cast<std::size_t>(held - column_folds_.begin());
-      const std::size_t vector_of = which * row_vectors() + static_cast<std::size_t>(copies_[id]);
-      const Ymm sum = vector(accumulator_register(num_accumulators() + vector_of));
-      if (rows_[id] == first_row_) load_elements(sum, id, pointer(step.index), true);
-      folded(step.op, a, sum, x);
-      vmovaps(sum, a);
-      if (rows_[id] == first_row_ + together_ - 1) store_elements(id, pointer(step.index), sum, true);
-      return;
-    }
-    load_elements(a, id, pointer(step.index), shared);
-    Ymm r = a;
-    if (with(step.op) != LaneOp::add) r = vector(temporary());
-    folded(step.op, r, a, x);
-    store_elements(id, pointer(step.index), r, shared);
-  }
 
-  std::vector<LaneStep> folds_;                              // of the phase
-  bool fetches_ = false;                                     // does the phase?
-  bool is_straight_ = false;                                 // is a row no loop?
-  std::int64_t accumulators_ = 0;                            // of a fold and row
-  std::vector<std::uint32_t> column_folds_;                  // pointers: see find_column_folds
-  std::map<std::pair<std::uint32_t, int>, int> held_folds_;  // of all rows: by pointer and vector a register
-  std::vector<bool> fresh_;  // those that nothing was folded into yet, of rows together
+  bool fetches_ = false;      // does the phase?
+  bool is_straight_ = false;  // is a row no loop?
 };
 
 }  // namespace
