@@ -22,6 +22,7 @@
 #include "cpu/products/gemm_turned.hpp"
 #include "cpu/products/gemm_update.hpp"
 #include "cpu/products/gemm_vectors.hpp"
+#include "cpu/products/gemm_ways.hpp"
 #include "cpu/products/gemm_zeros.hpp"
 
 namespace tidu::cpu_detail {
@@ -36,64 +37,13 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 // ------------------------------------------------------------------------------------------------------------
 
 template <class T, bool Complex>
-struct Product {
-  static constexpr Index kScalars = Complex ? 2 : 1;
-  static constexpr int kRows = kTileRows / static_cast<int>(kScalars);
-  static constexpr Index kWidth = kTileVectors * kLanes<T>;
-  static constexpr Index kTerms = kBlockTerms<Complex>;
-  static constexpr Index kBlockWidth = kBlockWidthBytes / static_cast<Index>(sizeof(T));
-  static constexpr int kWideVectors = Complex ? 4 : 8;
-  static constexpr Index kPadding = 64 / static_cast<Index>(sizeof(T));
-
-  /// How far rows of C are wanted: see GemmCall::row_ends.
-  struct Ends {
-    const std::int32_t* at = nullptr;  // null: all of them, whole
-    Index period = 1, row = 0, column = 0;
-    Ends from(Index j) const { return {at, period, row, column + j}; }
-    /// Of `rows` rows from the i-th on, in scalars: whole vectors, or all of the width.
-    TIDU_GEMM_INLINE Index of(Index i, int rows, Index width) const {
-      if (at == nullptr) return width;
-      Index end = column;
-      for (Index r = 0, place = (row + i) % period; r < rows; ++r) {
-        end = at[place] > end ? at[place] : end;
-        if (++place == period) place = 0;
-      }
-      return least(ceil_div((end - column) * kScalars, kLanes<T>) * kLanes<T>, width);
-    }
-  };
-
-  /// The cut of m rows into tiles of nearly the same height.
-  struct Panels {
-    Index count, least_rows, more;
-    Panels(Index m, Index rows, const Ends& ends) : count(1), least_rows(m), more(0) {
-      const Index most = ends.at == nullptr ? rows / kScalars : least(kRows, kRowsOfEnds / kScalars);
-      if (m > most) {
-        count = ceil_div(m, most);
-        least_rows = m / count;
-        more = m % count;
-      }
-    }
-    int rows(Index panel) const { return static_cast<int>(least_rows + (panel < more ? 1 : 0)); }
-  };
-
-  /// How C is cut where B is read where it is: by columns of tiles, or by rows of them.
-  struct Cut {
-    Index near;
-    Panels panels;
-    bool by_columns;
-    Cut(AOrder order, Index m, Index width, Index k, Index ldb, Index ldc, const Ends& ends)
-        : near(near_rows<T, Complex>(m, width, k, ldc)),
-          panels(m, is_low(order, m, k, ldb) ? near : kTileRows, ends),
-          by_columns(ends.at == nullptr && ceil_div(width, kWidth) <= panels.count && is_near(m, k)) {}
-    static bool is_near(Index m, Index k) {
-      return static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
-    }
-    // A B that is far comes here for few rows (see one()), all of which one reading of it serves.
-    static bool is_low(AOrder order, Index m, Index k, Index ldb) {
-      const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
-      return b_is_near && (order == AOrder::rows || is_near(m, k));
-    }
-  };
+struct Product : Ways<T, Complex> {
+  using Base = Ways<T, Complex>;
+  using Base::adding_of, Base::extents_of, Base::gains_from_c_turned, Base::goes_by_inner_products,
+      Base::goes_by_panels, Base::goes_by_tiles, Base::is_small, Base::may_have_zeros, Base::packing;
+  using Base::kBlockWidth, Base::kPadding, Base::kRows, Base::kScalars, Base::kTerms, Base::kWidth,
+      Base::kWideVectors;
+  using typename Base::Cut, typename Base::Ends, typename Base::Panels;
 
   /// Zeros behind the ends of rows.
   static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
@@ -103,14 +53,6 @@ struct Product {
       for (Index r = i; end < width && r < i + panels.rows(panel); ++r)
         __builtin_memset(c + r * ldc + end, 0, static_cast<std::size_t>(width - end) * sizeof(T));
     }
-  }
-
-  /// Is the product so large that looking for zeros costs nothing beside it?
-  static bool may_have_zeros(Index m, Index width, Index k) {
-    constexpr Index kLeastRows = 32, kLeastTerms = 16;
-    constexpr double kLeastWork = 1 << 19;
-    return m >= kLeastRows && k >= kLeastTerms &&
-           static_cast<double>(m) * static_cast<double>(width) * static_cast<double>(k) > kLeastWork;
   }
 
   static Finite<T> finite_matrix(bool trans, Index m, Index k, const T* a, Index lda) {
@@ -327,32 +269,6 @@ struct Product {
     }
   }
 
-  /// Which operands are packed, but for those by columns of a transposed B.
-  struct Packing {
-    bool a, b;
-  };
-  static Packing packing(bool trans_a, bool packs_b, Index m, Index width, Index k, Index lda, Index ldb) {
-    const auto is_far = [](Index rows, Index ld) {
-      const double row_bytes = static_cast<double>(ld) * sizeof(T);
-      return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
-    };
-    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it. So is
-    // what lies in a few sets of the first-level cache alone.
-    const bool pack_the_a =
-        (is_far(trans_a ? k : m, lda) || (trans_a && is_crowded_here<T>(least(k, kTerms), lda))) &&
-        width >= 3 * kWidth && m > kRows;
-    const bool pack_the_b = packs_b || (is_far(k, ldb) && m > kRows) || (trans_a && pack_the_a) ||
-                            (m >= kLeastCrowdedRows && is_crowded_here<T>(least(k, kTerms), ldb));
-    return {pack_the_a, pack_the_b};
-  }
-  /// Is a transposed B used panel by panel as these are made?
-  static bool goes_by_panels(Index m, Index k) { return Cut::is_near(m, k) && m <= 64; }
-  static bool gains_from_c_turned(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb,
-                                  Adding adding) {
-    return adding == Adding::nothing && k <= kTerms &&
-           is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb);
-  }
-
   /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
   /// this piece, decides the method, so that pieces sum as the whole would. `of_panels`, if not
   /// null: b is what pack made, from the first column of this piece on, and these are its panels' terms.
@@ -429,48 +345,11 @@ struct Product {
     }
   }
 
-  static Adding adding_of(const GemmCall& call) {
-    return call.add ? Adding::to_result : call.add_zero ? Adding::to_zero : Adding::nothing;
-  }
-
-  static bool is_small(Index m, Index width, Index k) {
-    return m <= kSmallRows && k > 0 && ceil_div(width, kWidth) * k <= kSmallPanel;
-  }
-
-  static bool goes_by_inner_products(const GemmCall& call) {
-    return call.trans_b && !call.trans_a && call.m <= 2;
-  }
-  /// By tiles of whole rows, of a B that is not packed before.
-  static bool goes_by_tiles(const GemmCall& call) {
-    return !goes_by_inner_products(call) && call.row_ends == nullptr && !call.packed_b;
-  }
-
-  static Extents extents_of(const GemmCall& call) {
-    return {call.m,
-            call.n * kScalars,
-            call.k,
-            call.lda * kScalars,
-            call.ldb * kScalars,
-            call.ldc * kScalars,
-            call.batch,
-            call.stride_a * kScalars,
-            call.stride_b * kScalars,
-            call.stride_c * kScalars,
-            adding_of(call)};
-  }
-
-  /// Do tiles turn a transposed B?
-  template <AOrder Order>
-  static constexpr bool turns(const Extents& of) {
-    return kTurns<T, Complex> &&
-           gains_by_turning<T>(of.m, of.width, of.k, Order == AOrder::rows ? of.lda : 0, of.ldb);
-  }
-
   template <AOrder Order>
   static void multiply_members(const Extents& of, bool trans_b, const T* a, const T* b, T* c) {
     if (!trans_b) return StraightProduct<T, Complex, Order, false>(of).run(a, b, c);
     if constexpr (kTurns<T, Complex>) {
-      if (turns<Order>(of)) return TurnedProduct<T, Order>(of).run(a, b, c);
+      if (Base::template turns<Order>(of)) return TurnedProduct<T, Order>(of).run(a, b, c);
     }
     StraightProduct<T, Complex, Order, true>(of).run(a, b, c);
   }

@@ -5,13 +5,14 @@
 // the one before come to an end: those of the next should be on their way.
 #pragma once
 
-#include "cpu/products/gemm_kernels.hpp"
+#include "cpu/products/gemm_small.hpp"
+#include "cpu/products/gemm_ways.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 template <class T, bool Complex>
-class ReadyProduct : private Product<T, Complex> {
-  using Base = Product<T, Complex>;
+class ReadyProduct : private Ways<T, Complex> {
+  using Base = Ways<T, Complex>;
 
  public:
   /// See GemmFunctions::make_ready. The tiles are those of Product::run.
