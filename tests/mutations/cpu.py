@@ -176,8 +176,10 @@ fault("rows", "what is held of a row's last vector is held for all", "src/cpu/gr
       "    copies_.assign(1, v);\n", "    copies_.assign(1, static_cast<int>(row_vectors()) - 1);\n")
 fault("rows", "what rows are folded to stays in registers", "src/cpu/groups/rows_x86.cpp",
       "    store_held_folds();\n", "")
-fault("rows", "values of four rows stand for those of the next four, too", "src/cpu/groups/rows_x86_folds.hpp",
+fault("rows", "values of some rows stand for those of the next ones, too", "src/cpu/groups/rows_x86_folds.hpp",
       "vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);", "vinsertf128(Ymm(7), Ymm(7), Xmm(7), 1);")
+fault("rows", "of eight rows values change places", "src/cpu/groups/rows_x86_folds.hpp",
+      "{std::pair(0, 2), std::pair(4, 6), ", "{std::pair(0, 4), std::pair(2, 6), ")
 fault("rows", "a held row's first vector is taken for all", "src/cpu/groups/rows_x86.hpp",
       "held_columns_.find({step.index, copies_[id]});", "held_columns_.find({step.index, 0});")
 fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan.cpp",

@@ -28,9 +28,11 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
         vector_(is_512 ? 64 : 32) {}
   ~WholeAssembler() override = default;
 
-  // A Zmm where vectors are as wide: Xbyak's types of registers differ in their names only. Registers count
-  // from the bank's first one on.
-  Ymm vector(int i) const { return is_512_ ? static_cast<Ymm>(Zmm(i + bank_)) : Ymm(i); }
+  // A Zmm where vectors are as wide, and halves do not suffice: Xbyak's types of registers differ in their
+  // names only. Registers count from the bank's first one on.
+  Ymm vector(int i) const {
+    return is_512_ && !is_halved_ ? static_cast<Ymm>(Zmm(i + bank_)) : Ymm(i + bank_);
+  }
   int number_of(const Ymm& register_of_bank) const { return register_of_bank.getIdx() - bank_; }
   // No value's: for what a step needs besides. One that old encodings reach.
   static constexpr int spare_register = 15;
@@ -117,6 +119,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
 
   const bool is_512_, is_f64_;
   const int element_, vector_;
+  bool is_halved_ = false;
   int bank_ = 0;                                 // see Note [Pairs] in lanes_x86.cpp
   std::map<std::uint64_t, int> constant_uses_;   // in memory, by bits
   std::map<std::uint64_t, int> held_constants_;  // registers, from the first bank's first one on

@@ -217,9 +217,10 @@ class RowsGenerator : private FoldAssembler {
     rows_.assign(phase.row.size(), first_row_);
     masked_copy_ = nowhere;
     of_row_ = true;
+    is_halved_ = is_512_ && together_ > 1 && !calls_out(phase.row);  // of rows together, at most 32 bytes
     begin(phase.row);
     for (std::size_t i = 0; i < phase.row.size(); ++i) step(i);
-    of_row_ = false;
+    of_row_ = is_halved_ = false;
   }
   // All lines of short rows at once: values of folds are lanes of one vector.
   void rows_together() {

@@ -162,6 +162,7 @@ class FoldAssembler : protected RowsAssembler {
   // have elements in 16 bytes. All values are stored at once, as they are loaded next: two stores would both
   // have to reach the cache before.
   void combine_rows(std::size_t f) {
+    if (is_512_ && !is_f64_ && together_ == 8) return combine_eight_rows(f);
     const LaneOp op = folds_[f].op;
     const std::int64_t at_once = 16 / element_;
     for (std::int64_t first = 0; first < together_; first += at_once) {
@@ -201,6 +202,29 @@ class FoldAssembler : protected RowsAssembler {
     if (at_once == together_) return vmovups(in_slot(folds_[f].index, first_row_), Xmm(6));
     vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);
     vmovups(in_slot(folds_[f].index, first_row_), Ymm(7));
+  }
+  // The same of eight vectors of 16 elements, half as many of which are left each time: side by side are
+  // halves of two rows, quarters of four, and two elements each of all.
+  void combine_eight_rows(std::size_t f) {
+    const LaneOp op = folds_[f].op;
+    const auto row = [&](std::int64_t r) { return Zmm(accumulator_register(accumulator(f, 0, r))); };
+    for (const auto& [a, b] : {std::pair(0, 2), std::pair(4, 6), std::pair(1, 3), std::pair(5, 7)}) {
+      vinsertf64x4(Zmm(4), row(a), Ymm(row(b).getIdx()), 1);
+      vshuff64x2(Zmm(5), row(a), row(b), 0xee);
+      folded(op, row(a), Zmm(4), Zmm(5));
+    }
+    for (const auto& [a, b] : {std::pair(0, 4), std::pair(1, 5)}) {
+      vshuff32x4(Zmm(4), row(a), row(b), 0x88);
+      vshuff32x4(Zmm(5), row(a), row(b), 0xdd);
+      folded(op, row(a), Zmm(4), Zmm(5));
+    }
+    vunpcklpd(Zmm(4), row(0), row(1));
+    vunpckhpd(Zmm(5), row(0), row(1));
+    folded(op, Zmm(0), Zmm(4), Zmm(5));
+    vmovshdup(Zmm(4), Zmm(0));
+    folded(op, Zmm(1), Zmm(0), Zmm(4));
+    vpmovqd(Ymm(0), Zmm(1));  // the first of each two
+    vmovups(in_slot(folds_[f].index, first_row_), Ymm(0));
   }
   // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
   void halved(LaneOp op) {
