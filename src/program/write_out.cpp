@@ -1,6 +1,9 @@
 // write_out.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead
 // of recursion.
+#include <cstdint>
 #include <memory>
+#include <unordered_map>
+#include <vector>
 
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -22,6 +25,38 @@ const std::shared_ptr<const GraphData>* inner_graph(const Operation& operation) 
     }
   }
   return nullptr;
+}
+
+// Is more written out than that? Looks at each graph once, however often it is held.
+bool writes_more_than(const Graph& graph, std::size_t most) {
+  struct Level {
+    Graph graph;
+    std::uint32_t next = 0;  // operation
+    std::size_t count = 0;   // of operations before it, with what they hold: at most `most`
+  };
+  std::unordered_map<const GraphData*, std::size_t> counts;
+  std::vector<Level> levels{{graph}};
+  while (!levels.empty()) {
+    Level& level = levels.back();
+    if (level.next == level.graph.num_operations()) {
+      counts.emplace(&level.graph.data(), level.count);
+      levels.pop_back();
+      continue;
+    }
+    std::size_t held = 0;
+    if (const auto* inner = inner_graph(level.graph.operation(level.next))) {
+      const auto known = counts.find(inner->get());
+      if (known == counts.end()) {  // and then comes back
+        levels.push_back({Graph(*inner)});
+        continue;
+      }
+      held = known->second;
+    }
+    if (held >= most - level.count) return true;
+    level.count += held + 1;
+    ++level.next;
+  }
+  return false;
 }
 
 struct Frame {
@@ -65,6 +100,12 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
   for (std::size_t i = 0; i < graph.num_operations() && !any; ++i)
     any = inner_graph(graph.operation(i)) != nullptr;
   if (!any) return graph;
+  if (writes_more_than(graph, max_operations)) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str("Program::make: expected at most ", max_operations,
+                    " operations once inner graphs are written out, got more in \"", graph.name(), '"'));
+  }
 
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<ValueId> operands;
@@ -74,7 +115,6 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
   }
   std::vector<Frame> frames;
   enter(frames, graph, operands, no_index, 0);
-  std::size_t visited = 0;
   while (true) {
     Frame& frame = frames.back();
     if (frame.next == frame.graph.num_operations()) {
@@ -88,12 +128,6 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
       continue;
     }
     const Operation operation = frame.graph.operation(frame.next++);
-    if (++visited > max_operations) {
-      throw Error(
-          ErrorKind::invalid_argument,
-          detail::str("Program::make: expected at most ", max_operations,
-                      " operations once inner graphs are written out, got more in \"", graph.name(), '"'));
-    }
     operands.clear();
     for (const ValueId id : operation.inputs()) operands.push_back(frame.values[id]);
     if (const auto* inner = inner_graph(operation)) {

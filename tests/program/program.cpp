@@ -53,11 +53,14 @@ TEST_CASE("inner graphs are written out to any depth, and their number is bounde
     const Value x = builder.input("x", f64);
     const Value once = ops::call(graph, std::vector{x})[0];
     graph = builder.build({ops::call(graph, std::vector{once})[0]});
-    if (depth == 6) CHECK(Program::make(graph).graph().num_operations() == 64);
+    if (depth != 6) continue;
+    ProgramOptions options;
+    options.max_operations = 64 + 2 * 63;  // and the calls
+    CHECK(Program::make(graph, options).graph().num_operations() == 64);
+    --options.max_operations;
+    CHECK_FALSE(Program::try_make(graph, options).has_value());
   }
-  ProgramOptions options;
-  options.max_operations = 100000;
-  const auto result = Program::try_make(graph, options);
+  const auto result = Program::try_make(graph);  // more than fit into memory, so it has to be seen before
   REQUIRE(!result.has_value());
   CHECK(result.error().kind() == ErrorKind::invalid_argument);
 }
