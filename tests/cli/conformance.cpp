@@ -187,6 +187,8 @@ void check_all(const std::vector<std::string>& how) {
     const json content = json::parse(file);
     ++count;
     if (!shard.next()) continue;
+    // What is different operation by operation is the same code for all of them.
+    if (!how.empty() && test::shortened() && count % 2 == 0) continue;
     for (const CliExecutor& executor : executors) {
       if (!content["expect"].contains("vjp") && executor.name == "cuda") continue;
       INFO(entry.path().filename().string(), " on ", executor.name);
