@@ -60,7 +60,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
   std::optional<Ymm> holding(std::uint64_t bits) const {
     const auto it = held_constants_.find(bits);
     if (it == held_constants_.end()) return std::nullopt;
-    return is_512_ ? static_cast<Ymm>(Zmm(it->second)) : Ymm(it->second);
+    return is_512_ && !is_halved_ ? static_cast<Ymm>(Zmm(it->second)) : Ymm(it->second);
   }
   // The one in lanes 0, 2, ..., the other in lanes 1, 3, ...
   Address in_turn(std::uint64_t even, std::uint64_t odd) {
