@@ -60,9 +60,13 @@ TEST_CASE("inner graphs are written out to any depth, and their number is bounde
     --options.max_operations;
     CHECK_FALSE(Program::try_make(graph, options).has_value());
   }
-  const auto result = Program::try_make(graph);  // more than fit into memory, so it has to be seen before
-  REQUIRE(!result.has_value());
-  CHECK(result.error().kind() == ErrorKind::invalid_argument);
+  for (const std::size_t most : {std::size_t{100000}, ProgramOptions().max_operations}) {
+    ProgramOptions options;
+    options.max_operations = most;  // by default more than fit into memory, so it has to be seen before
+    const auto result = Program::try_make(graph, options);
+    REQUIRE(!result.has_value());
+    CHECK(result.error().kind() == ErrorKind::invalid_argument);
+  }
 }
 
 TEST_CASE("the text of a program") {

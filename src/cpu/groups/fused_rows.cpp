@@ -51,14 +51,11 @@ struct RowsState {
 
 template <class T>
 void fill_identity(std::byte* at, Fold fold, std::int64_t count) {
-  // By whole vectors, as they are read next: of narrower stores a load would wait until they are in the
-  // cache.
-  if (fold == Fold::sum) {
-    std::memset(at, 0, static_cast<std::size_t>(count) * sizeof(T));
-    return;
-  }
   const T infinity = std::numeric_limits<T>::infinity();
-  std::fill_n(reinterpret_cast<T*>(at), count, fold == Fold::largest ? -infinity : infinity);
+  std::fill_n(reinterpret_cast<T*>(at), count,
+              fold == Fold::sum       ? T(0)
+              : fold == Fold::largest ? -infinity
+                                      : infinity);
 }
 
 class RowsRun {
@@ -72,8 +69,21 @@ class RowsRun {
     parts_ = call.scratch + s.workers * s.memory;
   }
   void run() {
-    s_.workers == 1 ? some(0, count(), call_.scratch) : shared();
-    if (s_.folds.empty()) return;
+    const auto some = [&](std::int64_t begin, std::int64_t end) {
+      std::uint64_t bits = free_.load(std::memory_order_relaxed);
+      while (!free_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
+      }
+      const int mine = std::countr_zero(bits);
+      std::byte* const memory = call_.scratch + static_cast<std::size_t>(mine) * s_.memory;
+      s_.turned ? pieces(begin, end, memory) : rows(begin, end, memory);
+      free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
+    };
+    const std::int64_t count = s_.turned ? s_.turned->pieces() : s_.rows;
+    if (s_.is_short) {
+      parallel_for_awake(s_.threads, count, s_.grain, some);
+    } else {
+      parallel_for(s_.threads, count, s_.grain, some);
+    }
     if (code_.dtype == f32) {
       combine<float>();
     } else {
@@ -82,28 +92,6 @@ class RowsRun {
   }
 
  private:
-  // Of what is dealt to threads.
-  std::int64_t count() const { return s_.turned ? s_.turned->pieces() : s_.rows; }
-  void some(std::int64_t begin, std::int64_t end, std::byte* memory) const {
-    s_.turned ? pieces(begin, end, memory) : rows(begin, end, memory);
-  }
-  // By threads, each with memory of its own: whoever has none takes some that is free.
-  void shared() {
-    const auto body = [&](std::int64_t begin, std::int64_t end) {
-      std::uint64_t bits = free_.load(std::memory_order_relaxed);
-      while (!free_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
-      }
-      const int mine = std::countr_zero(bits);
-      std::byte* const memory = call_.scratch + static_cast<std::size_t>(mine) * s_.memory;
-      some(begin, end, memory);
-      free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
-    };
-    if (s_.is_short) {
-      parallel_for_awake(s_.threads, count(), s_.grain, body);
-    } else {
-      parallel_for(s_.threads, count(), s_.grain, body);
-    }
-  }
   std::byte* part(std::int64_t chunk, std::size_t fold) const {
     if (chunk == 0) return call_.out[s_.folds[fold].result];
     return parts_ + (static_cast<std::size_t>(chunk - 1) * s_.folds.size() + fold) * s_.columns_bytes;
@@ -134,10 +122,9 @@ class RowsRun {
     const std::byte* pointers[most_pointers];
     fill(pointers);
     if (s_.folds.empty()) return periods(pointers, scratch, begin, end);
-    std::int64_t chunk = begin == 0 ? 0 : begin / s_.fold_rows;
-    for (std::int64_t at = begin; at < end; at += s_.fold_rows, ++chunk) {
+    for (std::int64_t at = begin; at < end; at += s_.fold_rows) {
       for (std::size_t f = 0; f < s_.folds.size(); ++f) {
-        std::byte* const to = part(chunk, f);
+        std::byte* const to = part(at / s_.fold_rows, f);
         const std::int64_t count = code_.columns * s_.period;
         if (code_.dtype == f32) {
           fill_identity<float>(to, s_.folds[f].fold, count);

@@ -58,7 +58,7 @@ class SectionAssembler : protected CircularAssembler {
       if (r == spare_register) continue;
       for (int bank = 0; bank < banks && next != wanted.end(); ++bank, ++next) {
         const int held = r + bank * bank_size;
-        vmovups(is_512_ ? static_cast<Ymm>(Zmm(held)) : Ymm(held), constant(next->second));
+        vmovups(register_of(held), constant(next->second));
         held_constants_[next->second] = held;
       }
       limit_ = r;

@@ -29,10 +29,12 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
   ~WholeAssembler() override = default;
 
   // A Zmm where vectors are as wide, and halves do not suffice: Xbyak's types of registers differ in their
-  // names only. Registers count from the bank's first one on.
-  Ymm vector(int i) const {
-    return is_512_ && !is_halved_ ? static_cast<Ymm>(Zmm(i + bank_)) : Ymm(i + bank_);
+  // names only.
+  Ymm register_of(int number) const {
+    return is_512_ && !is_halved_ ? static_cast<Ymm>(Zmm(number)) : Ymm(number);
   }
+  // Counted from the bank's first one on.
+  Ymm vector(int i) const { return register_of(i + bank_); }
   int number_of(const Ymm& register_of_bank) const { return register_of_bank.getIdx() - bank_; }
   // No value's: for what a step needs besides. One that old encodings reach.
   static constexpr int spare_register = 15;
@@ -60,7 +62,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
   std::optional<Ymm> holding(std::uint64_t bits) const {
     const auto it = held_constants_.find(bits);
     if (it == held_constants_.end()) return std::nullopt;
-    return is_512_ && !is_halved_ ? static_cast<Ymm>(Zmm(it->second)) : Ymm(it->second);
+    return register_of(it->second);
   }
   // The one in lanes 0, 2, ..., the other in lanes 1, 3, ...
   Address in_turn(std::uint64_t even, std::uint64_t odd) {
@@ -119,7 +121,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
 
   const bool is_512_, is_f64_;
   const int element_, vector_;
-  bool is_halved_ = false;
+  bool is_halved_ = false;                       // are values in the first half of each register alone?
   int bank_ = 0;                                 // see Note [Pairs] in lanes_x86.cpp
   std::map<std::uint64_t, int> constant_uses_;   // in memory, by bits
   std::map<std::uint64_t, int> held_constants_;  // registers, from the first bank's first one on

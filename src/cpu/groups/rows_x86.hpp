@@ -355,7 +355,7 @@ class RowsAssembler : protected LaneAssembler {
     if (!of_row_ || together_ == 1) return broadcast(to, from);
     // Lanes beyond the rows hold the same again: a function takes long for zeros that are no row's.
     const auto bytes = static_cast<int>(together_) * element_;
-    if (bytes == vector_ || (bytes == 32 && is_halved_)) return vmovups(to, from);
+    if (bytes == (is_halved_ ? vector_ / 2 : vector_)) return vmovups(to, from);
     if (bytes == 32) return vbroadcastf64x4(Zmm(to.getIdx()), from);
     is_512_ ? vbroadcastf32x4(to, from) : vbroadcastf128(to, from);
   }
