@@ -2,7 +2,9 @@
 // every place where it stands. Each is looked at once, so that this takes the time of the distinct ones.
 #pragma once
 
+#include <cstdint>
 #include <limits>
+#include <string_view>
 #include <unordered_map>
 
 #include "tidu/graph/graph.hpp"
@@ -16,11 +18,13 @@ inline std::size_t saturating_sum(std::size_t a, std::size_t b) {
   return a > most - b ? most : a + b;
 }
 
-/// Sums of what `own` gives for a graph alone.
+/// Sums of what `own` gives for a graph alone; of the graphs inside, where there is `counts`, those for which
+/// it is true.
 class InAll {
  public:
   using Own = std::size_t (*)(const Graph&);
-  explicit InAll(Own own) : own_(own) {}
+  using Counts = bool (*)(const Operation& holder, std::string_view attribute, const GraphData& inner);
+  explicit InAll(Own own, Counts counts = nullptr) : own_(own), counts_(counts) {}
 
   /// Graphs nest at most max_graph_depth deep, and so do these calls.
   std::size_t of(const Graph& graph) {
@@ -28,10 +32,14 @@ class InAll {
     std::size_t sum = own_(graph);
     distinct_ = saturating_sum(distinct_, sum);
     if (graph.data().depth > 1) {
-      for (const OperationRecord& record : graph.data().operations) {
-        if (!record.op->primitive->has_trait(Trait::holds_graph)) continue;
-        for (const auto& [name, value] : record.op->attributes) {
-          for (const auto& inner : value.graphs()) sum = saturating_sum(sum, of(Graph(inner)));
+      for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
+        const OpRecord& op = *graph.data().operations[i].op;
+        if (!op.primitive->has_trait(Trait::holds_graph)) continue;
+        for (const auto& [name, value] : op.attributes) {
+          for (const auto& inner : value.graphs()) {
+            if (counts_ == nullptr || counts_(graph.operation(i), name, *inner))
+              sum = saturating_sum(sum, of(Graph(inner)));
+          }
         }
       }
     }
@@ -43,12 +51,13 @@ class InAll {
 
  private:
   Own own_;
+  Counts counts_;
   std::size_t distinct_ = 0;
   std::unordered_map<const GraphData*, std::size_t> known_;
 };
 
-inline std::size_t operations_in_all(const Graph& graph) {
-  return InAll([](const Graph& each) { return each.num_operations(); }).of(graph);
+inline std::size_t operations_in_all(const Graph& graph, InAll::Counts counts = nullptr) {
+  return InAll([](const Graph& each) { return each.num_operations(); }, counts).of(graph);
 }
 
 }  // namespace tidu::detail

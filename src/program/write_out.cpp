@@ -1,10 +1,9 @@
 // write_out.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead
 // of recursion.
-#include <cstdint>
 #include <memory>
-#include <unordered_map>
-#include <vector>
+#include <string_view>
 
+#include "graph/in_all.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/program/passes.hpp"
@@ -12,51 +11,21 @@
 namespace tidu::passes {
 namespace {
 
+// Does the operation stand for the graph that it holds there?
+bool stands_for(const Operation& operation, std::string_view attribute, const GraphData& inner) {
+  return attribute == "graph" && inner.inputs.size() == operation.num_inputs() &&
+         inner.outputs.size() == operation.num_outputs() && inner.externals.empty();
+}
+
 // The graph that an operation stands for, or null.
 const std::shared_ptr<const GraphData>* inner_graph(const Operation& operation) {
   const OpRecord& op = *operation.record().op;
   if (!op.primitive->has_trait(Trait::holds_graph)) return nullptr;
   for (const auto& [name, attribute] : op.attributes) {
-    if (name != "graph") continue;
     const auto* graph = attribute.get_if<std::shared_ptr<const GraphData>>();
-    if (graph != nullptr && (*graph)->inputs.size() == operation.num_inputs() &&
-        (*graph)->outputs.size() == operation.num_outputs() && (*graph)->externals.empty()) {
-      return graph;
-    }
+    if (graph != nullptr && stands_for(operation, name, **graph)) return graph;
   }
   return nullptr;
-}
-
-// Is more written out than that? Looks at each graph once, however often it is held.
-bool writes_more_than(const Graph& graph, std::size_t most) {
-  struct Level {
-    Graph graph;
-    std::uint32_t next = 0;  // operation
-    std::size_t count = 0;   // of operations before it, with what they hold: at most `most`
-  };
-  std::unordered_map<const GraphData*, std::size_t> counts;
-  std::vector<Level> levels{{graph}};
-  while (!levels.empty()) {
-    Level& level = levels.back();
-    if (level.next == level.graph.num_operations()) {
-      counts.emplace(&level.graph.data(), level.count);
-      levels.pop_back();
-      continue;
-    }
-    std::size_t held = 0;
-    if (const auto* inner = inner_graph(level.graph.operation(level.next))) {
-      const auto known = counts.find(inner->get());
-      if (known == counts.end()) {  // and then comes back
-        levels.push_back({Graph(*inner)});
-        continue;
-      }
-      held = known->second;
-    }
-    if (held >= most - level.count) return true;
-    level.count += held + 1;
-    ++level.next;
-  }
-  return false;
 }
 
 struct Frame {
@@ -100,7 +69,7 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
   for (std::size_t i = 0; i < graph.num_operations() && !any; ++i)
     any = inner_graph(graph.operation(i)) != nullptr;
   if (!any) return graph;
-  if (writes_more_than(graph, max_operations)) {
+  if (detail::operations_in_all(graph, stands_for) > max_operations) {
     throw Error(
         ErrorKind::invalid_argument,
         detail::str("Program::make: expected at most ", max_operations,
