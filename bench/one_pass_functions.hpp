@@ -1,5 +1,6 @@
-// one_pass_functions.hpp - the pass, and the functions it takes as src/cpu/groups/lanes_x86_functions.hpp and
-// lanes_x86_circular.hpp assemble them, for vectors V that have what one_pass_avx2.cpp says.
+// one_pass_functions.hpp - the pass, and the functions it takes as
+// backends/cpu/groups/lanes_x86_functions.hpp and lanes_x86_circular.hpp assemble them, for vectors V that
+// have what one_pass_avx2.cpp says.
 #pragma once
 
 #include <cstddef>

@@ -1,17 +1,17 @@
 # How libraries and programs are made from folders. Sources are globbed, so that adding a file needs no edit here.
 
 # tidu_add_library(NAME ROOMS room... [DEPS name...] [PRIVATE_HEADERS target...])
-# Makes tidu_NAME, alias tidu::NAME, of src/ROOM/*.cpp and src/ROOM/*/*.cpp. A library without sources is not made,
+# Makes tidu_NAME, alias tidu::NAME, of ROOM/*.cpp and ROOM/*/*.cpp in src/ or backends/. A library without sources is not made,
 # and a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
 # instruction sets on x86 and left out elsewhere: whoever calls them asks the processor first. A file
-# src/ROOM/room.cmake, where there is one, is included afterwards with the target's name in `target`.
+# ROOM/room.cmake, where there is one, is included afterwards with the target's name in `target`.
 function(tidu_add_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ROOMS;DEPS;PRIVATE_HEADERS")
   set(sources)
   set(public_headers)
   foreach(room IN LISTS arg_ROOMS)
-    file(GLOB room_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp"
-         "${PROJECT_SOURCE_DIR}/src/${room}/*/*.cpp")
+    file(GLOB room_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp" "${PROJECT_SOURCE_DIR}/src/${room}/*/*.cpp"
+         "${PROJECT_SOURCE_DIR}/backends/${room}/*.cpp" "${PROJECT_SOURCE_DIR}/backends/${room}/*/*.cpp")
     list(APPEND sources ${room_sources})
   endforeach()
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -30,7 +30,7 @@ function(tidu_add_library name)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/backends)
   target_link_libraries(${target} PUBLIC Threads::Threads)
   foreach(dep IN LISTS arg_DEPS)
     if(TARGET tidu_${dep})
@@ -61,6 +61,7 @@ function(tidu_add_library name)
   set_property(GLOBAL APPEND PROPERTY TIDU_LIBRARIES ${target})
   foreach(room IN LISTS arg_ROOMS)
     include("${PROJECT_SOURCE_DIR}/src/${room}/room.cmake" OPTIONAL)
+    include("${PROJECT_SOURCE_DIR}/backends/${room}/room.cmake" OPTIONAL)
   endforeach()
 endfunction()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks which room of tidu looks into which, from the #include lines of src/ and include/tidu/.
+"""Checks which room of tidu looks into which, from the #include lines of src/, backends/ and include/tidu/.
 
-A room is a folder of src/ and the folder of the same name in include/tidu/. MAY_INCLUDE states the arrows; they are
+A room is a folder of src/, or for an executor of backends/, and the folder of the same name in include/tidu/. MAY_INCLUDE states the arrows; they are
 transitive, and nothing else is allowed. A large room has folders of its own, for which INSIDE states the arrows: what lies
 in the room itself is for all of them, and puts them together. Public headers name no third party's types but in the
 opt-in headers.
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 BACKENDS = ["reference", "cpu", "cuda"]
+IN_BACKENDS = [*BACKENDS, "mpi"]  # the others are folders of src/
 MAY_INCLUDE = {
     "graph": [],
     "primitives": ["graph"],
@@ -66,14 +67,14 @@ def room_of_public(path):
 
 
 def folder_of(inside):
-    """The folder of its room that a file lies in, if any; `inside` is its path in src/."""
+    """The folder of its room that a file lies in, if any; `inside` is its path in src/ or backends/."""
     return inside.parts[1] if len(inside.parts) > 2 else None
 
 
 def findings(root):
     root, reach, found = pathlib.Path(root), closure(), []
     files = []
-    for base in ("src", "include/tidu"):
+    for base in ("src", "backends", "include/tidu"):
         for path in sorted((root / base).rglob("*")):
             if path.suffix in (".cpp", ".hpp", ".h", ".cu", ".cuh"):
                 files.append((base, path))
@@ -84,6 +85,10 @@ def findings(root):
             room = inside.parts[0]
             if room not in reach:
                 found.append(f"{path.relative_to(root)}: {room} is not a room")
+                continue
+            home = "backends" if room in IN_BACKENDS else "src"
+            if not public and base != home:
+                found.append(f"{path.relative_to(root)}: {room} is a folder of {home}/")
                 continue
             folder = None if public else folder_of(inside)
             if folder is not None and folder not in INSIDE.get(room, ()):
@@ -110,11 +115,13 @@ def findings(root):
                     found.append(f'{where}: a public header includes "{name}", which is not installed')
                     continue
                 beside = (path.parent / name).resolve()
-                local = beside if beside.exists() else (root / "src" / name).resolve()
-                if not local.exists() or (root / "src").resolve() not in local.parents:
-                    found.append(f'{where}: "{name}" is neither beside the file nor in src/')
+                homes = [(root / home).resolve() for home in ("src", "backends")]
+                local = next((at for at in (beside, *(home / name for home in homes)) if at.exists()), beside)
+                home = next((home for home in homes if home in local.parents), None)
+                if not local.exists() or home is None:
+                    found.append(f'{where}: "{name}" is neither beside the file nor in src/ or backends/')
                     continue
-                local = local.relative_to((root / "src").resolve())
+                local = local.relative_to(home)
                 target, target_folder = local.parts[0], folder_of(local)
                 if target == room and None not in (folder, target_folder) and target_folder not in [folder, *INSIDE[room][folder]]:
                     found.append(f"{where}: {folder} may not include {target_folder} ({name})")
@@ -139,17 +146,19 @@ def self_test():
         "src/program/side.cpp": ("#include <tidu/eager/e.hpp>\n", "program may not include eager"),
         "src/eager/fine.cpp": ("#include <tidu/linearize/l.hpp>\n#include <tidu/graph/a.hpp>\n", None),
         "src/eager/tensor.cpp": ("#include <tidu/tensor/t.hpp>\n", "eager may not include tensor"),
-        "src/cpu/kernels.hpp": ("", None),
-        "src/cpu/k.cpp": ('#include "kernels.hpp"\n#include <Eigen/Core>\n#include <tidu/eager/e.hpp>\n', None),
-        "src/reference/r.cpp": ('#include "cpu/kernels.hpp"\n', "reference may not include cpu"),
-        "src/cpu/products/p.hpp": ('#include "cpu/kernels.hpp"\n#include "cpu/kernels/l.hpp"\n', None),
-        "src/cpu/kernels/l.hpp": ('#include "cpu/products/p.hpp"\n', "kernels may not include products"),
-        "src/cpu/odd/o.cpp": ("", "odd is not a folder of cpu"),
-        "src/cpu/all.cpp": ('#include "cpu/products/p.hpp"\n', None),
+        "backends/cpu/kernels.hpp": ("", None),
+        "backends/cpu/k.cpp": ('#include "kernels.hpp"\n#include <Eigen/Core>\n#include <tidu/eager/e.hpp>\n', None),
+        "backends/reference/r.cpp": ('#include "cpu/kernels.hpp"\n', "reference may not include cpu"),
+        "backends/cpu/products/p.hpp": ('#include "cpu/kernels.hpp"\n#include "cpu/kernels/l.hpp"\n', None),
+        "backends/cpu/kernels/l.hpp": ('#include "cpu/products/p.hpp"\n', "kernels may not include products"),
+        "backends/cpu/odd/o.cpp": ("", "odd is not a folder of cpu"),
+        "backends/cpu/all.cpp": ('#include "cpu/products/p.hpp"\n', None),
         "src/check/c.cpp": ("#include <tidu/frontend/f.hpp>\n", "check may not include frontend"),
         "src/cli/c.cpp": ("#include <tidu/frontend/f.hpp>\n#include <tidu/check/c.hpp>\n", None),
         "src/cli/all.cpp": ("#include <tidu/tidu.hpp>\n", "may not include tidu.hpp"),
         "src/odd/o.cpp": ("", "not a room"),
+        "src/cpu/misplaced.cpp": ("", "cpu is a folder of backends/"),
+        "backends/graph/misplaced.cpp": ("", "graph is a folder of src/"),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, (text, _) in planted.items():

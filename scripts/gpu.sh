@@ -29,7 +29,7 @@ gather() {
     cp -r $from/include/nlohmann $from/include/doctest $from/include/xbyak "$to/include/" &&
     cp -r $from/share/eigen3/cmake "$to/share/eigen3/" && cp -r $from/share/cmake/nlohmann_json "$to/share/cmake/" &&
     cp -r $from/lib/cmake/doctest "$to/lib/cmake/" || return 1
-  includes=$(grep -rhoE '#include <boost/[^>]+>' include src tests tools examples bench | sort -u)
+  includes=$(grep -rhoE '#include <boost/[^>]+>' include src backends tests tools examples bench | sort -u)
   for compiler in g++ clang++-14; do
     command -v "$compiler" >/dev/null || continue
     "$compiler" -std=c++20 -M -x c++ - <<<"$includes"$'\n#include <boost/version.hpp>' | tr ' \\' '\n\n' |

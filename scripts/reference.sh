@@ -17,5 +17,5 @@ mkdir -p "$out"
 } | doxygen -
 # Links of the pages to files of the repository, which Doxygen leaves as they are.
 root=$(realpath --relative-to="$out/html" .)
-sed -Ei "s#href=\"(\.\./)?(bench|examples|scripts|src|tests)([/\"])#href=\"$root/\2\3#g" "$out"/html/{index,md_*}.html
+sed -Ei "s#href=\"(\.\./)?(backends|bench|examples|scripts|src|tests)([/\"])#href=\"$root/\2\3#g" "$out"/html/{index,md_*}.html
 echo "$out/html/index.html"

@@ -40,7 +40,7 @@ TEST_CASE("random graphs are made of every primitive that has derivatives") {
     SeededChoices choices(seed);
     names.merge(primitives_in(random_case(choices).graph));
   }
-  // Collectives need ranks to run on: tests/mpi has their derivatives.
+  // Collectives need ranks to run on: tests/backends/mpi has their derivatives.
   for (const Primitive* collective : prim::collective_primitives()) names.insert(collective->name);
   for (const Primitive* primitive : standard_primitives().primitives()) {
     INFO(primitive->name);

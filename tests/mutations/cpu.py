@@ -5,12 +5,12 @@ def fault(*what):
     mutation(*what, programs=("test_cpu",))
 
 
-COMPILE = "src/cpu/compile.cpp"
-COMPILED = "src/cpu/compiled.cpp"
-TAKEOVERS = "src/cpu/takeovers.cpp"
+COMPILE = "backends/cpu/compile.cpp"
+COMPILED = "backends/cpu/compiled.cpp"
+TAKEOVERS = "backends/cpu/takeovers.cpp"
 
 # Operations on short arrays as one piece of code.
-RUNS = "src/cpu/groups/runs_plan.cpp"
+RUNS = "backends/cpu/groups/runs_plan.cpp"
 fault("runs", "what the operation right behind a run reads is not written", RUNS,
       "if (last_read_[result] < end) continue;", "if (last_read_[result] <= end) continue;")
 fault("runs", "what a group repeats is not read", RUNS,
@@ -25,24 +25,24 @@ fault("runs", "arrays of two dtypes are in one run", RUNS,
       "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
 fault("runs", "an addition that a product does is in a run, too", RUNS,
       "(alone_.empty() || !alone_[node.index])", "(alone_.empty() || true)")
-fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "src/cpu/groups/runs_x86.cpp",
+fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/groups/runs_x86.cpp",
       "      has_tail_ = false;\n", "")
-fault("runs", "sums begin with +0 where a vector is not filled", "src/cpu/groups/runs_x86.cpp",
+fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/groups/runs_x86.cpp",
       "if (fold == LaneOp::fold_sum) return sign_bit();", "if (fold == LaneOp::fold_sum) return 0;")
-fault("runs", "single elements are loaded again", "src/cpu/groups/runs_x86.cpp",
+fault("runs", "single elements are loaded again", "backends/cpu/groups/runs_x86.cpp",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;",
       "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate || op == LaneOp::splat;")
 
 # Whole numbers in lanes, and folds of few elements.
-WHOLE = "src/cpu/groups/lanes_x86_whole.hpp"
+WHOLE = "backends/cpu/groups/lanes_x86_whole.hpp"
 fault("whole lanes", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
-fault("whole lanes", "what is beyond all whole numbers is the least of them", "src/cpu/groups/lane_rules.cpp",
+fault("whole lanes", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/lane_rules.cpp",
       "s.of(LaneOp::less_equal, s.immediate(0x1p31), x);", "s.of(LaneOp::less, x, x);")
-fault("folds", "of rows side by side one is left out", "src/cpu/groups/reduce.hpp",
+fault("folds", "of rows side by side one is left out", "backends/cpu/groups/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
 # Columns that groups gather, and rows of columns that they make.
-COLUMNS = "src/cpu/groups/fused_columns.cpp"
+COLUMNS = "backends/cpu/groups/fused_columns.cpp"
 fault("columns", "a group that folds has columns", COLUMNS,
       "if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;",
       "if (!member.primitive().has_trait(Trait::elementwise)) continue;\n"
@@ -58,15 +58,15 @@ fault("columns", "rows that others read too are not taken", COLUMNS,
 fault("columns", "rows are written where columns are read", COLUMNS, "  with.whole = of;\n", "")
 fault("columns", "rows are taken along the wrong axis", COLUMNS,
       "          operation.op().integer(\"axis\") != static_cast<std::int64_t>(along) ||\n", "")
-fault("columns", "columns of two arrays of indices are gathered by one of them", "src/cpu/groups/columns_plan.cpp",
+fault("columns", "columns of two arrays of indices are gathered by one of them", "backends/cpu/groups/columns_plan.cpp",
       " &&\n                         gathered[k - 1].indices == column.indices;", ";")
-fault("columns", "an index beyond the end is one behind it", "src/cpu/kernels/columns.cpp",
+fault("columns", "an index beyond the end is one behind it", "backends/cpu/kernels/columns.cpp",
       "std::clamp<std::int64_t>(indices[i], 0, last)", "std::clamp<std::int64_t>(indices[i], 0, last + 1)")
-fault("decompositions", "columns behind a panel are not solved for", "src/cpu/kernels/decompositions_functions.hpp",
+fault("decompositions", "columns behind a panel are not solved for", "backends/cpu/kernels/decompositions_functions.hpp",
       ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
 
 # Slices, pads and rolls that groups read where they come from, and where they stand in a schedule.
-MOVED_LINES, FIND_LINES = "src/cpu/groups/moved_lines.cpp", "src/cpu/groups/find_lines.cpp"
+MOVED_LINES, FIND_LINES = "backends/cpu/groups/moved_lines.cpp", "backends/cpu/groups/find_lines.cpp"
 fault("lines", "what was rolled is cut as if it were not", MOVED_LINES, "  if (axis.turn != 0) {\n    const bool behind",
       "  if (axis.turn < 0) {\n    const bool behind")
 fault("lines", "a slice of what was padded begins where that does", MOVED_LINES,
@@ -87,7 +87,7 @@ mutation("moves between", "a group reads what is moved of what it makes", "src/p
          "made_by_[id] >= node", "made_by_[id] > node", programs=("test_program",))
 
 # Products that are added to something.
-UPDATE = "src/cpu/products/product_update.cpp"
+UPDATE = "backends/cpu/products/product_update.cpp"
 fault("updates", "a product that something else reads is in no memory", UPDATE,
       "    if (readers_[id] != 1 + 2 * outputs_[id]) return false;\n", "")
 fault("updates", "a product that is an output, too, is in no memory", UPDATE,
@@ -98,14 +98,14 @@ fault("updates", "what is scaled may be a result", UPDATE,
 fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
 fault("updates", "the result is written where the second operand is read", TAKEOVERS,
       "values.whole = {operands[0], operands[1]};", "values.whole = {operands[0]};")
-fault("updates", "an operand that is to be packed is read where it lies", "src/cpu/products/product.cpp",
+fault("updates", "an operand that is to be packed is read where it lies", "backends/cpu/products/product.cpp",
       "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
 fault("updates", "a product that is subtracted from is subtracted", UPDATE,
       "if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;",
       "if (!is_second && sum.inputs()[0] != scaled.output()) return std::nullopt;")
 
 # Outputs that take the memory of inputs.
-REUSED = "src/cpu/reused.cpp"
+REUSED = "backends/cpu/reused.cpp"
 fault("reused", "what is read later is written over", REUSED,
       "input != position_.end() && last_read_[input->second] == node;",
       "input != position_.end() && last_read_[input->second] >= node;")
@@ -115,21 +115,21 @@ fault("reused", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
 fault("reused", "the product of an update is written over what the sum reads", REUSED,
       "      if (id != values.results[0] && takeovers_.plans.count(node) != 0) continue;\n", "")
-fault("reused", "a group of several passes is taken for one", "src/cpu/groups/fused.cpp",
+fault("reused", "a group of several passes is taken for one", "backends/cpu/groups/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
 fault("reused", "what may fail behind a step that writes over an input is called safe", REUSED,
       "if (!cannot_fail(i)) num_unsafe", "if (false) num_unsafe")
 fault("reused", "nothing is called safe behind a step that may fail", REUSED,
       "std::size_t k = num_unsafe; k <", "std::size_t k = num_unsafe; num_unsafe == 0 && k <")
-fault("reused", "whatever is no group may fail", "src/cpu/compile.cpp",
+fault("reused", "whatever is no group may fail", "backends/cpu/compile.cpp",
       "if (step(node.index)) told_", "if (!step(node.index)) told_")
 fault("reused", "tensors that others refer to are written over", COMPILED,
       "!x->exclusive() ||", "false ||")
 fault("reused", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")
 
 # Moves of moves.
-MOVES = "src/cpu/moves.cpp"
-PARTS = "src/cpu/moved_parts.cpp"
+MOVES = "backends/cpu/moves.cpp"
+PARTS = "backends/cpu/moved_parts.cpp"
 fault("moves", "a move whose result is an output is left out", MOVES,
       "    for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);\n", "")
 fault("moves", "what is read in another shape is left out", MOVES,
@@ -147,14 +147,14 @@ fault("moves", "what is copied from does not live until then", COMPILE,
       "const bool as_given = takeovers_.turned.empty() && parts.empty();")
 
 # Operands of concatenates in their places.
-PARTS = "src/cpu/placed_parts.cpp"
+PARTS = "backends/cpu/placed_parts.cpp"
 fault("parts", "all parts are made at the beginning", PARTS, "      offset += bytes;\n", "")
 fault("parts", "no part is made in its place", PARTS, "if (!program.options().in_place) return {};", "return {};")
 fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
 # Transposes that groups of rows do.
-TURNED = "src/cpu/groups/turned.cpp"
+TURNED = "backends/cpu/groups/turned.cpp"
 fault("turned", "the result is written where the group reads", TURNED,
       "    values[node].whole = values[node].operands;\n", "")
 fault("turned", "what others read too is in no memory", TURNED,
@@ -172,17 +172,17 @@ fault("turned", "the last piece is as long as others", TURNED,
       "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
-fault("rows", "what is held of a row's last vector is held for all", "src/cpu/groups/rows_x86.cpp",
+fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/groups/rows_x86.cpp",
       "    copies_.assign(1, v);\n", "    copies_.assign(1, static_cast<int>(row_vectors()) - 1);\n")
-fault("rows", "what rows are folded to stays in registers", "src/cpu/groups/rows_x86.cpp",
+fault("rows", "what rows are folded to stays in registers", "backends/cpu/groups/rows_x86.cpp",
       "    store_held_folds();\n", "")
-fault("rows", "values of some rows stand for those of the next ones, too", "src/cpu/groups/rows_x86_folds.hpp",
+fault("rows", "values of some rows stand for those of the next ones, too", "backends/cpu/groups/rows_x86_folds.hpp",
       "vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);", "vinsertf128(Ymm(7), Ymm(7), Xmm(7), 1);")
-fault("rows", "of eight rows values change places", "src/cpu/groups/rows_x86_folds.hpp",
+fault("rows", "of eight rows values change places", "backends/cpu/groups/rows_x86_folds.hpp",
       "{std::pair(0, 2), std::pair(4, 6), ", "{std::pair(0, 4), std::pair(2, 6), ")
-fault("rows", "a held row's first vector is taken for all", "src/cpu/groups/rows_x86.hpp",
+fault("rows", "a held row's first vector is taken for all", "backends/cpu/groups/rows_x86.hpp",
       "held_columns_.find({step.index, copies_[id]});", "held_columns_.find({step.index, 0});")
-fault("rows", "rows of a period are read in two ways", "src/cpu/groups/rows_plan.cpp",
+fault("rows", "rows of a period are read in two ways", "backends/cpu/groups/rows_plan.cpp",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          return false;",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
@@ -192,35 +192,35 @@ fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
       "if (plan_->large_bytes > given_.plan().large_bytes + little)", "if (little == 0)")
 
 # Terms and elements that are left out of products.
-ZEROS = "src/cpu/products/gemm_zeros.hpp"
-KERNELS = "src/cpu/products/gemm_kernels.hpp"
+ZEROS = "backends/cpu/products/gemm_zeros.hpp"
+KERNELS = "backends/cpu/products/gemm_kernels.hpp"
 fault("products", "terms of a packed panel are those of its first block", ZEROS,
       "common_terms(all[i], {first, first + k})", "common_terms(all[i], {0 * first, k})")
 fault("products", "a piece takes the terms of the first columns' panels", KERNELS,
       "terms_of_packed(call, b) + range.column_begin * kScalars / kWidth", "terms_of_packed(call, b)")
-fault("products", "all that a take leads to is read, whatever is read of it", "src/cpu/unread.cpp",
+fault("products", "all that a take leads to is read, whatever is read of it", "backends/cpu/unread.cpp",
       "if (at(elements, i * by.inner + j)) read", "read")
 
-fault("products", "what two read is what both of them do", "src/cpu/unread.cpp",
+fault("products", "what two read is what both of them do", "backends/cpu/unread.cpp",
       "both[i] = both[i] || (*elements)[i];", "both[i] = both[i] && (*elements)[i];")
 fault("products", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
 # Short lines side by side.
-fault("folds", "what is left of a cascade is folded in the other order", "src/cpu/groups/reduce.hpp",
+fault("folds", "what is left of a cascade is folded in the other order", "backends/cpu/groups/reduce.hpp",
       "if (((s.folds >> level) & 1) == 0) continue;\n      for", "if (level + 1 == levels) continue;\n      for")
-fault("folds", "lines of windows are those of the first rows", "src/cpu/groups/reduce.hpp",
+fault("folds", "lines of windows are those of the first rows", "backends/cpu/groups/reduce.hpp",
       "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
 
 # What a run takes.
-fault("memory", "a term that is added to a sum has a place", "src/cpu/takeovers.cpp", "    leave_sums();\n", "")
-fault("memory", "constants of programs inside are not counted", "src/cpu/compile.cpp",
+fault("memory", "a term that is added to a sum has a place", "backends/cpu/takeovers.cpp", "    leave_sums();\n", "")
+fault("memory", "constants of programs inside are not counted", "backends/cpu/compile.cpp",
       "besides_.constants += bytes;", "if (&besides_ == &to_.besides_) besides_.constants += bytes;")
-fault("memory", "blocks are whole huge pages", "src/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
+fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
       "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
 
 # A transposed B that tiles turn.
-TURNING = "src/cpu/products/gemm_turned.hpp"
+TURNING = "backends/cpu/products/gemm_turned.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
 fault("turning", "what was turned for one tile is put where that of the first was", TURNING,
@@ -231,21 +231,21 @@ fault("turning", "a vector that is not whole is added to the first row", TURNING
       "r < R; ++r, row += ldc)\n      sum[r] += load_first<T>(row, columns);",
       "r < R; ++r, row += is_whole ? ldc : 0)\n      sum[r] += load_first<T>(row, columns);")
 fault("turning", "tiles below one another write a row apart", TURNING, "      c += R * ldc;\n", "      c += ldc;\n")
-fault("turning", "lower tiles begin where the higher ones did", "src/cpu/products/gemm_small.hpp",
+fault("turning", "lower tiles begin where the higher ones did", "backends/cpu/products/gemm_small.hpp",
       "      c += rows * ldc_;\n", "")
-fault("ready", "a plan for a packed B has it as it was", "src/cpu/products/gemm.cpp",
+fault("ready", "a plan for a packed B has it as it was", "backends/cpu/products/gemm.cpp",
       "  plan.run_ready_ = nullptr;\n", "")
-fault("ready", "members of a batch are all of the first B", "src/cpu/products/gemm_small.hpp",
+fault("ready", "members of a batch are all of the first B", "backends/cpu/products/gemm_small.hpp",
       "++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {", "++q, a += of_.stride_a, c += of_.stride_c) {")
 fault("gemm", "0.0 is not added to what turns B", TURNING,
       "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
-fault("gemm", "0.0 is not added in tiles", "src/cpu/products/gemm_tiles.hpp",
+fault("gemm", "0.0 is not added in tiles", "backends/cpu/products/gemm_tiles.hpp",
       "sum[r][v] += Lanes{};", "sum[r][v] -= Lanes{};")
-fault("gemm", "0.0 is added as the result is", "src/cpu/products/gemm_ways.hpp",
+fault("gemm", "0.0 is added as the result is", "backends/cpu/products/gemm_ways.hpp",
       "call.add_zero ? Adding::to_zero", "call.add_zero ? Adding::to_result")
 
 # Places of what is read and left, once that is known.
-PLACES = "src/cpu/node_memory.hpp"
+PLACES = "backends/cpu/node_memory.hpp"
 fault("columns", "constants have places in the workspace", PLACES,
       "program.slot(slot).storage == Storage::constant;", "program.slot(slot).storage != Storage::constant && false;")
 fault("turned", "an output that something else reads is read once", PLACES,
@@ -255,7 +255,7 @@ fault("turned", "what several nodes read is read once", PLACES,
       "for (const ValueId id : each.operands) readers[id] = 1;")
 
 # Two vectors at once.
-PAIRS = "src/cpu/groups/lanes_x86.cpp"
+PAIRS = "backends/cpu/groups/lanes_x86.cpp"
 fault("lanes", "both vectors of a pair read the first's elements", PAIRS,
       "ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]", "ptr[from + r14 * element_]")
 fault("lanes", "both vectors of a pair read the first's mask", PAIRS,
@@ -268,7 +268,7 @@ fault("lanes", "the vector that is left behind pairs is not computed", PAIRS,
       "      cmp(r14, r13);\n      jge(end, T_NEAR);\n      begin", "      jmp(end, T_NEAR);\n      begin")
 
 # Constants in registers, and powers of two where these are no products.
-LANES = "src/cpu/groups/lanes_x86.hpp"
+LANES = "backends/cpu/groups/lanes_x86.hpp"
 fault("lanes", "a constant is held where a value is put", LANES,
       "        taken_ = std::max(taken_, r + 1);\n", "        taken_ = std::max(taken_, r);\n")
 fault("lanes", "subnormal numbers are powers of two", LANES,
@@ -278,7 +278,7 @@ fault("lanes", "negative powers of two lose their sign", LANES,
       "const std::uint64_t exponent = (bits & ~sign_bit()) >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != (bits & ~sign_bit())")
 
 # Where several pieces of a group leave what they bring.
-GROUP_RUN = "src/cpu/groups/fused_run.cpp"
+GROUP_RUN = "backends/cpu/groups/fused_run.cpp"
 fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
 fault("columns", "a column that is taken twice is written once", GROUP_RUN,

@@ -1,5 +1,5 @@
 // prelude_special.cpp - the prelude's functions that the C library lacks, or that write to its variables, in
-// double precision (formulas: src/cpu/kernels/special.cpp).
+// double precision (formulas: backends/cpu/kernels/special.cpp).
 #include "cuda/kernels/prelude.hpp"
 
 namespace tidu::cuda_detail {

@@ -1,8 +1,8 @@
 # The tests of the CPU executor's kernels once more, for the kernels of a device, run on the host (deferred.cpp).
 # Their short names of primitives are the frontend's, too: they are compiled apart from tests that see that.
 foreach(source IN ITEMS elementwise structural windows)
-  target_sources(test_cuda PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/cpu/${source}.cpp")
-  set_property(SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/cpu/${source}.cpp" TARGET_DIRECTORY test_cuda PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(test_cuda PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/backends/cpu/${source}.cpp")
+  set_property(SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/backends/cpu/${source}.cpp" TARGET_DIRECTORY test_cuda PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
 target_compile_definitions(test_cuda PRIVATE TIDU_TEST_EMULATED)
 target_link_libraries(test_cuda PRIVATE ${CMAKE_DL_LIBS})

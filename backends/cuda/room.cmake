@@ -21,7 +21,7 @@ string(REPLACE sm_ compute_ virtual_architecture "${TIDU_CUDA_ARCHITECTURE}")
 add_custom_command(OUTPUT "${sorting_object}"
   COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${CUDAToolkit_NVCC_EXECUTABLE}" -std=c++20 -O2 -Xcompiler=-fPIC
           "-gencode=arch=${virtual_architecture},code=[${TIDU_CUDA_ARCHITECTURE},${virtual_architecture}]"
-          "-I${PROJECT_SOURCE_DIR}/src" -c "${sorting}" -o "${sorting_object}"
+          "-I${PROJECT_SOURCE_DIR}/backends" -c "${sorting}" -o "${sorting_object}"
   DEPENDS "${sorting}" "${CMAKE_CURRENT_LIST_DIR}/libraries/library_sorting.hpp" VERBATIM)
 set_property(SOURCE "${sorting_object}" PROPERTY EXTERNAL_OBJECT ON)
 target_sources(${target} PRIVATE "${sorting_object}")
