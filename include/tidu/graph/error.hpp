@@ -1,6 +1,6 @@
 // error.hpp - the typed errors of every public function, and Result<T>, which carries one instead of throwing
 // it. Messages have one shape: "[op] what was expected, what came", then "\n  in operation N of "graph",
-// file:line".
+// file:line". Input stands in them as printable() shows it.
 #pragma once
 
 #include <cxxabi.h>
@@ -97,6 +97,13 @@ constexpr std::string_view to_string(ADRuleError::Rule rule) {
   return names[static_cast<std::size_t>(rule)];
 }
 
+namespace detail {
+
+/// Throws the error that a Result holds by its dynamic type; an Error of kind internal if it holds none.
+[[noreturn]] void raise_held(const Error* error);
+
+}  // namespace detail
+
 /// A T, or the error that kept it from being made. A small type of our own: no third-party type in public
 /// headers.
 template <class T>
@@ -104,7 +111,7 @@ class [[nodiscard]] Result {
  public:
   /// The value.
   Result(T value) : value_(std::move(value)) {}
-  /// An error that somebody holds.
+  /// An error that somebody holds; of a null pointer value() throws an Error of kind internal.
   Result(std::shared_ptr<const Error> error) : error_(std::move(error)) {}
   /// A copy of that error.
   Result(const Error& error) : error_(error.clone()) {}
@@ -113,15 +120,15 @@ class [[nodiscard]] Result {
   explicit operator bool() const noexcept { return has_value(); }
   /// The value; throws the error when there is none.
   T& value() & {
-    if (!value_) error_->raise();
+    if (!value_) detail::raise_held(error_.get());
     return *value_;
   }
   const T& value() const& {
-    if (!value_) error_->raise();
+    if (!value_) detail::raise_held(error_.get());
     return *value_;
   }
   T&& value() && {
-    if (!value_) error_->raise();
+    if (!value_) detail::raise_held(error_.get());
     return std::move(*value_);
   }
   T& operator*() & { return value(); }
@@ -172,6 +179,32 @@ std::string str(const Parts&... parts) {
   return text_of({TextPart(parts)...});
 }
 
+/// See printable() and in_quotes().
+class Printable {
+ public:
+  Printable(std::string_view text, std::size_t longest, bool quotes)
+      : text_(text), longest_(longest), quotes_(quotes) {}
+  friend std::ostream& operator<<(std::ostream& to, const Printable& printable);
+  operator std::string() const { return str(*this); }
+
+ private:
+  std::string_view text_;
+  std::size_t longest_;
+  bool quotes_;
+};
+
+/// Input as a message shows it, made when it is written: valid UTF-8 without control characters, whatever the
+/// text. Those are escaped as \n, \t or \u001b, a byte that is not UTF-8 as \xff. Text of more than `longest`
+/// bytes is cut behind the last character that lies within them, and "..." follows. The text must outlive it.
+inline Printable printable(std::string_view text, std::size_t longest = std::string_view::npos) {
+  return {text, longest, false};
+}
+
+/// The same in double quotes, with \" and \\ for those that are in the text.
+inline Printable in_quotes(std::string_view text, std::size_t longest = std::string_view::npos) {
+  return {text, longest, true};
+}
+
 /// See list().
 template <class Range>
 class List {
@@ -181,7 +214,12 @@ class List {
     to << '[';
     const char* separator = "";
     for (const auto& item : list.range_) {
-      to << separator << item;
+      to << separator;
+      if constexpr (std::is_convertible_v<decltype(item), std::string_view>) {
+        to << printable(item);
+      } else {
+        to << item;
+      }
       separator = ",";
     }
     return to << ']';
@@ -192,7 +230,8 @@ class List {
   const Range& range_;
 };
 
-/// "[a,b,c]" of anything that can be streamed, made when it is written: a check that holds costs no text.
+/// "[a,b,c]" of anything that can be streamed, text as printable(), made when it is written: a check that
+/// holds costs no text.
 template <class Range>
 List<Range> list(const Range& range) {
   return List<Range>(range);
