@@ -20,8 +20,9 @@ class NestedRunner final : public GraphRunner {
   std::vector<Tensor> run_nested(const Graph& graph, std::span<const Tensor> inputs,
                                  int depth) const override {
     if (depth > deepest) {
-      throw Error(ErrorKind::execution, detail::str("run: expected graphs that nest at most ", deepest,
-                                                    " deep, got \"", graph.name(), "\" at depth ", depth));
+      throw Error(ErrorKind::execution,
+                  detail::str("run: expected graphs that nest at most ", deepest, " deep, got ",
+                              detail::in_quotes(graph.name()), " at depth ", depth));
     }
     check_inputs(graph, inputs);
     CompileOptions options = options_;

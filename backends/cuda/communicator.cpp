@@ -37,12 +37,12 @@ CudaExecutor with_axes(const CudaExecutor& executor, const std::vector<CudaAxis>
       throw Error(ErrorKind::invalid_argument, "[cuda] expected the name of an axis, got an empty one");
     if (axis.communicator.held_->runtime != executor.opener_->runtime()) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("[cuda] expected a communicator of the executor's device for axis \"",
-                              axis.name, "\", got one of another"));
+                  detail::str("[cuda] expected a communicator of the executor's device for axis ",
+                              detail::in_quotes(axis.name), ", got one of another"));
     }
     if (!bound->emplace(axis.name, axis.communicator.held_).second)
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("[cuda] expected each axis once, got \"", axis.name, "\" twice"));
+      throw Error(ErrorKind::invalid_argument, detail::str("[cuda] expected each axis once, got ",
+                                                           detail::in_quotes(axis.name), " twice"));
   }
   CudaExecutor result = executor;
   result.renew_identity();
@@ -59,14 +59,14 @@ void bind_axes(Step& step, const Axes* axes, std::string_view operation) {
   if (axes == nullptr || found == axes->end()) {
     if (collective->ranks == 1) return;
     throw Error(ErrorKind::execution,
-                detail::str('[', operation, "] expected the axis \"", collective->axis_name, "\" of ",
-                            collective->ranks, " ranks to be bound to a communicator, got none"));
+                detail::str('[', operation, "] expected the axis ", detail::in_quotes(collective->axis_name),
+                            " of ", collective->ranks, " ranks to be bound to a communicator, got none"));
   }
   if (found->second->size != collective->ranks) {
     throw Error(
         ErrorKind::execution,
-        detail::str('[', operation, "] expected a communicator of ", collective->ranks, " ranks for axis \"",
-                    collective->axis_name, "\", got one of ", found->second->size));
+        detail::str('[', operation, "] expected a communicator of ", collective->ranks, " ranks for axis ",
+                    detail::in_quotes(collective->axis_name), ", got one of ", found->second->size));
   }
   collective->communicator = found->second->handle;
   collective->rank = found->second->rank;

@@ -66,8 +66,9 @@ bool prefers_cudnn() {
   const char* const wanted = std::getenv("TIDU_CONVOLUTIONS");
   const std::string_view word = wanted != nullptr && *wanted != '\0' ? wanted : "own";
   if (word != "own" && word != "cudnn") {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("[cuda] expected TIDU_CONVOLUTIONS to be own or cudnn, got ", word));
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str("[cuda] expected TIDU_CONVOLUTIONS to be own or cudnn, got ", detail::printable(word)));
   }
   return word == "cudnn";
 }

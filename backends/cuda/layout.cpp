@@ -124,7 +124,7 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
       if (layout.spots[operand].home == Home::none) {
         throw Error(ErrorKind::internal,
                     detail::str("[cuda] expected a node that makes value ", operand,
-                                " before one that reads it, got none in \"", graph.name(), '"'));
+                                " before one that reads it, got none in ", detail::in_quotes(graph.name())));
       }
     }
   }

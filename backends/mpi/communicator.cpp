@@ -171,10 +171,11 @@ Axes::Axes(const std::vector<MpiAxis>& axes, const MpiOptions& options) : option
     const MpiAxis& axis = axes[i];
     if (axis.name.empty()) refuse("expected names of axes, got an empty one");
     if (axis.communicator == MPI_COMM_NULL)
-      refuse(detail::str("expected a communicator for axis \"", axis.name, "\", got MPI_COMM_NULL"));
+      refuse(detail::str("expected a communicator for axis ", detail::in_quotes(axis.name),
+                         ", got MPI_COMM_NULL"));
     for (std::size_t k = 0; k < i; ++k) {
       if (axes[k].name == axis.name)
-        refuse(detail::str("expected one communicator for axis \"", axis.name, "\", got two"));
+        refuse(detail::str("expected one communicator for axis ", detail::in_quotes(axis.name), ", got two"));
     }
   }
   const auto turn = turn_of_process();

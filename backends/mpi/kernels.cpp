@@ -39,16 +39,17 @@ std::vector<std::byte> agreed_room(const Axes& axes, const Communicator& ranks, 
   }
   if (no_room) std::rethrow_exception(no_room);
   if (!fits) {
-    throw Error(
-        ErrorKind::execution,
-        detail::str('[', call.op().name(), "] expected a communicator of ", call.op().integer("axis_size"),
-                    " ranks for axis \"", call.op().string("axis_name"), "\", got one of ", ranks.size()));
+    throw Error(ErrorKind::execution,
+                detail::str('[', call.op().name(), "] expected a communicator of ",
+                            call.op().integer("axis_size"), " ranks for axis ",
+                            detail::in_quotes(call.op().string("axis_name")), ", got one of ", ranks.size()));
   }
   if (!same) {
     throw Error(
         ErrorKind::execution,
-        detail::str('[', call.op().name(), "] expected all ranks of axis \"", call.op().string("axis_name"),
-                    "\" to run one operation on operands of one type, with memory for it, got others than ",
+        detail::str('[', call.op().name(), "] expected all ranks of axis ",
+                    detail::in_quotes(call.op().string("axis_name")),
+                    " to run one operation on operands of one type, with memory for it, got others than ",
                     call.input(0).type(), " of rank ", ranks.rank()));
   }
   return room;

@@ -76,8 +76,9 @@ Result<std::vector<Tensor>> ReferenceExecutor::try_run(const Graph& graph,
 std::vector<Tensor> ReferenceExecutor::execute(const Graph& graph, std::span<const Tensor> inputs,
                                                int depth) const {
   if (depth > deepest) {
-    throw Error(ErrorKind::execution, detail::str("run: expected graphs that nest at most ", deepest,
-                                                  " deep, got \"", graph.name(), "\" at depth ", depth));
+    throw Error(ErrorKind::execution,
+                detail::str("run: expected graphs that nest at most ", deepest, " deep, got ",
+                            detail::in_quotes(graph.name()), " at depth ", depth));
   }
   check_inputs(graph, inputs);
   const std::vector<std::uint32_t> last = last_uses(graph);

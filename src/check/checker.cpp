@@ -55,7 +55,7 @@ class Checker {
                       "; what is not finite there, or follows from it, was not compared"));
     };
     for (std::size_t i = 0; i < subject_.inputs.size(); ++i)
-      note(detail::str("input \"", graph_.input_name(i), '"'), subject_.inputs[i]);
+      note(detail::str("input ", detail::in_quotes(graph_.input_name(i))), subject_.inputs[i]);
     if (report_.notes.size() != before) return;  // outputs follow from inputs
     const Tensors outputs = executor_.run(graph_, subject_.inputs);
     for (std::size_t slot = 0; slot < outputs.size(); ++slot)
@@ -102,12 +102,12 @@ class Checker {
         finding.order = 0;
         finding.custom_rule = attribute_graphs(operation);
         finding.relative_error = error;
-        finding.message =
-            detail::str("a custom rule disagrees with its graph in operation ", *finding.operation, ", ",
-                        finding.operation_primitive, ": relative error ", figure(error), " in output ", slot,
-                        "\n  the custom rule of ", finding.primitive, " is at fault: output ", slot,
-                        " of its graph ", name, " (\"", given.name(), "\") is not that of its graph (\"",
-                        operation.op().graph("graph").name(), "\")");
+        finding.message = detail::str(
+            "a custom rule disagrees with its graph in operation ", *finding.operation, ", ",
+            finding.operation_primitive, ": relative error ", figure(error), " in output ", slot,
+            "\n  the custom rule of ", finding.primitive, " is at fault: output ", slot, " of its graph ",
+            name, " (", detail::in_quotes(given.name()), ") is not that of its graph (",
+            detail::in_quotes(operation.op().graph("graph").name()), ")");
         if (!known(finding)) report_.findings.push_back(std::move(finding));
         break;
       }
@@ -135,8 +135,8 @@ class Checker {
       const auto& fault = whole.of[index(kind)];
       if (!fault || !report_.findings.empty()) continue;
       if (std::isinf(fault->disagreement.error)) {
-        report_.notes.push_back(detail::str("derivatives of \"", graph_.name(),
-                                            "\" are not finite where one of the two sides of a test is (",
+        report_.notes.push_back(detail::str("derivatives of ", detail::in_quotes(graph_.name()),
+                                            " are not finite where one of the two sides of a test is (",
                                             describe(kind), "); each operation by itself agrees", untested));
         continue;
       }
@@ -144,7 +144,7 @@ class Checker {
       finding.kind = kind;
       describe_direction(finding, *fault, true);
       finding.message =
-          detail::str(describe(kind), " in the whole of \"", graph_.name(), "\"",
+          detail::str(describe(kind), " in the whole of ", detail::in_quotes(graph_.name()),
                       direction_text(finding, true), "\n  each operation by itself agrees", untested);
       report_.findings.push_back(std::move(finding));
     }
@@ -196,7 +196,8 @@ class Checker {
                        " of operation ", operation);
   }
   static std::string direction_text(const CheckFinding& finding, bool of_whole) {
-    const std::string input = of_whole ? detail::str("input \"", finding.input, '"') : finding.input;
+    const std::string input =
+        of_whole ? detail::str("input ", detail::in_quotes(finding.input)) : finding.input;
     return detail::str(finding.order > 1 ? " at second order" : "", ": relative error ",
                        figure(finding.relative_error), " in direction ", finding.direction,
                        finding.input.empty() ? std::string() : " of " + input);
@@ -210,8 +211,9 @@ class Checker {
   void add(CheckFinding finding, const std::string& direction, const std::string& cause) {
     if (known(finding)) return;
     const Operation operation = graph_.operation(*finding.operation);
-    const std::string place =
-        operation.where().empty() ? std::string() : detail::str(" (", operation.where(), ')');
+    const std::string place = operation.where().empty()
+                                  ? std::string()
+                                  : detail::str(" (", detail::printable(operation.where()), ')');
     finding.message = detail::str(describe(finding.kind), " in operation ", *finding.operation, ", ",
                                   finding.operation_primitive, place, direction, "\n  ", cause);
     report_.findings.push_back(std::move(finding));

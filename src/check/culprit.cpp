@@ -19,7 +19,7 @@ Rule rule_of(CheckKind kind) {
 std::string place_of(const Graph& graph, std::uint32_t operation, const std::string& holder) {
   const std::string_view where = graph.operation(operation).where();
   return detail::str("operation ", operation, " of ", holder,
-                     where.empty() ? std::string() : detail::str(" (", where, ')'));
+                     where.empty() ? std::string() : detail::str(" (", detail::printable(where), ')'));
 }
 
 class Finder {
@@ -91,8 +91,9 @@ class Finder {
                                                            : "the transpose of";
     return {std::string(operation.name()),
             rule == "jvp" ? Rule::jvp : Rule::transpose,
-            detail::str("the custom rule of ", operation.name(), " is at fault: its graph ", rule, " (\"",
-                        given.name(), "\") is not ", relation, " its graph (\"", graph.name(), "\")"),
+            detail::str("the custom rule of ", operation.name(), " is at fault: its graph ", rule, " (",
+                        detail::in_quotes(given.name()), ") is not ", relation, " its graph (",
+                        detail::in_quotes(graph.name()), ")"),
             {},
             attribute_graphs(operation)};
   }

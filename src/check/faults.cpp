@@ -17,8 +17,8 @@ Faults test(const Subject& subject, const FrozenValues& frozen, const Executor& 
       }
       faults.cancelled = faults.cancelled || result.cancelled;
       for (const std::size_t k : result.without_differences) {
-        std::string note = detail::str("jvp was not compared with differences in output ", k, " of \"",
-                                       one.graph.name(), '"', at > 1 ? " at second order" : "",
+        std::string note = detail::str("jvp was not compared with differences in output ", k, " of ",
+                                       detail::in_quotes(one.graph.name()), at > 1 ? " at second order" : "",
                                        ": there is a kink, or they are too inexact to tell");
         if (std::find(faults.notes.begin(), faults.notes.end(), note) == faults.notes.end())
           faults.notes.push_back(std::move(note));

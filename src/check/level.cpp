@@ -48,8 +48,8 @@ class Tester {
   LevelResult run(Kinds kinds) {
     if (kinds[index(CheckKind::differences)] && !frozen_.all) {
       kinds[index(CheckKind::differences)] = false;
-      result_.notes.push_back(detail::str("jvp was not compared with differences in \"",
-                                          subject_.graph.name(), "\": it holds ", inside_,
+      result_.notes.push_back(detail::str("jvp was not compared with differences in ",
+                                          detail::in_quotes(subject_.graph.name()), ": it holds ", inside_,
                                           " without tangent in a loop without a bound, or in more steps and "
                                           "branches than are written out for that"));
     }
@@ -433,8 +433,8 @@ std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed, std:
       derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unknown_primitive) throw;
-      notes.push_back(detail::str("second order was not tested of the ", forward ? "jvp" : "vjp", " of \"",
-                                  subject.graph.name(), "\": ", error.what()));
+      notes.push_back(detail::str("second order was not tested of the ", forward ? "jvp" : "vjp", " of ",
+                                  detail::in_quotes(subject.graph.name()), ": ", error.what()));
       continue;
     }
     Subject next{derivative.graph, subject.wrt, subject.inputs};

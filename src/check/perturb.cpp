@@ -30,7 +30,8 @@ Graph written_out_to_shake(const Graph& graph) {
 Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen) {
   if (graph.primitives().add() == nullptr) {
     throw Error(ErrorKind::unknown_primitive,
-                detail::str("expected a primitive set that names its add, to perturb \"", graph.name(), '"'));
+                detail::str("expected a primitive set that names its add, to perturb ",
+                            detail::in_quotes(graph.name())));
   }
   GraphBuilder builder(graph.name(), graph.primitives());
   Perturbed result{{}, {}, {}, Tensors(inputs.begin(), inputs.end())};

@@ -113,7 +113,7 @@ const Command& expect_command(const std::string& name) {
   if (const Command* command = find_command(name)) return *command;
   std::vector<std::string_view> names;
   for (const Command& known : commands) names.push_back(known.name);
-  refuse(detail::str("expected a command, one of ", detail::list(names), ", got \"", name, '"'));
+  refuse(detail::str("expected a command, one of ", detail::list(names), ", got ", detail::in_quotes(name)));
 }
 
 std::vector<const Option*> options_of(const Command& command) {
@@ -130,15 +130,15 @@ const Option& expect_option(const Command& command, const std::string& word) {
     if (option->name == word) return *option;
     names.push_back(option->name);
   }
-  refuse(detail::str(command.name, ": expected one of the options ", detail::list(names), ", got \"", word,
-                     '"'));
+  refuse(detail::str(command.name, ": expected one of the options ", detail::list(names), ", got ",
+                     detail::in_quotes(word)));
 }
 
 void set_option(Arguments& arguments, const Option& option, const std::string& value) {
   const std::string_view name = option.name;
   if (option.value.find('|') != std::string_view::npos && !contains(split(option.value, '|'), value)) {
-    refuse(detail::str(name, ": expected one of ", detail::list(split(option.value, '|')), ", got \"", value,
-                       '"'));
+    refuse(detail::str(name, ": expected one of ", detail::list(split(option.value, '|')), ", got ",
+                       detail::in_quotes(value)));
   }
   if (name == "--inputs") arguments.inputs_file = value;
   if (name == "--tangents") arguments.tangents_file = value;
@@ -153,14 +153,14 @@ void set_option(Arguments& arguments, const Option& option, const std::string& v
   if (name == "--wrt" || name == "--batched") {
     std::vector<std::string> names = split(value, ',');
     if (contains(names, ""))
-      refuse(detail::str(name, ": expected names separated by commas, got \"", value, '"'));
+      refuse(detail::str(name, ": expected names separated by commas, got ", detail::in_quotes(value)));
     (name == "--wrt" ? arguments.wrt : arguments.batched) = std::move(names);
   }
   if (name == "--threads") {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), arguments.threads);
     if (error != std::errc() || end != value.data() + value.size() || arguments.threads < 1 ||
         arguments.threads > 1024) {
-      refuse(detail::str("--threads: expected a number from 1 to 1024, got \"", value, '"'));
+      refuse(detail::str("--threads: expected a number from 1 to 1024, got ", detail::in_quotes(value)));
     }
   }
 }
@@ -220,10 +220,10 @@ Arguments parse_arguments(std::span<const std::string> words) {
       return arguments;
     }
     if (!word.starts_with("-") || word == "-") {
-      if (command.name == "ops") refuse(detail::str("ops: expected no file, got \"", word, '"'));
+      if (command.name == "ops") refuse(detail::str("ops: expected no file, got ", detail::in_quotes(word)));
       if (graph_file) {
-        refuse(detail::str(command.name, ": expected one graph file, got \"", *graph_file, "\" and \"", word,
-                           '"'));
+        refuse(detail::str(command.name, ": expected one graph file, got ", detail::in_quotes(*graph_file),
+                           " and ", detail::in_quotes(word)));
       }
       graph_file = word;
       continue;

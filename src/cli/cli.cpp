@@ -82,8 +82,8 @@ std::shared_ptr<const Executor> cli::make_executor(const Session& session) {
     if (executor.name == name) return executor.make({session.arguments.threads, true});
     known.push_back(executor.name);
   }
-  throw Error(ErrorKind::invalid_argument,
-              detail::str("--backend: expected one of ", detail::list(known), ", got \"", name, '"'));
+  throw Error(ErrorKind::invalid_argument, detail::str("--backend: expected one of ", detail::list(known),
+                                                       ", got ", detail::in_quotes(name)));
 }
 
 int cli_main(std::span<const std::string> words, std::ostream& out, std::ostream& err,
@@ -119,7 +119,7 @@ int cli_main(int argc, const char* const* argv, const PrimitiveSet& set,
              const std::vector<CliExecutor>& executors) {
   const std::string_view path = argc > 0 ? argv[0] : "tidu";
   const std::size_t slash = path.find_last_of('/');
-  const std::string_view program = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  const std::string program = detail::printable(path.substr(slash + 1));  // npos + 1 is 0
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   return cli_main(words, std::cout, std::cerr, program, set, executors);
 }

@@ -23,10 +23,10 @@ void require_floating_scalar(const Job& job, std::string_view command) {
   const Type type = one ? graph.type(graph.outputs()[0]) : Type();
   if (one && type.rank() == 0 && is_floating(type.dtype())) return;
   job.derive([&](const Graph&) -> int {
-    throw Error(
-        ErrorKind::invalid_argument,
-        detail::str(command, ": expected \"", graph.name(), "\" to have one floating scalar output, got ",
-                    one ? detail::str(type) : detail::str(graph.outputs().size(), " outputs")));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str(command, ": expected ", detail::in_quotes(graph.name()),
+                            " to have one floating scalar output, got ",
+                            one ? detail::str(type) : detail::str(graph.outputs().size(), " outputs")));
   });
 }
 
@@ -178,13 +178,14 @@ std::vector<std::size_t> jacobian_inputs(const Job& job) {
     if (!is_complex(type.dtype())) return;
     job.derive([&](const Graph&) -> int {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("jacobian: expected real inputs and outputs of \"", graph.name(), "\", got ",
-                              what, " of type ", type,
+                  detail::str("jacobian: expected real inputs and outputs of ",
+                              detail::in_quotes(graph.name()), ", got ", what, " of type ", type,
                               "; split it with real and imag (and join inputs with complex), and "
                               "differentiate the parts"));
     });
   };
-  for (const std::size_t i : wrt) refuse_complex(type_of(i), "input " + graph.input_name(i));
+  for (const std::size_t i : wrt)
+    refuse_complex(type_of(i), detail::str("input ", detail::printable(graph.input_name(i))));
   for (std::size_t k = 0; k < graph.outputs().size(); ++k)
     refuse_complex(graph.type(graph.outputs()[k]), detail::str("output ", k));
   return wrt;

@@ -18,7 +18,7 @@ namespace tidu::cli {
 using detail::JsonTape;
 
 std::string shown_path(const std::string& path) {
-  return path == "-" ? "standard input" : path.empty() ? "\"\"" : path;
+  return path == "-" ? "standard input" : path.empty() ? "\"\"" : std::string(detail::printable(path));
 }
 
 std::string read_file(const std::string& path) {
@@ -80,7 +80,7 @@ NamedTensors read_named_tensors(const std::string& path) {
       try {
         tensors.emplace_back(name, detail::tensor_from_json(tape, value));
       } catch (const Error& error) {
-        error.with_message(detail::str("tensor \"", detail::shortened(name), "\": ", error.what()))->raise();
+        error.with_message(detail::str("tensor ", detail::shortened(name), ": ", error.what()))->raise();
       }
     }
     return tensors;

@@ -33,14 +33,12 @@ Names input_names(const Graph& graph) {
   return names_at(graph, all);
 }
 
-// A name as a JSON string, cut to a length that is fit to read.
-std::string shown_name(std::string_view name) { return json_string(detail::shortened(name)); }
-
 // The first few names, and how many more there are.
 std::string shown_names(const Names& names) {
   constexpr std::size_t most = 20;
   Names shown;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) shown.push_back(detail::shortened(names[i]));
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    shown.push_back(detail::printable(names[i], detail::longest_quotation));
   if (names.size() > most) shown.push_back(detail::str("and ", names.size() - most, " more"));
   return detail::list(shown);
 }
@@ -65,8 +63,8 @@ Job::Job(const Session& session)
   for (const std::size_t position : positions("--wrt", wrt())) {
     const Type type = graph_.type(graph_.inputs()[position]);
     if (!is_inexact(type.dtype())) {
-      refuse(detail::str("--wrt: expected floating or complex inputs, got ", shown_name(names_[position]),
-                         " of type ", type));
+      refuse(detail::str("--wrt: expected floating or complex inputs, got ",
+                         detail::shortened(names_[position]), " of type ", type));
     }
   }
   batched_.assign(graph_.inputs().size(), false);
@@ -74,7 +72,7 @@ Job::Job(const Session& session)
   const auto by_input = by_position(read_named_tensors(file), file);
   find_batch(by_input);
   for (std::size_t i = 0; i < by_input.size(); ++i) {
-    const std::string what = detail::str(shown_path(file), ": input ", shown_name(names_[i]));
+    const std::string what = detail::str(shown_path(file), ": input ", detail::shortened(names_[i]));
     if (!by_input[i] && batched_[i] && !size_)  // whose extent nothing tells
       refuse(detail::str(what, ": expected a tensor of type ", graph_.type(graph_.inputs()[i]),
                          " with a leading axis, got none"));
@@ -89,7 +87,7 @@ void Job::add_tangents() {
   const auto given = by_position(read_named_tensors(file), file);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Type type = graph_.type(graph_.inputs()[i]);
-    const std::string what = detail::str(shown_path(file), ": tangent of ", shown_name(names_[i]));
+    const std::string what = detail::str(shown_path(file), ": tangent of ", detail::shortened(names_[i]));
     if (!is_inexact(type.dtype())) {
       if (given[i]) {
         refuse(detail::str(what, ": expected none, the input of type ", type,
@@ -178,10 +176,10 @@ std::vector<std::size_t> Job::positions(std::string_view option, const Names& na
     const auto position = index.find(name);
     if (!position) {
       refuse(detail::str(option, ": expected names of inputs, ", shown_names(names_), ", got ",
-                         shown_name(name)));
+                         detail::shortened(name)));
     }
     if (seen[*position])
-      refuse(detail::str(option, ": expected each input once, got ", shown_name(name), " twice"));
+      refuse(detail::str(option, ": expected each input once, got ", detail::shortened(name), " twice"));
     seen[*position] = true;
     found.push_back(*position);
   }
@@ -196,11 +194,11 @@ std::vector<std::optional<Tensor>> Job::by_position(const NamedTensors& given,
     const auto position = index.find(name);
     if (!position) {
       refuse(detail::str(shown_path(file), ": expected names of inputs, ", shown_names(names_), ", got ",
-                         shown_name(name)));
+                         detail::shortened(name)));
     }
     if (tensors[*position])
-      refuse(detail::str(shown_path(file), ": expected each input once, got ", shown_name(names_[*position]),
-                         " twice, once as ", shown_name(name)));
+      refuse(detail::str(shown_path(file), ": expected each input once, got ",
+                         detail::shortened(names_[*position]), " twice, once as ", detail::shortened(name)));
     tensors[*position] = tensor;
   }
   return tensors;
@@ -211,10 +209,10 @@ void Job::find_batch(const std::vector<std::optional<Tensor>>& by_input) {
   for (const std::size_t position : positions("--batched", *session_.arguments.batched)) {
     const auto& tensor = by_input[position];
     if (tensor && (tensor->rank() == 0 || (size_ && tensor->dim(0) != *size_))) {
-      throw Error(
-          ErrorKind::type,
-          detail::str("--batched: expected input ", shown_name(names_[position]), " with a leading axis",
-                      size_ ? detail::str(" of ", *size_) : std::string(), ", got ", tensor->type()));
+      throw Error(ErrorKind::type,
+                  detail::str("--batched: expected input ", detail::shortened(names_[position]),
+                              " with a leading axis", size_ ? detail::str(" of ", *size_) : std::string(),
+                              ", got ", tensor->type()));
     }
     batched_[position] = true;
     if (tensor) size_ = tensor->dim(0);

@@ -14,6 +14,7 @@
 namespace tidu::eager::detail {
 namespace {
 
+using tidu::detail::printable;
 using tidu::detail::str;
 using Phase = NonFiniteError::Phase;
 
@@ -39,7 +40,7 @@ bool watched(const Looker& looker, const void* operand, Phase phase, std::string
 }
 
 std::string at(const Node& node) {
-  return node.file == nullptr ? std::string() : str(" (", node.where(), ')');
+  return node.file == nullptr ? std::string() : str(" (", printable(node.where()), ')');
 }
 
 [[noreturn]] void raise(Phase phase, const Node& node, const std::string& message) {
@@ -55,7 +56,7 @@ std::string path_text(const Path& path) {
       const std::lock_guard<std::mutex> lock(extras->mutex);
       if (!extras->names.empty() && !node->is_leaf()) name = extras->names.front().second + " = " + name;
     }
-    text += (text.empty() ? "" : " > ") + name;
+    text += str(text.empty() ? "" : " > ", printable(name));
   };
   for (const Node* node : path.first) append(node);
   if (path.omitted != 0) text += str(" > ... ", path.omitted, " more ...");
@@ -97,8 +98,8 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
     const std::string name = request.graph->name();
     const std::string where =
         request.where.file == nullptr ? std::string() : str(request.where.file, ':', request.where.line);
-    std::string message = str("non-finite value first appears in forward of ", name,
-                              where.empty() ? "" : str(" (", where, ')'), ": its output ", i);
+    std::string message = str("non-finite value first appears in forward of ", printable(name),
+                              where.empty() ? "" : str(" (", printable(where), ')'), ": its output ", i);
     if (watched({host, nullptr}, request.outputs[i], Phase::forward, name, where, 0, message)) continue;
     if (!bad(host, request.outputs[i])) continue;
     message += str(' ', host.statistics(request.outputs[i]));
@@ -166,7 +167,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   const Cell* culprit = nullptr;
   const auto what = [&suspect](const Cell& cell) {
     return str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
-               suspect.node.name(), at(suspect.node), ", along path ", path_text(suspect.path()),
+               printable(suspect.node.name()), at(suspect.node), ", along path ", path_text(suspect.path()),
                ": the cotangent of its input ", suspect.node.variant->edges[cell.edge]);
   };
   for (const Cell* cell : suspect.outgoing) {
@@ -189,14 +190,14 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
     std::string message;
     for (std::uint32_t k = 0; k < node->num_saved && message.empty(); ++k) {
       if (bad(host, node->saved(k))) {
-        message = str("non-finite value first appears in forward at ", node->name(), at(*node), ": its ",
-                      NodeView(ref(node)).saved_name(k), ' ', host.statistics(node->saved(k)));
+        message = str("non-finite value first appears in forward at ", printable(node->name()), at(*node),
+                      ": its ", NodeView(ref(node)).saved_name(k), ' ', host.statistics(node->saved(k)));
       }
     }
     if (message.empty()) continue;
     raise(Phase::forward, *node,
-          str(message, "\n  met in backward of ", suspect.node.name(), at(suspect.node), ", along path ",
-              path_text(suspect.path())));
+          str(message, "\n  met in backward of ", printable(suspect.node.name()), at(suspect.node),
+              ", along path ", path_text(suspect.path())));
   }
 
   std::string message = str(what(*culprit), ' ', host.statistics(culprit->operand()));

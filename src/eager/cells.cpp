@@ -11,6 +11,7 @@
 
 namespace tidu::eager::detail {
 
+using tidu::detail::printable;
 using tidu::detail::str;
 
 namespace {
@@ -190,8 +191,8 @@ void BackwardCall::check_type(const Cell& cell, Type expected, const Node& node,
   if (knows_types) {
     const std::optional<Type> type = host.describe(cell.operand());
     if (type && *type != expected) {
-      throw Error(ErrorKind::type, str('[', node.name(), "] expected ", expected, " as ", who, what, ' ',
-                                       index, ", got ", *type));
+      throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected ", expected, " as ", who,
+                                       what, ' ', index, ", got ", *type));
     }
   }
 }
@@ -200,7 +201,7 @@ void BackwardCall::check_device(const Cell& cell, const Node& node, std::size_t 
   if (!knows_devices) return;
   const std::optional<std::uint32_t> device = host.device_of(cell.operand());
   if (device && *device != node.device) {
-    throw Error(ErrorKind::type, str('[', node.name(), "] expected the cotangent of input ", input,
+    throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected the cotangent of input ", input,
                                      " on device ", node.device, ", got device ", *device));
   }
 }

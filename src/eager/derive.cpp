@@ -12,6 +12,7 @@
 namespace tidu::eager::detail {
 namespace {
 
+using tidu::detail::printable;
 using tidu::detail::str;
 
 // Makes one BackwardProgram.
@@ -203,7 +204,7 @@ class ProgramMaker {
     for (std::uint32_t s = 0; s < sources_.size(); ++s) {
       if (used_.empty() || used_[s] == 0 || saved_of_[s] != no_index) continue;
       constexpr const char* kinds[] = {"input ", "output ", "retained value "};
-      throw Error(ErrorKind::tape, str('[', variant_.owner->name(), "] expected the tape to hold ",
+      throw Error(ErrorKind::tape, str('[', printable(variant_.owner->name()), "] expected the tape to hold ",
                                        kinds[static_cast<std::size_t>(sources_[s].kind)], sources_[s].index,
                                        ", which the rules read in this context but did not when it was "
                                        "recorded; record with save_everything"));

@@ -9,6 +9,7 @@
 
 namespace tidu::eager::detail {
 
+using tidu::detail::printable;
 using tidu::detail::str;
 
 namespace {
@@ -171,7 +172,7 @@ void BackwardCall::check_not_freed() const {
 
 void BackwardCall::refuse_freed(const Node& node) const {
   throw Error(ErrorKind::tape,
-              str('[', node.name(),
+              str('[', printable(node.name()),
                   "] expected the operands that the tape kept, but an earlier backward call freed them"
                   " (to call backward again, set keep_graph in all calls but the last)\n  in backward of ",
                   node.describe()));

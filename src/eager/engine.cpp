@@ -11,6 +11,8 @@
 namespace tidu::eager {
 namespace detail {
 
+using tidu::detail::in_quotes;
+using tidu::detail::printable;
 using tidu::detail::str;
 
 namespace {
@@ -68,9 +70,9 @@ void BackwardCall::explain_failure(const Error& error, const Node& node, const c
   } else {
     std::string types;
     for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
-    place = str("the backward of ", node.name(), '(', types, ')',
-                node.file != nullptr ? str(", recorded at ", node.where()) : std::string(), " (node ",
-                node.sequence, ')');
+    place = str("the backward of ", printable(node.name()), '(', types, ')',
+                node.file != nullptr ? str(", recorded at ", printable(node.where())) : std::string(),
+                " (node ", node.sequence, ')');
   }
   const auto explained = error.with_message(str(error.what(), "\n  in ", phase, " of ", place));
   const Error& made = *explained;
@@ -217,7 +219,7 @@ void BackwardCall::check_versions(const Node& node, const BackwardProgram& progr
     const std::optional<std::uint64_t> now = host.version(node.saved(k));
     if (!now || *now == saved) return;
     throw Error(ErrorKind::tape,
-                str('[', node.name(), "] expected ", NodeView(ref(&node)).saved_name(k),
+                str('[', printable(node.name()), "] expected ", NodeView(ref(&node)).saved_name(k),
                     " as it was when it was recorded, at version ", saved, ", got version ", *now,
                     ": it was changed in place and backward reads it (clone it before the change)"));
   };
@@ -400,8 +402,8 @@ void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
 }
 
 void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got) {
-  throw Error(ErrorKind::execution, str(hook, ": expected ", call.graph.outputs().size(), " values for \"",
-                                        call.graph.name(), "\", got ", got));
+  throw Error(ErrorKind::execution, str(hook, ": expected ", call.graph.outputs().size(), " values for ",
+                                        in_quotes(call.graph.name()), ", got ", got));
 }
 
 }  // namespace detail

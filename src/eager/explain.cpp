@@ -14,14 +14,16 @@ namespace tidu::eager {
 namespace detail {
 namespace {
 
+using tidu::detail::in_quotes;
+using tidu::detail::printable;
 using tidu::detail::str;
 using Status = Explanation::Status;
 using Cause = Explanation::Cause;
 
 // argmax (operation 21, head.cpp:77)
 std::string operation(const Node& node) {
-  return str(node.name(), " (operation ", node.sequence,
-             node.file != nullptr ? ", " + node.where() : std::string(), ')');
+  return str(printable(node.name()), " (operation ", node.sequence,
+             node.file != nullptr ? str(", ", printable(node.where())) : std::string(), ')');
 }
 
 // A list of places: each named once, the first few by name.
@@ -101,12 +103,12 @@ class Explainer {
   }
 
   std::string name() const {
-    if (!request_.name.empty()) return str('"', request_.name, '"');
+    if (!request_.name.empty()) return in_quotes(request_.name);
     std::string given;
     if (const Node* node = target_.is_leaf() ? reach_.leaf() : target_.node; node != nullptr)
       given = name_of(ref(node), target_.key);
     if (given.empty() && target_.node != nullptr) given = name_of(request_.target.trace, target_.key);
-    if (!given.empty()) return str('"', given, '"');
+    if (!given.empty()) return in_quotes(given);
     if (target_.is_leaf()) return str("leaf ", to_string(target_.key));
     return str("output ", request_.target.output_slot, " of ", operation(*target_.node));
   }

@@ -9,6 +9,8 @@
 namespace tidu::eager {
 namespace detail {
 
+using tidu::detail::in_quotes;
+using tidu::detail::printable;
 using tidu::detail::str;
 
 // Note [Dead nodes]: freeing a node lets go of its producers and of operands, whose destructors may let go of
@@ -175,10 +177,10 @@ std::string Node::name() const {
 std::string Node::describe() const {
   if (is_leaf()) {
     const std::string given = name();
-    return given.empty() ? str("leaf ", to_string(first_key)) : str("leaf \"", given, '"');
+    return given.empty() ? str("leaf ", to_string(first_key)) : str("leaf ", in_quotes(given));
   }
-  std::string text = name();
-  if (file != nullptr) text += str(", recorded at ", where());
+  std::string text = printable(name());
+  if (file != nullptr) text += str(", recorded at ", printable(where()));
   return text;
 }
 

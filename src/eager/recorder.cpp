@@ -13,19 +13,20 @@
 namespace tidu::eager::detail {
 namespace {
 
+using tidu::detail::printable;
 using tidu::detail::str;
 using Request = RecorderCore::Request;
 
 std::string place(const Request& request) {
-  std::string text = request.graph->name();
+  std::string text = printable(request.graph->name());
   if (request.where.file != nullptr)
-    text += str(", recorded at ", request.where.file, ':', request.where.line);
+    text += str(", recorded at ", printable(request.where.file), ':', request.where.line);
   return text;
 }
 
 [[noreturn]] void refuse(const Request& request, const std::string& message) {
   throw Error(ErrorKind::invalid_argument,
-              str('[', request.graph->name(), "] ", message, "\n  in ", place(request)));
+              str('[', printable(request.graph->name()), "] ", message, "\n  in ", place(request)));
 }
 
 void check_counts(const Request& request) {
@@ -41,8 +42,8 @@ void check_type(const Request& request, const Host& host, const void* operand, T
                 const char* what, std::size_t index) {
   const std::optional<Type> type = operand != nullptr ? host.describe(operand) : std::nullopt;
   if (type && *type != expected) {
-    throw Error(ErrorKind::type, str('[', request.graph->name(), "] expected ", expected, " as ", what, ' ',
-                                     index, ", got ", *type, "\n  in ", place(request)));
+    throw Error(ErrorKind::type, str('[', printable(request.graph->name()), "] expected ", expected, " as ",
+                                     what, ' ', index, ", got ", *type, "\n  in ", place(request)));
   }
 }
 

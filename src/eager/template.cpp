@@ -229,7 +229,7 @@ RecordedGraph RecordedGraph::of(const Graph& graph) {
   if (!graph.externals().empty()) {
     throw Error(ErrorKind::invalid_argument,
                 tidu::detail::str("RecordedGraph: expected a graph without externals, got ",
-                                  graph.externals().size(), " in \"", graph.name(), '"'));
+                                  graph.externals().size(), " in ", tidu::detail::in_quotes(graph.name())));
   }
   return RecordedGraph(detail::Store::get().intern(graph, nullptr));
 }

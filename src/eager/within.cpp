@@ -13,13 +13,15 @@
 namespace tidu::eager::detail {
 namespace {
 
+using tidu::detail::printable;
 using tidu::detail::str;
 
 // `operation 3, log (model.cpp:12)`
 std::string named(const Graph& graph, std::uint32_t index) {
   const Operation operation = graph.operation(index);
   const std::string_view where = operation.where();
-  return str("operation ", index, ", ", operation.name(), where.empty() ? "" : str(" (", where, ')'));
+  return str("operation ", index, ", ", operation.name(),
+             where.empty() ? "" : str(" (", printable(where), ')'));
 }
 
 // The operation of the same graph that this one is in the derivative of, or no_index. A linear graph by

@@ -59,7 +59,7 @@ Array vstack(std::span<const Array> parts, Where where) {
 std::vector<Array> meshgrid(std::span<const Array> axes, std::string_view indexing, Where where) {
   if (indexing != "xy" && indexing != "ij") {
     refuse(ErrorKind::invalid_argument, "meshgrid",
-           detail::str("expected indexing \"xy\" or \"ij\", got \"", indexing, '"'), where);
+           detail::str("expected indexing \"xy\" or \"ij\", got ", detail::in_quotes(indexing)), where);
   }
   Shape shape;
   for (const Array& axis : axes) {

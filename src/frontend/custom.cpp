@@ -31,9 +31,9 @@ Graph close_rule(const Traced& traced, std::string_view custom, Where where) {
     const bool differentiated = array.requires_grad() && grad_enabled();
     if (!differentiated && !array.is_traced()) continue;
     refuse(ErrorKind::invalid_argument, custom,
-           detail::str("expected functions of their arguments and of data, got one (\"", traced.graph.name(),
-                       "\") that captures an Array (", array.type(), ") ",
-                       differentiated ? "that requires a gradient" : "of another trace",
+           detail::str("expected functions of their arguments and of data, got one (",
+                       detail::in_quotes(traced.graph.name()), ") that captures an Array (", array.type(),
+                       ") ", differentiated ? "that requires a gradient" : "of another trace",
                        ": pass it as an argument, or what it holds where it is a constant, detach()"),
            where);
   }

@@ -99,7 +99,7 @@ std::uint32_t device_number(std::string_view name) {
   throw Error(ErrorKind::invalid_argument,
               detail::str("[device_put] expected a device that some executor was "
                           "named for (",
-                          names, "), got ", name));
+                          names, "), got ", detail::printable(name)));
 }
 
 std::uint32_t common_device(std::span<const std::uint32_t> devices, std::span<const Type> types, bool lenient,

@@ -68,16 +68,18 @@ class Parser {
       const Label label = spec.result[i];
       if (std::none_of(spec.operands.begin(), spec.operands.end(),
                        [&](const Labels& labels) { return has(labels, label); }))
-        fail(detail::str("expected axes of operands in the result, got \"", name_of(label), '"'));
+        fail(detail::str("expected axes of operands in the result, got ", detail::in_quotes(name_of(label))));
       if (place(spec.result, label) != static_cast<std::int64_t>(i))
-        fail(detail::str("expected each axis once in the result, got \"", name_of(label), "\" twice"));
+        fail(detail::str("expected each axis once in the result, got ", detail::in_quotes(name_of(label)),
+                         " twice"));
     }
     return spec;
   }
 
  private:
   [[noreturn]] void fail(const std::string& message) const {
-    refuse(ErrorKind::invalid_argument, "einsum", detail::str(message, " in \"", spec_, '"'), where_);
+    refuse(ErrorKind::invalid_argument, "einsum", detail::str(message, " in ", detail::in_quotes(spec_)),
+           where_);
   }
 
   // The labels of a term, where "..." stands for `more` axes.
@@ -91,7 +93,8 @@ class Parser {
       } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
         labels.push_back(c);
       } else {
-        fail(detail::str("expected letters, \",\", \"->\" and \"...\", got \"", term.substr(i), '"'));
+        fail(detail::str("expected letters, \",\", \"->\" and \"...\", got ",
+                         detail::in_quotes(term.substr(i))));
       }
     }
     return labels;
@@ -104,8 +107,8 @@ class Parser {
     const std::int64_t more = static_cast<std::int64_t>(type.rank()) - letters;
     const bool open = terms_[i].find("...") != std::string::npos;
     if (more < 0 || (more > 0 && !open)) {
-      fail(detail::str("expected ", open ? "at least " : "", letters, " axes as \"", terms_[i],
-                       "\" has for operand ", i, ", got ", type));
+      fail(detail::str("expected ", open ? "at least " : "", letters, " axes as ",
+                       detail::in_quotes(terms_[i]), " has for operand ", i, ", got ", type));
     }
     most_ = std::max(most_, open ? more : 0);
     return labels_of(terms_[i], more);
@@ -243,9 +246,9 @@ std::vector<std::pair<Label, std::int64_t>> extents_of(const Spec& spec, std::sp
       const bool broadcast = first == k && (expected == 1 || shape[k] == 1);
       if (expected != shape[k] && !broadcast) {
         throw Error(ErrorKind::type,
-                    detail::str("[einsum] expected extent ", expected, " of \"", name_of(label),
-                                "\" everywhere, got ", shape[k], " in dimension ", k, " of operand ", i, ", ",
-                                values[i].type()));
+                    detail::str("[einsum] expected extent ", expected, " of ",
+                                detail::in_quotes(name_of(label)), " everywhere, got ", shape[k],
+                                " in dimension ", k, " of operand ", i, ", ", values[i].type()));
       }
       if (known->second == 1) known->second = shape[k];
     }

@@ -130,7 +130,7 @@ Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_vie
   }
   if (side != "left" && side != "right") {
     refuse(ErrorKind::invalid_argument, "searchsorted",
-           detail::str("expected side \"left\" or \"right\", got \"", side, '"'), where);
+           detail::str("expected side \"left\" or \"right\", got ", detail::in_quotes(side)), where);
   }
   const Operand wanted("searchsorted", values, sorted.dtype());
   const std::int64_t words[] = {side == "right" ? 1 : 0};

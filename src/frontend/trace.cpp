@@ -201,20 +201,21 @@ std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arg
 std::vector<Array> call_graph(const Graph& graph, std::span<const Array> arguments, Where where) {
   const std::string name = graph.name().empty() ? "call_graph" : graph.name();
   if (arguments.size() != graph.inputs().size()) {
-    frontend_detail::refuse(
-        ErrorKind::invalid_argument, "call_graph",
-        detail::str("expected ", graph.inputs().size(), " Arrays for \"", name, "\", got ", arguments.size()),
-        where);
+    frontend_detail::refuse(ErrorKind::invalid_argument, "call_graph",
+                            detail::str("expected ", graph.inputs().size(), " Arrays for ",
+                                        detail::in_quotes(name), ", got ", arguments.size()),
+                            where);
   }
   frontend_detail::require_arrays(arguments, name, where);
   std::vector<frontend_detail::Input> inputs;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Type expected = graph.type(graph.inputs()[i]);
     if (arguments[i].type() != expected) {
-      frontend_detail::refuse(ErrorKind::type, "call_graph",
-                              detail::str("expected ", expected, " for input ", graph.input_name(i), " of \"",
-                                          name, "\", got ", arguments[i].type()),
-                              where);
+      frontend_detail::refuse(
+          ErrorKind::type, "call_graph",
+          detail::str("expected ", expected, " for input ", detail::printable(graph.input_name(i)), " of ",
+                      detail::in_quotes(name), ", got ", arguments[i].type()),
+          where);
     }
     inputs.emplace_back(arguments[i]);
   }

@@ -14,7 +14,8 @@ WindowPadding::WindowPadding(const char* name, Where where) : kind_(Kind::valid)
     kind_ = Kind::same;
   } else if (std::string_view(name) != "VALID") {
     frontend_detail::refuse(ErrorKind::invalid_argument, "WindowPadding",
-                            detail::str("expected \"VALID\" or \"SAME\", got \"", name, '"'), where);
+                            detail::str("expected \"VALID\" or \"SAME\", got ", detail::in_quotes(name)),
+                            where);
   }
 }
 

@@ -9,11 +9,12 @@
 
 namespace tidu::detail {
 
-/// `unknown attribute "axis": expected one of [axes]`, to follow the primitive's name.
-inline std::string unknown_attribute(const Primitive& primitive, std::string_view name) {
+/// `unknown attribute "axis": expected one of [axes]`, to follow the primitive's name; `name` comes in
+/// quotes.
+inline std::string unknown_attribute(const Primitive& primitive, const Printable& name) {
   std::string known;
   for (const AttributeSpec& spec : primitive.attributes) known += str(known.empty() ? "" : ",", spec.name);
-  return str("unknown attribute \"", name, "\": expected ",
+  return str("unknown attribute ", name, ": expected ",
              known.empty() ? std::string("none") : str("one of [", known, ']'));
 }
 

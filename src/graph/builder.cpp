@@ -197,9 +197,9 @@ Value GraphBuilder::input(const InputKey& key, Type type, std::string_view label
   require_open();
   if (index_->interface.contains(key.bits())) {
     throw Error(ErrorKind::invalid_argument,
-                detail::str("GraphBuilder::input: expected a new input, got \"",
-                            label.empty() ? to_hex(key.bits()) : std::string(label), "\" a second time in \"",
-                            data_->name, '"'));
+                detail::str("GraphBuilder::input: expected a new input, got ",
+                            detail::in_quotes(label.empty() ? to_hex(key.bits()) : std::string(label)),
+                            " a second time in ", detail::in_quotes(data_->name)));
   }
   const ValueId id = add_value(type, detail::input_value_key(key, type), GraphData::from_input);
   index_->interface.emplace(key.bits(), id);
@@ -254,10 +254,10 @@ Op GraphBuilder::resolve(const Op& op) const {
 }
 
 void GraphBuilder::refuse_operand(const Op& op, std::span<const Value> operands, std::size_t i) const {
-  throw Error(
-      ErrorKind::invalid_argument,
-      detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (\"", data_->name,
-                  "\"), got one of ", operands[i].emitter() == nullptr ? "none" : "another"));
+  throw Error(ErrorKind::invalid_argument,
+              detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (",
+                          detail::in_quotes(data_->name), "), got one of ",
+                          operands[i].emitter() == nullptr ? "none" : "another"));
 }
 
 ValueId GraphBuilder::emit_first(const Op& op, std::span<const Value> operands, Where where) {
@@ -274,11 +274,12 @@ ValueId GraphBuilder::emit_first(const Op& op, std::span<const Value> operands, 
     if (data_->primitives.contains(&op.primitive())) return add(op.record(), ids, extra);
     return add(resolve(op).record(), ids, extra);
   } catch (const Error& error) {
-    const std::string place =
-        extra.where == no_index ? std::string() : ", " + data_->where_table[extra.where];
+    const std::string place = extra.where == no_index
+                                  ? std::string()
+                                  : detail::str(", ", detail::printable(data_->where_table[extra.where]));
     error
-        .with_message(detail::str(error.what(), "\n  in operation ", num_operations(), " of \"", data_->name,
-                                  '"', place))
+        .with_message(detail::str(error.what(), "\n  in operation ", num_operations(), " of ",
+                                  detail::in_quotes(data_->name), place))
         ->raise();
     throw;
   }
@@ -440,8 +441,8 @@ Graph GraphBuilder::build(std::span<const Value> outputs) {
     if (outputs[i].emitter() != this) {
       throw Error(
           ErrorKind::invalid_argument,
-          detail::str("GraphBuilder::build: expected output ", i, " to be a value of this builder (\"",
-                      data_->name, "\"), got ",
+          detail::str("GraphBuilder::build: expected output ", i, " to be a value of this builder (",
+                      detail::in_quotes(data_->name), "), got ",
                       outputs[i].emitter() == nullptr ? "a default-constructed Value" : "one of another"));
     }
     ids.push_back(outputs[i].id());

@@ -121,13 +121,7 @@ class DotWriter {
     if (!plain) return text;
     const std::string all = to_string(operation.op());
     if (all.size() > text.size()) {
-      std::string attributes = all.substr(text.size() + 1);
-      if (attributes.size() > longest) {
-        std::size_t end = longest;
-        while (end > 0 && (static_cast<unsigned char>(attributes[end]) & 0xc0U) == 0x80U) --end;
-        attributes = attributes.substr(0, end) + "...";
-      }
-      text += '\n' + attributes;
+      text += str('\n', detail::printable(std::string_view(all).substr(text.size() + 1), longest));
     }
     return text;
   }

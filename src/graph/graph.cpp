@@ -143,10 +143,10 @@ bool structurally_equal(const Graph& a, const Graph& b) {
 }
 
 std::string describe_operation(const Graph& graph, std::uint32_t operation) {
-  std::string text = detail::str("in operation ", operation, " of \"", graph.name(), '"');
+  std::string text = detail::str("in operation ", operation, " of ", detail::in_quotes(graph.name()));
   if (operation >= graph.num_operations()) return text;
   const Operation view = graph.operation(operation);
-  if (!view.where().empty()) text += detail::str(", ", view.where());
+  if (!view.where().empty()) text += detail::str(", ", detail::printable(view.where()));
   if (view.origin() != no_index) text += detail::str(" (derived from operation ", view.origin(), ')');
   return text;
 }
@@ -155,9 +155,9 @@ std::string to_text(const Graph& graph) {
   std::ostringstream out;
   const auto name = [&graph](ValueId id) {
     const std::string_view label = graph.label(id);
-    return label.empty() ? detail::str('%', id) : detail::str('%', id, ':', label);
+    return label.empty() ? detail::str('%', id) : detail::str('%', id, ':', detail::printable(label));
   };
-  out << "graph \"" << graph.name() << "\"\n";
+  out << "graph " << detail::in_quotes(graph.name()) << '\n';
   for (const ValueId id : graph.inputs()) out << "  input " << name(id) << " " << graph.type(id) << '\n';
   for (const ValueId id : graph.externals())
     out << "  external " << name(id) << " " << graph.type(id) << '\n';
@@ -173,7 +173,7 @@ std::string to_text(const Graph& graph) {
     for (std::size_t k = 0; k < operands.size(); ++k) {
       out << ' ' << name(operands[k]) << (operation.is_linear_in(k) ? "'" : "");
     }
-    if (!operation.where().empty()) out << "  # " << operation.where();
+    if (!operation.where().empty()) out << "  # " << detail::printable(operation.where());
     out << '\n';
   }
   out << "  output";

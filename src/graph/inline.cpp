@@ -12,14 +12,14 @@ void bind_interface(std::vector<Value>& values, const Graph& graph, std::span<co
                     std::span<const Value> actual, std::string_view what) {
   if (formal.size() != actual.size()) {
     throw Error(ErrorKind::invalid_argument,
-                detail::str("inline_graph: expected ", formal.size(), ' ', what, "s for \"", graph.name(),
-                            "\", got ", actual.size()));
+                detail::str("inline_graph: expected ", formal.size(), ' ', what, "s for ",
+                            detail::in_quotes(graph.name()), ", got ", actual.size()));
   }
   for (std::size_t i = 0; i < formal.size(); ++i) {
     if (actual[i].emitter() != nullptr && actual[i].type() != graph.type(formal[i])) {
       throw Error(ErrorKind::type,
-                  detail::str("inline_graph: expected ", graph.type(formal[i]), " for ", what, ' ', i,
-                              " of \"", graph.name(), "\", got ", actual[i].type()));
+                  detail::str("inline_graph: expected ", graph.type(formal[i]), " for ", what, ' ', i, " of ",
+                              detail::in_quotes(graph.name()), ", got ", actual[i].type()));
     }
     values[formal[i]] = actual[i];
   }
@@ -99,8 +99,8 @@ Graph prune(const Graph& graph) {
 Graph with_input_names(const Graph& graph, std::span<const std::string> names) {
   if (names.size() != graph.inputs().size()) {
     throw Error(ErrorKind::invalid_argument,
-                detail::str("with_input_names: expected ", graph.inputs().size(), " names for \"",
-                            graph.name(), "\", got ", names.size()));
+                detail::str("with_input_names: expected ", graph.inputs().size(), " names for ",
+                            detail::in_quotes(graph.name()), ", got ", names.size()));
   }
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> inputs;

@@ -241,7 +241,7 @@ Attributes attributes_from_json(const JsonTape& tape, Index node, const Primitiv
     if (std::any_of(attributes.begin(), attributes.end(),
                     [name](const auto& given) { return given.first == name; })) {
       throw Error(ErrorKind::attribute,
-                  str('[', primitive.name, "] attribute \"", name, "\" is given twice"));
+                  str('[', primitive.name, "] attribute ", in_quotes(name), " is given twice"));
     }
     attributes.emplace_back(std::string(name), attribute_from(tape, at + 1, node, *spec, read_graph));
   }

@@ -74,8 +74,9 @@ class Loader {
 };
 
 void Loader::raise_at(const Error& error, std::string_view what, std::size_t index) const {
-  std::string place = str("\n  in ", what, ' ', index, " of \"", detail::shortened(name_), '"');
-  if (what == "operation" && !where_.empty()) place += str(", ", detail::shortened(where_));
+  std::string place = str("\n  in ", what, ' ', index, " of ", detail::shortened(name_));
+  if (what == "operation" && !where_.empty())
+    place += str(", ", detail::printable(where_, detail::longest_quotation));
   error.with_message(error.what() + place)->raise();
 }
 
@@ -190,9 +191,9 @@ Op Loader::find_op(Index name_node, Index attributes) {
   }
   const Primitive* primitive = set_.find(name);
   if (primitive == nullptr) {
-    throw Error(ErrorKind::unknown_primitive,
-                str("expected \"op\" to be the name of a primitive of the set, got \"",
-                    detail::shortened(name), '"'));
+    throw Error(
+        ErrorKind::unknown_primitive,
+        str("expected \"op\" to be the name of a primitive of the set, got ", detail::shortened(name)));
   }
   if (attributes == absent) return plain_ops_.emplace(name, Op::make(*primitive)).first->second;
   return Op::make(*primitive, detail::attributes_from_json(tape_, attributes, *primitive, read_graph_));
@@ -328,8 +329,8 @@ Graph Loader::load() {
   each(operations, "operation", [this](Index at, std::uint32_t) { read_operation(at); });
   for (std::size_t id = 0; id < values_.size(); ++id) {
     if (values_[id].id == no_index) {
-      fail(str("expected value ", id, " of \"", detail::shortened(name_),
-               "\" to be an input, an external or an output of an operation, got none of them"));
+      fail(str("expected value ", id, " of ", detail::shortened(name_),
+               " to be an input, an external or an output of an operation, got none of them"));
     }
     if (values_[id].input_key != absent && values_[id].id >= builder_->data().inputs.size())
       fail(str("expected \"input_key\" of inputs alone, got one of value ", id));

@@ -37,25 +37,14 @@ float nearest_float(double value, const std::string& token) {
   return read;
 }
 
-}  // namespace
-
-std::string shortened(std::string_view text, std::size_t longest) {
-  if (text.size() <= longest) return std::string(text);
-  std::size_t end = longest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U)
-    --end;  // not inside a character
-  return std::string(text.substr(0, end)) + "...";
-}
-
-namespace {
-
 // That `said` is wrong with the byte at `at`.
 std::string not_json(std::string_view text, std::size_t at, std::string_view said) {
+  constexpr std::size_t longest = 200;
   const std::string_view before = text.substr(0, std::min(at, text.size()));
   const std::size_t line = before.rfind('\n');
   return str("expected JSON, got something else in line ", 1 + std::count(before.begin(), before.end(), '\n'),
              ", column ", line == std::string_view::npos ? before.size() + 1 : before.size() - line, ": ",
-             said);
+             printable(said, longest));
 }
 
 }  // namespace
@@ -124,8 +113,7 @@ struct JsonTape::Handler {
       if (at != std::string_view::npos) said.remove_prefix(at + before.size());
       if (said.substr(0, 11) != "parse error") break;
     }
-    constexpr std::size_t longest = 200;
-    error = not_json(text, position == 0 ? 0 : position - 1, shortened(said, longest));
+    error = not_json(text, position == 0 ? 0 : position - 1, said);
     return false;
   }
 };
@@ -167,16 +155,16 @@ void JsonTape::members(Index i, std::span<const std::string_view> names, std::sp
   for (Index at = first(i); at != end(i); at = next(at + 1)) {
     const std::string_view name = string(at);
     const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) fail(str("unknown member \"", shortened(name), "\" of ", what));
+    if (found == names.end()) fail(str("unknown member ", shortened(name), " of ", what));
     Index& value = values[static_cast<std::size_t>(found - names.begin())];
-    if (value != 0) fail(str("member \"", name, "\" of ", what, " is given twice"));
+    if (value != 0) fail(str("member ", in_quotes(name), " of ", what, " is given twice"));
     value = at + 1;
   }
 }
 
 std::string JsonTape::shown(Index i) const {
   switch (kind(i)) {
-    case Kind::string: return str('"', shortened(string(i)), '"');
+    case Kind::string: return shortened(string(i));
     case Kind::integer: return str(integer(i));
     case Kind::large_integer: return str(nodes_[i].bits);
     case Kind::number: {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tidu/graph/error.hpp"
+
 namespace tidu::detail {
 
 class JsonTape {
@@ -64,7 +66,10 @@ class JsonTape {
   std::string strings_;
 };
 
-/// Cut to a length that is fit to read in a message.
-std::string shortened(std::string_view text, std::size_t longest = 60);
+/// Bytes of a quotation of a dump that are fit to read in a message.
+inline constexpr std::size_t longest_quotation = 60;
+
+/// In quotes, cut to that length.
+inline Printable shortened(std::string_view text) { return in_quotes(text, longest_quotation); }
 
 }  // namespace tidu::detail

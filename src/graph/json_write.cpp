@@ -117,7 +117,7 @@ class Writer {
     const detail::WriteGraph within = [this](std::string& out, const Graph& graph) {
       if (level_ == max_graph_depth) {
         throw Error(ErrorKind::dump, detail::str("expected graphs nested at most ", max_graph_depth,
-                                                 " deep, got \"", graph.name(), "\" deeper"));
+                                                 " deep, got ", detail::in_quotes(graph.name()), " deeper"));
       }
       Writer(out, graph, options_, level_ + 1).write();
     };
@@ -189,8 +189,8 @@ void refuse_more_repeated(const Graph& graph) {
   if (all - counts.distinct() <= max_repeated_in_dump) return;
   throw Error(ErrorKind::invalid_argument,
               detail::str("to_json: expected graphs that stand in several places to repeat at most ",
-                          max_repeated_in_dump, " values, operations and elements of tensors, got more in \"",
-                          graph.name(), '"'));
+                          max_repeated_in_dump, " values, operations and elements of tensors, got more in ",
+                          detail::in_quotes(graph.name())));
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ class Merger {
   }
   std::string shown(LocatedValue at) const {
     const std::string_view label = graphs_[at.graph].label(at.value);
-    return str("value ", at.value, label.empty() ? "" : " (", label, label.empty() ? "" : ")", " of \"",
-               graphs_[at.graph].name(), "\"");
+    return str("value ", at.value, label.empty() ? "" : " (", detail::printable(label),
+               label.empty() ? "" : ")", " of ", detail::in_quotes(graphs_[at.graph].name()));
   }
   void put_instead(LocatedValue old, LocatedValue with, std::string_view what) {
     const Type wanted = graphs_[old.graph].type(old.value);

@@ -88,10 +88,10 @@ Attributes normalise(const Primitive& primitive, Attributes given) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     bool known = false;
     for (const AttributeSpec& spec : primitive.attributes) known = known || spec.name == given[i].first;
-    if (!known) fail(primitive, detail::unknown_attribute(primitive, given[i].first));
+    if (!known) fail(primitive, detail::unknown_attribute(primitive, detail::in_quotes(given[i].first)));
     for (std::size_t j = 0; j < i; ++j) {
       if (given[j].first == given[i].first)
-        fail(primitive, detail::str("attribute \"", given[i].first, "\" is given twice"));
+        fail(primitive, detail::str("attribute ", detail::in_quotes(given[i].first), " is given twice"));
     }
   }
   Attributes ordered;
@@ -190,7 +190,8 @@ bool identical(const Attributes& a, const Attributes& b) {
 template <class T>
 const T& get(const Op& op, std::string_view name) {
   const T* value = op.attribute(name).get_if<T>();
-  if (value == nullptr) fail(op.primitive(), detail::str("attribute \"", name, "\" is of another kind"));
+  if (value == nullptr)
+    fail(op.primitive(), detail::str("attribute ", detail::in_quotes(name), " is of another kind"));
   return *value;
 }
 
@@ -250,7 +251,7 @@ bool equivalent(const OpRecord& a, const OpRecord& b) {
 
 const Attribute& Op::attribute(std::string_view name) const {
   const Attribute* value = find(attributes(), name);
-  if (value == nullptr) fail(primitive(), detail::str("has no attribute \"", name, '"'));
+  if (value == nullptr) fail(primitive(), detail::str("has no attribute ", detail::in_quotes(name)));
   return *value;
 }
 
@@ -277,7 +278,7 @@ struct Printer {
   void operator()(bool value) const { out << (value ? "true" : "false"); }
   void operator()(std::int64_t value) const { out << value; }
   void operator()(double value) const { out << value; }
-  void operator()(const std::string& value) const { out << value; }
+  void operator()(const std::string& value) const { out << detail::printable(value); }
   void operator()(DType value) const { out << value; }
   void operator()(const Ints& value) const { out << detail::list(value); }
   void operator()(const IntLists& value) const {
@@ -299,7 +300,7 @@ struct Printer {
     }
   }
   void operator()(const std::shared_ptr<const GraphData>& value) const {
-    out << '"' << value->name << "\" (" << value->operations.size() << " operations)";
+    out << detail::in_quotes(value->name) << " (" << value->operations.size() << " operations)";
   }
   void operator()(const GraphList& value) const {
     out << '[';

@@ -28,7 +28,7 @@ class Verifier {
   // Throws with the operations around the index, as far as they can be shown.
   template <class... Parts>
   [[noreturn]] void fail(std::uint32_t at, const Parts&... parts) const {
-    std::string text = detail::str("verify: ", parts..., "\n  in graph \"", g_.name, '"');
+    std::string text = detail::str("verify: ", parts..., "\n  in graph ", detail::in_quotes(g_.name));
     if (at != no_index) {
       const std::size_t first = at < 2 ? 0 : at - 2;
       for (std::size_t i = first; i < std::min<std::size_t>(std::size_t{at} + 3, g_.operations.size()); ++i)

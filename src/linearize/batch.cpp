@@ -30,8 +30,8 @@ class Batcher final : public Emitter, public detail::InnerHost {
     const std::vector<bool> batched = options.inputs.value_or(std::vector<bool>(graph.inputs().size(), true));
     if (batched.size() != graph.inputs().size()) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("batch: expected ", graph.inputs().size(), " flags for the inputs of \"",
-                              graph.name(), "\", got ", batched.size()));
+                  detail::str("batch: expected ", graph.inputs().size(), " flags for the inputs of ",
+                              detail::in_quotes(graph.name()), ", got ", batched.size()));
     }
     values_.assign(graph.num_values(), Value());
     batched_.assign(graph.num_values(), 0);

@@ -27,10 +27,12 @@ void refuse_complex(const Graph& f, const Derivation& d) {
     throw Error(
         ErrorKind::invalid_argument,
         detail::str(
-            "jacobian: expected real inputs and outputs of \"", f.name(), "\", got ", what, " of type ", type,
+            "jacobian: expected real inputs and outputs of ", detail::in_quotes(f.name()), ", got ", what,
+            " of type ", type,
             "; split it with real and imag (and join inputs with complex), and differentiate the parts"));
   };
-  for (const std::size_t i : d.lin.wrt) refuse(f.type(f.inputs()[i]), detail::str("input ", f.input_name(i)));
+  for (const std::size_t i : d.lin.wrt)
+    refuse(f.type(f.inputs()[i]), detail::str("input ", detail::printable(f.input_name(i))));
   for (const std::size_t k : detail::inexact_outputs(f))
     refuse(f.type(f.outputs()[k]), detail::str("output ", k));
 }

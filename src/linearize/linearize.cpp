@@ -31,19 +31,19 @@ std::vector<std::size_t> resolve_wrt(const Graph& graph, const LinearizeOptions&
   for (const std::size_t i : *options.wrt) {
     if (i >= graph.inputs().size()) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("linearize: expected an input of \"", graph.name(), "\" below ",
+                  detail::str("linearize: expected an input of ", detail::in_quotes(graph.name()), " below ",
                               graph.inputs().size(), " in wrt, got ", i));
     }
     if (seen[i]) {
       throw Error(ErrorKind::invalid_argument, detail::str("linearize: expected each input once in wrt, got ",
-                                                           graph.input_name(i), " twice"));
+                                                           detail::printable(graph.input_name(i)), " twice"));
     }
     seen[i] = true;
     const Type type = graph.type(graph.inputs()[i]);
     if (!is_inexact(type.dtype())) {
       throw Error(ErrorKind::invalid_argument,
                   detail::str("linearize: expected a floating or complex input in wrt, got ",
-                              graph.input_name(i), " of type ", type));
+                              detail::printable(graph.input_name(i)), " of type ", type));
     }
     wrt.push_back(i);
   }

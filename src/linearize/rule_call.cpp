@@ -23,7 +23,7 @@ void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph, std:
   const std::uint32_t origin = graph.operation(operation).origin();
   const bool knows_origin = primal != nullptr && origin < primal->num_operations();
   const std::string_view where = knows_origin ? primal->operation(origin).where() : std::string_view();
-  if (!where.empty()) place += str(", ", where);
+  if (!where.empty()) place += str(", ", printable(where));
   if (!says_so || !where.empty())
     message += str("\n  in the ", kind, " rule of ", graph.operation(operation).name(), ", ", place);
   const auto* of_rule = dynamic_cast<const ADRuleError*>(&error);

@@ -121,8 +121,9 @@ std::vector<std::size_t> wrt_positions(const Graph& f, const Names& wrt) {
     if (!position) {
       Names known;
       for (std::size_t i = 0; i < f.inputs().size(); ++i) known.push_back(f.input_name(i));
-      throw Error(ErrorKind::invalid_argument, detail::str("wrt: expected inputs of \"", f.name(), "\", ",
-                                                           detail::list(known), ", got \"", name, '"'));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("wrt: expected inputs of ", detail::in_quotes(f.name()), ", ",
+                              detail::list(known), ", got ", detail::in_quotes(name)));
     }
     positions.push_back(*position);
   }
@@ -134,8 +135,9 @@ Names names_at(const Graph& f, std::span<const std::size_t> positions) {
   Names names;
   for (const std::size_t i : positions) {
     if (i >= f.inputs().size()) {
-      throw Error(ErrorKind::invalid_argument, detail::str("names_at: expected an input of \"", f.name(),
-                                                           "\" below ", f.inputs().size(), ", got ", i));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("names_at: expected an input of ", detail::in_quotes(f.name()), " below ",
+                              f.inputs().size(), ", got ", i));
     }
     std::string name = f.input_name(i);
     names.push_back(index.find(name) == i ? std::move(name) : to_hex(f.input_key(i).bits()));
@@ -197,13 +199,13 @@ void require_floating_scalar(const Graph& f, std::string_view what, bool has_aux
     const Type type = f.type(f.outputs()[0]);
     if (type.rank() == 0 && is_floating(type.dtype())) return;
     throw Error(ErrorKind::invalid_argument,
-                detail::str(what, ": expected \"", f.name(), "\" to have ",
+                detail::str(what, ": expected ", detail::in_quotes(f.name()), " to have ",
                             has_aux ? "a floating scalar as its first output" : "one floating scalar output",
                             ", got ", type));
   }
   throw Error(ErrorKind::invalid_argument,
-              detail::str(what, ": expected \"", f.name(), "\" to have one floating scalar output, got ",
-                          f.outputs().size(), " outputs"));
+              detail::str(what, ": expected ", detail::in_quotes(f.name()),
+                          " to have one floating scalar output, got ", f.outputs().size(), " outputs"));
 }
 
 Graph only_derivatives(const Derivative& d) {
@@ -296,7 +298,8 @@ Graph vmap(const Graph& f, std::int64_t size, const Names& batched, ADContext* c
     const std::optional<std::size_t> position = index.find(name);
     if (!position) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("vmap: expected inputs of \"", f.name(), "\", got \"", name, '"'));
+                  detail::str("vmap: expected inputs of ", detail::in_quotes(f.name()), ", got ",
+                              detail::in_quotes(name)));
     }
     (*options.inputs)[*position] = true;
   }
@@ -307,8 +310,9 @@ Graph with_outputs(const Graph& f, std::span<const std::size_t> outputs) {
   std::vector<ValueId> ids;
   for (const std::size_t i : outputs) {
     if (i >= f.outputs().size()) {
-      throw Error(ErrorKind::invalid_argument, detail::str("with_outputs: expected an output of \"", f.name(),
-                                                           "\" below ", f.outputs().size(), ", got ", i));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("with_outputs: expected an output of ", detail::in_quotes(f.name()), " below ",
+                              f.outputs().size(), ", got ", i));
     }
     ids.push_back(f.outputs()[i]);
   }
@@ -330,8 +334,8 @@ std::vector<Residual> manifest(const Graph& forward, const Graph& transposed) {
     const ValueId id = wanted.at(key);
     if (id == no_index) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("manifest: expected \"", forward.name(), "\" to define the external ",
-                              to_hex(key), ", it does not"));
+                  detail::str("manifest: expected ", detail::in_quotes(forward.name()),
+                              " to define the external ", to_hex(key), ", it does not"));
     }
     const Type type = forward.type(id);
     const bool is_input = forward.is_input(id);

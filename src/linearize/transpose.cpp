@@ -38,14 +38,15 @@ Options resolve_options(const Graph& graph, const TransposeOptions& given) {
   for (const std::size_t i : options.linear_inputs) {
     if (i >= graph.inputs().size() || options.is_linear_input[i] != 0) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("linear_transpose: expected each input of \"", graph.name(), "\" (",
-                              graph.inputs().size(), ") at most once among the linear ones, got ", i,
+                  detail::str("linear_transpose: expected each input of ", detail::in_quotes(graph.name()),
+                              " (", graph.inputs().size(), ") at most once among the linear ones, got ", i,
                               i < graph.inputs().size() ? " twice" : ""));
     }
     if (!is_inexact(graph.type(graph.inputs()[i]).dtype())) {
-      throw Error(ErrorKind::invalid_argument,
-                  detail::str("linear_transpose: expected floating or complex linear inputs, got ",
-                              graph.input_name(i), " of type ", graph.type(graph.inputs()[i])));
+      throw Error(
+          ErrorKind::invalid_argument,
+          detail::str("linear_transpose: expected floating or complex linear inputs, got ",
+                      detail::printable(graph.input_name(i)), " of type ", graph.type(graph.inputs()[i])));
     }
     options.is_linear_input[i] = 1;
   }
@@ -108,8 +109,9 @@ class Transposer {
   // the graph is to be linear in.
   [[noreturn]] void refuse_dependent(std::uint32_t index) {
     target_.current = index;
-    rule_error(detail::str("expected operations that are linear in the linear inputs of \"", graph_.name(),
-                           "\", got a result of type ", graph_.type(graph_.operation(index).output()),
+    rule_error(detail::str("expected operations that are linear in the linear inputs of ",
+                           detail::in_quotes(graph_.name()), ", got a result of type ",
+                           graph_.type(graph_.operation(index).output()),
                            " that depends on them and that a linear operation reads"));
   }
 
@@ -135,8 +137,8 @@ class Transposer {
     for (const ValueId id : graph_.outputs()) {
       if (depends_[id] == 0) {
         throw Error(ErrorKind::invalid_argument,
-                    detail::str("linear_transpose: expected \"", graph_.name(),
-                                "\" to be linear in its linear inputs, got an output (%", id,
+                    detail::str("linear_transpose: expected ", detail::in_quotes(graph_.name()),
+                                " to be linear in its linear inputs, got an output (%", id,
                                 ") that does not depend on them"));
       }
     }
@@ -262,8 +264,9 @@ void check_values(const Emitter& emitter, const Graph& graph, const Options& opt
                   std::span<const std::optional<Value>> cotangents) {
   const auto expect = [&graph](std::size_t expected, std::size_t got, std::string_view what) {
     if (expected != got) {
-      throw Error(ErrorKind::invalid_argument, detail::str("linear_transpose: expected ", expected, ' ', what,
-                                                           " for \"", graph.name(), "\", got ", got));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("linear_transpose: expected ", expected, ' ', what, " for ",
+                              detail::in_quotes(graph.name()), ", got ", got));
     }
   };
   expect(graph.inputs().size() - options.linear_inputs.size(), parameters.size(), "parameters");

@@ -26,14 +26,15 @@ void infer_checkpoint(InferContext& c) {
   const Attribute& policy = c.op().attribute("policy");
   if (const std::string* word = policy.get_if<std::string>()) {
     c.require(*word == "nothing" || *word == "everything",
-              "expected policy \"nothing\", \"everything\" or a list of values, got \"", *word, '"');
+              "expected policy \"nothing\", \"everything\" or a list of values, got ",
+              detail::in_quotes(*word));
     return;
   }
   std::vector<bool> seen(graph.num_values(), false);
   for (const std::int64_t id : *policy.get_if<Ints>()) {
     c.require(id >= 0 && static_cast<std::size_t>(id) < graph.num_values(),
-              "expected policy to list values of graph \"", graph.name(), "\", 0 to ", graph.num_values(),
-              " exclusive, got ", id);
+              "expected policy to list values of graph ", detail::in_quotes(graph.name()), ", 0 to ",
+              graph.num_values(), " exclusive, got ", id);
     c.require(!seen[static_cast<std::size_t>(id)], "expected policy to list each value once, got ", id,
               " twice");
     seen[static_cast<std::size_t>(id)] = true;

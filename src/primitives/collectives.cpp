@@ -165,9 +165,9 @@ constinit const Primitive ppermute{.name = "ppermute",
 void require_one_rank(const Op& collective) {
   const std::int64_t size = collective.integer("axis_size");
   if (size == 1) return;
-  throw Error(ErrorKind::execution,
-              detail::str('[', collective.name(), "] expected the axis \"", collective.string("axis_name"),
-                          "\" of ", size, " ranks to be bound to a communicator, got none"));
+  throw Error(ErrorKind::execution, detail::str('[', collective.name(), "] expected the axis ",
+                                                detail::in_quotes(collective.string("axis_name")), " of ",
+                                                size, " ranks to be bound to a communicator, got none"));
 }
 
 std::vector<const Primitive*> collective_primitives() {

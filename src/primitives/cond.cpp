@@ -30,23 +30,24 @@ void infer_cond(InferContext& c) {
   for (std::size_t b = 0; b < branches.size(); ++b) {
     const Graph& branch = branches[b];
     c.require(branch.inputs().size() == c.num_operands() - 1, "expected an index and ",
-              branch.inputs().size(), " operands for branch ", b, " (\"", branch.name(), "\"), got ",
-              c.num_operands(), " operands in all");
+              branch.inputs().size(), " operands for branch ", b, " (", detail::in_quotes(branch.name()),
+              "), got ", c.num_operands(), " operands in all");
     for (std::size_t i = 0; i < branch.inputs().size(); ++i) {
       const Type expected = branch.type(branch.inputs()[i]);
-      c.require(c.operand(i + 1) == expected, "expected ", expected, " for operand ", i + 1, " (input \"",
-                branch.input_name(i), "\" of branch ", b, ", \"", branch.name(), "\"), got ",
-                c.operand(i + 1));
+      c.require(c.operand(i + 1) == expected, "expected ", expected, " for operand ", i + 1, " (input ",
+                detail::in_quotes(branch.input_name(i)), " of branch ", b, ", ",
+                detail::in_quotes(branch.name()), "), got ", c.operand(i + 1));
     }
     c.require(!branch.outputs().empty(), "expected branches with one output or more, got none in branch ", b,
-              " (\"", branch.name(), "\")");
+              " (", detail::in_quotes(branch.name()), ")");
     c.require(branch.outputs().size() == first.outputs().size(), "expected ", first.outputs().size(),
-              " outputs in branch ", b, " (\"", branch.name(), "\"), as in branch 0 (\"", first.name(),
-              "\"), got ", branch.outputs().size());
+              " outputs in branch ", b, " (", detail::in_quotes(branch.name()), "), as in branch 0 (",
+              detail::in_quotes(first.name()), "), got ", branch.outputs().size());
     for (std::size_t k = 0; k < branch.outputs().size(); ++k) {
       const Type expected = first.type(first.outputs()[k]), got = branch.type(branch.outputs()[k]);
-      c.require(got == expected, "expected ", expected, " for output ", k, " of branch ", b, " (\"",
-                branch.name(), "\"), as in branch 0 (\"", first.name(), "\"), got ", got);
+      c.require(got == expected, "expected ", expected, " for output ", k, " of branch ", b, " (",
+                detail::in_quotes(branch.name()), "), as in branch 0 (", detail::in_quotes(first.name()),
+                "), got ", got);
     }
     refuse_effects(c, branch, "branch");
   }

@@ -58,8 +58,8 @@ class Writer {
   [[noreturn]] void refuse(const Graph& graph) const {
     throw Error(ErrorKind::invalid_argument,
                 detail::str("with_control_flow_written_out: expected at most ", max_operations_,
-                            " operations once steps and branches are written out, got more in \"",
-                            graph.name(), '"'));
+                            " operations once steps and branches are written out, got more in ",
+                            detail::in_quotes(graph.name())));
   }
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
     if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);

@@ -151,11 +151,10 @@ class Evaluation {
       std::vector<Standing> standings;
       for (std::size_t i = 0; i < operands.size(); ++i) standings.push_back({tangents[i], operands[i].zero});
       if (const std::optional<std::string> sum = affine_sum(operation, standings)) {
-        throw bent(
-            detail::str("expected graph jvp (\"", graph.name(),
-                        "\") to be linear in its tangents, got a sum of one and of what neither depends "
-                        "on tangents nor is zero by its making: ",
-                        *sum));
+        throw bent(detail::str("expected graph jvp (", detail::in_quotes(graph.name()),
+                               ") to be linear in its tangents, got a sum of one and of what neither depends "
+                               "on tangents nor is zero by its making: ",
+                               *sum));
       }
       for (Tracked& operand : given) made(operand);
       require_linear(graph, operation, given);
@@ -200,8 +199,8 @@ class Evaluation {
     const auto flags = std::make_unique<bool[]>(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) flags[i] = operands[i].linear;
     if (operation.primitive().linearity.allows(std::span<const bool>(flags.get(), operands.size()))) return;
-    throw bent(detail::str("expected graph jvp (\"", graph.name(), "\") to be linear in its tangents, got ",
-                           operation.name(), " of them ",
+    throw bent(detail::str("expected graph jvp (", detail::in_quotes(graph.name()),
+                           ") to be linear in its tangents, got ", operation.name(), " of them ",
                            describe_operation(graph, static_cast<std::uint32_t>(operation.index()))));
   }
 
@@ -224,8 +223,8 @@ Derivatives jvp_custom_jvp(JvpContext& c) {
   std::vector<Value> primals;
   for (std::size_t k = 0; k < count; ++k) {
     if (outputs[k].linear) {
-      throw bent(detail::str("expected output ", k, " of graph jvp (\"", jvp.name(), "\"), which is output ",
-                             k, " of graph, not to depend on tangents"));
+      throw bent(detail::str("expected output ", k, " of graph jvp (", detail::in_quotes(jvp.name()),
+                             "), which is output ", k, " of graph, not to depend on tangents"));
     }
     primals.push_back(evaluation.made(outputs[k]));
   }
@@ -239,8 +238,8 @@ Derivatives jvp_custom_jvp(JvpContext& c) {
     }
     const Tracked& tangent = outputs[at];
     if (!tangent.linear && !tangent.zero) {
-      throw bent(detail::str("expected output ", at, " of graph jvp (\"", jvp.name(),
-                             "\"), a tangent, to depend on tangents or to be made of zeros"));
+      throw bent(detail::str("expected output ", at, " of graph jvp (", detail::in_quotes(jvp.name()),
+                             "), a tangent, to depend on tangents or to be made of zeros"));
     }
     tangents.push_back(tangent.linear ? tangent.value : std::nullopt);
     ++at;

@@ -24,7 +24,8 @@ Type indexed_type(const InferContext& c, bool along) {
   const std::string& mode = c.op().string("mode");
   require_axis(c, "axis", axis, x.rank());
   require_integer(c, 1);
-  c.require(mode == "clip" || mode == "drop", "expected mode \"clip\" or \"drop\", got \"", mode, '"');
+  c.require(mode == "clip" || mode == "drop", "expected mode \"clip\" or \"drop\", got ",
+            detail::in_quotes(mode));
   const auto at = static_cast<std::size_t>(axis);
   c.require(x.dim(at) > 0 || indices.size() == 0 || mode == "drop",
             "expected an element to clip to in dimension ", axis, " of ", x, " for indices ", indices);

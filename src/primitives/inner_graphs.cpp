@@ -11,13 +11,15 @@ namespace tidu::prim {
 
 void infer_inner_graph(InferContext& c, const Graph& inner) {
   c.require(c.num_operands() == inner.inputs().size(), "expected ", inner.inputs().size(),
-            " operands for graph \"", inner.name(), "\", got ", c.num_operands());
+            " operands for graph ", detail::in_quotes(inner.name()), ", got ", c.num_operands());
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     const Type expected = inner.type(inner.inputs()[i]);
-    c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", input \"",
-              inner.input_name(i), "\" of graph \"", inner.name(), "\", got ", c.operand(i));
+    c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", input ",
+              detail::in_quotes(inner.input_name(i)), " of graph ", detail::in_quotes(inner.name()), ", got ",
+              c.operand(i));
   }
-  c.require(!inner.outputs().empty(), "expected a graph with one output or more, got \"", inner.name(), '"');
+  c.require(!inner.outputs().empty(), "expected a graph with one output or more, got ",
+            detail::in_quotes(inner.name()));
   for (const ValueId output : inner.outputs()) c.result(inner.type(output));
 }
 
@@ -25,7 +27,7 @@ void refuse_effects(const InferContext& c, const Graph& inner, std::string_view 
   visit_operations(inner, [&](const Operation& operation, const Graph& graph) {
     const Primitive& primitive = operation.primitive();
     c.require(!primitive.has_trait(Trait::impure), "expected a ", what, " without effects, got ",
-              primitive.name, " in \"", graph.name(), '"');
+              primitive.name, " in ", detail::in_quotes(graph.name()));
   });
 }
 
@@ -33,11 +35,11 @@ void require_slots(const InferContext& c, const Graph& inner, std::string_view a
                    std::string_view which, std::span<const ValueId> ids, const std::vector<Slot>& expected,
                    bool open) {
   c.require(ids.size() == expected.size() || (open && ids.size() > expected.size()), "expected ",
-            open ? "at least " : "", expected.size(), ' ', which, "s of graph ", attribute, " (\"",
-            inner.name(), "\"), got ", ids.size());
+            open ? "at least " : "", expected.size(), ' ', which, "s of graph ", attribute, " (",
+            detail::in_quotes(inner.name()), "), got ", ids.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     c.require(inner.type(ids[i]) == expected[i].type, "expected ", expected[i].type, " for ", which, ' ', i,
-              " of graph ", attribute, " (\"", inner.name(), "\"), ", expected[i].what, ' ',
+              " of graph ", attribute, " (", detail::in_quotes(inner.name()), "), ", expected[i].what, ' ',
               expected[i].index, ", got ", inner.type(ids[i]));
   }
 }

@@ -24,12 +24,13 @@ void infer_scan(InferContext& c) {
   const std::int64_t num_consts = c.op().integer("num_consts"), num_carry = c.op().integer("num_carry");
   c.require(num_consts >= 0 && num_carry >= 0 && num_consts <= inputs && num_carry <= inputs - num_consts,
             "expected num_consts and num_carry to be at least 0 and at most ", inputs,
-            " together, the inputs of body \"", body.name(), "\", got ", num_consts, " and ", num_carry);
+            " together, the inputs of body ", detail::in_quotes(body.name()), ", got ", num_consts, " and ",
+            num_carry);
   c.require(outputs > 0 && outputs >= num_carry, "expected a body with ",
-            std::max<std::int64_t>(num_carry, 1), " outputs or more, got \"", body.name(), "\" with ",
-            outputs);
-  c.require(c.num_operands() == body.inputs().size(), "expected ", inputs, " operands for body \"",
-            body.name(), "\", got ", c.num_operands());
+            std::max<std::int64_t>(num_carry, 1), " outputs or more, got ", detail::in_quotes(body.name()),
+            " with ", outputs);
+  c.require(c.num_operands() == body.inputs().size(), "expected ", inputs, " operands for body ",
+            detail::in_quotes(body.name()), ", got ", c.num_operands());
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     const Type input = body.type(body.inputs()[i]);
     const auto at = static_cast<std::int64_t>(i);
@@ -38,7 +39,8 @@ void infer_scan(InferContext& c) {
     const std::string_view kind = is_x ? "x" : at < num_consts ? "const" : "carry";
     const std::int64_t index = is_x ? at - num_consts - num_carry : at < num_consts ? at : at - num_consts;
     c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", ", kind, ' ', index,
-              " (input \"", body.input_name(i), "\" of body \"", body.name(), "\"), got ", c.operand(i));
+              " (input ", detail::in_quotes(body.input_name(i)), " of body ", detail::in_quotes(body.name()),
+              "), got ", c.operand(i));
   }
   for (std::size_t k = 0; k < body.outputs().size(); ++k) {
     const Type output = body.type(body.outputs()[k]);
@@ -47,8 +49,8 @@ void infer_scan(InferContext& c) {
       continue;
     }
     const Type carry = c.operand(static_cast<std::size_t>(num_consts) + k);
-    c.require(output == carry, "expected body \"", body.name(), "\" to give carry ", k, " as it came in, ",
-              carry, ", got ", output);
+    c.require(output == carry, "expected body ", detail::in_quotes(body.name()), " to give carry ", k,
+              " as it came in, ", carry, ", got ", output);
     c.result(output);
   }
   refuse_effects(c, body, "body");

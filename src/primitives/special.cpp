@@ -34,7 +34,8 @@ void infer_round(InferContext& c) {
   infer_of<Kinds::floats>(c);
   const std::string& method = c.op().string("rounding_method");
   c.require(method == "to_nearest_even" || method == "away_from_zero",
-            "expected rounding_method \"to_nearest_even\" or \"away_from_zero\", got \"", method, '"');
+            "expected rounding_method \"to_nearest_even\" or \"away_from_zero\", got ",
+            detail::in_quotes(method));
 }
 
 void infer_polygamma(InferContext& c) {

@@ -15,15 +15,16 @@ constexpr AttributeSpec while_attributes[] = {{"cond", AttributeKind::graph},
 
 void require_inputs(const InferContext& c, const Graph& graph, std::string_view attribute) {
   const std::size_t inputs = graph.inputs().size();
-  c.require(c.num_operands() == inputs, "expected ", inputs, " operands for ", attribute, " \"", graph.name(),
-            "\", got ", c.num_operands());
+  c.require(c.num_operands() == inputs, "expected ", inputs, " operands for ", attribute, " ",
+            detail::in_quotes(graph.name()), ", got ", c.num_operands());
   const auto num_consts = static_cast<std::size_t>(c.op().integer("num_consts"));
   for (std::size_t i = 0; i < inputs; ++i) {
     const Type expected = graph.type(graph.inputs()[i]);
     const bool is_const = i < num_consts;
     c.require(c.operand(i) == expected, "expected ", expected, " for operand ", i, ", ",
-              is_const ? "const " : "carry ", is_const ? i : i - num_consts, " (input \"",
-              graph.input_name(i), "\" of ", attribute, " \"", graph.name(), "\"), got ", c.operand(i));
+              is_const ? "const " : "carry ", is_const ? i : i - num_consts, " (input ",
+              detail::in_quotes(graph.input_name(i)), " of ", attribute, " ", detail::in_quotes(graph.name()),
+              "), got ", c.operand(i));
   }
 }
 
@@ -37,18 +38,18 @@ void infer_while(InferContext& c) {
             ", the number of operands, got ", num_consts);
   require_inputs(c, cond, "cond");
   require_inputs(c, body, "body");
-  c.require(cond.outputs().size() == 1, "expected cond \"", cond.name(), "\" to give one bool[], got ",
-            cond.outputs().size(), " outputs");
-  c.require(cond.type(cond.outputs()[0]) == Type(DType::boolean), "expected cond \"", cond.name(),
-            "\" to give a bool[], got ", cond.type(cond.outputs()[0]));
+  c.require(cond.outputs().size() == 1, "expected cond ", detail::in_quotes(cond.name()),
+            " to give one bool[], got ", cond.outputs().size(), " outputs");
+  c.require(cond.type(cond.outputs()[0]) == Type(DType::boolean), "expected cond ",
+            detail::in_quotes(cond.name()), " to give a bool[], got ", cond.type(cond.outputs()[0]));
   const auto num_carry = static_cast<std::size_t>(num_operands - num_consts);
-  c.require(body.outputs().size() == num_carry, "expected body \"", body.name(), "\" to give ", num_carry,
-            " carries, got ", body.outputs().size());
+  c.require(body.outputs().size() == num_carry, "expected body ", detail::in_quotes(body.name()), " to give ",
+            num_carry, " carries, got ", body.outputs().size());
   for (std::size_t k = 0; k < num_carry; ++k) {
     const Type carry = c.operand(static_cast<std::size_t>(num_consts) + k),
                output = body.type(body.outputs()[k]);
-    c.require(output == carry, "expected body \"", body.name(), "\" to give carry ", k, " as it came in, ",
-              carry, ", got ", output);
+    c.require(output == carry, "expected body ", detail::in_quotes(body.name()), " to give carry ", k,
+              " as it came in, ", carry, ", got ", output);
     c.result(carry);
   }
   refuse_effects(c, cond, "cond");

@@ -12,7 +12,7 @@ class Printer {
 
   void line(std::string_view what, ValueId id) {
     out_ << "  " << what << ' ' << place(id) << ' ' << graph_.type(id) << " %" << id;
-    if (!graph_.label(id).empty()) out_ << ':' << graph_.label(id);
+    if (!graph_.label(id).empty()) out_ << ':' << detail::printable(graph_.label(id));
     out_ << '\n';
   }
   void operation(std::uint32_t index, std::size_t depth) {
@@ -71,7 +71,7 @@ class Printer {
 
 std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan& plan) {
   Printer printer(graph, plan);
-  printer.out() << "program \"" << graph.name() << "\"\n";
+  printer.out() << "program " << detail::in_quotes(graph.name()) << '\n';
   for (const ValueId id : graph.inputs()) printer.line("input", id);
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);

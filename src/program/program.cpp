@@ -20,11 +20,11 @@ Program::Program() {
 Program Program::make(const Graph& graph, const Options& options, const ConstantEvaluator& evaluate) {
   if (!graph.externals().empty()) {
     const ValueId first = graph.externals()[0];
-    throw Error(
-        ErrorKind::invalid_argument,
-        detail::str("Program::make: expected a graph without externals, got ", graph.externals().size(),
-                    " in \"", graph.name(), "\", the first a ", graph.type(first), " with key ",
-                    to_hex(graph.key(first)), "; merge it with the graph that defines them first"));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("Program::make: expected a graph without externals, got ",
+                            graph.externals().size(), " in ", detail::in_quotes(graph.name()),
+                            ", the first a ", graph.type(first), " with key ", to_hex(graph.key(first)),
+                            "; merge it with the graph that defines them first"));
   }
   auto data = std::make_shared<Data>();
   data->options = options;

@@ -70,10 +70,10 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
     any = inner_graph(graph.operation(i)) != nullptr;
   if (!any) return graph;
   if (detail::operations_in_all(graph, stands_for) > max_operations) {
-    throw Error(
-        ErrorKind::invalid_argument,
-        detail::str("Program::make: expected at most ", max_operations,
-                    " operations once inner graphs are written out, got more in \"", graph.name(), '"'));
+    throw Error(ErrorKind::invalid_argument,
+                detail::str("Program::make: expected at most ", max_operations,
+                            " operations once inner graphs are written out, got more in ",
+                            detail::in_quotes(graph.name())));
   }
 
   GraphBuilder builder(graph.name(), graph.primitives());

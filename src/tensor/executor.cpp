@@ -33,25 +33,28 @@ Result<std::vector<Tensor>> Executor::try_run_named(const Graph& graph,
 
 void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   if (!graph.externals().empty()) {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("run: expected a graph without externals, got \"", graph.name(), "\" with ",
-                            graph.externals().size(), " (merge it with the graph that defines them)"));
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str("run: expected a graph without externals, got ", detail::in_quotes(graph.name()),
+                    " with ", graph.externals().size(), " (merge it with the graph that defines them)"));
   }
   if (inputs.size() != graph.inputs().size()) {
     std::string names;
     for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-      names += (i == 0 ? " (" : ", ") + graph.input_name(i) + ":" + to_string(graph.type(graph.inputs()[i]));
+      names += detail::str(i == 0 ? " (" : ", ", detail::printable(graph.input_name(i)), ':',
+                           graph.type(graph.inputs()[i]));
     }
     if (!names.empty()) names += ")";
     throw Error(ErrorKind::invalid_argument,
-                detail::str("run: expected ", graph.inputs().size(), " inputs of \"", graph.name(), "\"",
-                            names, ", got ", inputs.size()));
+                detail::str("run: expected ", graph.inputs().size(), " inputs of ",
+                            detail::in_quotes(graph.name()), names, ", got ", inputs.size()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Type expected = graph.type(graph.inputs()[i]);
     if (inputs[i].type() != expected) {
-      throw Error(ErrorKind::type, detail::str("run: expected ", expected, " for input ", graph.input_name(i),
-                                               " of \"", graph.name(), "\", got ", inputs[i].type()));
+      throw Error(ErrorKind::type, detail::str("run: expected ", expected, " for input ",
+                                               detail::printable(graph.input_name(i)), " of ",
+                                               detail::in_quotes(graph.name()), ", got ", inputs[i].type()));
     }
   }
 }
@@ -61,15 +64,15 @@ void detail::refuse_call(const Graph& graph, std::span<const Tensor* const> inpu
   for (const Tensor* input : inputs) {
     if (input == nullptr) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("run: expected a tensor for input ", tensors.size(), " of \"", graph.name(),
-                              "\", got a null pointer"));
+                  detail::str("run: expected a tensor for input ", tensors.size(), " of ",
+                              detail::in_quotes(graph.name()), ", got a null pointer"));
     }
     tensors.push_back(*input);
   }
   check_inputs(graph, tensors);
   throw Error(ErrorKind::invalid_argument,
-              detail::str("run: expected room for the ", graph.outputs().size(), " outputs of \"",
-                          graph.name(), "\", got room for ", num_outputs));
+              detail::str("run: expected room for the ", graph.outputs().size(), " outputs of ",
+                          detail::in_quotes(graph.name()), ", got room for ", num_outputs));
 }
 
 std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTensor> inputs) {
@@ -78,12 +81,14 @@ std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTens
   for (const auto& [name, tensor] : inputs) {
     const auto position = index.find(name);
     if (!position) {
-      throw Error(ErrorKind::invalid_argument, detail::str("run: expected the names of inputs of \"",
-                                                           graph.name(), "\", got \"", name, "\""));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("run: expected the names of inputs of ", detail::in_quotes(graph.name()),
+                              ", got ", detail::in_quotes(name)));
     }
     if (found[*position]) {
-      throw Error(ErrorKind::invalid_argument, detail::str("run: expected one tensor for input ", name,
-                                                           " of \"", graph.name(), "\", got two"));
+      throw Error(ErrorKind::invalid_argument,
+                  detail::str("run: expected one tensor for input ", detail::printable(name), " of ",
+                              detail::in_quotes(graph.name()), ", got two"));
     }
     found[*position] = tensor;
   }
@@ -92,8 +97,8 @@ std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTens
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) {
       throw Error(ErrorKind::invalid_argument,
-                  detail::str("run: expected a tensor for input ", graph.input_name(i), " of \"",
-                              graph.name(), "\", got none"));
+                  detail::str("run: expected a tensor for input ", detail::printable(graph.input_name(i)),
+                              " of ", detail::in_quotes(graph.name()), ", got none"));
     }
     arranged.push_back(std::move(*found[i]));
   }

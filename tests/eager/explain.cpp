@@ -2,6 +2,7 @@
 #include "tidu/eager/explain.hpp"
 
 #include "support.hpp"
+#include "support/printable.hpp"
 
 namespace tidu::test::explain_cases {
 namespace {
@@ -424,6 +425,23 @@ TEST_CASE("an operand that comes with a trace and without a key is a constant, k
   const Var wrong{{p.w.first.key, eager::TraceRef(y.first.trace).hold(), false, 0}, y.second};
   CHECK_THROWS_WITH_AS(p.tape.apply<prim::mul>({p.w, wrong}),
                        doctest::Contains("to come with the trace that made it"), Error);
+}
+
+TEST_CASE("explanations and failures are told in printable words, whatever the names") {
+  for (const std::string& name : awkward_texts(1, 2)) {
+    const std::string file = name + ".cpp";
+    const Where where{file.c_str(), 7};
+    Program p;
+    const Var y = p.map(
+        name.c_str(), p.w, [](Value v) { return ops::floor(v); }, where);
+    const Explanation said = p.explain(p.w, p.sum(y, where), name.c_str());
+    CHECK(said.status == Status::absent);
+    if (!is_printable(said.text)) FAIL_CHECK(std::string(detail::printable(said.text)));
+    eager::set_name(p.w.first.trace, p.w.first.key, name);
+    CHECK(is_printable(eager::NodeView(p.w.first.trace).describe()));
+    CHECK(is_printable(eager::NodeView(y.first.trace).describe()));
+    CHECK(is_printable(p.explain(p.sum(y)).text));
+  }
 }
 
 }  // namespace tidu::test::explain_cases

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/counting_allocator.hpp"
+#include "support/printable.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/tensor/json.hpp"
@@ -35,6 +36,9 @@ LoadReport judge(std::string_view text, const Load& load, const Keep& keep) {
     } else if (!documented(result.error().kind())) {
       report.complaint = detail::str("refused with an error of kind ", to_string(result.error().kind()), ": ",
                                      result.error().what(), "; ");
+    } else if (!is_printable(result.error().what())) {
+      report.complaint = detail::str(
+          "refused in words that are not printable: ", detail::printable(result.error().what()), "; ");
     }
   } catch (const std::exception& error) {
     report.complaint = detail::str("what was loaded throws: ", error.what(), "; ");
@@ -100,6 +104,12 @@ std::string damaged(std::string text, std::mt19937_64& random) {
                                                   "\"bool\"",
                                                   "\"add\"",
                                                   "\\u0000",
+                                                  "\\u001b",
+                                                  "\\u0085",
+                                                  "\n",
+                                                  "\x7f",
+                                                  "é€😀",
+                                                  "\xe2\x82",
                                                   "\xff",
                                                   "[[0]]",
                                                   "\"axes\"",

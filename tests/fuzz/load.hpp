@@ -21,7 +21,8 @@ struct LoadReport {
 };
 
 /// The text as a graph: loads, is then valid, prints, and is the same when it is dumped and loaded again; or
-/// ends in an error of the kinds that graph_from_json documents. Within memory in proportion and a second.
+/// ends in a printable error of the kinds that graph_from_json documents. Within memory in proportion and a
+/// second.
 LoadReport load_graph(std::string_view text, const PrimitiveSet& set = standard_primitives());
 /// The same of a tensor, which has no keys and no set.
 LoadReport load_tensor(std::string_view text);

@@ -43,7 +43,7 @@ mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/
          "        if (!is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);",
          "        if (false) wanted &= ~(std::uint64_t{1} << e);")
 mutation("T7", "messages do not say which node failed", "src/eager/engine.cpp",
-         "    place = str(\"the backward of \", node.name(), '(', types, ')',",
+         "    place = str(\"the backward of \", printable(node.name()), '(', types, ')',",
          "    place = str(\"backward \", '(', types, ')',")
 mutation("T7", "a rule's passing failure is kept for good", "src/eager/derive.cpp",
          "if (!lies_in_the_graph(error.kind())) throw;", "if (false && !lies_in_the_graph(error.kind())) throw;")

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "support/printable.hpp"
 #include "tidu/tensor/json.hpp"
 
 namespace {
@@ -204,4 +205,32 @@ TEST_CASE("what does not fit is refused with a typed error") {
   refused(R"({"dtype": "bool", "shape": [1], "data": [1]})", "true or false");
   refused(R"({"dtype": "c128", "shape": [1], "data": [1]})", "[re, im]");
   refused(R"({"dtype": "c128", "shape": [1], "data": [[1, 2, 3]]})", "[re, im]");
+}
+
+TEST_CASE("messages of refused tensors are printable, whatever stands in any place of them") {
+  constexpr std::string_view places[] = {"@",
+                                         "{@: 1}",
+                                         R"({"dtype": @, "shape": [], "data": [1]})",
+                                         R"({"dtype": "f64", "shape": @, "data": [1]})",
+                                         R"({"dtype": "f64", "shape": [@], "data": [1]})",
+                                         R"({"dtype": "f64", "shape": [], "data": @})",
+                                         R"({"dtype": "f64", "shape": [], "data": [@]})",
+                                         R"({"dtype": "i32", "shape": [], "data": [@]})",
+                                         R"({"dtype": "bool", "shape": [], "data": [@]})",
+                                         R"({"dtype": "c64", "shape": [], "data": [@]})",
+                                         R"({"dtype": "c64", "shape": [], "data": [[1, @]]})"};
+  const auto refused_printably = [](const std::string& text) {
+    const auto result = try_tensor_from_json(text);
+    REQUIRE_FALSE(result);
+    CHECK_MESSAGE(test::is_printable(result.error().what()), text);
+  };
+  for (const std::string_view place : places) {
+    const std::size_t at = place.find('@');
+    for (const std::string& text : test::awkward_texts(50, 62)) {
+      std::string dump(place);
+      refused_printably(dump.replace(
+          at, 1, nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+      refused_printably(std::string(place).replace(at, 1, '"' + text));  // as it is, and not closed
+    }
+  }
 }
