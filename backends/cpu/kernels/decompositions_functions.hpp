@@ -153,9 +153,9 @@ inline double scale_of(double largest) {
 template <class W>
 void factor_qr(const W* from, W* to_q, W* to_r, std::int64_t m, std::int64_t n) {
   const Eigen::Index k = std::min(m, n);
-  ColumnMatrix<W> x = MatrixIn<W>(from, m, n);
-  const double scale = scale_of(x.cwiseAbs().maxCoeff());
-  if (scale != 1) x /= scale;
+  const MatrixIn<W> given(from, m, n);
+  const double scale = scale_of(given.cwiseAbs().maxCoeff());
+  const ColumnMatrix<W> x = given / scale;  // by a real number: x /= scale squares it where x is complex
   const Eigen::HouseholderQR<ColumnMatrix<W>> factors(x);
   MatrixOut<W> r(to_r, k, n);
   for (Eigen::Index i = 0; i < k; ++i) {

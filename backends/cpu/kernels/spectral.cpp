@@ -1,15 +1,16 @@
-// spectral.cpp - eigh and svd over Eigen: QR iteration on the tridiagonal matrix, and divide and conquer on
-// the bidiagonal one (Jacobi's method for small ones). What is not finite, or does not converge, gives NaN.
+// spectral.cpp - eigh by Eigen, QR iteration on the tridiagonal matrix, and svd by a library (svd.hpp). A
+// matrix that is not finite, or that does not converge, gives NaN.
 //
-// Note [Divide and conquer]: Eigen 3.4's BDCSVD says that it succeeded where the vectors of many equal
-// singular values are not orthogonal, or not finite: a matrix of 75 x 75 ones, a checkerboard of 42 x 39. Its
-// result is looked at, which takes a tenth of its time, and such matrices are decomposed by Jacobi's method.
+// Note [A library's svd]: divide and conquer reports success with factors that are not orthonormal, or whose
+// product is another matrix (Eigen 3.4 does so for many block-diagonal matrices). So both are checked for
+// each matrix, and what fails is decomposed by another method. The check takes about a tenth of the
+// decomposition's time.
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 #include <limits>
 
 #include "cpu/kernels/eigen_matrices.hpp"
 #include "cpu/kernels/matrices.hpp"
+#include "cpu/kernels/svd.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -54,37 +55,50 @@ struct Eigh {
   }
 };
 
-// Are the columns orthonormal? Not where one is not finite.
-template <class W>
-bool are_orthonormal(const ColumnMatrix<W>& columns) {
-  constexpr double tolerance = 1e-12;  // of each column, whose rounding is some 1e-14
-  const Eigen::Index n = columns.cols();
-  ColumnMatrix<W> products = columns.adjoint() * columns;
-  products.diagonal().array() -= W(1);
-  return n == 0 || products.cwiseAbs().maxCoeff() <= tolerance * static_cast<double>(n);
+// Is every element of a difference within the rounding of sums of n terms whose sizes are about 1? Not where
+// one is NaN.
+template <class Difference>
+bool is_rounding(const Difference& difference, std::int64_t n) {
+  constexpr double tolerance = 1e-13;
+  const double bound = tolerance * static_cast<double>(std::max<std::int64_t>(n, 10));
+  return difference.size() == 0 || (difference.cwiseAbs().array() <= bound).all();
 }
 
-template <class W, class Solver>
-bool is_decomposed(const Solver& solver) {
-  return solver.info() == Eigen::Success && are_orthonormal<W>(solver.matrixU()) &&
-         are_orthonormal<W>(solver.matrixV());
+// Are the factors orthonormal, and is U diag(s) V^H = x?
+template <class W>
+bool is_decomposed(const ColumnMatrix<W>& x, const ColumnMatrix<W>& u, const double* s,
+                   const ColumnMatrix<W>& v) {
+  const Eigen::Index k = u.cols(), n = std::max(x.rows(), x.cols());
+  const auto identity = ColumnMatrix<W>::Identity(k, k);
+  if (!is_rounding(ColumnMatrix<W>(u.adjoint() * u - identity), n)) return false;
+  if (!is_rounding(ColumnMatrix<W>(v.adjoint() * v - identity), n)) return false;
+  ColumnMatrix<W> scaled = u;
+  for (Eigen::Index i = 0; i < k; ++i) scaled.col(i) *= s[i];
+  const double size = k == 0 ? 1 : std::max(1.0, s[0]);
+  return is_rounding(ColumnMatrix<W>((scaled * v.adjoint() - x) / size), n);
 }
+
+// The power of two by which the largest element is divided, to lie in [1, 2): so no square of an element
+// leaves the range of double, in the library or in the check.
+double scale_of(double largest) { return largest > 0 ? std::ldexp(1.0, std::ilogb(largest)) : 1.0; }
 
 template <class W>
 void decompose(const W* from, W* to_u, double* to_s, W* to_vh, const Matrices& of) {
   const std::int64_t m = of.rows, n = of.columns, k = of.smaller();
-  const MatrixIn<W> x(from, m, n);
-  const auto take = [&](const auto& solver) {
-    if (!is_decomposed<W>(solver)) return false;
-    MatrixOut<W>(to_u, m, k) = solver.matrixU();
-    std::copy_n(solver.singularValues().data(), k, to_s);
-    MatrixOut<W>(to_vh, k, n) = solver.matrixV().adjoint();
-    return true;
-  };
-  if (x.allFinite()) {
-    constexpr unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
-    if (take(Eigen::BDCSVD<ColumnMatrix<W>>(x, thin)) || take(Eigen::JacobiSVD<ColumnMatrix<W>>(x, thin)))
+  const MatrixIn<W> given(from, m, n);
+  if (given.allFinite()) {
+    const double scale = scale_of(given.cwiseAbs().maxCoeff());
+    const ColumnMatrix<W> x = given / scale;
+    for (int attempt = 0;; ++attempt) {
+      RowMatrix<W> memory = x;
+      const Attempt outcome = decompose_singular(attempt, memory.data(), to_u, to_s, to_vh, m, n);
+      if (outcome == Attempt::none) break;
+      if (outcome == Attempt::failed ||
+          !is_decomposed<W>(x, MatrixOut<W>(to_u, m, k), to_s, MatrixOut<W>(to_vh, k, n).adjoint()))
+        continue;
+      for (std::int64_t i = 0; i < k; ++i) to_s[i] *= scale;
       return;
+    }
   }
   fill_with_nan(to_u, m * k);
   fill_with_nan(to_s, k);
@@ -96,7 +110,8 @@ struct Svd {
   static MatrixMemory memory(const Matrices& x) {
     const auto m = static_cast<double>(x.rows), n = static_cast<double>(x.columns),
                k = static_cast<double>(x.smaller());
-    return {2.5 * m * n + m * k + n * k + n * n, m * n + m * k + k * n, 6 * k * k};
+    return {singular_workspace(m, n) + 3 * m * n + 3 * m * k + 2 * n * k + 2 * k * k, m * n + m * k + k * n,
+            5 * k * k + 5 * k + 2 * std::max(m, n) * k};
   }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t m = s.x.rows, n = s.x.columns, k = s.x.smaller();
