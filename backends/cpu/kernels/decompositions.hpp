@@ -28,10 +28,10 @@ struct Decompositions {
   void (*qr)(const W* x, W* q, W* r, std::int64_t m, std::int64_t n);
 };
 
-/// Those of the best instruction set that the CPU has, no better than `limit`. Of double and
-/// std::complex<double>.
+/// Those of the best instruction set that the CPU has, no better than `limit`: AVX2, for which AVX-512 gains
+/// nothing in Eigen, or the baseline. Of double and std::complex<double>.
 template <class W>
-const Decompositions<W>& decompositions(InstructionSet limit = InstructionSet::avx512);
+const Decompositions<W>& decompositions(InstructionSet limit = InstructionSet::avx2);
 
 /// One instruction set's.
 struct AllDecompositions {

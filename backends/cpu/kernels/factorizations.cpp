@@ -11,16 +11,12 @@ extern const AllDecompositions all;
 namespace avx2 {
 extern const AllDecompositions all;
 }
-namespace avx512 {
-extern const AllDecompositions all;
-}
 #endif
 
 namespace {
 
 const AllDecompositions& all_decompositions(InstructionSet limit) {
 #if defined(__x86_64__)
-  if (limit == InstructionSet::avx512 && cpu_has(limit) && avx512::all.real.lu != nullptr) return avx512::all;
   if (limit != InstructionSet::baseline && cpu_has(InstructionSet::avx2) && avx2::all.real.lu != nullptr)
     return avx2::all;
 #endif
