@@ -5,7 +5,7 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
 
 file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/products/gemm_*.cpp")
-set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O3 -ffp-contract=fast -falign-functions=64)
+set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" -ffp-contract=fast -falign-functions=64)
 # g++ keeps addresses in registers of vectors and, with AVX-512 BW, of masks, from where they come back only when all multiplications
 # before have begun: it is told that numbers do not move there, and has no BW, which the products do not need.
 include(CheckCXXCompilerFlag)
@@ -17,8 +17,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x8
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS -mno-avx512bw)
 endif()
 # Decompositions of Eigen are much code to compile, in which g++ 12 takes for uninitialised what is not.
-set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp")
-foreach(isa baseline avx2 avx512)
+set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp" "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_eigen.cpp"
+    "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_lapack.cpp")
+foreach(isa baseline avx2)
   list(APPEND decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/decompositions_${isa}.cpp")
 endforeach()
 set_property(SOURCE ${decompositions} APPEND PROPERTY COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
@@ -64,6 +65,13 @@ foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary ke
                ${loops_level} -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
 endforeach()
 
+# Sources that an option concerns are compiled alone, so that the groups in which the others are do not depend on options, and a
+# compiler cache has them for every build.
+foreach(source convolution/convolution_onednn convolution/convolution_primitives products/gemm_onednn kernels/svd_eigen kernels/svd_lapack
+        groups/lanes_x86 groups/lanes_mvec groups/rows_x86 groups/runs_x86)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${source}.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+endforeach()
+
 # Larger products in f32 are oneDNN's where it is found. tidu sets its number of OpenMP threads, so it has to be a build of oneDNN for
 # OpenMP whose runtime, GNU's, is linked beside it.
 set(onednn OFF)
@@ -90,13 +98,44 @@ if(NOT TIDU_ONEDNN STREQUAL "OFF")
   endif()
 endif()
 if(onednn)
-  target_compile_definitions(${target} PRIVATE TIDU_WITH_ONEDNN)
+  # For the sources that call it alone, so that a compiler cache has all others for builds with and without it.
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/convolution/convolution_onednn.cpp"
+               "${CMAKE_CURRENT_LIST_DIR}/convolution/convolution_primitives.cpp"
+               "${CMAKE_CURRENT_LIST_DIR}/products/gemm_onednn.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_ONEDNN)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_ONEDNN_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE "${TIDU_ONEDNN_LIBRARY}" gomp)
 elseif(TIDU_ONEDNN STREQUAL "ON")
   message(FATAL_ERROR "tidu: expected oneDNN (libdnnl-dev) built for GNU OpenMP, as TIDU_ONEDNN is ON; found none that links")
 elseif(NOT TIDU_ONEDNN STREQUAL "OFF")
   message(STATUS "tidu: no oneDNN for GNU OpenMP here, so all products are by tidu's own kernels")
+endif()
+
+# Singular values by LAPACK where it is found, any build of it with integers of 32 bits; else by Eigen.
+set(lapack OFF)
+if(NOT TIDU_LAPACK STREQUAL "OFF")
+  find_library(TIDU_LAPACK_LIBRARY lapack)
+  mark_as_advanced(TIDU_LAPACK_LIBRARY)
+  if(TIDU_LAPACK_LIBRARY)
+    include(CheckCXXSourceCompiles)
+    set(CMAKE_REQUIRED_LIBRARIES "${TIDU_LAPACK_LIBRARY}")
+    check_cxx_source_compiles("
+      extern \"C\" void dgesdd_();
+      extern \"C\" void zgesvd_();
+      int main() { return reinterpret_cast<void*>(&dgesdd_) != reinterpret_cast<void*>(&zgesvd_) ? 0 : 1; }" TIDU_LAPACK_LINKS)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    set(lapack "${TIDU_LAPACK_LINKS}")
+  endif()
+endif()
+if(lapack)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_eigen.cpp" PROPERTY HEADER_FILE_ONLY ON)
+  target_link_libraries(${target} PRIVATE "${TIDU_LAPACK_LIBRARY}")
+elseif(TIDU_LAPACK STREQUAL "ON")
+  message(FATAL_ERROR "tidu: expected LAPACK (liblapack-dev), as TIDU_LAPACK is ON; found none that links")
+else()
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_lapack.cpp" PROPERTY HEADER_FILE_ONLY ON)
+  if(NOT TIDU_LAPACK STREQUAL "OFF")
+    message(STATUS "tidu: no LAPACK here, so singular values are Eigen's")
+  endif()
 endif()
 
 # Code for element-wise work is generated while the program runs where there is an assembler for it, Xbyak, which is one header, and

@@ -121,7 +121,7 @@ void add_device(Registry& registry) {
   registry["launch"] = launch;
 }
 
-const CudaExecutor* find_device(const std::string& name, bool in_steps) {
+const CudaExecutor* find_device(const std::string& name, [[maybe_unused]] bool in_steps) {
   if (name != "cuda") throw std::runtime_error("expected the device cuda, got " + name);
 #ifdef TIDU_WITH_CUDA
   if (!in_steps) return &cuda();
@@ -137,7 +137,7 @@ const CudaExecutor* find_device(const std::string& name, bool in_steps) {
 #endif
 }
 
-void print_steps(const Workload& workload, const CudaExecutor& gpu) {
+void print_steps([[maybe_unused]] const Workload& workload, [[maybe_unused]] const CudaExecutor& gpu) {
 #ifdef TIDU_WITH_CUDA
   struct Step {
     std::string name;

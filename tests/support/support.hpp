@@ -8,13 +8,11 @@
 
 namespace tidu::test {
 
-#ifdef TIDU_SOURCE_DIR
 /// The root of the source tree; data lie in its tests/data.
-inline std::filesystem::path source_dir() { return TIDU_SOURCE_DIR; }
+std::filesystem::path source_dir();
 
 /// The folder of the programs of this build, for instance of `tidu`.
-inline std::filesystem::path bin_dir() { return TIDU_BIN_DIR; }
-#endif
+std::filesystem::path bin_dir();
 
 /// `count` times the environment's TIDU_TEST_SCALE (1 when unset), at least 1: sanitizer builds run a tenth.
 inline std::size_t scaled(std::size_t count) {

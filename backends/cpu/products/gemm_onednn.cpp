@@ -272,6 +272,8 @@ bool multiply(const GemmCall&, const GemmRange&, const void*, const void*, float
   return false;
 }
 
+std::size_t working_bytes(const GemmCall&, const GemmRange&) noexcept { return 0; }
+
 }  // namespace tidu::cpu_detail::onednn
 
 #endif

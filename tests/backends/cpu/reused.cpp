@@ -1,6 +1,7 @@
 // Outputs that take the memory of inputs that a caller gives up: random graphs against runs that keep their
 // inputs, when an input is not given up, and what a failure leaves.
 #include "cpu/compare.hpp"
+#include "cpu/vector_units.hpp"
 #include "support/support.hpp"
 
 using namespace tidu;
@@ -151,6 +152,7 @@ TEST_CASE("[reused] random graphs whose inputs are given up give what they give 
 }
 
 TEST_CASE("[reused] parameters are written over time after time") {
+  if (units().empty()) return;
   GraphBuilder builder("descent");
   const Value w = builder.input("w", square), m = builder.input("m", square), g = builder.input("g", square);
   const auto times = [&](double factor, Value x) { return ops::mul(ops::full(builder, square, factor), x); };
@@ -174,6 +176,7 @@ TEST_CASE("[reused] parameters are written over time after time") {
 }
 
 TEST_CASE("[reused] what is read later, wanted as it is, small or of another type keeps its memory") {
+  if (units().empty()) return;
   using Values = std::vector<Value>;
   const auto reused = [](Type type, const auto& body) {
     return !of_one(type, body).reusable_inputs().empty();
@@ -252,6 +255,7 @@ TEST_CASE("[reused] inputs are written over safely from the last step on that ma
 }
 
 TEST_CASE("[reused] after a failure inputs that were given up are what they were, where that is promised") {
+  if (units().empty()) return;
   CpuOptions options;
   options.check_indices = true;
   const CpuExecutor executor(options);
