@@ -110,10 +110,10 @@ function(tidu_add_umbrella_target)
   set_property(GLOBAL APPEND PROPERTY TIDU_LIBRARIES tidu)
 endfunction()
 
-# tidu_add_program(NAME SOURCES file... [DEPS target...]): a program of ours, linked to tidu::tidu.
+# tidu_add_program(NAME SOURCES file... DEPS target...): a program of ours, linked to the libraries that it needs and no others.
 function(tidu_add_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE tidu::tidu ${arg_DEPS})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
   tidu_private_options(${name})
 endfunction()

@@ -15,7 +15,7 @@ using tidu::Graph;
 using tidu::Tensor;
 
 // Steps this small gain nothing from a second thread.
-Executable compile(const Graph& graph) {
+Executable compiled(const Graph& graph) {
   tidu::CpuOptions options;
   options.threads = 1;
   return tidu::cpu().with_options(options).compile(graph);
@@ -42,9 +42,9 @@ Trainer::Trainer(const Model& model, const Digits& train, const Digits& held_out
       train_(train),
       held_out_(held_out),
       settings_(settings),
-      step_(compile(descent_step(model, signed_size(settings.batch), settings.weight_decay))),
-      predict_train_(compile(prediction(model, signed_size(train.rows())))),
-      predict_held_out_(compile(prediction(model, signed_size(held_out.rows())))) {}
+      step_(compiled(descent_step(model, signed_size(settings.batch), settings.weight_decay))),
+      predict_train_(compiled(prediction(model, signed_size(train.rows())))),
+      predict_held_out_(compiled(prediction(model, signed_size(held_out.rows())))) {}
 
 // Weights are normal with variance 1 / number of rows, biases zero.
 std::vector<Tensor> Trainer::initial_parameters(std::uint64_t seed) const {

@@ -21,7 +21,6 @@ namespace tidu::cpu_detail {
 namespace {
 
 using passes::RowStep;
-constexpr std::int64_t line = 64;
 
 class RowsPlanner {
  public:
@@ -234,9 +233,7 @@ class RowsPlanner {
     const std::int64_t bytes =
         static_cast<std::int64_t>(type.bytes()) * (slot.index < num_carry_ ? 1 : repeats_);
     return slot.storage == Storage::output && bytes >= beyond_caches &&
-           code_.columns * static_cast<std::int64_t>(size_of(type.dtype())) %
-                   static_cast<std::int64_t>(line) ==
-               0 &&
+           code_.columns * static_cast<std::int64_t>(size_of(type.dtype())) % std::int64_t{64} == 0 &&
            type.dtype() == code_.dtype;
   }
   std::uint32_t result_pointer(ValueId id) const { return num_operands_ + result_of_.at(id); }

@@ -66,20 +66,20 @@ std::string compiler() {
 }
 
 // Not optimised: most kernels run for less than that takes.
-constexpr std::string_view options = " -std=c++17 -O0 -fPIC -shared -w -ffp-contract=off";
+constexpr std::string_view compiler_options = " -std=c++17 -O0 -fPIC -shared -w -ffp-contract=off";
 
 // Path of the library made of the text.
 std::filesystem::path library_of(const std::string& text) {
   const std::filesystem::path at = folder();
   const std::string name =
-      "k" + std::to_string(std::hash<std::string>()(compiler() + std::string(options) + text));
+      "k" + std::to_string(std::hash<std::string>()(compiler() + std::string(compiler_options) + text));
   const std::filesystem::path library = at / (name + ".so");
   if (std::filesystem::exists(library)) return library;
   const std::string unique = name + "-" + std::to_string(getpid());
   const std::filesystem::path source = at / (unique + ".cpp"), made = at / (unique + ".so"),
                               log = at / (unique + ".log");
   std::ofstream(source) << text;
-  const std::string command = compiler() + std::string(options) + " -o '" + made.string() + "' '" +
+  const std::string command = compiler() + std::string(compiler_options) + " -o '" + made.string() + "' '" +
                               source.string() + "' > '" + log.string() + "' 2>&1";
   if (std::system(command.c_str()) != 0) {
     std::ifstream file(log);
