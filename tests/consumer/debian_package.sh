@@ -53,9 +53,13 @@ grep -q '^sin ' "$out/ops"
 test -s "$root/usr/share/doc/libtidu-dev/copyright"
 ! grep -rn 'libcudart' "$root/usr" --include='tiduTargets*.cmake' ||
   { echo "expected no path of a CUDA runtime in what CMake finds the package by"; exit 1; }
-cmake -S "$sources/find_package" -B "$out/project" "-DCMAKE_PREFIX_PATH=$root/usr" "-DEXPECTED_VERSION=$version" "$@" >/dev/null
-cmake --build "$out/project" --target consumer consumer_core
-"$out/project/consumer"
+for compiler in g++ clang++; do
+  command -v "$compiler" >/dev/null || { echo "$compiler is not here: LEFT OUT"; continue; }
+  cmake -S "$sources/find_package" -B "$out/$compiler" "-DCMAKE_PREFIX_PATH=$root/usr" "-DEXPECTED_VERSION=$version" "$@" \
+    "-DCMAKE_CXX_COMPILER=$compiler" >/dev/null
+  cmake --build "$out/$compiler" --target consumer consumer_minimal
+  "$out/$compiler/consumer"
+done
 PKG_CONFIG_PATH=$(dirname "$(find "$root/usr" -name tidu.pc)") pkg-config --exists "tidu = $version"
 
 if [ "$(id -u)" -eq 0 ]; then

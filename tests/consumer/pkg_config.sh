@@ -27,6 +27,7 @@ build() {
 }
 build core tidu-core
 build boundary tidu
+build minimal tidu-frontend
 if pkg-config --exists tidu-mpi; then build mpi tidu-mpi; fi
 case "$(pkg-config --libs tidu-core)" in
   *tidu_cpu* | *dnnl*) echo "expected tidu-core to stand alone, got $(pkg-config --libs tidu-core)"; exit 1 ;;

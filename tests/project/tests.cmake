@@ -4,6 +4,8 @@ add_test(NAME layers COMMAND Python3::Interpreter -B "${scripts}/check_layers.py
 add_test(NAME layers_self_test COMMAND Python3::Interpreter -B "${scripts}/check_layers.py" --self-test)
 add_test(NAME planted_faults_fit COMMAND Python3::Interpreter -B "${PROJECT_SOURCE_DIR}/scripts/mutations.py" --check)
 add_test(NAME umbrella_header COMMAND Python3::Interpreter -B "${scripts}/umbrella.py")
+add_test(NAME documented_commands COMMAND Python3::Interpreter -B "${scripts}/check_commands.py")
+add_test(NAME documented_commands_self_test COMMAND Python3::Interpreter -B "${scripts}/check_commands.py" --self-test)
 add_test(NAME documentation_text COMMAND Python3::Interpreter -B "${scripts}/docs.py" check)
 
 # What follows takes seconds, and says the same in every kind of build: one kind is enough.
@@ -89,34 +91,64 @@ endforeach()
 add_test(NAME symbols COMMAND Python3::Interpreter -B "${scripts}/check_symbols.py" ${library_files})
 add_test(NAME symbols_self_test COMMAND Python3::Interpreter -B "${scripts}/check_symbols.py" --self-test)
 
-# The two ways in which other projects use tidu, each configured, built and run afresh.
+# The ways in which other projects use tidu, each with g++ and with clang++: an installed tidu by find_package and pkg-config, and the
+# Debian package (all with the optional dependencies of this build); its sources by FetchContent from this repository's last commit and
+# by add_subdirectory of what was fetched (both without optional dependencies; a compiler cache has the second's objects of the first).
 set(consumer "${PROJECT_SOURCE_DIR}/tests/consumer")
 set(consumer_build "${PROJECT_BINARY_DIR}/consumer")
 list(TRANSFORM libraries REPLACE "^tidu_" "" OUTPUT_VARIABLE components)
 list(JOIN components "," components)
-set(common -G "${CMAKE_GENERATOR}" -DEXPECTED_COMPONENTS=${components} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-    -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DEXPECTED_VERSION=${PROJECT_VERSION})
+set(common -G "${CMAKE_GENERATOR}" -DEXPECTED_COMPONENTS=${components} -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
+    -DEXPECTED_VERSION=${PROJECT_VERSION})
 add_test(NAME consumer_install
          COMMAND ${CMAKE_COMMAND} --install "${PROJECT_BINARY_DIR}" --prefix "${consumer_build}/prefix")
 set_tests_properties(consumer_install PROPERTIES FIXTURES_SETUP installed)
-foreach(kind IN ITEMS find_package subdirectory)
-  add_test(NAME consumer_${kind}
-    COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${kind}" "${consumer_build}/${kind}"
+find_program(TIDU_CONSUMER_GCC g++)
+find_program(TIDU_CONSUMER_CLANG NAMES clang++ clang++-14)
+mark_as_advanced(TIDU_CONSUMER_GCC TIDU_CONSUMER_CLANG)
+
+# consumer_KIND_COMPILER: the project tests/consumer/KIND, its target all_consumers, and its program consumer.
+function(tidu_add_consumer_test kind compiler)
+  add_test(NAME consumer_${kind}_${compiler}
+    COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${kind}" "${consumer_build}/${kind}_${compiler}"
             --build-generator "${CMAKE_GENERATOR}" --build-target all_consumers --build-options ${common}
-            "-DCMAKE_PREFIX_PATH=${consumer_build}/prefix" -DTIDU_SOURCE_DIR=${PROJECT_SOURCE_DIR}
-            -DCMAKE_UNITY_BUILD=ON --test-command consumer)
+            "-DCMAKE_CXX_COMPILER=${TIDU_CONSUMER_${compiler}}" "-DCMAKE_PREFIX_PATH=${consumer_build}/prefix"
+            -DTIDU_REPOSITORY=${PROJECT_SOURCE_DIR} -DCMAKE_UNITY_BUILD=ON
+            -DCMAKE_UNITY_BUILD_BATCH_SIZE=20 ${ARGN} --test-command consumer)
+endfunction()
+
+set(consumer_tests)
+foreach(compiler IN ITEMS GCC CLANG)
+  if(NOT TIDU_CONSUMER_${compiler})
+    message(STATUS "tidu: no ${compiler} here, so tests of projects that are compiled by it are left out")
+    continue()
+  endif()
+  tidu_add_consumer_test(find_package ${compiler})
+  set_tests_properties(consumer_find_package_${compiler} PROPERTIES FIXTURES_REQUIRED installed)
+  add_test(NAME consumer_pkg_config_${compiler}
+           COMMAND "${consumer}/pkg_config.sh" "${consumer_build}/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+                   "${consumer_build}/pkg_config_${compiler}" ${PROJECT_VERSION} ${CMAKE_CXX_COMPILER_LAUNCHER} ${TIDU_CONSUMER_${compiler}})
+  set_tests_properties(consumer_pkg_config_${compiler} PROPERTIES FIXTURES_REQUIRED installed SKIP_RETURN_CODE 77)
+  list(APPEND consumer_tests consumer_find_package_${compiler} consumer_pkg_config_${compiler})
+  set(bare -DTIDU_ONEDNN=OFF -DTIDU_LAPACK=OFF -DTIDU_LANES=OFF -DTIDU_MPI=OFF -DTIDU_CUDA=OFF)
+  tidu_add_consumer_test(fetch_content ${compiler} ${bare})
+  tidu_add_consumer_test(subdirectory ${compiler} ${bare} "-DTIDU_SOURCE_DIR=${consumer_build}/fetch_content_${compiler}/_deps/tidu-src")
+  set_tests_properties(consumer_fetch_content_${compiler} PROPERTIES FIXTURES_SETUP fetched_${compiler} LABELS extended)
+  set_tests_properties(consumer_subdirectory_${compiler} PROPERTIES FIXTURES_REQUIRED fetched_${compiler} LABELS extended)
 endforeach()
-set_tests_properties(consumer_find_package PROPERTIES FIXTURES_REQUIRED installed)
-add_test(NAME consumer_pkg_config
-         COMMAND "${consumer}/pkg_config.sh" "${consumer_build}/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
-                 "${consumer_build}/pkg_config" ${PROJECT_VERSION} ${CMAKE_CXX_COMPILER_LAUNCHER} ${CMAKE_CXX_COMPILER})
-set_tests_properties(consumer_pkg_config PROPERTIES FIXTURES_REQUIRED installed SKIP_RETURN_CODE 77)
 if(PROJECT_IS_TOP_LEVEL)
   add_test(NAME debian_package COMMAND "${consumer}/debian_package.sh" "${PROJECT_BINARY_DIR}" "${consumer_build}/debian"
                                        ${PROJECT_VERSION} ${common})
-  set_tests_properties(debian_package PROPERTIES SKIP_RETURN_CODE 77 LABELS package)
+  set_tests_properties(debian_package PROPERTIES SKIP_RETURN_CODE 77)
+  list(APPEND consumer_tests debian_package)
 endif()
-set_tests_properties(symbols symbols_self_test consumer_install consumer_find_package consumer_pkg_config PROPERTIES
-                     LABELS package)
+set_tests_properties(symbols symbols_self_test PROPERTIES LABELS package)
+set_tests_properties(consumer_install ${consumer_tests} PROPERTIES LABELS "package;extended")
 add_test(NAME documentation_cmake COMMAND Python3::Interpreter -B "${scripts}/docs.py" configure "${consumer_build}/prefix")
 set_tests_properties(documentation_cmake PROPERTIES FIXTURES_REQUIRED installed)
+
+# What scripts/test.sh runs with --all alone: it takes long, or says nothing about the build.
+foreach(test IN ITEMS gpu_script bench_script cmake_options reference_without_warnings documentation documentation_cmake random_programs
+        comparison_script headers_compile_alone configure_without_tests)
+  set_property(TEST ${test} PROPERTY LABELS extended)
+endforeach()
