@@ -1,24 +1,37 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; quick when none is.
-# usage: scripts/deps.sh [build|bench|test|ci]...    build: library, command and examples; bench: that and scripts/bench.sh; test:
-#                                                    build, the tests, Debian packages and tidu_bench; ci: that and more
+# usage: scripts/deps.sh [GROUP]...    ci, unless said
+#   demo    what scripts/demo.sh needs
+#   build   library, command and examples
+#   bench   build, and scripts/bench.sh
+#   test    build, the tests and tidu_bench
+#   all     test, and what scripts/test.sh --all needs
+#   ci      all, and the compilers and tools of .ci/run
+#   clang-14, clang-16, clang-19    that compiler
+#   aarch64                         a cross compiler, and qemu to run what it makes
 # The presets of CMake build the tests, too, unless they are told -DTIDU_BUILD_TESTS=OFF, with which the group build is enough.
 set -euo pipefail
 
-build=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev libxbyak-dev
-       libopenmpi-dev openmpi-bin)
+demo=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev liblapack-dev libxbyak-dev)
+build=("${demo[@]}" libopenmpi-dev openmpi-bin)
 bench=(python3 python3-numpy python3-venv)
-tests=(doctest-dev libbenchmark-dev python3 python3-numpy graphviz dpkg-dev file pkgconf)
-ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev doxygen git)
+tests=(doctest-dev libbenchmark-dev python3 python3-numpy graphviz)
+all=(clang dpkg-dev file pkgconf doxygen git)
+ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
+aarch64=(g++-aarch64-linux-gnu qemu-user)
 
 wanted=()
 for group in "${@:-ci}"; do
   case "$group" in
+    demo) wanted+=("${demo[@]}") ;;
     build) wanted+=("${build[@]}") ;;
     bench) wanted+=("${build[@]}" "${bench[@]}") ;;
     test) wanted+=("${build[@]}" "${tests[@]}") ;;
-    ci) wanted+=("${build[@]}" "${tests[@]}" "${ci[@]}") ;;
-    *) echo "deps.sh: expected build, bench, test or ci, got $group" >&2; exit 2 ;;
+    all) wanted+=("${build[@]}" "${tests[@]}" "${all[@]}") ;;
+    ci) wanted+=("${build[@]}" "${tests[@]}" "${all[@]}" "${ci[@]}") ;;
+    clang-14 | clang-16 | clang-19) wanted+=("$group") ;;
+    aarch64) wanted+=("${aarch64[@]}") ;;
+    *) echo "deps.sh: expected demo, build, bench, test, all, ci, clang-14, clang-16, clang-19 or aarch64, got $group" >&2; exit 2 ;;
   esac
 done
 

@@ -115,7 +115,7 @@ if ! command -v nvidia-smi >/dev/null || [[ "$(nvidia-smi -L)" != *GPU* ]]; then
 fi
 export PATH=$PATH:/usr/local/cuda/bin CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 kept=$PWD/build/gpu results=$(realpath -m "${TIDU_GPU_LOGS:-build/gpu}") seconds=${TIDU_GPU_SECONDS:-570}
-python=${TIDU_GPU_PYTHON:-python3} bin=build/cuda/bin logs=$kept/logs
+python=${TIDU_GPU_PYTHON:-python3} bin=build/gpu-machine/bin logs=$kept/logs
 export TIDU_KERNEL_CACHE=$kept/kernels TIDU_TEST_DEVICE=1
 mkdir -p "$kept" "$results" "$logs"
 rm -rf "${logs:?}"/*
@@ -247,7 +247,7 @@ part() {
 } >"$logs/machine.log" 2>&1
 
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d '. ')
-options=("-DTIDU_CUDA_ARCHITECTURE=sm_${architecture:-90}" -DTIDU_WERROR=OFF -DTIDU_INSTALL=OFF -DTIDU_MPI=OFF -DTIDU_ONEDNN=OFF)
+options=("-DTIDU_CUDA_ARCHITECTURE=sm_${architecture:-90}")
 if [ -d "$prefix" ]; then
   options+=("-DCMAKE_PREFIX_PATH=$prefix")
   export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$prefix/cuda
@@ -273,7 +273,7 @@ fi
 bench=("$python" -B bench/run.py --program "$bin/tidu_workloads" --device cuda --quick --inputs "$kept/inputs" --cache "$kept/cache")
 
 if wants build && [ "$(left)" -ge 10 ]; then rm -f "${programs[@]/#/$bin/}"; fi  # none of an older source
-if ! part build 400 - scripts/build.sh cuda "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads -- "${going_on[@]}" &&
+if ! part build 400 - scripts/build.sh gpu-machine "${options[@]}" --target test_cuda test_cli tidu_command tidu_workloads -- "${going_on[@]}" &&
   [ -f "$logs/build.0.log" ]; then
   grep -hE -A 5 'error|Error|FAILED' "$logs/build.0.log" | cut -c1-300 | head -n 40
   tail -n 10 "$logs/build.0.log"

@@ -39,7 +39,7 @@ END
 # Builds all but what $MISSING names.
 make_tool repository/scripts/build.sh <<'END'
 #!/bin/bash
-bin=build/cuda/bin
+bin=build/gpu-machine/bin
 mkdir -p $bin
 for program in test_cuda test_cli tidu tidu_workloads; do
   [ "$program" = "${MISSING:-}" ] || { cp scripts/program.sh $bin/$program; chmod +x $bin/$program; }
