@@ -39,7 +39,7 @@ title() {
   printf '\n== %s\n' "$1"
 }
 
-scripts/deps.sh build
+scripts/deps.sh demo
 scripts/build.sh release -DTIDU_BUILD_TESTS=OFF -DTIDU_BUILD_BENCH=OFF --target adbench digits digits_eager lstm
 mkdir -p "$out"
 run_programs

@@ -61,7 +61,7 @@ TEST_CASE("scans of long lines, in parts, across memory") {
     for (const Shape& shape : {Shape{40000}, Shape{2, 700}, Shape{300, 2}, Shape{40, 9000}}) {
       for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
         for (const bool reverse : {false, true}) {
-          if (shape.size() == 2 && axis == 0 && shape[1] == 9000 && reverse) continue;
+          if (shape == Shape{40, 9000} && axis == 0 && (reverse || shortened())) continue;
           const Attributes attributes{{"axis", axis}, {"reverse", reverse}};
           check_operation(Op::make(prim::cumsum, attributes), {Type(dtype, shape)},
                           {is_integer(dtype) ? Domain{} : Domain{0, 0.001}}, random);
