@@ -1,4 +1,5 @@
-// folders.cpp - the folders that a build is of: in one source, so that a compiler cache has all others for every build.
+// folders.cpp - the folders that a build is of: in one source, so that a compiler cache has all others for
+// every build.
 #include "support/support.hpp"
 
 namespace tidu::test {
