@@ -17,7 +17,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x8
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS -mno-avx512bw)
 endif()
 # Decompositions of Eigen are much code to compile, in which g++ 12 takes for uninitialised what is not.
-set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp" "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_eigen.cpp"
+set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp" "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_jacobi.cpp"
     "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_lapack.cpp")
 foreach(isa baseline avx2)
   list(APPEND decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/decompositions_${isa}.cpp")
@@ -67,7 +67,7 @@ endforeach()
 
 # Sources that an option concerns are compiled alone, so that the groups in which the others are do not depend on options, and a
 # compiler cache has them for every build.
-foreach(source convolution/convolution_onednn convolution/convolution_primitives products/gemm_onednn kernels/svd_eigen kernels/svd_lapack
+foreach(source convolution/convolution_onednn convolution/convolution_primitives products/gemm_onednn kernels/svd_jacobi kernels/svd_lapack
         groups/lanes_x86 groups/lanes_mvec groups/rows_x86 groups/runs_x86)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${source}.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
@@ -110,7 +110,7 @@ elseif(NOT TIDU_ONEDNN STREQUAL "OFF")
   message(STATUS "tidu: no oneDNN for GNU OpenMP here, so all products are by tidu's own kernels")
 endif()
 
-# Singular values by LAPACK where it is found, any build of it with integers of 32 bits; else by Eigen.
+# Singular values by LAPACK where it is found, any build of it with integers of 32 bits; else by Jacobi rotations.
 set(lapack OFF)
 if(NOT TIDU_LAPACK STREQUAL "OFF")
   find_library(TIDU_LAPACK_LIBRARY lapack)
@@ -127,14 +127,14 @@ if(NOT TIDU_LAPACK STREQUAL "OFF")
   endif()
 endif()
 if(lapack)
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_eigen.cpp" PROPERTY HEADER_FILE_ONLY ON)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_jacobi.cpp" PROPERTY HEADER_FILE_ONLY ON)
   target_link_libraries(${target} PRIVATE "${TIDU_LAPACK_LIBRARY}")
 elseif(TIDU_LAPACK STREQUAL "ON")
   message(FATAL_ERROR "tidu: expected LAPACK (liblapack-dev), as TIDU_LAPACK is ON; found none that links")
 else()
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_lapack.cpp" PROPERTY HEADER_FILE_ONLY ON)
   if(NOT TIDU_LAPACK STREQUAL "OFF")
-    message(STATUS "tidu: no LAPACK here, so singular values are Eigen's")
+    message(STATUS "tidu: no LAPACK here, so singular values are by Jacobi rotations, which take long for large matrices")
   endif()
 endif()
 

@@ -1,13 +1,13 @@
-// svd_eigen.cpp - singular values without LAPACK: Eigen's divide and conquer and, where its result is
-// refused, one-sided Jacobi rotations. BDCSVD of Eigen 3.4 reports success with factors of another matrix for
-// structured ones, such as block-diagonal matrices; its JacobiSVD loses the orthogonality of vectors of
-// complex matrices of low rank, and so cannot take its place.
+// svd_jacobi.cpp - singular values without LAPACK, by one-sided Jacobi rotations. Eigen 3.4 has no method
+// that is right for every matrix: BDCSVD reports success with factors of another matrix for structured ones,
+// such as block-diagonal matrices, and JacobiSVD loses the orthogonality of vectors of complex matrices of
+// low rank. Rotations take several times as long for large matrices.
 //
 // Note [One-sided Jacobi]: rotations of pairs of columns of B = X V make them orthogonal to each other,
 // relative to their own sizes (Hestenes 1958; Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992). Their
 // norms are the singular values, and the columns divided by these are U. Columns that vanish are replaced by
 // any that complete an orthonormal set.
-#include <Eigen/SVD>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -98,24 +98,17 @@ bool by_rotations(ColumnMatrix<W> b, Factors<W>& to) {
 }
 
 template <class W>
-Attempt by_eigen(int attempt, const W* from, W* u, double* s, W* vh, std::int64_t m, std::int64_t n) {
+Attempt by_jacobi(int attempt, const W* from, W* u, double* s, W* vh, std::int64_t m, std::int64_t n) {
+  if (attempt > 0) return Attempt::none;
   const MatrixIn<W> x(from, m, n);
   const std::int64_t k = std::min(m, n);
   Factors<W> f;
-  bool converged = false;
-  if (attempt == 0) {
-    const Eigen::BDCSVD<ColumnMatrix<W>> solver(x, Eigen::ComputeThinU | Eigen::ComputeThinV);
-    converged = solver.info() == Eigen::Success;
-    f = {solver.matrixU(), solver.matrixV(), solver.singularValues()};
-  } else if (attempt == 1 && m >= n) {
-    converged = by_rotations<W>(x, f);
-  } else if (attempt == 1) {
-    converged = by_rotations<W>(x.adjoint(), f);
-    f.left.swap(f.right);
+  if (m >= n) {
+    if (!by_rotations<W>(x, f)) return Attempt::failed;
   } else {
-    return Attempt::none;
+    if (!by_rotations<W>(x.adjoint(), f)) return Attempt::failed;
+    f.left.swap(f.right);
   }
-  if (!converged) return Attempt::failed;
   MatrixOut<W>(u, m, k) = f.left;
   std::copy_n(f.values.data(), k, s);
   MatrixOut<W>(vh, k, n) = f.right.adjoint();
@@ -126,18 +119,18 @@ Attempt by_eigen(int attempt, const W* from, W* u, double* s, W* vh, std::int64_
 
 Attempt decompose_singular(int attempt, double* x, double* u, double* s, double* vh, std::int64_t m,
                            std::int64_t n) {
-  return by_eigen(attempt, x, u, s, vh, m, n);
+  return by_jacobi(attempt, x, u, s, vh, m, n);
 }
 
 Attempt decompose_singular(int attempt, std::complex<double>* x, std::complex<double>* u, double* s,
                            std::complex<double>* vh, std::int64_t m, std::int64_t n) {
-  return by_eigen(attempt, x, u, s, vh, m, n);
+  return by_jacobi(attempt, x, u, s, vh, m, n);
 }
 
-// X and U once more, V, and the square that is rotated.
+// B and U, and V twice.
 double singular_workspace(double m, double n) noexcept {
-  const double k = std::min(m, n);
-  return 2.5 * m * n + m * k + n * k + n * n;
+  const double k = std::min(m, n), larger = std::max(m, n);
+  return 2 * larger * k + 2 * k * k;
 }
 
 }  // namespace tidu::cpu_detail
