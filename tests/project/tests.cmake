@@ -93,7 +93,7 @@ add_test(NAME symbols_self_test COMMAND Python3::Interpreter -B "${scripts}/chec
 
 # The ways in which other projects use tidu, each with g++ and with clang++: an installed tidu by find_package and pkg-config, and the
 # Debian package (all with the optional dependencies of this build); its sources by FetchContent from this repository's last commit and
-# by add_subdirectory of what was fetched (both without optional dependencies; a compiler cache has the second's objects of the first).
+# by add_subdirectory of what was fetched (both without optional dependencies, in one build folder, so that it is compiled once).
 set(consumer "${PROJECT_SOURCE_DIR}/tests/consumer")
 set(consumer_build "${PROJECT_BINARY_DIR}/consumer")
 list(TRANSFORM libraries REPLACE "^tidu_" "" OUTPUT_VARIABLE components)
@@ -107,13 +107,13 @@ find_program(TIDU_CONSUMER_GCC g++)
 find_program(TIDU_CONSUMER_CLANG NAMES clang++ clang++-14)
 mark_as_advanced(TIDU_CONSUMER_GCC TIDU_CONSUMER_CLANG)
 
-# consumer_KIND_COMPILER: the project tests/consumer/KIND, its target all_consumers, and its program consumer.
-function(tidu_add_consumer_test kind compiler)
-  add_test(NAME consumer_${kind}_${compiler}
-    COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${kind}" "${consumer_build}/${kind}_${compiler}"
-            --build-generator "${CMAKE_GENERATOR}" --build-target all_consumers --build-options ${common}
+# consumer_WAY_COMPILER: the project tests/consumer/PROJECT, its target all_consumers, and its program consumer.
+function(tidu_add_consumer_test way project compiler)
+  add_test(NAME consumer_${way}_${compiler}
+    COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test "${consumer}/${project}" "${consumer_build}/${project}_${compiler}"
+            --build-noclean --build-generator "${CMAKE_GENERATOR}" --build-target all_consumers --build-options ${common}
             "-DCMAKE_CXX_COMPILER=${TIDU_CONSUMER_${compiler}}" "-DCMAKE_PREFIX_PATH=${consumer_build}/prefix"
-            -DTIDU_REPOSITORY=${PROJECT_SOURCE_DIR} -DCMAKE_UNITY_BUILD=ON
+            -DTIDU_REPOSITORY=${PROJECT_SOURCE_DIR} -DWAY=${way} -DCMAKE_UNITY_BUILD=ON
             -DCMAKE_UNITY_BUILD_BATCH_SIZE=20 ${ARGN} --test-command consumer)
 endfunction()
 
@@ -123,7 +123,7 @@ foreach(compiler IN ITEMS GCC CLANG)
     message(STATUS "tidu: no ${compiler} here, so tests of projects that are compiled by it are left out")
     continue()
   endif()
-  tidu_add_consumer_test(find_package ${compiler})
+  tidu_add_consumer_test(find_package find_package ${compiler})
   set_tests_properties(consumer_find_package_${compiler} PROPERTIES FIXTURES_REQUIRED installed)
   add_test(NAME consumer_pkg_config_${compiler}
            COMMAND "${consumer}/pkg_config.sh" "${consumer_build}/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
@@ -131,8 +131,8 @@ foreach(compiler IN ITEMS GCC CLANG)
   set_tests_properties(consumer_pkg_config_${compiler} PROPERTIES FIXTURES_REQUIRED installed SKIP_RETURN_CODE 77)
   list(APPEND consumer_tests consumer_find_package_${compiler} consumer_pkg_config_${compiler})
   set(bare -DTIDU_ONEDNN=OFF -DTIDU_LAPACK=OFF -DTIDU_LANES=OFF -DTIDU_MPI=OFF -DTIDU_CUDA=OFF)
-  tidu_add_consumer_test(fetch_content ${compiler} ${bare})
-  tidu_add_consumer_test(subdirectory ${compiler} ${bare} "-DTIDU_SOURCE_DIR=${consumer_build}/fetch_content_${compiler}/_deps/tidu-src")
+  tidu_add_consumer_test(fetch_content sources ${compiler} ${bare})
+  tidu_add_consumer_test(subdirectory sources ${compiler} ${bare})
   set_tests_properties(consumer_fetch_content_${compiler} PROPERTIES FIXTURES_SETUP fetched_${compiler} LABELS extended)
   set_tests_properties(consumer_subdirectory_${compiler} PROPERTIES FIXTURES_REQUIRED fetched_${compiler} LABELS extended)
 endforeach()
