@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "cpu/kernels/eigen_matrices.hpp"
 #include "cpu/kernels/svd.hpp"
@@ -79,14 +78,15 @@ bool by_rotations(ColumnMatrix<W> b, Factors<W>& to) {
       for (Eigen::Index j = i + 1; j < n; ++j) rotated = rotate<W>(b, v, vanishing, i, j) || rotated;
     }
   }
-  std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), Eigen::Index{0});
+  Eigen::Array<Eigen::Index, Eigen::Dynamic, 1> order(n);
+  std::iota(order.data(), order.data() + n, Eigen::Index{0});
   const Eigen::VectorXd norms = b.colwise().norm();
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Eigen::Index i, Eigen::Index j) { return norms(i) > norms(j); });
+  std::sort(order.data(), order.data() + n, [&](Eigen::Index i, Eigen::Index j) {
+    return norms(i) > norms(j) || (norms(i) == norms(j) && i < j);
+  });
   to = {ColumnMatrix<W>(b.rows(), n), ColumnMatrix<W>(n, n), Eigen::VectorXd(n)};
   for (Eigen::Index k = 0; k < n; ++k) {
-    const Eigen::Index from = order[static_cast<std::size_t>(k)];
+    const Eigen::Index from = order(k);
     to.values(k) = norms(from);
     to.right.col(k) = v.col(from);
     if (norms(from) > vanishing)
