@@ -173,8 +173,8 @@ void check(const Kind& kind, std::int64_t m, std::int64_t n, double scale, DType
 TEST_CASE("svd: factors of structured matrices are the matrix") {
   Random random(11);
   std::vector<std::array<std::int64_t, 2>> shapes{{1, 1},   {2, 3},   {16, 16}, {17, 16},
-                                                  {18, 18}, {33, 20}, {40, 64}, {75, 75}};
-  if (!shortened()) shapes.insert(shapes.end(), {{130, 129}, {100, 30}, {12, 130}});
+                                                  {18, 18}, {33, 20}, {40, 64}};
+  if (!shortened()) shapes.insert(shapes.end(), {{75, 75}, {130, 129}, {100, 30}, {12, 130}});
   for (const Kind& kind : kinds()) {
     for (const auto& [m, n] : shapes) {
       for (const DType dtype : {f32, f64, c128}) check(kind, m, n, 1.0, dtype, random);
