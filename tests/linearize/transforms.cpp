@@ -500,7 +500,8 @@ TEST_CASE("what transforms and executors refuse is told in printable words, what
     const Graph f = g.build({ops::sin(x), n}), h = c.build({ops::real(c.input(name, c128))});
     TransposeOptions far;
     far.linear_inputs = std::vector<std::size_t>{9};
-    const NamedTensor given{name, vec({1, 2, 3})}, unknown{name + "'", vec({1})};
+    const std::string other = name + "'";  // outlives the view of it
+    const NamedTensor given{name, vec({1, 2, 3})}, unknown{other, vec({1})};
     const std::string messages[] = {message_of([&] { jvp(f, {name + "'"}); }),
                                     message_of([&] {
                                       vjp(f, {name, name});
