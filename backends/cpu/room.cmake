@@ -1,5 +1,5 @@
 # What only the CPU executor needs: Eigen, which is headers, and for the products code that keeps tiles in registers: loops over a
-# tile unrolled, multiply and add fused where the instruction set can, in every type of build. Functions of inner loops begin at cache
+# tile unrolled, multiply and add fused where the instruction set can, in every type of build but Debug. Functions of inner loops begin at cache
 # lines: where a change elsewhere in the program moves their loops across lines, they take up to a tenth longer.
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
