@@ -25,8 +25,8 @@ struct Factors {
   Eigen::VectorXd values;
 };
 
-// Makes columns i and j of b orthogonal, and rotates those of v as well; false if they are orthogonal already,
-// or one of them is no longer than `vanishing`.
+// Makes columns i and j of b orthogonal, and rotates those of v as well; false if they are orthogonal
+// already, or one of them is no longer than `vanishing`.
 template <class W>
 bool rotate(ColumnMatrix<W>& b, ColumnMatrix<W>& v, double vanishing, Eigen::Index i, Eigen::Index j) {
   const double tolerance = std::sqrt(static_cast<double>(b.rows())) * Eigen::NumTraits<double>::epsilon();
