@@ -4,15 +4,15 @@
 // factors, rather than those of the factors, which take products and two more solutions of the matrix's size.
 // So each is a custom_jvp_call, whose rule has the derivative of the value and makes the value itself by the
 // factors: of a derivative of second order and higher, that of the factors is a part.
+#include "frontend/custom_derivative.hpp"
 #include "frontend/equations.hpp"
 #include "tidu/frontend/linalg.hpp"
-#include "tidu/graph/builder.hpp"
-#include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/linalg.hpp"
 
 namespace tidu::linalg {
 namespace {
 
+using frontend_detail::differentiated;
 using frontend_detail::equation;
 using frontend_detail::Input;
 using frontend_detail::invoke;
@@ -21,26 +21,6 @@ using frontend_detail::leading;
 using frontend_detail::number;
 using frontend_detail::require_square;
 using frontend_detail::with_batch;
-
-// value(x), differentiated by tangent(x, value(x), dx). The graphs have no places: those of the call are the
-// user's.
-template <class F, class Tangent>
-Values differentiated(const char* name, std::span<const Value> x, const F& value, const Tangent& tangent) {
-  GraphBuilder::Options options;
-  options.record_where = false;
-  GraphBuilder graph(name, x[0].emitter()->primitives(), options),
-      rule(detail::str(name, " jvp"), x[0].emitter()->primitives(), options);
-  Values inputs, primals, dx;
-  for (const Value operand : x) {
-    const std::string i = std::to_string(inputs.size());
-    inputs.push_back(graph.input("x" + i, operand.type()));
-    primals.push_back(rule.input("x" + i, operand.type()));
-  }
-  for (const Value operand : x) dx.push_back(rule.input(detail::str("dx", dx.size()), operand.type()));
-  Values results = value(primals);
-  for (const Value tangent_of : tangent(primals, results, dx)) results.push_back(tangent_of);
-  return ops::custom_jvp_call(graph.build(value(inputs)), rule.build(results), x);
-}
 
 // U⁻¹ L⁻¹ P b by the LU factors of a.
 Value by_factors(Value a, Value b) {
