@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "frontend/elementwise.hpp"
+#include "primitives/slopes.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
@@ -18,10 +19,12 @@ using frontend_detail::convert;
 using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
+using frontend_detail::of_32_bits;
 using frontend_detail::Operand;
 using frontend_detail::require_value;
 using frontend_detail::Takes;
 using frontend_detail::unary;
+using frontend_detail::widened;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -53,43 +56,42 @@ Value whole_part(Value x, Where) {
   return ops::select_n(ops::lt(x, zero_of(x)), ops::floor(x), ops::ceil(x));
 }
 
-Value log2_of(Value x, Where) {
-  const Value log = ops::log(x);
-  return log / ops::full_like(log, std::log(2.0));
+// ln(x) / ln(base): dx / ln(base) / x, of which 1 / x alone may overflow.
+Value logarithm(const char* name, Value v, double base) {
+  return of_32_bits(v, [&](Value x) {
+    const double scale = std::log(base);
+    return prim::differentiated(
+        name, {&x, 1}, [&](const Values& y) { return Values{ops::log(y[0]) / ops::full_like(y[0], scale)}; },
+        [&](const Values& y, const Values&, const Values& dy) {
+          return Values{dy[0] * ops::full_like(y[0], 1.0 / scale) / y[0]};
+        })[0];
+  });
 }
-Value log10_of(Value x, Where) {
-  const Value log = ops::log(x);
-  return log / ops::full_like(log, std::log(10.0));
-}
+Value log2_of(Value x, Where) { return logarithm("log2", x, 2.0); }
+Value log10_of(Value x, Where) { return logarithm("log10", x, 10.0); }
 
 Value is_infinite(Value x) { return ops::eq(ops::abs(x), ops::full_like(x, infinity)); }
 
-// s sqrt((x/s)² + (y/s)²) with s the greater of the two magnitudes, which counts as constant: the derivative
-// by it is 0.
+// |x + y i|, whose derivative, the sign of x + y i, is 0 at the origin and at most 1 anywhere.
 Value hypot_of(Value x, Value y, Where) {
-  const Value greater = ops::stop_gradient(ops::max(ops::abs(x), ops::abs(y)));
-  const Value none = ops::eq(greater, zero_of(greater));
-  const Value scale = ops::select_n(ops::logical_or(none, is_infinite(greater)), greater, one_of(greater));
-  const Value a = ops::square(x / scale), b = ops::square(y / scale);
-  // At the origin the square root has no derivative; that of the result is 0.
-  const Value squares = ops::select_n(none, a + b, one_of(greater));
-  const Value length = scale * ops::sqrt(squares);
-  const Value distance = ops::select_n(none, length, zero_of(greater));
-  // An infinity is farther away than any number, as C and IEEE 754 have it, also than what is no number.
-  const Value infinite = ops::logical_or(is_infinite(x), is_infinite(y));
-  const Value beside_nan = ops::logical_and(infinite, ops::ne(greater, greater));
-  return ops::select_n(beside_nan, distance, ops::full_like(distance, infinity));
+  if (is_complex(x.dtype()))
+    throw Error(ErrorKind::type, detail::str("[hypot] expected real numbers, got ", x.type()));
+  const Value re = widened(x), distance = ops::abs(ops::complex(re, widened(y)));
+  return convert(distance, x.dtype());
 }
 
 // max(x, y) + log(1 + exp(-|x - y|)), of which the greater is chosen by select_n: max and abs would give
 // means of both sides where x = y, and so a second derivative of 0. Of two equal infinities it is their mean.
-Value logaddexp_of(Value x, Value y, Where) {
+Value logaddexp_of(Value left, Value right, Where) {
+  const Value x = widened(left), y = widened(right);
   const Value alike = ops::logical_and(ops::eq(x, y), is_infinite(x));
   const Value difference = ops::select_n(alike, y - x, zero_of(x));
   const Value second = ops::ge(difference, zero_of(x));
   const Value below = ops::select_n(second, difference, -difference);
   const Value more = ops::log1p(ops::exp(below));
-  return ops::select_n(alike, ops::select_n(second, x, y) + more, ops::full_like(x, 0.5) * (x + y));
+  const Value result =
+      ops::select_n(alike, ops::select_n(second, x, y) + more, ops::full_like(x, 0.5) * (x + y));
+  return convert(result, left.dtype());
 }
 
 double greatest_finite(DType dtype) {

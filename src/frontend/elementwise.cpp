@@ -70,6 +70,7 @@ using frontend_detail::partner;
 using frontend_detail::require_value;
 using frontend_detail::Takes;
 using frontend_detail::unary;
+using frontend_detail::widened;
 
 // Of truth values: any number but 0 is true.
 template <Binary F>
@@ -272,13 +273,13 @@ Array softplus(const Array& x, Where where) {
   return invoke(
       {"softplus"}, operands,
       [](Emitter&, std::span<const Value> v) {
-        const Value y = convert(v[0], inexact(v[0].dtype()));
+        const Value y = widened(v[0]);
         const Value zero = ops::full_like(y, 0.0);
         const Value positive = ops::ge(y, zero);
         const Value one = ops::full_like(y, 1.0);
         const Value minus_sign = ops::select_n(positive, one, ops::full_like(y, -1.0));
         const Value ramp = ops::select_n(positive, zero, y);
-        return ramp + ops::log1p(ops::exp(minus_sign * y));
+        return convert(ramp + ops::log1p(ops::exp(minus_sign * y)), inexact(v[0].dtype()));
       },
       where);
 }
@@ -309,14 +310,7 @@ Array pow(const ArrayLike& x, const ArrayLike& y) {
       return integer_pow(base, y.number().whole(), x.where());
     }
   }
-  if (x.array() == nullptr || y.array() == nullptr || is_inexact(y.array()->dtype()))
-    return binary<ops::pow>("pow", x, y, Takes::inexact);
-  // The derivative of x^0 is 0, and that of x^1 is 1, at 0, too, where those of floating powers are not: 0 *
-  // 0^-1.
-  const Array is_zero = *y.array() == 0, is_one = *y.array() == 1;
-  const Array power =
-      binary<ops::pow>("pow", x, where(logical_or(is_zero, is_one), 2, *y.array()), Takes::inexact);
-  return where(is_zero, 1, where(is_one, x, power));
+  return binary<ops::pow>("pow", x, y, Takes::inexact);
 }
 Array maximum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::max>("maximum", x, y); }
 Array minimum(const ArrayLike& x, const ArrayLike& y) { return binary<ops::min>("minimum", x, y); }

@@ -24,6 +24,12 @@ Array unary(const char* name, const Array& x, Where where, bool needs_inexact = 
       where);
 }
 
+/// body(x), of numbers of 16 bits as f32 and rounded once.
+template <class F>
+Value of_32_bits(Value x, const F& body) {
+  return convert(body(widened(x)), x.dtype());
+}
+
 /// logsumexp over these axes, of what becomes a floating number.
 Value logsumexp_of(Value x, const Ints& axes);
 

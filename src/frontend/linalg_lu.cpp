@@ -4,15 +4,14 @@
 // factors, rather than those of the factors, which take products and two more solutions of the matrix's size.
 // So each is a custom_jvp_call, whose rule has the derivative of the value and makes the value itself by the
 // factors: of a derivative of second order and higher, that of the factors is a part.
-#include "frontend/custom_derivative.hpp"
 #include "frontend/equations.hpp"
+#include "primitives/custom_derivative.hpp"
 #include "tidu/frontend/linalg.hpp"
 #include "tidu/primitives/linalg.hpp"
 
 namespace tidu::linalg {
 namespace {
 
-using frontend_detail::differentiated;
 using frontend_detail::equation;
 using frontend_detail::Input;
 using frontend_detail::invoke;
@@ -21,6 +20,7 @@ using frontend_detail::leading;
 using frontend_detail::number;
 using frontend_detail::require_square;
 using frontend_detail::with_batch;
+using prim::differentiated;
 
 // U⁻¹ L⁻¹ P b by the LU factors of a.
 Value by_factors(Value a, Value b) {

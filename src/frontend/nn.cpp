@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "frontend/elementwise.hpp"
+#include "primitives/slopes.hpp"
 
 namespace tidu {
 namespace {
@@ -17,8 +18,10 @@ using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
 using frontend_detail::normal_axes;
+using frontend_detail::of_32_bits;
 using frontend_detail::refuse;
 using frontend_detail::unary;
+using prim::with_derivative;
 
 Value number_like(Value x, double number) { return ops::full_like(x, number); }
 
@@ -34,19 +37,62 @@ Array with_number(const char* name, const ArrayLike& like, double number, const 
       like.where());
 }
 
-Value silu_of(Value x, Where) { return x * ops::logistic(x); }
+// Note [Slopes of composites]: the chain rule would multiply a cotangent by x before it meets what is small
+// where x is great. So f(x) has the rule t f'(x), with f' as one value. Numbers of 16 bits are computed as
+// f32.
 
-// Beyond 10 the tangent is 1, and its derivative 0, in all dtypes.
-Value gelu_by_tanh(Value x) {
-  const Value near = ops::clamp(ops::full_like(x, -10.0), x, ops::full_like(x, 10.0));
-  const Value cube = near * ops::square(near);
-  const Value inside =
-      number_like(x, std::sqrt(2.0 / 3.14159265358979323846)) * (near + number_like(x, 0.044715) * cube);
-  return x * (number_like(x, 0.5) * (number_like(x, 1.0) + ops::tanh(inside)));
+// x s(x): s(x) + x s'(x)
+Value silu_of(Value v, Where) {
+  return of_32_bits(v, [](Value x) {
+    return with_derivative(
+        "silu", x, [](Value y) { return y * ops::logistic(y); },
+        [](Value y, Value) {
+          const Value share = ops::logistic(y);
+          return share + y * prim::slope_of_logistic(y, share);
+        });
+  });
 }
-Value gelu_by_erfc(Value x) {
-  const Value tail = ops::erfc(-x * number_like(x, std::sqrt(0.5)));
-  return number_like(x, 0.5) * x * tail;
+
+constexpr double gelu_scale = 0.79788456080286535588,
+                 gelu_cube = 0.044715;  // sqrt(2 / pi), and GELU's own number
+
+// x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x³). From `far` on s(2u) is 0 or 1.
+Value gelu_inside(Value x) {
+  const double far = x.dtype() == f64 ? 22.0 : 11.0;
+  const Value near = ops::clamp(number_like(x, -far), x, number_like(x, far));
+  const Value cube = near * ops::square(near);
+  return number_like(x, 2.0 * gelu_scale) * (near + number_like(x, gelu_cube) * cube);
+}
+Value gelu_by_tanh(Value v) {
+  return of_32_bits(v, [](Value x) {
+    return with_derivative(
+        "gelu", x, [](Value y) { return y * ops::logistic(gelu_inside(y)); },
+        [](Value y, Value) {
+          const double far = y.dtype() == f64 ? 22.0 : 11.0;
+          const Value near = ops::clamp(number_like(y, -far), y, number_like(y, far));
+          const Value inside = gelu_inside(y), share = ops::logistic(inside);
+          const Value slope_inside =
+              number_like(y, 2.0 * gelu_scale) *
+              (number_like(y, 1.0) + number_like(y, 3.0 * gelu_cube) * ops::square(near));
+          return share + (near * slope_inside) * prim::slope_of_logistic(inside, share);
+        });
+  });
+}
+
+// x P(x) with the normal distribution P: P(x) + x p(x)
+Value gelu_by_erfc(Value v) {
+  return of_32_bits(v, [](Value x) {
+    const auto distribution = [](Value y) {
+      return number_like(y, 0.5) * ops::erfc(-y * number_like(y, std::sqrt(0.5)));
+    };
+    return with_derivative(
+        "gelu", x, [&](Value y) { return y * distribution(y); },
+        [&](Value y, Value) {
+          const Value near = ops::clamp(number_like(y, -40.0), y, number_like(y, 40.0));
+          const Value density = prim::slope_of_erf(near * number_like(y, std::sqrt(0.5)));
+          return distribution(y) + (number_like(y, std::sqrt(0.125)) * near) * density;
+        });
+  });
 }
 
 Value elu_of(Value x, double alpha) {
@@ -56,17 +102,21 @@ Value elu_of(Value x, double alpha) {
   return ops::select_n(above, number_like(x, alpha) * below, x);
 }
 
-Value selu_of(Value x, Where) {
-  const Value y = elu_of(x, 1.6732632423543772848170429916717);
-  return number_like(x, 1.0507009873554804934193349852946) * y;
+Value selu_of(Value v, Where) {
+  return of_32_bits(v, [](Value x) {
+    const Value y = elu_of(x, 1.6732632423543772848170429916717);
+    return number_like(x, 1.0507009873554804934193349852946) * y;
+  });
 }
 
 // min(x, 0) - log(1 + exp(-|x|)), where the sign of x is a constant: see softplus.
-Value log_sigmoid_of(Value x, Where) {
-  const Value zero = number_like(x, 0.0);
-  const Value positive = ops::ge(x, zero);
-  const Value below = ops::select_n(positive, x, -x);
-  return ops::select_n(positive, x, zero) - ops::log1p(ops::exp(below));
+Value log_sigmoid_of(Value v, Where) {
+  return of_32_bits(v, [](Value x) {
+    const Value zero = number_like(x, 0.0);
+    const Value positive = ops::ge(x, zero);
+    const Value below = ops::select_n(positive, x, -x);
+    return ops::select_n(positive, x, zero) - ops::log1p(ops::exp(below));
+  });
 }
 
 Value relu6_of(Value x, Where) {
@@ -97,7 +147,8 @@ Array leaky_relu(const ArrayLike& x, double negative_slope) {
 }
 
 Array elu(const ArrayLike& x, double alpha) {
-  return with_number("elu", x, alpha, [=](Value v) { return elu_of(v, alpha); });
+  return with_number("elu", x, alpha,
+                     [=](Value v) { return of_32_bits(v, [=](Value y) { return elu_of(y, alpha); }); });
 }
 
 Array selu(const ArrayLike& x) { return unary<selu_of>("selu", array_of(x), x.where()); }

@@ -1,6 +1,6 @@
 // binary.cpp - records of arithmetic and bitwise operations of two operands x and y of one type, with result
 // z.
-#include "primitives/elementwise_rules.hpp"
+#include "primitives/slopes.hpp"
 
 namespace tidu::prim {
 namespace {
@@ -31,11 +31,12 @@ constexpr Primitive bitwise(std::string_view name, Primitive::SimplifyRule simpl
 
 Value y_of(const JvpContext& c) { return c.primal(1); }
 
-// dz = t_x a(x, y, z) + t_y b(x, y, z), of what is there.
+// dz = t_x a() + t_y b(), of what is there. a and b may be of 32 bits where the operands have 16.
 template <class A, class B>
 Derivatives partials(JvpContext& c, A&& a, B&& b) {
-  const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t * a(); });
-  const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) { return t * b(); });
+  const DType dtype = x_of(c).dtype();
+  const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t * narrow(a(), dtype); });
+  const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) { return t * narrow(b(), dtype); });
   return sum(from_x, from_y);
 }
 
@@ -128,19 +129,24 @@ constinit const Primitive div{
     .simplify = simplify_div,
 };
 
-// z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) in the place of ln(0)
+// z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) in the place of ln(0), and y x^1 where y = 0:
+// so all derivatives by x are a polynomial's at x = 0, where y is a whole number
 constinit const Primitive pow{
     .name = "pow",
     .arity = 2,
     .traits = Trait::elementwise | Trait::inexact,
     .infer = infer_of<kinds::inexact>,
     .jvp = [](JvpContext& c) -> Derivatives {
-      const Value x = x_of(c), y = y_of(c);
+      const Value x = wide(x_of(c)), y = wide(y_of(c));
       return partials(
-          c, [&] { return y * ops::pow(x, y - like(y, 1.0)); },
+          c,
+          [&] {
+            const Value one = like(y, 1.0), is_zero = ops::eq(y, like(y, 0.0));
+            return y * ops::pow(x, ops::select_n(is_zero, y - one, one));
+          },
           [&] {
             const Value is_zero = ops::eq(x, like(x, 0.0));
-            return ops::log(ops::select_n(is_zero, x, like(x, 1.0))) * z_of(c);
+            return ops::log(ops::select_n(is_zero, x, like(x, 1.0))) * wide(z_of(c));
           });
     },
     .batch = batch_elementwise,
@@ -153,26 +159,33 @@ constinit const Primitive max = binary("max", infer_of<kinds::ordered>, jvp_extr
 // z = min(x, y)      dz = dx where x < y, dy where x > y, (dx + dy) / 2 where x = y
 constinit const Primitive min = binary("min", infer_of<kinds::ordered>, jvp_extremum, simplify_idempotent);
 
-// z = atan2(x, y), the angle of y + x i        dz = (y dx - x dy) / (x^2 + y^2)
+// z = atan2(x, y), the angle of y + x i        dz = (y dx - x dy) / (x^2 + y^2), of x and y divided by the
+// greater of both: the squares neither overflow nor underflow. That counts as constant, since it cancels.
 constinit const Primitive atan2{
     .name = "atan2",
     .arity = 2,
     .traits = Trait::elementwise | Trait::inexact,
     .infer = infer_of<Kinds::floats>,
     .jvp = [](JvpContext& c) -> Derivatives {
-      const Value x = x_of(c), y = y_of(c), squared = ops::square(x), norm = squared + ops::square(y);
+      const Value x = wide(x_of(c)), y = wide(y_of(c)), one = like(x, 1.0);
+      const Value greater = ops::stop_gradient(ops::max(ops::abs(x), ops::abs(y)));
+      const Value ordinary = ops::logical_and(ops::gt(greater, like(x, 0.0)), ops::is_finite(greater));
+      const Value scale = ops::select_n(ordinary, one, greater);
+      const Value a = x / scale, b = y / scale;
+      const Value squared = ops::square(a), norm = squared + ops::square(b);
       return partials(
-          c, [&] { return y / norm; }, [&] { return -x / norm; });
+          c, [&] { return b / norm / scale; }, [&] { return -(a / norm / scale); });
     },
     .batch = batch_elementwise,
     .simplify = simplify_elementwise,
 };
 
-// z = x - y trunc(x / y)       dz = dx - trunc(x / y) dy
+// z = x - y n, n = trunc(x / y)                dz = dx - n dy; n is the whole number next to (x - z) / y,
+// where x / y itself may be rounded up to the one above
 constinit const Primitive rem = binary("rem", infer_of<kinds::real>, [](JvpContext& c) -> Derivatives {
   if (!c.active(1)) return c.tangent(0);
-  const Value quotient = x_of(c) / y_of(c);
-  const Value side = ops::sign(quotient), whole = side * ops::floor(ops::abs(quotient));
+  const Value multiple = wide(x_of(c)) - wide(z_of(c));
+  const Value whole = narrow(ops::round(multiple / wide(y_of(c))), x_of(c).dtype());
   if (!c.active(0)) return *c.tangent(1) * -whole;
   return *c.tangent(0) - *c.tangent(1) * whole;
 });

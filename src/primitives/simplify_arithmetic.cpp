@@ -202,6 +202,17 @@ Values simplify_integer_pow(SimplifyContext& c) {
   return simplify_elementwise(c);
 }
 
+// (x < 0 ? p : 1) / (1 + p), p = e^-|x|
+Values simplify_logistic(SimplifyContext& c) {
+  const DType dtype = c.result_type().dtype();
+  if (dtype != f32 && dtype != f64) return simplify_elementwise(c);
+  const Value x = c.operand(), one = number_like(c, x, 1.0);
+  const Value power = ops::exp(-ops::abs(x));
+  const Value negative = ops::lt(x, number_like(c, x, 0.0));
+  const Value above = ops::select_n(negative, one, power);
+  return above / (one + power);
+}
+
 Values simplify_idempotent(SimplifyContext& c) {
   return c.operand(0) == c.operand(1) ? Values(c.operand(0)) : simplify_elementwise(c);
 }

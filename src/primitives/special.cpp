@@ -2,7 +2,7 @@
 #include <limits>
 #include <numbers>
 
-#include "primitives/elementwise_rules.hpp"
+#include "primitives/slopes.hpp"
 
 namespace tidu::prim {
 namespace {
@@ -51,12 +51,6 @@ constexpr AttributeSpec round_attributes[] = {{.name = "rounding_method",
                                                .default_string = "to_nearest_even"}};
 constexpr AttributeSpec polygamma_attributes[] = {{.name = "m", .kind = AttributeKind::integer}};
 
-// (2 / sqrt(pi)) e^(-x^2)
-Value gaussian(Value x) {
-  const Value power = ops::exp(-ops::square(x));
-  return like(x, 2.0 * std::numbers::inv_sqrtpi) * power;
-}
-
 }  // namespace
 
 constinit const Primitive floor = flat("floor", infer_of<Kinds::floats>);
@@ -74,16 +68,18 @@ constinit const Primitive not_ = flat("not", infer_of<kinds::bits>, simplify_not
 
 // z = erf x          dz = 2 / sqrt(pi) e^(-x^2) dx
 constinit const Primitive erf =
-    of_floating("erf", [](JvpContext& c) -> Derivatives { return t_of(c) * gaussian(x_of(c)); });
+    of_floating("erf", [](JvpContext& c) -> Derivatives { return times_slope(c, slope_of_erf); });
 
 // z = 1 - erf x      dz = -2 / sqrt(pi) e^(-x^2) dx
-constinit const Primitive erfc =
-    of_floating("erfc", [](JvpContext& c) -> Derivatives { return t_of(c) * -gaussian(x_of(c)); });
+constinit const Primitive erfc = of_floating("erfc", [](JvpContext& c) -> Derivatives {
+  return times_slope(c, [](Value x) { return -slope_of_erf(x); });
+});
 
 // x = erf z          dz = sqrt(pi) / 2 e^(z^2) dx
 constinit const Primitive erf_inv = of_floating("erf_inv", [](JvpContext& c) -> Derivatives {
-  const Value power = ops::exp(ops::square(z_of(c)));
-  return t_of(c) * (like(power, 0.5 / std::numbers::inv_sqrtpi) * power);
+  const Value z = has_16_bits(x_of(c).dtype()) ? ops::erf_inv(wide(x_of(c))) : z_of(c);
+  const Value power = ops::exp(ops::square(z));
+  return t_of(c) * narrow(like(power, 0.5 / std::numbers::inv_sqrtpi) * power, x_of(c).dtype());
 });
 
 // z = ln |gamma(x)|  dz = digamma(x) dx

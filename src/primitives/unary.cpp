@@ -8,7 +8,7 @@
 #include <limits>
 #include <numbers>
 
-#include "primitives/elementwise_rules.hpp"
+#include "primitives/slopes.hpp"
 
 namespace tidu::prim {
 namespace {
@@ -28,6 +28,10 @@ constexpr Primitive unary(std::string_view name, Trait traits, Primitive::InferR
 // An analytic function of floating and complex numbers.
 constexpr Primitive analytic(std::string_view name, Primitive::JvpRule jvp) {
   return unary(name, Trait::inexact, infer_of<kinds::inexact>, jvp);
+}
+constexpr Primitive analytic(std::string_view name, Primitive::JvpRule jvp,
+                             Primitive::SimplifyRule simplify) {
+  return unary(name, Trait::inexact, infer_of<kinds::inexact>, jvp, simplify);
 }
 
 void infer_abs(InferContext& c) {
@@ -113,8 +117,8 @@ constinit const Primitive sqrt =
 
 // z = x^(-1/2)       dz = -z / (2 x) dx
 constinit const Primitive rsqrt = analytic("rsqrt", [](JvpContext& c) -> Derivatives {
-  const Value ratio = z_of(c) / x_of(c);
-  return t_of(c) * (like(ratio, -0.5) * ratio);
+  const Value half = like(z_of(c), -0.5) * z_of(c);
+  return t_of(c) * (half / x_of(c));
 });
 
 // z = x^(1/3)        dz = dx / (3 z^2)
@@ -128,14 +132,15 @@ constinit const Primitive cbrt =
 constinit const Primitive exp =
     analytic("exp", [](JvpContext& c) -> Derivatives { return t_of(c) * z_of(c); });
 
-// z = 2^x            dz = z ln 2 dx
+// z = 2^x            dz = 2^(x-1) 2 ln 2 dx, a number up to where z / 1.44 is
 constinit const Primitive exp2 = analytic("exp2", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * (like(z_of(c), std::numbers::ln2) * z_of(c));
+  const Value x = x_of(c), half = ops::exp2(x - like(x, 1.0));
+  return t_of(c) * (like(x, 2.0 * std::numbers::ln2) * half);
 });
 
-// z = e^x - 1        dz = (z + 1) dx
+// z = e^x - 1        dz = e^x dx
 constinit const Primitive expm1 =
-    analytic("expm1", [](JvpContext& c) -> Derivatives { return t_of(c) * (z_of(c) + like(z_of(c), 1.0)); });
+    analytic("expm1", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::exp(x_of(c)); });
 
 // z = ln x           dz = dx / x
 constinit const Primitive log =
@@ -167,30 +172,38 @@ Value above_of(Value x) {
   return -below;
 }
 
-// 1 / sqrt(1 - x^2). Of complex x the roots are apart, and 1 - x is -(x - 1), for the sake of that sign.
-Value slope_of_asin(Value x) {
-  const Value one = like(x, 1.0);
-  if (!is_complex(x.dtype())) {
-    const Value below = one - x, above = one + x;
-    return ops::rsqrt(below * above);
-  }
-  const Value below = x - one;
+// 1 / sqrt(1 - x^2) of complex x: the roots are apart, and 1 - x is -(x - 1), for the sake of that sign.
+Value complex_slope_of_asin(Value x) {
+  const Value below = x - like(x, 1.0);
   const Value root = ops::rsqrt(-below);
   return root * ops::rsqrt(above_of(x));
 }
 
+// t f(x) of a real x and t g(x) of a complex one.
+Derivatives real_or_complex(const JvpContext& c, Value (*f)(Value), Value (*g)(Value)) {
+  if (is_complex(x_of(c).dtype())) return t_of(c) * g(x_of(c));
+  return times_slope(c, f);
+}
+Value complex_square_plus_one(Value x) {
+  const Value squared = ops::square(x);
+  return squared + like(squared, 1.0);
+}
+
 // z = asin x         dz = dx / sqrt(1 - x^2)
-constinit const Primitive asin =
-    analytic("asin", [](JvpContext& c) -> Derivatives { return t_of(c) * slope_of_asin(x_of(c)); });
+constinit const Primitive asin = analytic("asin", [](JvpContext& c) -> Derivatives {
+  return real_or_complex(c, slope_of_asin, complex_slope_of_asin);
+});
 
 // z = acos x         dz = -dx / sqrt(1 - x^2)
-constinit const Primitive acos =
-    analytic("acos", [](JvpContext& c) -> Derivatives { return t_of(c) * -slope_of_asin(x_of(c)); });
+constinit const Primitive acos = analytic("acos", [](JvpContext& c) -> Derivatives {
+  return real_or_complex(
+      c, [](Value x) { return -slope_of_asin(x); }, [](Value x) { return -complex_slope_of_asin(x); });
+});
 
 // z = atan x         dz = dx / (1 + x^2)
 constinit const Primitive atan = analytic("atan", [](JvpContext& c) -> Derivatives {
-  const Value squared = ops::square(x_of(c));
-  return t_of(c) / (like(squared, 1.0) + squared);
+  return real_or_complex(c, slope_of_atan,
+                         [](Value x) { return ops::reciprocal(complex_square_plus_one(x)); });
 });
 
 // z = sinh x         dz = cosh x dx
@@ -201,40 +214,45 @@ constinit const Primitive sinh =
 constinit const Primitive cosh =
     analytic("cosh", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::sinh(x_of(c)); });
 
-// z = tanh x         dz = (1 - z^2) dx
+// z = tanh x         dz = dx / cosh^2 x, of a complex x (1 - z^2) dx
 constinit const Primitive tanh = analytic("tanh", [](JvpContext& c) -> Derivatives {
+  if (!is_complex(x_of(c).dtype()))
+    return times_slope(c, [&](Value x) { return slope_of_tanh(x, wide(z_of(c))); });
   const Value squared = ops::square(z_of(c));
   return t_of(c) * (like(squared, 1.0) - squared);
 });
 
 // z = asinh x        dz = dx / sqrt(x^2 + 1)
 constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivatives {
-  const Value squared = ops::square(x_of(c));
-  return t_of(c) * ops::rsqrt(squared + like(squared, 1.0));
+  return real_or_complex(c, slope_of_asinh, [](Value x) { return ops::rsqrt(complex_square_plus_one(x)); });
 });
 
 // z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); the roots are apart for the sake of complex x with
-// Re x < 0
+// Re x < 0, and of a great x, whose square would overflow
 constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
-  const Value x = x_of(c), one = like(x, 1.0), below = x - one;
-  if (!is_complex(x.dtype())) {
-    const Value above = x + one;
-    return t_of(c) * ops::rsqrt(below * above);
-  }
-  const Value root = ops::rsqrt(below);
-  const Value slope = root * ops::rsqrt(above_of(x));
-  return t_of(c) * slope;
+  return times_slope(c, [](Value x) {
+    const Value one = like(x, 1.0);
+    const Value root = ops::rsqrt(x - one);
+    return root * ops::rsqrt(is_complex(x.dtype()) ? above_of(x) : x + one);
+  });
 });
 
 // z = atanh x        dz = dx / ((1 - x) (1 + x))
 constinit const Primitive atanh = analytic("atanh", [](JvpContext& c) -> Derivatives {
-  const Value x = x_of(c), one = like(x, 1.0), below = one - x;
-  return t_of(c) / (below * (one + x));
+  return real_or_complex(c, slope_of_atanh, [](Value x) {
+    const Value one = like(x, 1.0), below = one - x;
+    return ops::reciprocal(below * (one + x));
+  });
 });
 
-// z = 1 / (1 + e^-x)           dz = z (1 - z) dx
-constinit const Primitive logistic = analytic("logistic", [](JvpContext& c) -> Derivatives {
-  return t_of(c) * (z_of(c) * (like(z_of(c), 1.0) - z_of(c)));
-});
+// z = 1 / (1 + e^-x)           dz = dx / (2 cosh(x/2))^2, of a complex x z (1 - z) dx
+constinit const Primitive logistic = analytic(
+    "logistic",
+    [](JvpContext& c) -> Derivatives {
+      if (!is_complex(x_of(c).dtype()))
+        return times_slope(c, [&](Value x) { return slope_of_logistic(x, wide(z_of(c))); });
+      return t_of(c) * (z_of(c) * (like(z_of(c), 1.0) - z_of(c)));
+    },
+    simplify_logistic);
 
 }  // namespace tidu::prim

@@ -233,7 +233,7 @@ TEST_CASE("conventions at kinks and ties") {
   CHECK(slope(clamp, {0.0, -1.0, 1.0}, 1) == 0.0);
   CHECK(slope(clamp, {0.0, 2.0, 1.0}, 2) == 1.0);
 
-  CHECK(std::isnan(slope(of2<ops::pow>, {0.0, 0.0}, 0)));
+  CHECK(slope(of2<ops::pow>, {0.0, 0.0}, 0) == 0.0);
   CHECK(slope(of2<ops::pow>, {0.0, 0.0}, 1) == 0.0);
   CHECK(slope(of2<ops::pow>, {0.0, 2.0}, 0) == 0.0);
   CHECK(slope(of2<ops::pow>, {0.0, 2.0}, 1) == 0.0);

@@ -9,7 +9,7 @@
 #include "tidu/graph/builder.hpp"
 #include "tidu/primitives/custom.hpp"
 
-namespace tidu::frontend_detail {
+namespace tidu::prim {
 
 /// The results of value(x), whose tangents are those that tangent(x, value(x), dx) gives, in the same order
 /// and of the same types: linear in dx, one for each operand. The graphs have no source locations: those of
@@ -32,4 +32,4 @@ Values differentiated(const char* name, std::span<const Value> x, const F& value
   return ops::custom_jvp_call(graph.build(value(inputs)), rule.build(results), x);
 }
 
-}  // namespace tidu::frontend_detail
+}  // namespace tidu::prim

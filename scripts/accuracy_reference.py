@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Writes tests/data/accuracy/NAME.txt: for points over the whole range of each dtype the value and the first and second derivatives
+of a function of one or two numbers, by mpmath (PyPI) with 60 digits. tests/accuracy reads them; docs/accuracy.md is made of what it finds.
+
+A line is `DTYPE x [y] ; value first... second...`; of two numbers the first derivatives are by x and y, the second by xx, xy, yy.
+A number is rounded to some digits more than the dtype has, or is inf, -inf, nan; what is below 1e-360 as 0. `a|u` means: a, whose error
+counts in units of the last place of u = |a| + |x a'(x)|, the condition of a: where terms of a cancel near a zero of its own, or a grows by a power of e. Points are numbers of the dtype.
+usage: scripts/accuracy_reference.py [NAME...]"""
+import math
+import pathlib
+import random
+import struct
+import sys
+
+import mpmath as mp
+from mpmath import mpf
+
+mp.mp.dps = 60
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/data/accuracy"
+INF = mp.inf
+
+# p: digits of the significand; least: exponent of the least subnormal; most: exponent of the greatest power of two
+DTYPES = {"f64": (53, -1074, 1023), "f32": (24, -149, 127), "f16": (11, -24, 15), "bf16": (8, -133, 127)}
+COUNTS = {"f64": 40, "f32": 28, "f16": 20, "bf16": 14}
+DIGITS = {"f64": 20, "f32": 13, "f16": 10, "bf16": 9}
+
+
+def rounded(x, dtype):
+    """The number of the dtype that is nearest to x, as mpf; of what is too great the greatest."""
+    p, least, most = DTYPES[dtype]
+    x = mpf(x)
+    if x == 0 or not mp.isfinite(x):
+        return x
+    exponent = max(int(mp.floor(mp.log(abs(x), 2))) - p + 1, least)
+    unit = mpf(2) ** exponent
+    result = mp.nint(x / unit) * unit
+    greatest = (2 - mpf(2) ** (1 - p)) * mpf(2) ** most
+    return max(-greatest, min(greatest, result))
+
+
+def text(x, digits=20):
+    if mp.isnan(x):
+        return "nan"
+    if abs(x) > mpf(10) ** 330:
+        return "inf" if x > 0 else "-inf"
+    if abs(x) < mpf(10) ** -360:
+        return "0"
+    return mp.nstr(x, digits, strip_zeros=True, min_fixed=-2, max_fixed=5)
+
+
+class Function:
+    """derivatives[n](x) is the n-th derivative. low, high: the open domain. near: points that are singular, or where the function or a
+    derivative is 0. cancels: of which orders the value is a sum of terms
+    that cancel elsewhere. most: the greatest |x|. extra: further points. poles: whole numbers up to 0 are poles."""
+
+    def __init__(self, f, d1, d2, low=-INF, high=INF, near=(0,), cancels=(), most=INF, dtypes=tuple(DTYPES), extra=(), poles=False):
+        self.derivatives, self.poles = (f, d1, d2), poles
+        self.low, self.high, self.near, self.cancels, self.most, self.extra = low, high, near, cancels, most, extra
+        self.dtypes = dtypes
+
+    def points(self, dtype, chance):
+        p, least, most = DTYPES[dtype]
+        found = set()
+
+        def add(x):
+            x = rounded(x, dtype)
+            at_pole = self.poles and x <= 0 and x == mp.floor(x)
+            if self.low < x < self.high and abs(x) <= self.most and not at_pole:
+                found.add(x)
+
+        n = COUNTS[dtype]
+        for i in range(n):  # log-uniform to both ends
+            size = mpf(2) ** (least + (most + 1 - least) * mpf(chance.random()))
+            add(size if chance.random() < 0.5 else -size)
+            if self.low >= 0:
+                add(size)
+        for i in range(n // 2):  # ordinary numbers
+            add(chance.uniform(-4, 4))
+            add(chance.uniform(-1, 1))
+            add(chance.choice((-1, 1)) * math.exp(chance.uniform(0, 7)))
+        for c in self.near:
+            for i in range(n // 4):
+                add(c + chance.choice((-1, 1)) * mpf(2) ** -chance.uniform(1, p + 2) * max(1, abs(c)))
+            if c != 0:
+                for side in (-1, 1):
+                    add(c + side * mpf(2) ** (1 - p) * abs(c))
+        for x in self.extra:
+            add(x)
+        return sorted(found)
+
+    def line(self, dtype, x):
+        numbers = []
+        for order, f in enumerate(self.derivatives):
+            value = f(x)
+            entry = text(value, DIGITS[dtype])
+            if order in self.cancels and mp.isfinite(value):
+                following = self.derivatives[order + 1] if order < 2 else lambda t: mp.diff(self.derivatives[2], t, relative=True, h=mpf(10) ** -25)
+                entry += "|" + text(abs(value) + abs(x * following(x)), 6)
+            numbers.append(entry)
+        return f"{dtype} {text(x)} ; {' '.join(numbers)}"
+
+
+class Binary:
+    """f(x, y) with its derivatives by x, y, xx, xy, yy."""
+
+    def __init__(self, *derivatives, points, dtypes=tuple(DTYPES), cancels=False):
+        self.derivatives, self.make_points, self.dtypes, self.cancels = derivatives, points, dtypes, cancels
+
+    def points(self, dtype, chance):
+        return sorted({(rounded(x, dtype), rounded(y, dtype)) for x, y in self.make_points(dtype, chance)})
+
+    def line(self, dtype, pair):
+        x, y = pair
+        numbers = []
+        for f in self.derivatives:
+            value = f(x, y)
+            entry = text(value, DIGITS[dtype])
+            if self.cancels and mp.isfinite(value):
+                step = {"relative": True, "h": mpf(10) ** -20}
+                by_x, by_y = mp.diff(lambda t: f(t, y), x, **step), mp.diff(lambda t: f(x, t), y, **step)
+                entry += "|" + text(abs(value) + abs(x * by_x) + abs(y * by_y), 6)
+            numbers.append(entry)
+        return f"{dtype} {text(x)} {text(y)} ; {' '.join(numbers)}"
+
+
+def anywhere(dtype, chance):
+    """Pairs of any size; of one size; ordinary ones; some 0."""
+    p, least, most = DTYPES[dtype]
+    pairs = []
+
+    def size():
+        return chance.choice((-1, 1)) * mpf(2) ** (least + (most + 1 - least) * mpf(chance.random()))
+
+    for i in range(COUNTS[dtype]):
+        pairs.append((size(), size()))
+        x = size()
+        pairs.append((x, x * chance.uniform(-3, 3)))
+        pairs.append((chance.uniform(-5, 5), chance.uniform(-5, 5)))
+    for i in range(6):
+        pairs += [(0, size()), (size(), 0)]
+    return [(x, y) for x, y in pairs if rounded(x, dtype) != 0 or rounded(y, dtype) != 0]
+
+
+def positive_base(dtype, chance):
+    """x > 0, and y so that x^y and its derivatives are mostly in range."""
+    p, least, most = DTYPES[dtype]
+    pairs = []
+    for i in range(2 * COUNTS[dtype]):
+        x = mpf(2) ** chance.uniform(least, most)
+        pairs.append((x, chance.uniform(0.5 * least, 0.5 * most) / max(1, abs(mp.log(x, 2)))))
+        pairs.append((chance.uniform(0.01, 4), chance.uniform(-6, 6)))
+        pairs.append((1 + chance.choice((-1, 1)) * mpf(2) ** -chance.uniform(1, p - 1), chance.uniform(-20, 20)))
+    return [(x, y) for x, y in pairs if rounded(x, dtype) > 0]
+
+
+def ordinary(dtype, chance):
+    return [(chance.uniform(-30, 30), chance.uniform(-30, 30)) for i in range(2 * COUNTS[dtype])] + [
+        (x, x + chance.uniform(-1, 1) * 2.0 ** -chance.uniform(0, 20)) for x in (chance.uniform(-9, 9) for i in range(COUNTS[dtype]))]
+
+
+def sech2(x):
+    return 1 / mp.cosh(x) ** 2
+
+
+def sigma(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def sigma1(x):
+    return sigma(x) * sigma(-x)
+
+
+def sigma2(x):
+    return -sigma1(x) * mp.tanh(x / 2)
+
+
+def phi(x):  # the normal density
+    return mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+
+
+def Phi(x):
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def gaussian(x):
+    return 2 / mp.sqrt(mp.pi) * mp.exp(-x * x)
+
+
+LN2, LN10 = mp.log(2), mp.log(10)
+A = mp.sqrt(2 / mp.pi)
+
+
+def u_of(x):
+    return A * (x + mpf("0.044715") * x**3)
+
+
+def u1_of(x):
+    return A * (1 + 3 * mpf("0.044715") * x**2)
+
+
+def u2_of(x):
+    return A * 6 * mpf("0.044715") * x
+
+
+def elu(alpha, scale=1):
+    return (lambda x: scale * (x if x > 0 else alpha * mp.expm1(x)), lambda x: scale * (1 if x > 0 else alpha * mp.exp(x)),
+            lambda x: scale * (0 if x > 0 else alpha * mp.exp(x)))
+
+
+def inverse_of_erf(x):
+    if abs(x) < mpf(10) ** -30:
+        return x * mp.sqrt(mp.pi) / 2
+    return mp.erfinv(x)
+
+
+SELU_ALPHA, SELU_SCALE = mpf("1.6732632423543772848170429916717"), mpf("1.0507009873554804934193349852946")
+GAMMA_NEAR = (0, 1, 2, -1, -2, mpf("1.461632144968362341262659542325721328468"))
+
+FUNCTIONS = {
+    "exp": Function(mp.exp, mp.exp, mp.exp, extra=(-745.1, -708, 709.7, -103.9, -87, 88.7, 11, -17)),
+    "exp2": Function(lambda x: mpf(2) ** x, lambda x: LN2 * mpf(2) ** x, lambda x: LN2**2 * mpf(2) ** x, most=mpf(10) ** 9,
+                     extra=(-1073.5, 1023.9, -148.5, 127.9, 15.9, -23.5)),
+    "expm1": Function(mp.expm1, mp.exp, mp.exp, extra=(-40, -600, 709, -17, -90, 88)),
+    "log": Function(mp.log, lambda x: 1 / x, lambda x: -1 / x**2, low=0, near=(1,)),
+    "log2": Function(lambda x: mp.log(x) / LN2, lambda x: 1 / x / LN2, lambda x: -1 / x**2 / LN2, low=0, near=(1,)),
+    "log10": Function(lambda x: mp.log(x) / LN10, lambda x: 1 / x / LN10, lambda x: -1 / x**2 / LN10, low=0, near=(1,)),
+    "log1p": Function(mp.log1p, lambda x: 1 / (1 + x), lambda x: -1 / (1 + x) ** 2, low=-1, near=(0, -1)),
+    "sqrt": Function(mp.sqrt, lambda x: 1 / mp.sqrt(x) / 2, lambda x: -1 / (4 * x * mp.sqrt(x)), low=0, near=()),
+    "rsqrt": Function(lambda x: 1 / mp.sqrt(x), lambda x: -1 / (2 * x * mp.sqrt(x)), lambda x: 3 / (4 * x**2 * mp.sqrt(x)), low=0, near=()),
+    "cbrt": Function(lambda x: mp.sign(x) * mp.cbrt(abs(x)), lambda x: 1 / (3 * mp.cbrt(abs(x)) ** 2),
+                     lambda x: -2 * mp.sign(x) / (9 * mp.cbrt(abs(x)) ** 5)),
+    "reciprocal": Function(lambda x: 1 / x, lambda x: -1 / x**2, lambda x: 2 / x**3, near=()),
+    "square": Function(lambda x: x * x, lambda x: 2 * x, lambda x: mpf(2)),
+    "abs": Function(abs, mp.sign, lambda x: mpf(0), near=()),
+    "sin": Function(mp.sin, mp.cos, lambda x: -mp.sin(x), most=1000),
+    "cos": Function(mp.cos, lambda x: -mp.sin(x), lambda x: -mp.cos(x), most=1000),
+    "tan": Function(mp.tan, lambda x: mp.sec(x) ** 2, lambda x: 2 * mp.tan(x) * mp.sec(x) ** 2, most=1000),
+    "asin": Function(mp.asin, lambda x: 1 / mp.sqrt(1 - x * x), lambda x: x / mp.sqrt(1 - x * x) ** 3, low=-1, high=1, near=(0, -1, 1)),
+    "acos": Function(mp.acos, lambda x: -1 / mp.sqrt(1 - x * x), lambda x: -x / mp.sqrt(1 - x * x) ** 3, low=-1, high=1, near=(0, -1, 1)),
+    "atan": Function(mp.atan, lambda x: 1 / (1 + x * x), lambda x: -2 * x / (1 + x * x) ** 2),
+    "sinh": Function(mp.sinh, mp.cosh, mp.sinh, extra=(709, -709, 88, 11)),
+    "cosh": Function(mp.cosh, mp.sinh, mp.cosh, extra=(709, -709, 88, 11)),
+    "tanh": Function(mp.tanh, sech2, lambda x: -2 * mp.tanh(x) * sech2(x), extra=(20, -30, 350, -360, 372, 45, -50, 8, -9, 709, 711, -1000)),
+    "asinh": Function(mp.asinh, lambda x: 1 / mp.sqrt(1 + x * x), lambda x: -x / mp.sqrt(1 + x * x) ** 3),
+    "acosh": Function(mp.acosh, lambda x: 1 / mp.sqrt(x - 1) / mp.sqrt(x + 1), lambda x: -x / (mp.sqrt(x - 1) * mp.sqrt(x + 1)) ** 3, low=1, near=(1,)),
+    "atanh": Function(mp.atanh, lambda x: 1 / ((1 - x) * (1 + x)), lambda x: 2 * x / ((1 - x) * (1 + x)) ** 2, low=-1, high=1, near=(0, -1, 1)),
+    "logistic": Function(sigma, sigma1, sigma2, extra=(20, -30, 40, 700, -740, 744, 90, -100, 103, 12, -16)),
+    "softplus": Function(lambda x: mp.log1p(mp.exp(x)) if x < 0 else x + mp.log1p(mp.exp(-x)), sigma, sigma1, extra=(20, -30, 40, 700, -740, 744, 90, -100, 12)),
+    "log_sigmoid": Function(lambda x: -mp.log1p(mp.exp(-x)) if x > 0 else x - mp.log1p(mp.exp(x)), lambda x: sigma(-x), lambda x: -sigma1(x),
+                            extra=(20, -30, 40, 700, -740, 744, 90, -100, 12)),
+    "silu": Function(lambda x: x * sigma(x), lambda x: sigma(x) + x * sigma1(x), lambda x: 2 * sigma1(x) + x * sigma2(x), cancels=(1, 2),
+                     extra=(20, -30, 40, 700, -740, 90, -100, 12)),
+    "gelu": Function(lambda x: x * sigma(2 * u_of(x)), lambda x: sigma(2 * u_of(x)) + x * sigma1(2 * u_of(x)) * 2 * u1_of(x),
+                     lambda x: 2 * sigma1(2 * u_of(x)) * 2 * u1_of(x) + x * (sigma2(2 * u_of(x)) * (2 * u1_of(x)) ** 2 + sigma1(2 * u_of(x)) * 2 * u2_of(x)),
+                     cancels=(0, 1, 2), extra=(5, -5, 8, -8, 10, -10, 15, -15, -20, 20), most=mpf(10) ** 9),
+    "gelu_exact": Function(lambda x: x * Phi(x), lambda x: Phi(x) + x * phi(x), lambda x: (2 - x * x) * phi(x), cancels=(0, 1, 2),
+                           extra=(5, -5, 8, -8, 10, -10, 15, -15, -30, 30, -37), most=mpf(10) ** 9),
+    "relu": Function(lambda x: max(x, mpf(0)), lambda x: mpf(1 if x > 0 else 0), lambda x: mpf(0), near=()),
+    "elu": Function(*elu(1), extra=(-20, -40, -700, -90)),
+    "selu": Function(*elu(SELU_ALPHA, SELU_SCALE), extra=(-20, -40, -700, -90)),
+    "erf": Function(mp.erf, gaussian, lambda x: -2 * x * gaussian(x), extra=(5, -6, 26, -26.5, 9, 3.9)),
+    "erfc": Function(mp.erfc, lambda x: -gaussian(x), lambda x: 2 * x * gaussian(x), extra=(5, -6, 26, 26.5, 9, 3.9, 10), most=mpf(10) ** 9),
+    "erf_inv": Function(inverse_of_erf, lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(inverse_of_erf(x) ** 2),
+                        lambda x: mp.pi / 2 * inverse_of_erf(x) * mp.exp(2 * inverse_of_erf(x) ** 2), low=-1, high=1, near=(0, -1, 1)),
+    "lgamma": Function(lambda x: mp.log(abs(mp.gamma(x))) if abs(x) < 1000 else mp.loggamma(abs(x)).real, lambda x: mp.digamma(x), lambda x: mp.polygamma(1, x), near=GAMMA_NEAR,
+                       cancels=(0, 1), low=-30, most=mpf(10) ** 300, poles=True),
+    "digamma": Function(mp.digamma, lambda x: mp.polygamma(1, x), lambda x: mp.polygamma(2, x), near=GAMMA_NEAR, cancels=(0, 2), low=-30, poles=True),
+    "power_3": Function(lambda x: x**3, lambda x: 3 * x**2, lambda x: 6 * x),
+    "power_-2": Function(lambda x: x**-2, lambda x: -2 / x**3, lambda x: 6 / x**4, near=()),
+    "power_2.5": Function(lambda x: x ** mpf(2.5), lambda x: mpf(2.5) * x ** mpf(1.5), lambda x: mpf(3.75) * mp.sqrt(x), low=0, near=()),
+}
+
+
+def squares(x, y):
+    return x * x + y * y
+
+
+def r(x, y):
+    return mp.sqrt(squares(x, y))
+
+
+BINARIES = {
+    "atan2": Binary(lambda y, x: mp.atan2(y, x), lambda y, x: x / squares(x, y), lambda y, x: -y / squares(x, y), lambda y, x: -2 * x * y / squares(x, y) ** 2,
+                    lambda y, x: (y * y - x * x) / squares(x, y) ** 2, lambda y, x: 2 * x * y / squares(x, y) ** 2, points=anywhere, cancels=True),
+    "hypot": Binary(r, lambda x, y: x / r(x, y), lambda x, y: y / r(x, y), lambda x, y: y * y / r(x, y) ** 3, lambda x, y: -x * y / r(x, y) ** 3,
+                    lambda x, y: x * x / r(x, y) ** 3, points=anywhere),
+    "logaddexp": Binary(lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))), lambda x, y: sigma(x - y), lambda x, y: sigma(y - x), lambda x, y: sigma1(x - y),
+                        lambda x, y: -sigma1(x - y), lambda x, y: sigma1(x - y), points=ordinary, cancels=True),
+    "divide": Binary(lambda x, y: x / y, lambda x, y: 1 / y, lambda x, y: -x / y**2, lambda x, y: mpf(0), lambda x, y: -1 / y**2, lambda x, y: 2 * x / y**3,
+                     points=lambda dtype, chance: [(x, y) for x, y in anywhere(dtype, chance) if rounded(y, dtype) != 0]),
+    "pow": Binary(lambda x, y: x**y, lambda x, y: y * x ** (y - 1), lambda x, y: x**y * mp.log(x), lambda x, y: y * (y - 1) * x ** (y - 2),
+                  lambda x, y: x ** (y - 1) * (1 + y * mp.log(x)), lambda x, y: x**y * mp.log(x) ** 2, points=positive_base, cancels=True),
+}
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    everything = {**FUNCTIONS, **BINARIES}
+    for name in sys.argv[1:] or everything:
+        function, chance = everything[name], random.Random(name)
+        lines = [function.line(dtype, x) for dtype in function.dtypes for x in function.points(dtype, chance)]
+        (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        print(name, len(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+// slopes.cpp - see slopes.hpp.
+#include "primitives/slopes.hpp"
+
+#include <numbers>
+
+namespace tidu::prim {
+namespace {
+
+// a b c, from the left: what is small and what is great meet first where the caller puts them first.
+Value product(Value a, Value b, Value c) {
+  const Value first = a * b;
+  return first * c;
+}
+
+// e^-|x|, which neither overflows nor, where the slope is a number, underflows
+Value decay(Value x) { return ops::exp(-ops::abs(x)); }
+
+// e^(-x²), with the rounding error of x² put back: x² is `square` + `rest`, both exact, by Dekker's product
+// ("A floating-point technique for extending the available precision", 1971). Beyond `end` the power is 0.
+Value power_of_minus_square(Value x) {
+  const bool is_f64 = x.dtype() == DType::f64;
+  const double end = is_f64 ? 28.0 : 11.0, splitter = is_f64 ? 0x1p27 + 1.0 : 0x1p12 + 1.0;
+  const Value near = ops::clamp(like(x, -end), x, like(x, end));
+  const Value moved = near * like(x, splitter);
+  const Value high = moved - (moved - near), low = near - high;
+  const Value square = ops::square(near);
+  const Value twice = high + high;
+  const Value rest = ((ops::square(high) - square) + twice * low) + ops::square(low);
+  return ops::exp(-square) * (like(x, 1.0) - rest);
+}
+
+}  // namespace
+
+Value slope_of_asin(Value x) {
+  return with_derivative(
+      "slope of asin", x,
+      [](Value v) {
+        const Value one = like(v, 1.0), below = one - v;
+        return ops::rsqrt(below * (one + v));
+      },
+      [](Value v, Value slope) { return product(v * slope, slope, slope); });
+}
+
+// Where x² might overflow, 1/x² is the same to the last place.
+Value slope_of_atan(Value x) {
+  return with_derivative(
+      "slope of atan", x,
+      [](Value v) {
+        const double far = 0x1p30;
+        const Value is_far = ops::gt(ops::abs(v), like(v, far));
+        const Value near = ops::clamp(like(v, -far), v, like(v, far));
+        const Value squared = ops::square(near);
+        const Value inverse = ops::square(ops::reciprocal(v));
+        return ops::select_n(is_far, ops::reciprocal(like(v, 1.0) + squared), inverse);
+      },
+      [](Value v, Value slope) { return product(v * slope, slope, like(v, -2.0)); });
+}
+
+// (1/s) / sqrt((1/s)² + (x/s)²) with s the greater of 1 and |x|
+Value slope_of_asinh(Value x) {
+  return with_derivative(
+      "slope of asinh", x,
+      [](Value v) {
+        const Value scale = ops::reciprocal(ops::max(ops::abs(v), like(v, 1.0)));
+        const Value squared = ops::square(scale);
+        return scale * ops::rsqrt(squared + ops::square(v * scale));
+      },
+      [](Value v, Value slope) { return -product(v * slope, slope, slope); });
+}
+
+Value slope_of_atanh(Value x) {
+  return with_derivative(
+      "slope of atanh", x,
+      [](Value v) {
+        const Value one = like(v, 1.0), below = one - v;
+        return ops::reciprocal(below * (one + v));
+      },
+      [](Value v, Value slope) { return product(v + v, slope, slope); });
+}
+
+// e^-2|x| (1 + |z|)²
+Value slope_of_tanh(Value x, Value z) {
+  return with_derivative(
+      "slope of tanh", x, z,
+      [](Value v, Value result) {
+        const Value power = ops::exp(like(v, -2.0) * ops::abs(v));
+        return power * ops::square(like(v, 1.0) + ops::abs(result));
+      },
+      [](Value, Value result, Value slope) { return (like(slope, -2.0) * result) * slope; });
+}
+
+// e^-|x| times the square of the logistic function of |x|
+Value slope_of_logistic(Value x, Value z) {
+  return with_derivative(
+      "slope of logistic", x, z,
+      [](Value v, Value result) {
+        const Value negative = ops::lt(v, like(v, 0.0));
+        const Value of_size = ops::select_n(negative, result, like(v, 1.0) - result);
+        return decay(v) * ops::square(of_size);
+      },
+      [](Value v, Value, Value slope) { return -(ops::tanh(like(v, 0.5) * v) * slope); });
+}
+
+Value slope_of_erf(Value x) {
+  return with_derivative(
+      "slope of erf", x,
+      [](Value v) { return like(v, 2.0 * std::numbers::inv_sqrtpi) * power_of_minus_square(v); },
+      [](Value v, Value slope) {
+        const Value near = ops::clamp(like(v, -40.0), v, like(v, 40.0));  // an infinity times 0 would be NaN
+        return (like(v, -2.0) * near) * slope;
+      });
+}
+
+}  // namespace tidu::prim

@@ -1,0 +1,65 @@
+// slopes.hpp - first derivatives of elementary functions of one real number, as values with derivatives of
+// their own.
+//
+// Note [Slopes]: f'(x) is written so that it neither overflows nor underflows nor cancels where it is a
+// number of the dtype: from x where f has become constant (1 - tanh² x is 0 from 19 on; 4 e / (1 + e)² with e
+// = exp(-2|x|) is not). Such a formula may cancel in its own derivative, so that f''(x) is given beside it.
+// What has 16 bits is computed as f32 and rounded once.
+#pragma once
+
+#include <array>
+
+#include "primitives/custom_derivative.hpp"
+#include "primitives/elementwise_rules.hpp"
+#include "tidu/primitives/structural.hpp"
+
+namespace tidu::prim {
+
+inline bool has_16_bits(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+/// x, as f32 where it has 16 bits.
+inline Value wide(Value x) { return has_16_bits(x.dtype()) ? ops::convert_element_type(x, DType::f32) : x; }
+/// x rounded to this dtype.
+inline Value narrow(Value x, DType dtype) {
+  return x.dtype() == dtype ? x : ops::convert_element_type(x, dtype);
+}
+
+/// t f(x) of the only operand's tangent, where f takes and gives what is not of 16 bits.
+template <class F>
+Derivatives times_slope(const JvpContext& c, const F& f) {
+  const Value slope = narrow(f(wide(x_of(c))), x_of(c).dtype());
+  return t_of(c) * slope;
+}
+
+/// value(x), whose derivative is derivative(x, value(x)).
+template <class F, class G>
+Value with_derivative(const char* name, Value x, const F& value, const G& derivative) {
+  return differentiated(
+      name, {&x, 1}, [&](const Values& v) { return Values{value(v[0])}; },
+      [&](const Values& v, const Values& z, const Values& dv) {
+        return Values{dv[0] * derivative(v[0], z[0])};
+      })[0];
+}
+
+/// value(x, z), where z is a function of x. derivative(x, z, value(x, z)) is the whole one by x, that by way
+/// of z included.
+template <class F, class G>
+Value with_derivative(const char* name, Value x, Value z, const F& value, const G& derivative) {
+  return differentiated(
+      name, std::array{x, z}, [&](const Values& v) { return Values{value(v[0], v[1])}; },
+      [&](const Values& v, const Values& results, const Values& dv) {
+        return Values{dv[0] * derivative(v[0], v[1], results[0])};
+      })[0];
+}
+
+/// Of a real x of 32 or 64 bits: 1 / sqrt(1 - x²), 1 / (1 + x²), 1 / sqrt(1 + x²), 1 / (1 - x²).
+Value slope_of_asin(Value x);
+Value slope_of_atan(Value x);
+Value slope_of_asinh(Value x);
+Value slope_of_atanh(Value x);
+/// 1 / cosh² x with z = tanh x, and 1 / (2 cosh(x/2))² with z = logistic x.
+Value slope_of_tanh(Value x, Value z);
+Value slope_of_logistic(Value x, Value z);
+/// (2 / sqrt(pi)) e^(-x²)
+Value slope_of_erf(Value x);
+
+}  // namespace tidu::prim
