@@ -1,5 +1,5 @@
 // cumulative.cpp - cumsum, cumprod, cummax, cummin and cumlogsumexp along an axis. Derivatives take work that
-// grows with the extent n of the axis, in at most some 10 log2(n) operations, and no n x n matrix.
+// grows with the extent n of the axis, in at most some 20 log2(n) operations, and no n x n matrix.
 #include <limits>
 
 #include "axes.hpp"
@@ -121,13 +121,29 @@ Derivatives jvp_cumprod(JvpContext& c) {
   });
 }
 
+// e^(a - b), 1 where both are the same infinity.
+Value ratio(Value a, Value b) {
+  const Value infinite = ops::eq(ops::abs(b), ops::full_like(b, std::numeric_limits<double>::infinity()));
+  const Value alike = ops::logical_and(ops::eq(a, b), infinite);
+  return ops::exp(ops::select_n(alike, a - b, ops::full_like(b, 0.0)));
+}
+
+// Note [Weights that sum to one]: with the running maximum m and p_i = e^(m_{i-1} - m_i), q_i = e^(x_i -
+// m_i),
+//   s_i = p_i s_{i-1} + q_i,   dy_i = z_i / s_i,   z_i = p_i z_{i-1} + q_i dx_i.
+// The rounded y is not read: e^(y_{i-1} - y_i) would be off by a factor of e where one unit in the last place
+// of y is 1. Numbers of 16 bits are computed in f32. The maximum counts as constant, since no weight depends
+// on it. Equal infinities count alike, as in logsumexp.
 Derivatives jvp_cumlogsumexp(JvpContext& c) {
-  return jvp_forward(c, [](Value x, Value y, Value t, std::size_t axis) {
-    const std::int64_t n = y.shape()[axis];
-    const Value later = part(y, axis, 1, n);
-    const auto weight = [&](Value term) { return padded(ops::exp(ops::sub(term, later)), axis, 1, 0, 1); };
-    const Value w = weight(part(y, axis, 0, n - 1));
-    return recurrence(w, ops::mul(t, weight(part(x, axis, 1, n))), axis);
+  const DType dtype = c.primal(0).dtype(), wide = dtype == f16 || dtype == bf16 ? f32 : dtype;
+  return jvp_forward(c, [=](Value narrow_x, Value, Value t, std::size_t axis) {
+    const Value x = ops::convert_element_type(narrow_x, wide);
+    const std::int64_t n = x.shape()[axis];
+    const Value m = ops::stop_gradient(ops::cummax(x, static_cast<std::int64_t>(axis), false));
+    const Value p = padded(ratio(part(m, axis, 0, n - 1), part(m, axis, 1, n)), axis, 1, 0, 1);
+    const Value q = ratio(x, m), s = recurrence(p, q, axis);
+    const Value z = recurrence(p, ops::mul(ops::convert_element_type(t, wide), q), axis);
+    return ops::convert_element_type(ops::div(z, s), dtype);
   });
 }
 
@@ -199,8 +215,8 @@ constinit const Primitive cummin{.name = "cummin",
                                  .batch = batch_cumulative,
                                  .factors = factors_along};
 
-// y_i = log(e^y_{i-1} + e^x_i)          dy_i = e^(y_{i-1} - y_i) dy_{i-1} + e^(x_i - y_i) dx_i, NaN from the
-// first y on that is not finite and not at the beginning, as in JAX where it is -inf
+// y_i = log(e^y_{i-1} + e^x_i)          dy_i = Σ e^(x_j - y_i) dx_j over j <= i, see Note [Weights that sum
+// to one]; elements that are the infinite maximum share evenly
 constinit const Primitive cumlogsumexp{.name = "cumlogsumexp",
                                        .attributes = cumulative_attributes,
                                        .infer = infer_floating,
