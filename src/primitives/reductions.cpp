@@ -32,13 +32,26 @@ void infer_logical(InferContext& c) {
   infer_reduction(c);
 }
 
+// The dtype that holds each count up to `count`: dtype, or the next that does. A sum of ones would overflow
+// in f16 from 65,520 on, and in the others stay where one more rounds to the same.
+DType counting_dtype(DType dtype, std::int64_t count) {
+  constexpr std::int64_t exact_in_f32 = std::int64_t{1} << 24;
+  if (dtype == f64) return f64;
+  if (dtype == f32 || (dtype == f16 && count > 2048) || (dtype == bf16 && count > 256))
+    return count > exact_in_f32 ? f64 : f32;
+  return dtype;
+}
+
 // The elements that are the extremum share its tangent evenly: w = (x = y) / count of them, a residual.
 Derivatives jvp_reduced_extremum(JvpContext& c) {
   const Ints& axes = c.op().ints("axes");
   const Value x = c.primal(0);
-  const Value chosen = ops::convert_element_type(ops::eq(x, spread(c.result(), x.shape(), axes)), x.dtype());
+  const DType wide = counting_dtype(x.dtype(), num_elements(extents_at(x.shape(), axes)));
+  const Value chosen = ops::convert_element_type(ops::eq(x, spread(c.result(), x.shape(), axes)), wide);
   const Value weight = ops::div(chosen, spread(ops::reduce_sum(chosen, axes), x.shape(), axes));
-  return ops::reduce_sum(ops::mul(*c.tangent(0), weight), axes);
+  if (wide == x.dtype()) return ops::reduce_sum(ops::mul(*c.tangent(0), weight), axes);
+  const Value shares = ops::mul(ops::convert_element_type(*c.tangent(0), wide), weight);
+  return ops::convert_element_type(ops::reduce_sum(shares, axes), x.dtype());
 }
 
 void infer_index(InferContext& c) {

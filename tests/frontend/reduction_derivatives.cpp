@@ -71,5 +71,29 @@ TEST_CASE("cumlogsumexp of large equal numbers has softmax's second order") {
   CHECK(distance(jacrev(grad(last))(x), expected) < 1e-15);
 }
 
+TEST_CASE("a maximum of many equal elements has the weight of one of them, in each dtype") {
+  struct Case {
+    DType dtype;
+    std::int64_t count;
+    double cotangent, tolerance;
+  };
+  for (const Case& c : {Case{f16, 70000, 1000.0, 1e-3}, Case{f16, 3000, 1.0, 1e-3},
+                        Case{bf16, 70000, 1.0, 8e-3}, Case{bf16, 300, 1.0, 8e-3}, Case{f32, 70000, 1.0, 1e-6},
+                        Case{f16, 64, 1.0, 1e-6}, Case{f32, (1 << 24) + 64, 1.0, 1e-6}}) {
+    CAPTURE(to_string(c.dtype));
+    CAPTURE(c.count);
+    const Array x = full({c.count}, 3.0, c.dtype);
+    const double weight = c.cotangent / static_cast<double>(c.count);
+    const Array cotangent = full({}, c.cotangent, c.dtype);
+    for (const Function& f :
+         {Function([](const Array& a) { return max(a); }), Function([](const Array& a) { return min(a); })}) {
+      const Array gradient = vjp(f, x).second(cotangent);
+      CHECK(astype(gradient[0], f64).item() == doctest::Approx(weight).epsilon(c.tolerance));
+      CHECK(astype(gradient[c.count - 1], f64).item() == doctest::Approx(weight).epsilon(c.tolerance));
+      CHECK(jvp(f, x, ones({c.count}, c.dtype)).second.item() == doctest::Approx(1.0).epsilon(c.tolerance));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test
