@@ -59,7 +59,8 @@ constinit const Primitive select_n{
     .simplify = simplify_select_n,
 };
 
-// z = min(max(x, lo), hi)      dz = dx where lo < x < hi, dlo where x < lo < hi, dhi where hi < max(x, lo)
+// z = min(max(x, lo), hi)      dz = dx where lo < x < hi, dlo where x <= lo < hi, dhi where hi <= max(x, lo):
+// one of the three wherever no operand is NaN
 constinit const Primitive clamp{
     .name = "clamp",
     .arity = 3,
@@ -73,14 +74,16 @@ constinit const Primitive clamp{
       const Value lo = full_shape(c.primal(0)), hi = full_shape(c.primal(2)),
                   zero = tidu::zeros(c.emitter(), x.type());
       const auto masked = [&](Value mask, Value t) { return ops::select_n(mask, zero, full_shape(t)); };
-      const auto ascending = [](Value first, Value second, Value third) {
-        const Value lower = ops::lt(first, second);
-        return ops::logical_and(lower, ops::lt(second, third));
-      };
       std::optional<Value> result;
-      if (c.active(0)) result = masked(ascending(x, lo, hi), *c.tangent(0));
-      if (c.active(1)) result = sum(result, masked(ascending(lo, x, hi), *c.tangent(1)));
-      if (c.active(2)) result = sum(result, masked(ops::lt(hi, ops::max(x, lo)), *c.tangent(2)));
+      if (c.active(0)) {
+        const Value at_lo = ops::logical_and(ops::le(x, lo), ops::lt(lo, hi));
+        result = masked(at_lo, *c.tangent(0));
+      }
+      if (c.active(1)) {
+        const Value between = ops::logical_and(ops::lt(lo, x), ops::lt(x, hi));
+        result = sum(result, masked(between, *c.tangent(1)));
+      }
+      if (c.active(2)) result = sum(result, masked(ops::le(hi, ops::max(x, lo)), *c.tangent(2)));
       return result;
     },
     .batch = batch_elementwise,

@@ -95,5 +95,31 @@ TEST_CASE("a maximum of many equal elements has the weight of one of them, in ea
   }
 }
 
+TEST_CASE("what clip does not pass on to x it passes on to a bound") {
+  const auto total = [](const Array& t) { return clip(t, t, t + 1.0); };
+  CHECK(grad(total)(Array(3.0)).item() == 1.0);
+  for (const double x : {-1.0, 0.0, 0.5, 1.0, 2.0}) {
+    for (const double lo : {0.0, 1.0}) {
+      for (const double hi : {0.0, 1.0}) {
+        const Array at = array({lo, x, hi});
+        const auto clipped = [](const Array& a) { return clip(a[1], a[0], a[2]); };
+        const bool ascending = lo < hi;
+        const std::vector<double> expected{ascending && x <= lo ? 1.0 : 0.0, lo < x && x < hi ? 1.0 : 0.0,
+                                           !ascending || x >= hi ? 1.0 : 0.0};
+        CAPTURE(at);
+        CHECK(elements(grad(clipped)(at)) == expected);
+        CHECK(elements(jacfwd(clipped)(at)) == expected);
+        CHECK(elements(hessian(clipped)(at)) == std::vector<double>(9, 0.0));
+        const auto squared = [&](const Array& a) { return square(clipped(a)); };
+        const Array second = hessian(squared)(at);
+        for (std::size_t i = 0; i < 9; ++i)
+          CHECK(elements(second)[i] == 2.0 * expected[i / 3] * expected[i % 3]);
+      }
+    }
+  }
+  const Array of_nan = grad([](const Array& a) { return clip(a, 0.0, 1.0); })(Array(NAN));
+  CHECK(of_nan.item() == 0.0);
+}
+
 }  // namespace
 }  // namespace tidu::test

@@ -227,7 +227,11 @@ TEST_CASE("conventions at kinks and ties") {
 
   const Function clamp = [](Span x) { return ops::clamp(x[0], x[1], x[2]); };
   CHECK(slope(clamp, {0.0, 0.5, 1.0}, 1) == 1.0);
-  CHECK(slope(clamp, {0.0, 0.0, 1.0}, 1) == 0.0);  // at a bound
+  CHECK(slope(clamp, {0.0, 0.0, 1.0}, 1) == 0.0);  // at a bound, which gets it
+  CHECK(slope(clamp, {0.0, 0.0, 1.0}, 0) == 1.0);
+  CHECK(slope(clamp, {0.0, 1.0, 1.0}, 2) == 1.0);
+  CHECK(slope(clamp, {1.0, 1.0, 1.0}, 2) == 1.0);
+  CHECK(slope(clamp, {1.0, 1.0, 1.0}, 0) == 0.0);
   CHECK(slope(clamp, {0.0, 1.0, 1.0}, 1) == 0.0);
   CHECK(slope(clamp, {0.0, -1.0, 1.0}, 0) == 1.0);
   CHECK(slope(clamp, {0.0, -1.0, 1.0}, 1) == 0.0);
