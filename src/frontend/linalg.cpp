@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "frontend/equations.hpp"
+#include "frontend/norms.hpp"
 #include "tidu/primitives/linalg.hpp"
 
 namespace tidu::linalg {
@@ -24,28 +25,6 @@ std::vector<Array> factors(const char* name, const Array& x, Values (*factor)(Va
 }
 std::tuple<Array, Array, Array> three(std::vector<Array> of) {
   return {std::move(of[0]), std::move(of[1]), std::move(of[2])};
-}
-
-Value sum_of_squares(Value x, const Ints& axes) {
-  if (!is_complex(x.dtype())) return ops::reduce_sum(ops::square(x), axes);
-  const Value re = ops::square(ops::real(x));
-  return ops::reduce_sum(re + ops::square(ops::imag(x)), axes);
-}
-
-Value norm_of(Value x, double ord, const Ints& axes) {
-  if (ord == 2.0) return ops::sqrt(sum_of_squares(x, axes));
-  const Value size = ops::abs(x);
-  // Of nothing 0, as all norms are.
-  if (ord == INFINITY)
-    return x.type().size() == 0 ? ops::reduce_sum(size, axes) : ops::reduce_max(size, axes);
-  if (ord == -INFINITY) return ops::reduce_min(size, axes);
-  if (ord == 1.0) return ops::reduce_sum(size, axes);
-  if (ord == 0.0) {
-    const Value zero = ops::full_like(size, 0.0);
-    return ops::reduce_sum(ops::convert_element_type(ops::ne(size, zero), size.dtype()), axes);
-  }
-  const Value total = ops::reduce_sum(ops::pow(size, ops::full_like(size, ord)), axes);
-  return ops::pow(total, ops::full_like(total, 1.0 / ord));
 }
 
 }  // namespace
@@ -111,7 +90,7 @@ Array vector_norm(const Array& x, double ord, const Axes& axes, bool keepdims, W
   return invoke(
       {"linalg.norm", words}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        const Value reduced = norm_of(number(v[0]), ord, list);
+        const Value reduced = frontend_detail::norm_of(number(v[0]), ord, list);
         return keepdims && !list.empty() ? ops::expand_dims(reduced, list) : reduced;
       },
       where);

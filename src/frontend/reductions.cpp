@@ -1,7 +1,9 @@
 // reductions.cpp - functions of Arrays that reduce axes, and those that are made of reductions.
+#include <cmath>
 #include <limits>
 
 #include "frontend/elementwise.hpp"
+#include "frontend/norms.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
@@ -191,7 +193,10 @@ Array stddev(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims,
   return reduce(
       "stddev", x, axes, keepdims, where,
       [ddof](Value v, const Ints& list) {
-        const Value root = ops::sqrt(variance(v, list, ddof));
+        const Value length = frontend_detail::deviation_of(widened(v), list);
+        const auto freedom = static_cast<double>(count(v.shape(), list) - ddof);
+        const double divisor = std::sqrt(freedom > 0 ? freedom : std::numeric_limits<double>::quiet_NaN());
+        const Value root = length / ops::full_like(length, divisor);
         return has_16_bits(v.dtype()) ? convert(root, v.dtype()) : root;
       },
       ddof);
