@@ -1,5 +1,10 @@
-// spectral.cpp - eigh and svd, for distinct eigenvalues and singular values; at equal ones the differences
-// that are divided by are zero, and the derivative is not finite.
+// spectral.cpp - eigh and svd: their types and JVP rules.
+//
+// Note [Equal eigenvalues]: vectors of equal eigenvalues or singular values are any orthonormal basis of
+// their space, and a tangent has no part within it: the quotients by differences that are exactly 0 are
+// 0, not infinite. So derivatives of whatever does not depend on that basis are finite; which of them are the
+// derivative, docs/conventions.md says. Quotients are taken of the tangent itself, since the reciprocal of a
+// product of differences leaves the range long before the quotient does.
 #include "elementwise_rules.hpp"
 #include "matrices.hpp"
 #include "tidu/primitives/linalg.hpp"
@@ -10,17 +15,25 @@ namespace {
 
 constexpr AttributeSpec thin_svd[] = {{"full_matrices", AttributeKind::boolean, true, 0}};
 
-// A real x as one of this dtype.
-Value as_dtype(Value x, DType dtype) {
-  return x.dtype() == dtype ? x : ops::convert_element_type(x, dtype, {});
-}
 Value real_part(Value x) { return is_complex(x.dtype()) ? ops::real(x, {}) : x; }
 
-// 1 / x, but zero on the diagonal; x is zero there.
-Value reciprocal_off_diagonal(Value x) {
-  const Value one = identity(*x.emitter(), x.type());
-  return ops::sub(ops::reciprocal(ops::add(x, one, {}), {}), one, {});
+Value is_zero(Value x) { return ops::eq(x, ops::full_like(x, 0.0), {}); }
+
+// x / y for a real y of the same shape: 0 where y is 0, and there neither x nor y has a derivative. A complex
+// x is divided part by part, which takes no squares of y.
+Value quotient_or_zero(Value x, Value y) {
+  const Value none = is_zero(y);
+  const Value divisor = ops::select_n(none, y, ops::full_like(y, 1.0), {});
+  const auto part = [&](Value p) {
+    return ops::div(ops::select_n(none, p, ops::full_like(p, 0.0), {}), divisor, {});
+  };
+  if (!is_complex(x.dtype())) return part(x);
+  const Value re = part(ops::real(x, {}));
+  return ops::complex(re, part(ops::imag(x, {})), {});
 }
+
+// x / 2, in which the sum of two does not overflow.
+Value half(Value x) { return ops::mul(x, ops::full_like(x, 0.5), {}); }
 
 void infer_eigh(InferContext& c) {
   require_square(c, 0);
@@ -29,17 +42,16 @@ void infer_eigh(InferContext& c) {
   c.result(real_dtype(x.dtype()), vector_shape(x, columns_of(x)));
 }
 
-// With D = Vᴴ (dx + dxᴴ)/2 V and F_ij = 1 / (w_j - w_i), F_ii = 0: dV = V (F ∘ D), dw = diag D (Giles,
-// "Collected matrix derivative results", 2008).
+// With D = Vᴴ (dx + dxᴴ)/2 V and O_ij = D_ij / (w_j - w_i), 0 where w_j = w_i: dV = V O, dw = diag D
+// (Giles, "Collected matrix derivative results", 2008).
 Derivatives jvp_eigh(JvpContext& c) {
   const Value v = c.result(0), w = c.result(1);
-  const Value t = *c.tangent(0);
-  const Value twice = ops::add(t, adjoint(t), {});
-  const Value dx = ops::mul(twice, ops::full(c.emitter(), t.type(), 0.5, {}), {});
+  const Value t = half(*c.tangent(0));
+  const Value dx = ops::add(t, adjoint(t), {});
   const Value d = matrix_product(v, As::adjoint, matrix_product(dx, v), As::is);
   const Value columns = by_column(w, v.shape());
-  const Value f = reciprocal_off_diagonal(ops::sub(columns, by_row(w, v.shape()), {}));
-  return {matrix_product(v, ops::mul(as_dtype(f, d.dtype()), d, {})), real_part(diagonal(d))};
+  const Value o = quotient_or_zero(d, ops::sub(columns, by_row(w, v.shape()), {}));
+  return {matrix_product(v, o), real_part(diagonal(d))};
 }
 
 void infer_svd(InferContext& c) {
@@ -53,41 +65,34 @@ void infer_svd(InferContext& c) {
   c.result(x.dtype(), matrix_shape(x, k, columns_of(x)));
 }
 
-// (y - U Uᴴ y) / s, s beside every row: the part of a tangent of U that leaves the span of U.
+// (y - U Uᴴ y) / s, s beside every row: the part of a tangent of U that leaves the span of U; 0 where s is.
 Value leaving(Value u, Value y, Value s) {
   const Value inside = matrix_product(u, matrix_product(u, As::adjoint, y, As::is));
-  const Value outside = ops::sub(y, inside, {});
-  return ops::div(outside, by_column(as_dtype(s, y.dtype()), y.shape()), {});
+  return quotient_or_zero(ops::sub(y, inside, {}), by_column(s, y.shape()));
 }
 
-// With D = Uᴴ dx V and F_ij = 1 / (s_j² - s_i²), F_ii = 0: ds = Re diag D, dU = U (F ∘ (D s + (D s)ᴴ)),
-// dV = V (F ∘ (s D + (s D)ᴴ)), to which comes, for complex x, i Im(diag D) / s on the diagonal of the first,
-// and for a rectangular x what leaves the span of U or of V (Giles 2008; Wan and Zhang, "Automatic
-// differentiation for complex valued SVD", 2019).
+// With D = Uᴴ dx V, its Hermitian part H and its skew-Hermitian part K, P_ij = H_ij / (s_j - s_i) and Q_ij =
+// K_ij / (s_j + s_i), each 0 where the divisor is: ds = Re diag D, dU = U (P + Q), dV = V (P - Q), to which
+// comes what leaves the span of U or of V where x is rectangular. Of complex x the diagonal of Q, a change of
+// phase, is twice in dU and not in dV (Giles 2008; Wan and Zhang, "Automatic differentiation for complex
+// valued SVD", 2019, where P + Q is one quotient by s_j² - s_i²).
 Derivatives jvp_svd(JvpContext& c) {
-  Emitter& emitter = c.emitter();
   const Value u = c.result(0), s = c.result(1), vh = c.result(2);
   const Value dx = *c.tangent(0);
-  const DType dtype = dx.dtype();
   const std::int64_t m = rows_of(dx.type()), n = columns_of(dx.type());
   const Value dxv = matrix_product(dx, As::is, vh, As::adjoint);
   const Value d = matrix_product(u, As::adjoint, dxv, As::is);
-  const Shape& shape = d.shape();
-  const Value columns = by_column(s, shape), rows = by_row(s, shape);
-  const Value sums = ops::add(columns, rows, {});
-  const Value f = as_dtype(reciprocal_off_diagonal(ops::mul(sums, ops::sub(columns, rows, {}), {})), dtype);
-  const Value ds_right = ops::mul(as_dtype(columns, dtype), d, {}),
-              s_left = ops::mul(as_dtype(rows, dtype), d, {});
-  const Value middle = ops::mul(f, ops::add(ds_right, adjoint(ds_right), {}), {});
-  Value du = matrix_product(u, middle);
-  if (is_complex(dtype)) {
-    const Value none = ops::convert_element_type(ops::eq(s, zeros(emitter, s.type()), {}), s.dtype(), {});
-    const Value inverse = ops::sub(ops::reciprocal(ops::add(s, none, {}), {}), none, {});
-    const Value phase = ops::mul(ops::imag(diagonal(d), {}), inverse, {});
-    const Value turned = ops::complex(zeros(emitter, phase.type()), phase, {});
-    du = ops::add(du, ops::mul(by_column(turned, u.shape()), u, {}), {});
+  const Value columns = by_column(s, d.shape()), rows = by_row(s, d.shape());
+  const Value first = half(d), second = adjoint(first);
+  const Value p = quotient_or_zero(ops::add(first, second, {}), ops::sub(columns, rows, {}));
+  const Value q = quotient_or_zero(ops::sub(first, second, {}), ops::add(columns, rows, {}));
+  Value in_u = ops::add(p, q, {}), in_v = ops::sub(q, p, {});  // the latter for dVᴴ = (Q - P) Vᴴ
+  if (is_complex(d.dtype())) {
+    const Value phases = ops::mul(q, identity(c.emitter(), q.type()), {});
+    in_u = ops::add(in_u, phases, {});
+    in_v = ops::sub(in_v, phases, {});
   }
-  Value dvh = matrix_product(ops::mul(f, ops::add(s_left, adjoint(s_left), {}), {}), As::adjoint, vh, As::is);
+  Value du = matrix_product(u, in_u), dvh = matrix_product(in_v, vh);
   if (m > n) du = ops::add(du, leaving(u, dxv, s), {});
   if (n > m) {
     const Value v = adjoint(vh);
