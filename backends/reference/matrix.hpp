@@ -73,6 +73,9 @@ struct Matrix {
   void scale(Real factor) {
     for (T& x : elements) x *= factor;
   }
+  void divide(Real divisor) {  // whose reciprocal may be infinite
+    for (T& x : elements) x /= divisor;
+  }
   void fill(T value) { elements.assign(elements.size(), value); }
 };
 

@@ -87,7 +87,7 @@ void eigh(const KernelCall& c) {
     if (!std::isfinite(size)) {
       v.fill(not_a_number<T>());
     } else {
-      if (size > 0) x.scale(1 / size);
+      if (size > 0) x.divide(size);
       v = diagonalise(x);
       const std::vector<Int> order =
           sorted(n, [&](Int i, Int j) { return real_of(x(i, i)) < real_of(x(j, j)); });
@@ -183,7 +183,7 @@ void svd(const KernelCall& c) {
       u.fill(not_a_number<T>());
       vh.fill(not_a_number<T>());
     } else {
-      if (size > 0) x.scale(1 / size);
+      if (size > 0) x.divide(size);
       Decomposition<T> found = decompose(m >= n ? x : x.adjoint());
       u = m >= n ? found.u : found.v;
       vh = (m >= n ? found.v : found.u).adjoint();

@@ -1,14 +1,21 @@
-// spectral.cpp - eigh by Eigen, QR iteration on the tridiagonal matrix, and svd by a library (svd.hpp). A
-// matrix that is not finite, or that does not converge, gives NaN.
+// spectral.cpp - eigh by Eigen, QR iteration on the tridiagonal matrix, or by QL iteration (hermitian_ql.hpp)
+// where that fails, and svd by a library (svd.hpp). A matrix that is not finite, or that does not converge,
+// gives NaN.
 //
 // Note [A library's svd]: divide and conquer reports success with factors that are not orthonormal, or whose
 // product is another matrix (Eigen 3.4 does so for many block-diagonal matrices). So both are checked for
 // each matrix, and what fails is decomposed by another method. The check takes about a tenth of the
 // decomposition's time.
+//
+// Note [A library's eigh]: Eigen 3.4 does not converge for some matrices of low rank, since it compares what
+// is beside the diagonal with its neighbours on it, where all of these are rounding. Each result is checked
+// with one vector z, x z = V diag(w) V^H z and z = V V^H z, which costs four products of a matrix and a
+// vector.
 #include <Eigen/Eigenvalues>
 #include <limits>
 
 #include "cpu/kernels/eigen_matrices.hpp"
+#include "cpu/kernels/hermitian_ql.hpp"
 #include "cpu/kernels/matrices.hpp"
 #include "cpu/kernels/svd.hpp"
 
@@ -22,15 +29,48 @@ void fill_with_nan(std::complex<double>* at, std::int64_t count) {
   fill_with_nan(reinterpret_cast<double*>(at), 2 * count);
 }
 
+// The power of two by which the largest element is divided, to lie in [1, 2): so no square of an element
+// leaves the range of double, in the library or in the check.
+double scale_of(double largest) { return largest > 0 ? std::ldexp(1.0, std::ilogb(largest)) : 1.0; }
+
+// Is x z = V diag(w) V^H z and z = V V^H z, to rounding, for one z? Not where an element is NaN.
+template <class W, class Vectors, class Values>
+bool is_spectrum(const RowMatrix<W>& x, const Vectors& v, const Values& w) {
+  constexpr double tolerance = 1e-13;
+  const Eigen::Index n = x.rows();
+  Eigen::Matrix<W, Eigen::Dynamic, 1> z(n);
+  for (Eigen::Index i = 0; i < n; ++i)
+    z(i) = W(1.0 + 0.5 * static_cast<double>(i * i % 7) - static_cast<double>(i % 5));
+  const double bound = tolerance * static_cast<double>(std::max<Eigen::Index>(n, 10)) * z.norm();
+  const Eigen::Matrix<W, Eigen::Dynamic, 1> along = v.adjoint() * z;
+  const double size = n == 0 ? 0 : w.cwiseAbs().maxCoeff(), scale = size > 0 ? size : 1;
+  const auto weights = (w / scale).template cast<W>();
+  return ((v * along - z).norm() <= bound) &&
+         ((v * weights.cwiseProduct(along) - x * (z / scale)).norm() <= bound);
+}
+
+// Of a matrix that is finite, its largest element about 1.
+template <class W>
+bool find_spectrum(const RowMatrix<W>& x, Spectrum<W>& to) {
+  const Eigen::SelfAdjointEigenSolver<ColumnMatrix<W>> solver(x);
+  if (solver.info() == Eigen::Success) {
+    to = {solver.eigenvectors(), solver.eigenvalues()};
+    if (is_spectrum<W>(x, to.vectors, to.values)) return true;
+  }
+  return decompose_by_ql<W>(x, to) && is_spectrum<W>(x, to.vectors, to.values);
+}
+
 template <class W>
 void decompose_hermitian(const W* from, W* to_vectors, double* to_values, std::int64_t n) {
-  MatrixOut<W> vectors(to_vectors, n, n);
-  take_hermitian<W>(MatrixIn<W>(from, n, n), vectors);
-  if (vectors.allFinite()) {
-    const Eigen::SelfAdjointEigenSolver<ColumnMatrix<W>> solver(vectors);
-    if (solver.info() == Eigen::Success) {
-      vectors = solver.eigenvectors();
-      std::copy_n(solver.eigenvalues().data(), n, to_values);
+  RowMatrix<W> x(n, n);
+  take_hermitian<W>(MatrixIn<W>(from, n, n), x);
+  if (x.allFinite()) {
+    const double scale = scale_of(x.cwiseAbs().maxCoeff());
+    x = (x / scale).eval();
+    Spectrum<W> found;
+    if (find_spectrum<W>(x, found)) {
+      MatrixOut<W>(to_vectors, n, n) = found.vectors;
+      for (std::int64_t i = 0; i < n; ++i) to_values[i] = found.values(i) * scale;
       return;
     }
   }
@@ -42,7 +82,7 @@ template <class T>
 struct Eigh {
   static MatrixMemory memory(const Matrices& x) {
     const auto size = static_cast<double>(x.size());
-    return {size, 2 * size};
+    return {4 * size, 2 * size};
   }
   static void run(const MatrixState& s, const Call& call) {
     const std::int64_t n = s.x.rows, size = s.x.size();
@@ -77,10 +117,6 @@ bool is_decomposed(const ColumnMatrix<W>& x, const ColumnMatrix<W>& u, const dou
   const double size = k == 0 ? 1 : std::max(1.0, s[0]);
   return is_rounding(ColumnMatrix<W>((scaled * v.adjoint() - x) / size), n);
 }
-
-// The power of two by which the largest element is divided, to lie in [1, 2): so no square of an element
-// leaves the range of double, in the library or in the check.
-double scale_of(double largest) { return largest > 0 ? std::ldexp(1.0, std::ilogb(largest)) : 1.0; }
 
 template <class W>
 void decompose(const W* from, W* to_u, double* to_s, W* to_vh, const Matrices& of) {

@@ -1,16 +1,19 @@
-// spectral_range.cpp - derivatives of eigh and svd at every scale of the dtype, in every mode, on both
-// executors, by a scaling law: vectors of c A are those of A. So f(c A) = f(A) of a function f of vectors
-// alone, its derivative along c V at c A is that along V at A, and its gradient and Hessian times c and c²
-// are those at A.
+// matrix_range.cpp - derivatives of decompositions and solutions at every scale of the dtype, in every mode,
+// on both executors, by a scaling law: vectors and other parts of c A are those of A. So f(c A) = f(A) of a
+// function f of these alone, its derivative along c V at c A is that along V at A, and its gradient and
+// Hessian times c and c² are those at A.
 #include <array>
 
 #include "check/helpers.hpp"
 #include "primitives/matrices.hpp"
 #include "support/support.hpp"
 #include "tidu/cpu/executor.hpp"
+#include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/linalg.hpp"
+#include "tidu/frontend/trace.hpp"
 #include "tidu/primitives/linalg.hpp"
 
-namespace tidu::spectral_range_cases {
+namespace tidu::matrix_range_cases {
 namespace {
 
 using namespace tidu::test;
@@ -44,8 +47,32 @@ Value of_eigenvectors(Value x, Value weights) {
 using Function = Value (*)(Value, Value);
 
 // The first result of a graph on these values.
-Value first_of(GraphBuilder& builder, const Graph& graph, std::span<const Value> inputs) {
+Value first_of(Emitter& builder, const Graph& graph, std::span<const Value> inputs) {
   return inline_graph(builder, graph, inputs)[graph.outputs()[0]];
+}
+
+Value of_q(Value x, Value weights) { return paired(weights, ops::qr(x)[0]); }
+Value of_l(Value x, Value weights) {
+  return paired(weights, prim::part_of(ops::lu(x)[0], prim::Part::strictly_lower));
+}
+// By rows divided by the elements of the diagonal.
+Value of_cholesky(Value x, Value weights) {
+  const Value l = ops::cholesky(x);
+  return paired(weights, l / prim::by_row(prim::diagonal(l), l.shape()));
+}
+// What a function of Arrays gives.
+Value called(Array (*f)(const Array&), Value x) {
+  return first_of(*x.emitter(), trace(f, x.type()), std::array{x});
+}
+Value of_solve(Value x, Value weights) {
+  return paired(weights, called([](const Array& a) { return linalg::solve(a, flip(a, {-1})); }, x));
+}
+Value of_inv(Value x, Value weights) {
+  return paired(weights, called([](const Array& a) { return matmul(linalg::inv(a), flip(a, {-1})); }, x));
+}
+Value of_slogdet(Value x, Value weights) {
+  return called([](const Array& a) { return tidu::sum(linalg::slogdet(a).second); }, x) +
+         paired(weights, ops::full_like(weights, 0.0));
 }
 
 // Of x, weights and a direction: f's derivative along it, its gradient, the gradient's derivative along it
@@ -104,11 +131,18 @@ double distance(const Numbers& a, const Numbers& b) {
   return most / size;
 }
 
-void check_scales(Function f, const Shape& shape, std::uint64_t seed) {
+// `diagonal` is added to the elements of x there.
+void check_scales(Function f, const Shape& shape, std::uint64_t seed, double diagonal = 0) {
   for (const DType dtype : {f64, c128, f32, c64}) {
     const bool wide = dtype == f64 || dtype == c128;
     const Type type(dtype, shape), exact(is_complex(dtype) ? c128 : f64, shape);
-    const Numbers x = drawn(type, seed), weights = drawn(type, seed + 1), along = drawn(type, seed + 2);
+    Numbers x = drawn(type, seed);
+    const std::int64_t rows = prim::rows_of(type), columns = prim::columns_of(type);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::int64_t at = static_cast<std::int64_t>(i) % (rows * columns);
+      if (at / columns == at % columns) x[i] += diagonal;
+    }
+    const Numbers weights = drawn(type, seed + 1), along = drawn(type, seed + 2);
     const std::vector<Numbers> expected = at_scale(reference(), f, exact, 1.0, x, weights, along);
     CHECK(distance(expected[2], expected[3]) < 1e-10);
     const std::array<double, 9> scales =
@@ -142,6 +176,17 @@ TEST_CASE("derivatives of eigenvectors follow the matrix' scale over the whole r
     check_scales(of_eigenvectors, shape, seed += 3);
 }
 
+TEST_CASE("derivatives of factorizations and solutions follow the matrix' scale over the whole range") {
+  std::uint64_t seed = 61;
+  for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 3}, Shape{1, 1}}) {
+    for (const Function f : {of_q, of_l, of_cholesky, of_solve, of_inv, of_slogdet})
+      check_scales(f, shape, seed += 3, 4);
+  }
+  check_scales(of_q, {4, 2}, seed, 2);
+  check_scales(of_l, {4, 2}, seed, 2);
+  check_scales(of_q, {2, 2}, seed + 3, 2);
+}
+
 // f = (v₁)₀² = (1 + d/r)/2 of [[a, b], [b, c]], d = a - c and r = √(d² + 4b²), v₁ the vector of the greater
 // eigenvalue: ∂f/∂a = 2b²/r³ and ∂²f/∂a² = -6b²d/r⁵, by the symmetric part of the matrix.
 TEST_CASE("derivatives of an eigenvector are those of the closed form") {
@@ -162,4 +207,4 @@ TEST_CASE("derivatives of an eigenvector are those of the closed form") {
 }
 
 }  // namespace
-}  // namespace tidu::spectral_range_cases
+}  // namespace tidu::matrix_range_cases
