@@ -124,6 +124,7 @@ class Planner {
     }
     if (work_of(c) < (s_.kind == Kind::weights ? least_weights : least_work)) return std::nullopt;
     if (!gains() || !(s_.kind == Kind::data ? arrange_data() : arrange_forward())) return std::nullopt;
+    if (s_.kind == Kind::weights && loses_depth()) return std::nullopt;
     cut();
     const OneThread one_thread;
     const Index rest = s_.members % s_.chunk;
@@ -155,6 +156,18 @@ class Planner {
     // With AVX2, vectors of features: fewer than half of one measured slower than our own.
     const bool fills_vectors = c.batch >= 4 || cpu_has(InstructionSet::avx512);
     return c.batch * c.results >= 8 && fills_vectors && !is_matrix;
+  }
+
+  // oneDNN's backward weights with AVX-512 step through the front padding of a 3-D source as if the first
+  // window that reaches the end of the source were the first one behind the padding, and read and write
+  // beyond their arrays where it is not (compute_od_loop_partial of jit_avx512_common_conv_kernel.cpp, 2.6 to
+  // 3.14). One step of the window that leaves the padding behind is right, and so is a source that holds the
+  // whole window at each step.
+  bool loses_depth() const {
+    if (s_.axes.size() != 3) return false;
+    const ConvAxis& depth = s_.shape.axes[0];
+    const PrimitiveAxis& window = s_.axes[0];
+    return window.low > window.stride && depth.lhs < depth.out + window.stride - 1;
   }
 
   // Negative padding cuts lhs; what is left of it has padding of its own.
