@@ -71,10 +71,15 @@ Complex expm1(Complex z) {
   return rounded({std::expm1(x) * std::cos(y) - 2 * half * half, std::exp(x) * std::sin(y)});
 }
 
+// 2^(x+iy) = 2^x (cos(y ln 2) + i sin(y ln 2)), y ln 2 as the sum of two numbers.
 Complex exp2(Complex z) {
-  constexpr Extended ln2 = 0.693147180559945309417232121458176568L;
+  constexpr Extended ln2 = 0x1.62e42fefa39efp-1L, ln2_rest = 0x1.abc9e3b39803f2f6af4p-56L;
   if (z.imag() == 0) return {std::exp2(z.real()), z.imag()};
-  return rounded(std::exp(ExtendedComplex(z) * ln2));
+  if (!std::isfinite(z.imag())) return std::exp(z);
+  const Extended y = z.imag(), p = y * ln2, e = std::fma(y, ln2, -p) + y * ln2_rest;
+  const Extended size = std::exp2(Extended(z.real()));
+  return rounded({size * (std::cos(p) * std::cos(e) - std::sin(p) * std::sin(e)),
+                  size * (std::sin(p) * std::cos(e) + std::cos(p) * std::sin(e))});
 }
 
 double logistic(double x) {

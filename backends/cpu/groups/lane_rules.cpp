@@ -68,10 +68,13 @@ Lane rsqrt(Steps& s, const Op&, Lanes x) {
   const Lane root = s.of(LaneOp::sqrt, x[0]);
   return s.of(LaneOp::div, s.immediate(1), root);
 }
+// 1 / (1 + e^-|x|), below 0 e^-|x| times that: e^-x may be infinite where the result is a number.
 Lane logistic(Steps& s, const Op&, Lanes x) {
-  const Lane power = s.call(LaneFunction::exp, s.of(LaneOp::neg, x[0]));
-  const Lane below = s.of(LaneOp::add, s.immediate(1), power);
-  return s.of(LaneOp::div, s.immediate(1), below);
+  const Lane one = s.immediate(1);
+  const Lane power = s.call(LaneFunction::exp, s.of(LaneOp::bits_or, x[0], s.immediate(-0.0)));
+  const Lane negative = s.of(LaneOp::less, x[0], s.immediate(0));
+  const Lane above = s.of(LaneOp::select, negative, one, power);
+  return s.of(LaneOp::div, above, s.of(LaneOp::add, one, power));
 }
 Lane polynomial(Steps& s, Lane x, std::span<const double> coefficients) {
   Lane sum = s.immediate(coefficients[0]);

@@ -11,10 +11,11 @@ inline constexpr double erf_inv_near[] = {2.81022636e-08,  3.43273939e-07, -3.52
 inline constexpr double erf_inv_far[] = {-0.000200214257, 0.000100950558, 0.00134934322,
                                          -0.00367342844,  0.00573950773,  -0.0076224613,
                                          0.00943887047,   1.00167406,     2.83297682};
-/// The same from w = 16 on, where double precision alone comes to: of sqrt(w) - 5, to 6e-8.
+/// The same from w = 16 on, which double precision alone reaches (w is at most 36.1): of sqrt(w) - 5, to
+/// 6e-8.
 inline constexpr double erf_inv_end[] = {5.9019797e-06,   -2.24497545e-05, 7.42424975e-05, -0.000213076222,
                                          -0.000138070315, 1.01030014,      4.84990637};
-/// The inverse of erf: these polynomials, then Halley's steps. NaN outside [-1, 1].
+/// The inverse of erf: these polynomials, then a step of Halley's method. NaN outside [-1, 1].
 double erf_inv(double x);
 /// log |Gamma(x)|, without the global variable that lgamma writes.
 double log_gamma(double x);

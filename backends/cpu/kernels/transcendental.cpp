@@ -1,5 +1,6 @@
 // transcendental.cpp - kernels of one operand that call the C++ library, and special functions.
 #include <cmath>
+#include <complex>
 #include <numbers>
 
 #include "cpu/kernels/elementwise.hpp"
@@ -33,11 +34,29 @@ TIDU_STANDARD_FUNCTION(Acosh, acosh)
 TIDU_STANDARD_FUNCTION(Atanh, atanh)
 #undef TIDU_STANDARD_FUNCTION
 
+// cos(b ln 2) + i sin(b ln 2). b ln 2 = p + e as two numbers, exact to 2^-106 |b|; then the sum formulas.
+std::complex<double> unit_power_of_two(double b) {
+  constexpr double ln2_rest = 0x1.abc9e3b39803fp-56;  // ln 2 - std::numbers::ln2
+  const double p = b * std::numbers::ln2;
+  const double e = std::fma(b, ln2_rest, std::fma(b, std::numbers::ln2, -p));
+  const double c = std::cos(p), s = std::sin(p), cos_e = std::cos(e), sin_e = std::sin(e);
+  return {c * cos_e - s * sin_e, s * cos_e + c * sin_e};
+}
 struct Exp2 {
+  // 2^(a+bi) = 2^a (cos(b ln 2) + i sin(b ln 2)); the exponent is not multiplied by ln 2, which would be
+  // rounded, and 2^a may overflow where its product does not.
   template <Inexact T>
   T operator()(T x) const {
     if constexpr (ComplexNumber<T>) {
-      return std::exp(x * static_cast<typename T::value_type>(std::numbers::ln2));
+      using R = typename T::value_type;
+      if (x.imag() == 0) return T(std::exp2(x.real()), x.imag());
+      if (!std::isfinite(x.imag())) return std::exp(x);  // NaN, 0 or infinite, by the real part
+      constexpr double split = 1000, shift = 64;
+      const double a = x.real();
+      const bool is_large = a > split && a < split + shift + 100;
+      const double size = std::exp2(is_large ? a - shift : a), back = is_large ? 0x1p64 : 1.0;
+      const std::complex<double> unit = unit_power_of_two(x.imag());
+      return T(static_cast<R>(size * unit.real() * back), static_cast<R>(size * unit.imag() * back));
     } else {
       return std::exp2(x);
     }
@@ -85,10 +104,13 @@ struct Cbrt {
     return std::cbrt(x);
   }
 };
+// 1 / (1 + e^-x), below 0 e^x / (1 + e^x): e^-x may be infinite where the result is a number.
 struct Logistic {
   template <Inexact T>
   T operator()(T x) const {
-    return T(1) / (T(1) + std::exp(-x));
+    const bool negative = std::real(x) < 0;
+    const T power = std::exp(negative ? x : -x);
+    return (negative ? power : T(1)) / (T(1) + power);
   }
 };
 struct Erf {

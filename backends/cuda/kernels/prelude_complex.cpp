@@ -112,11 +112,20 @@ FN C exp(C x) {
   if (x.im == 0) return {size, x.im};
   return {size * cos(x.im), size * sin(x.im)};
 }
+// 2^a (cos(b log 2) + i sin(b log 2)), b log 2 as the sum of two numbers; 2^a may overflow where the products
+// do not.
 template <class R>
 FN C exp2(C x) {
   if (x.im == 0) return {exp2(x.re), x.im};
-  const R size = exp2(x.re), angle = (R)(0.693147180559945309417 * (double)x.im);
-  return {size * cos(angle), size * sin(angle)};
+  const double log2 = 0.69314718055994528623, log2_rest = 2.319046813846299558e-17;
+  const double a = x.re, b = x.im, p = b * log2, e = ::fma(b, log2_rest, ::fma(b, log2, -p));
+  const double back = a > 1000 && a < 1164 ? 18446744073709551616.0 : 1.0;  // 2^64
+  const double size = exp2(back > 1 ? a - 64 : a);
+  double s, c, sin_e, cos_e;
+  sin_cos(p, s, c);
+  sin_cos(e, sin_e, cos_e);
+  const double re = size * (c * cos_e - s * sin_e) * back, im = size * (s * cos_e + c * sin_e) * back;
+  return complex_part::infinite(x.im) && a < 0 && size == 0 ? C{(R)0, (R)0} : C{(R)re, (R)im};
 }
 // expm1(a) cos b - 2 sin^2(b/2) + i e^a sin b
 template <class R>

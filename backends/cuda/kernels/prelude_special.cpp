@@ -22,11 +22,16 @@ FN double erf_inv_estimate(double x) {
     const double c[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
                         -0.00125372503, -0.00417768164, 0.246640727, 1.50140941};
     for (int i = 0; i < 9; ++i) p = c[i] + p * w;
-  } else {
+  } else if (w < 16) {
     w = ::sqrt(w) - 3;
     const double c[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
                         -0.0076224613, 0.00943887047, 1.00167406, 2.83297682};
     for (int i = 0; i < 9; ++i) p = c[i] + p * w;
+  } else {
+    w = ::sqrt(w) - 5;
+    const double c[] = {5.9019797e-06, -2.24497545e-05, 7.42424975e-05, -0.000213076222,
+                        -0.000138070315, 1.01030014, 4.84990637};
+    for (int i = 0; i < 7; ++i) p = c[i] + p * w;
   }
   return p * x;
 }
@@ -34,13 +39,10 @@ FN double erf_inv_of(double x) {
   const double magnitude = ::fabs(x);
   if (!(magnitude < 1)) return magnitude == 1 ? ::copysign(INFINITE(double), x) : NOT_A_NUMBER(double);
   if (magnitude < 1e-8) return x * (0.5 * ::sqrt(pi));
-  double y = ::fabs(erf_inv_estimate(magnitude));
-  for (int step = 0; step < 2; ++step) {
-    const double error = magnitude < 0.5 ? ::erf(y) - magnitude : (1 - magnitude) - ::erfc(y);
-    const double newton = error / (2 * 0.56418958354775628695 * ::exp(-y * y));
-    y -= newton / (1 + y * newton);
-  }
-  return ::copysign(y, x);
+  const double y = erf_inv_estimate(magnitude);
+  const double error = magnitude < 0.75 ? ::erf(y) - magnitude : (1 - magnitude) - ::erfc(y);
+  const double newton = error / (2 * 0.56418958354775628695 * ::exp(-y * y));
+  return ::copysign(y - newton / (1 + y * newton), x);
 }
 
 FN double digamma_of(double x) {
