@@ -17,11 +17,13 @@
 #include <limits>
 
 #include "frontend/broadcast.hpp"
-#include "frontend/custom_derivative.hpp"
+#include "primitives/custom_derivative.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
+
+using prim::differentiated;
 
 constexpr double no_bound = std::numeric_limits<double>::infinity();
 
