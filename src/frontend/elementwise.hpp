@@ -32,6 +32,9 @@ Value of_32_bits(Value x, const F& body) {
 
 /// logsumexp over these axes, of what becomes a floating number.
 Value logsumexp_of(Value x, const Ints& axes);
+/// logsumexp(x) - z for a z that is one of the x of each row, so that what is common to all of them is in
+/// neither.
+Value logsumexp_above(Value x, Value z, const Ints& axes);
 
 /// F of x and y, promoted and broadcast.
 template <Binary F>

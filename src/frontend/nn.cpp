@@ -197,7 +197,7 @@ Array softmax_cross_entropy_with_integer_labels(const Array& logits, const Array
         }
         const auto last = static_cast<std::int64_t>(x.rank()) - 1;
         const Value chosen_logit = ops::take_along_axis(x, ops::expand_dims(v[1], {last}), last);
-        return frontend_detail::logsumexp_of(x, {last}) - ops::squeeze(chosen_logit, {last});
+        return frontend_detail::logsumexp_above(x, ops::squeeze(chosen_logit, {last}), {last});
       },
       where);
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "primitives/custom_derivative.hpp"
 #include "frontend/elementwise.hpp"
 #include "frontend/norms.hpp"
 #include "tidu/frontend/functions.hpp"
@@ -19,6 +20,7 @@ using frontend_detail::normal_axis;
 using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::widened;
+using prim::differentiated;
 
 // The axes as bits of a number that is not negative.
 std::int64_t mask_of(const Axes& axes, std::size_t rank, const char* name, Where where) {
@@ -135,17 +137,76 @@ Array cumulative(const char* name, const Array& x, std::int64_t axis, bool rever
 
 namespace frontend_detail {
 
-// m + log sum e^(x - m), written out: its derivative, e^(x - m) / sum e^(x - m), takes powers that are there
-// (that of the primitive takes new ones). m is the greatest, or 0 where that is infinite, and a constant: by
-// it the derivative is 0.
+namespace {
+
+// e^(x - m), 1 where x is `one`.
+Value power_below(Value x, Value m, Value one) {
+  return ops::exp(ops::select_n(ops::eq(x, one), x - m, ops::full_like(x, 0.0)));
+}
+
+// e^(x - m) for the greatest m of each row, which counts as constant; 1 for each element that is an infinite
+// m. The value need not know whether m is infinite, for 1 is right for each element that is m; the derivative
+// of second order must.
+Value powers_below(Value x, Value m, const Ints& axes) {
+  const Value operands[] = {x, m};
+  const auto spread_out = [&](Value row) { return spread(row, axes, x.shape()); };
+  return prim::differentiated_anew(
+      "powers", operands,
+      [&](const Values& v) {
+        const Value greatest = spread_out(v[1]);
+        return Values{power_below(v[0], greatest, greatest)};
+      },
+      [&](const Values& v) {
+        const Value infinity = ops::full_like(v[1], std::numeric_limits<double>::infinity());
+        const Value nowhere = ops::full_like(v[1], std::numeric_limits<double>::quiet_NaN());
+        const Value infinite = ops::select_n(ops::eq(ops::abs(v[1]), infinity), nowhere, v[1]);
+        return Values{power_below(v[0], spread_out(v[1]), spread_out(infinite))};
+      },
+      [](const Values&, const Values& power, const Values& dv) { return Values{dv[0] * power[0]}; })[0];
+}
+
+struct Powers {
+  Value greatest, powers, sums;
+};
+Powers powers_below_greatest(Value x, const Ints& axes) {
+  const Value m = ops::stop_gradient(ops::reduce_max(x, axes)), powers = powers_below(x, m, axes);
+  return {m, powers, ops::reduce_sum(powers, axes)};
+}
+
+}  // namespace
+
+// y = m + log s with s = Σ e^(x - m)          dy = Σ e^(x - m) dx / s
+// The derivative takes powers that are there, where that of the primitive takes new ones.
 Value logsumexp_of(Value x, const Ints& axes) {
   const Value y = widened(x);
-  const Value greatest = ops::stop_gradient(ops::reduce_max(y, axes));
-  const Value infinite =
-      ops::eq(ops::abs(greatest), ops::full_like(greatest, std::numeric_limits<double>::infinity()));
-  const Value m = ops::select_n(infinite, greatest, ops::full_like(greatest, 0.0));
-  const Value sum = ops::reduce_sum(ops::exp(y - spread(m, axes, y.shape())), axes);
-  return convert(ops::log(sum) + m, inexact(x.dtype()));
+  const Value result = differentiated(
+      "logsumexp", {&y, 1},
+      [&](const Values& v) {
+        const Powers of = powers_below_greatest(v[0], axes);
+        return Values{ops::log(of.sums) + of.greatest};
+      },
+      [&](const Values& v, const Values&, const Values& dv) {
+        const Powers of = powers_below_greatest(v[0], axes);
+        return Values{ops::reduce_sum(dv[0] * of.powers, axes) * ops::reciprocal(of.sums)};
+      })[0];
+  return convert(result, inexact(x.dtype()));
+}
+
+// y = log s - (z - m), which is as exact as the differences of the x          dy = Σ e^(x - m) dx / s - dz
+Value logsumexp_above(Value x, Value z, const Ints& axes) {
+  const Value operands[] = {widened(x), widened(z)};
+  const Value result = differentiated(
+      "logsumexp above", operands,
+      [&](const Values& v) {
+        const Powers of = powers_below_greatest(v[0], axes);
+        const Value same = ops::eq(v[1], of.greatest), zero = ops::full_like(v[1], 0.0);
+        return Values{ops::log(of.sums) - ops::select_n(same, v[1] - of.greatest, zero)};
+      },
+      [&](const Values& v, const Values&, const Values& dv) {
+        const Powers of = powers_below_greatest(v[0], axes);
+        return Values{ops::reduce_sum(dv[0] * of.powers, axes) * ops::reciprocal(of.sums) - dv[1]};
+      })[0];
+  return convert(result, inexact(x.dtype()));
 }
 
 }  // namespace frontend_detail

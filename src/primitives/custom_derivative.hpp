@@ -14,8 +14,10 @@ namespace tidu::prim {
 /// The results of value(x), whose tangents are those that tangent(x, value(x), dx) gives, in the same order
 /// and of the same types: linear in dx, one for each operand. The graphs have no source locations: those of
 /// the call are the user's.
-template <class F, class Tangent>
-Values differentiated(const char* name, std::span<const Value> x, const F& value, const Tangent& tangent) {
+/// `anew`: what the rule gives for the results, of which derivatives of higher order are those.
+template <class F, class Anew, class Tangent>
+Values differentiated_anew(const char* name, std::span<const Value> x, const F& value, const Anew& anew,
+                           const Tangent& tangent) {
   GraphBuilder::Options options;
   options.record_where = false;
   GraphBuilder graph(name, x[0].emitter()->primitives(), options),
@@ -27,9 +29,15 @@ Values differentiated(const char* name, std::span<const Value> x, const F& value
     primals.push_back(rule.input("x" + i, operand.type()));
   }
   for (const Value operand : x) dx.push_back(rule.input(detail::str("dx", dx.size()), operand.type()));
-  Values results = value(primals);
+  Values results = anew(primals);
   for (const Value tangent_of : tangent(primals, results, dx)) results.push_back(tangent_of);
   return ops::custom_jvp_call(graph.build(value(inputs)), rule.build(results), x);
+}
+
+/// The same, with the results as they are.
+template <class F, class Tangent>
+Values differentiated(const char* name, std::span<const Value> x, const F& value, const Tangent& tangent) {
+  return differentiated_anew(name, x, value, value, tangent);
 }
 
 }  // namespace tidu::prim
