@@ -189,6 +189,12 @@ void check_equations(const Dense& x, DType dtype, MatrixRandom& random) {
     CHECK(std::abs(got[2](0, 0) / std::exp(logarithm) - determinant.sign) <= of_logarithm);
 }
 
+// Is this combination of the ones that are tried? All are at full counts, a fifth at a fifth.
+bool is_tried() {
+  static MatrixRandom random(45);
+  return random() % std::max<std::size_t>(1, 100 / scaled(100)) == 0;
+}
+
 void check_all(const MatrixKind& kind, std::int64_t m, std::int64_t n, double scale, DType dtype,
                MatrixRandom& random) {
   const std::string name = kind.name;
@@ -215,7 +221,9 @@ TEST_CASE("matrix kinds: decompositions are those of the matrix, at sizes from 1
   if (!shortened()) shapes.insert(shapes.end(), {{33, 33}, {31, 32}, {33, 20}, {40, 64}, {12, 64}, {48, 48}});
   for (const MatrixKind& kind : matrix_kinds()) {
     for (const auto& [m, n] : shapes) {
-      for (const DType dtype : dtypes) check_all(kind, m, n, 1.0, dtype, random);
+      for (const DType dtype : dtypes) {
+        if (is_tried()) check_all(kind, m, n, 1.0, dtype, random);
+      }
     }
   }
 }
@@ -261,8 +269,9 @@ TEST_CASE("matrix kinds: tiny and huge ones") {
     for (const DType dtype : dtypes) {
       for (const double scale : wide(dtype) ? std::array{1e-310, 1e-300, 1e-160, 1e160, 1e300}
                                             : std::array{1e-40, 1e-35, 1e-20, 1e20, 1e35}) {
-        check_all(kind, 18, 18, scale, dtype, random);
-        check_all(kind, 6, 4, scale, dtype, random);
+        if (is_tried()) check_all(kind, 18, 18, scale, dtype, random);
+        if (is_tried()) check_all(kind, 6, 4, scale, dtype, random);
+        if (is_tried()) check_all(kind, 18, 16, scale, dtype, random);
       }
     }
   }
