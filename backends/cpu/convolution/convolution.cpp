@@ -80,7 +80,7 @@ class Convolve {
   }
 
   static Index slot_bytes(const ConvState& s) {
-    return aligned(s.patch_size * s.element) + 2 * aligned(s.result_size * s.element);
+    return aligned(s.patch_size * s.element) + (s.long_sums ? 3 : 2) * aligned(s.result_size * s.element);
   }
   static Index scratch_bytes(const ConvState& s) {
     return aligned(s.padded_size * s.element) + aligned(s.kernel_size * s.element) +
@@ -177,6 +177,7 @@ class Convolve {
     std::byte* const patches = slot;
     std::byte* const results = patches + aligned(s_.patch_size * s_.element);
     std::byte* const more = results + aligned(s_.result_size * s_.element);
+    std::byte* const several = more + aligned(s_.result_size * s_.element);
     std::byte* const out =
         out_ + (phase.out_at + windows.other + group * s_.shape.results * s_.shape.out_feature) * s_.element;
     std::byte* const sum = phase.direct            ? out
@@ -197,9 +198,13 @@ class Convolve {
         view = patches;
       }
       const std::byte* const kernel = kernel_of(phase, group, terms.start);
-      std::byte* const to = t == first ? sum : more;
+      // The first products are added up where the sum is, and of the rest as many at a time elsewhere.
+      const Index within = (t - first) % products_together, elements = cell.windows * s_.shape.results;
+      std::byte* const to = t == first ? sum : within == 0 ? several : more;
       cell.product->run(phase.windows_first ? view : kernel, phase.windows_first ? kernel : view, to);
-      if (t != first) add_(sum, more, cell.windows * s_.shape.results);
+      const bool is_first = t - first < products_together;
+      if (to == more) add_(is_first ? sum : several, more, elements);
+      if (!is_first && (within + 1 == products_together || t + 1 == end)) add_(sum, several, elements);
     }
     if (first == end) {
       const Index elements = phase.cells[windows.last ? 3 : 1].windows * s_.shape.results;
@@ -306,8 +311,12 @@ Plan plan_convolution(const PlanRequest& request) {
     Plan plan = onednn::plan_convolution(shape, state.threads);
     if (plan) return plan;
   }
-  state.by_channels = shape.groups >= 8 && shape.terms == 1 && shape.results == 1 && shape.lhs_feature == 1 &&
-                      shape.kernel_result == 1 && shape.out_feature == 1;
+  // A kernel of many places makes a long sum, which products add up with less rounding.
+  constexpr Index most_places = 1024;
+  Index places = 1;
+  for (const ConvAxis& axis : shape.axes) places = std::min(most_places + 1, places * axis.kernel);
+  state.by_channels = places <= most_places && shape.groups >= 8 && shape.terms == 1 && shape.results == 1 &&
+                      shape.lhs_feature == 1 && shape.kernel_result == 1 && shape.out_feature == 1;
   bool products = true;
   try {
     if (state.out_size != 0)

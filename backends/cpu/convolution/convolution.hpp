@@ -21,6 +21,10 @@
 
 namespace tidu::cpu_detail {
 
+/// Products of a block that are added up one after another, before they are added to those of all: sums of
+/// many terms stay as exact as those of few.
+inline constexpr std::int64_t products_together = 16;
+
 /// One spatial axis of a convolution.
 struct ConvAxis {
   std::int64_t lhs, kernel, out;               ///< extents
@@ -100,6 +104,7 @@ struct ConvState {
   std::int64_t out_size = 0;
   bool by_channels = false;  ///< no products: see Convolve::run_by_channels
   bool clears = false;       ///< is there a result that no term adds to?
+  bool long_sums = false;    ///< of more products than products_together?
 };
 
 /// Fills in `phases` and what they need, by shape, type, element and threads. False, where products would do

@@ -300,6 +300,7 @@ class PhasePlanner {
     p_.num_tasks = p_.window_cut.blocks * s_.groups * p_.term_groups;
     p_.first_task = state_.num_tasks;
     state_.num_tasks += p_.num_tasks;
+    if (up(p_.term_cut.blocks, p_.term_groups) > products_together) state_.long_sums = true;
     if (p_.term_groups == 1) return;
     p_.partial_scratch = state_.partial_size;
     state_.partial_size += p_.term_groups * s_.groups * p_.num_windows * s_.results;

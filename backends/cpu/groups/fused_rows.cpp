@@ -153,15 +153,21 @@ class RowsRun {
     }
     move(-moved);
   }
+  // As fold_rows of reduce.hpp combines chunks; each lies in memory of its own.
   template <class T>
   void combine() const {
-    for (std::int64_t chunk = 1; chunk * s_.fold_rows < s_.rows; ++chunk) {
-      for (std::size_t f = 0; f < s_.folds.size(); ++f) {
-        fold_kernel<T>(s_.folds[f].fold)
-            .row(reinterpret_cast<T*>(part(0, f)), reinterpret_cast<const T*>(part(chunk, f)),
-                 code_.columns * s_.period);
-      }
-    }
+    const std::int64_t chunks = (s_.rows + s_.fold_rows - 1) / s_.fold_rows;
+    if (s_.folds.empty() || chunks < 2) return;
+    in_cascade(
+        std::int64_t{0}, chunks, std::int64_t{0}, [](std::int64_t, std::int64_t) {},
+        [](std::int64_t, std::int64_t chunk) { return chunk; },
+        [&](std::int64_t to, std::int64_t chunk) {
+          for (std::size_t f = 0; f < s_.folds.size(); ++f) {
+            fold_kernel<T>(s_.folds[f].fold)
+                .row(reinterpret_cast<T*>(part(to, f)), reinterpret_cast<const T*>(part(chunk, f)),
+                     code_.columns * s_.period);
+          }
+        });
   }
 
   const RowsState& s_;

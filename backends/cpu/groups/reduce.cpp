@@ -247,10 +247,10 @@ LogSumExpRows logsumexp_rows(LaneCompiler& lanes, DType dtype, std::uint32_t row
   return {lanes.compile(largest), lanes.compile(add)};
 }
 
-// Calls one(rows) and several(rows) with pointers to as many rows as they take, all in order.
+// Calls one(rows) and several(rows) with pointers to as many rows as they take, `count` rows from where
+// `walk` is, in order.
 template <class T, class One, class Several>
-void for_rows(const ReductionShape& s, const T* x, const One& one, const Several& several) {
-  Walk walk(s.reduced);
+void for_rows(Walk& walk, std::int64_t count, const T* x, const One& one, const Several& several) {
   std::int64_t f = 0;
   const auto next = [&] {
     const auto* const row = reinterpret_cast<const std::byte*>(x + walk.offset());
@@ -258,14 +258,31 @@ void for_rows(const ReductionShape& s, const T* x, const One& one, const Several
     return row;
   };
   const std::byte* rows[rows_at_once + 2];
-  for (; f + static_cast<std::int64_t>(rows_at_once) <= s.folds; f += rows_at_once) {
+  for (; f + static_cast<std::int64_t>(rows_at_once) <= count; f += rows_at_once) {
     for (std::size_t i = 0; i < rows_at_once; ++i) rows[i] = next();
     several(rows);
   }
-  for (; f < s.folds; ++f) {
+  for (; f < count; ++f) {
     rows[0] = next();
     one(rows);
   }
+}
+
+// The sums of `rows` rows of columns in chunks of some: add(some, to) adds the next ones to `to`.
+template <class T, class AddRows>
+void sum_in_chunks(std::int64_t rows, std::int64_t chunk, std::int64_t columns, T* sum, const AddRows& add) {
+  const std::int64_t chunks = (rows + chunk - 1) / chunk;
+  const auto make = [&](std::int64_t number, T* to) {
+    std::fill_n(to, columns, T(0));
+    add(std::min(chunk, rows - number * chunk), to);
+  };
+  if (chunks <= 1) return make(0, sum);
+  T parts[cascade_levels][fold_columns];
+  in_cascade(
+      std::int64_t{0}, chunks, sum, make, [&](std::int64_t level, std::int64_t) { return parts[level]; },
+      [&](T* to, const T* from) {
+        for (std::int64_t j = 0; j < columns; ++j) to[j] += from[j];
+      });
 }
 
 // The largest of each column, and the sum of e^(x - m): by generated code.
@@ -275,26 +292,27 @@ void logsumexp_columns(const LogSumExpState& state, const T* x, std::int64_t col
   T largest[fold_columns];
   T sum[fold_columns];
   std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
-  std::fill_n(sum, columns, T(0));
   const auto* const m = reinterpret_cast<const std::byte*>(largest);
   std::byte* const most = reinterpret_cast<std::byte*>(largest);
-  std::byte* const sums = reinterpret_cast<std::byte*>(sum);
   const auto largest_of = [&](const LogSumExpRows& rows, std::size_t count) {
     return [&rows, count, columns, m, most](const std::byte** in) {
       in[count] = m;
       rows.largest->run(in, &most, columns);
     };
   };
-  const auto add_of = [&](const LogSumExpRows& rows, std::size_t count) {
-    return [&rows, count, columns, m, sums](const std::byte** in) {
+  const auto add_of = [&](const LogSumExpRows& rows, std::size_t count, T* to) {
+    return [&rows, count, columns, m, sums = reinterpret_cast<std::byte*>(to)](const std::byte** in) {
       in[count] = m;
       in[count + 1] = sums;
       rows.add->run(in, &sums, columns);
     };
   };
-  for_rows(s, x, largest_of(state.one, 1), largest_of(state.several, rows_at_once));
+  Walk walk(s.reduced), again(s.reduced);
+  for_rows(walk, s.folds, x, largest_of(state.one, 1), largest_of(state.several, rows_at_once));
   for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
-  for_rows(s, x, add_of(state.one, 1), add_of(state.several, rows_at_once));
+  sum_in_chunks(s.folds, fold_chunk, columns, sum, [&](std::int64_t rows, T* to) {
+    for_rows(again, rows, x, add_of(state.one, 1, to), add_of(state.several, rows_at_once, to));
+  });
   for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
 }
 
@@ -350,20 +368,19 @@ void logsumexp(const LogSumExpState& state, const Call& call) {
         T largest[fold_columns];
         T sum[fold_columns];
         std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
-        std::fill_n(sum, columns, T(0));
         Walk walk(s.reduced);
         for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
           for (std::int64_t j = 0; j < columns; ++j) largest[j] = Maximum()(largest[j], x[walk.offset() + j]);
         }
         for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
         Walk again(s.reduced);
-        if (state.exp != nullptr) {
-          add_exponentials(*state.exp, again, s.folds, x, columns, largest, sum);
-        } else {
-          for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
-            for (std::int64_t j = 0; j < columns; ++j) sum[j] += std::exp(x[again.offset() + j] - largest[j]);
+        const std::int64_t chunk = std::max(fold_chunk, fold_block / columns);
+        sum_in_chunks(s.folds, chunk, columns, sum, [&](std::int64_t rows, T* to) {
+          if (state.exp != nullptr) return add_exponentials(*state.exp, again, rows, x, columns, largest, to);
+          for (std::int64_t f = 0; f < rows; ++f, again.next()) {
+            for (std::int64_t j = 0; j < columns; ++j) to[j] += std::exp(x[again.offset() + j] - largest[j]);
           }
-        }
+        });
         for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
       });
 }

@@ -2,14 +2,15 @@
 // fixed order.
 //
 // Note [Order of sums]: contiguous elements are folded in 16 or 64 lanes over blocks of 1024, rows in chunks
-// of 256; what blocks and chunks give is folded pairwise. The order depends on shapes alone, never on
-// threads, and its error grows with the logarithm of the count.
+// of 256; what blocks give is folded pairwise, what chunks give sixteen by sixteen (see in_cascade). The
+// order depends on shapes alone, never on threads, and its error grows with the logarithm of the count.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "cpu/cascade.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/folds.hpp"
@@ -230,6 +231,41 @@ void fold_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y)
   std::copy_n(lane, columns, y);
 }
 
+/// Rows [begin, end), fold_chunk of them at most, the first of which `walk` is at.
+template <class F, class T>
+void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_t begin, std::int64_t end,
+                    std::int64_t columns, T* to) {
+  std::fill_n(to, columns, F::template identity<T>());
+  std::int64_t f = begin;
+  if constexpr (RealNumber<T> && requires { F::fold; }) {
+    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+    constexpr std::int64_t near = 256 * 1024;  // bytes of the second-level cache
+    if (s.reduced.size() == 1 && (end - begin) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
+      const std::int64_t stride = s.reduced[0].stride;
+      kernel.matrix(to, x + begin * stride, end - begin, stride, columns);
+      f = end;  // as of all chunks, of which none is longer: `walk` goes nowhere
+    }
+    for (; f + 4 <= end; f += 4) {
+      const T* rows[4];
+      for (const T*& row : rows) {
+        row = x + walk.offset();
+        walk.next();
+      }
+      kernel.rows(to, rows, columns);
+    }
+  }
+  for (; f < end; ++f, walk.next()) {
+    const T* row = x + walk.offset();
+    if constexpr (RealNumber<T> && requires { F::fold; }) {
+      static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+      kernel.row(to, row, columns);
+    } else {
+      TIDU_INDEPENDENT
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], row[j]);
+    }
+  }
+}
+
 /// `columns` neighbouring outputs whose elements start at x, where the contiguous group is kept.
 template <class F, class T>
 void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
@@ -237,44 +273,19 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
     if (s.reduced.size() == 1 && columns == s.inner && columns <= narrow_columns)
       return fold_narrow_rows<F>(x, s.folds, columns, y);
   }
-  std::fill_n(y, columns, F::template identity<T>());
   Walk walk(s.reduced);
-  for (std::int64_t chunk = 0; chunk < s.folds; chunk += fold_chunk) {
-    T part[fold_columns];
-    T* const to = chunk == 0 ? y : part;
-    if (chunk != 0) std::fill_n(part, columns, F::template identity<T>());
-    const std::int64_t end = std::min(chunk + fold_chunk, s.folds);
-    std::int64_t f = chunk;
-    if constexpr (RealNumber<T> && requires { F::fold; }) {
-      static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
-      constexpr std::int64_t near = 256 * 1024;  // bytes of the second-level cache
-      if (s.reduced.size() == 1 && (end - chunk) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
-        const std::int64_t stride = s.reduced[0].stride;
-        kernel.matrix(to, x + chunk * stride, end - chunk, stride, columns);
-        f = end;  // as of all chunks, of which none is longer: `walk` goes nowhere
-      }
-      for (; f + 4 <= end; f += 4) {
-        const T* rows[4];
-        for (const T*& row : rows) {
-          row = x + walk.offset();
-          walk.next();
-        }
-        kernel.rows(to, rows, columns);
-      }
-    }
-    for (; f < end; ++f, walk.next()) {
-      const T* row = x + walk.offset();
-      if constexpr (RealNumber<T> && requires { F::fold; }) {
-        static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
-        kernel.row(to, row, columns);
-      } else {
-        TIDU_INDEPENDENT
-        for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], row[j]);
-      }
-    }
-    if (chunk == 0) continue;
-    for (std::int64_t j = 0; j < columns; ++j) y[j] = F()(y[j], part[j]);
-  }
+  const auto make = [&](std::int64_t chunk, T* to) {
+    fold_row_chunk<F>(s, x, walk, chunk * fold_chunk, std::min((chunk + 1) * fold_chunk, s.folds), columns,
+                      to);
+  };
+  const std::int64_t chunks = (s.folds + fold_chunk - 1) / fold_chunk;
+  if (chunks <= 1) return make(0, y);
+  T parts[cascade_levels][fold_columns];
+  in_cascade(
+      std::int64_t{0}, chunks, y, make, [&](std::int64_t level, std::int64_t) { return parts[level]; },
+      [&](T* to, const T* from) {
+        for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], from[j]);
+      });
 }
 
 /// A fold of contiguous elements to one in two parts, with the bits of the kernel that does both: blocks of

@@ -247,6 +247,67 @@ void accumulate(const AxisState& s, const Call& call) {
                  });
 }
 
+// Note [Long running sums]: sums of a section of 256 elements, of a group of 256 sections, and of all groups
+// before: y_i is the sum of the three, so that rounding does not grow with i. It never falls where x is not
+// negative: rounding is monotone, and a section begins with what the last sum was.
+constexpr std::int64_t section = 256;
+template <std::int64_t most, class T>
+struct RunningSums {
+  T within[most] = {}, sections[most] = {}, groups[most] = {};
+  std::int64_t count = 0;  // elements so far
+
+  // The next element of each line: x(j) to y(j, sum).
+  template <class Load, class Store>
+  void next(std::int64_t lines, const Load& x, const Store& y) {
+    const bool begins = count % section == 0;
+    const bool has_sections = count / section % section != 0, has_groups = count >= section * section;
+    for (std::int64_t j = 0; j < lines; ++j) within[j] = begins ? x(j) : within[j] + x(j);
+    if (!has_sections && !has_groups) {
+      for (std::int64_t j = 0; j < lines; ++j) y(j, within[j]);
+    } else if (!has_groups) {
+      for (std::int64_t j = 0; j < lines; ++j) y(j, sections[j] + within[j]);
+    } else if (!has_sections) {
+      for (std::int64_t j = 0; j < lines; ++j) y(j, groups[j] + within[j]);
+    } else {
+      for (std::int64_t j = 0; j < lines; ++j) y(j, groups[j] + (sections[j] + within[j]));
+    }
+    if (++count % section != 0) return;
+    for (std::int64_t j = 0; j < lines; ++j) sections[j] = has_sections ? sections[j] + within[j] : within[j];
+    if (count % (section * section) != 0) return;
+    for (std::int64_t j = 0; j < lines; ++j) groups[j] = has_groups ? groups[j] + sections[j] : sections[j];
+  }
+};
+
+template <class T>
+void accumulate_sums(const AxisState& s, const Call& call) {
+  const T* const x = call.operand<T>(0);
+  T* const y = call.result<T>();
+  const std::int64_t step = s.reverse ? -s.inner : s.inner;
+  const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
+  if (s.inner == 1) {
+    return for_axis_lines<4>(s, [&](std::int64_t line, auto count) {
+      constexpr std::int64_t n = decltype(count)::value;
+      RunningSums<n, T> sums;
+      std::int64_t at = line * s.extent + first;
+      for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+        sums.next(
+            n, [&](std::int64_t j) { return x[at + j * s.extent]; },
+            [&](std::int64_t j, T sum) { y[at + j * s.extent] = sum; });
+      }
+    });
+  }
+  constexpr std::int64_t columns_of_sums = 512;
+  for_axis_tiles(s, columns_of_sums, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    RunningSums<columns_of_sums, T> sums;
+    std::int64_t at = o * s.extent * s.inner + first + column;
+    for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+      sums.next(
+          columns, [&](std::int64_t j) { return x[at + j]; },
+          [&](std::int64_t j, T sum) { y[at + j] = sum; });
+    }
+  });
+}
+
 // With m the greatest x so far and s = sum e^(x - m): y = m + log s. A NaN stays; x equal to m adds 1, which
 // is right for infinities too.
 template <class T>
@@ -285,7 +346,11 @@ template <class F>
 Plan plan_cumulative(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
-      return make_plan<AxisState, accumulate<F, T>>(cumulative_state(request));
+      const AxisState state = cumulative_state(request);
+      if constexpr (std::is_same_v<F, Add> && Inexact<T>) {
+        if (state.extent > section) return make_plan<AxisState, accumulate_sums<T>>(state);
+      }
+      return make_plan<AxisState, accumulate<F, T>>(state);
     } else {
       return Plan();
     }

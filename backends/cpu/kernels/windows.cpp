@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cpu/groups/reduce.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
@@ -92,22 +93,42 @@ struct WindowState {
   bool squares = false;  // of 2 by 2, apart from each other, which cover all
 };
 
+// Rows [at, end), of `columns` elements each.
 template <class F, class T>
-void fold_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
-  std::int64_t at = s.first(p);
-  const std::int64_t end = s.last(p);
+void fold_some_rows(const Pass& s, std::int64_t at, std::int64_t end, std::int64_t columns, const T* x,
+                    T* y) {
   if (at + 1 < end) {
     const T *a = x + at * s.inner, *b = a + s.inner;
     TIDU_INDEPENDENT
-    for (std::int64_t j = 0; j < s.inner; ++j) y[j] = F()(a[j], b[j]);
+    for (std::int64_t j = 0; j < columns; ++j) y[j] = F()(a[j], b[j]);
     at += 2;
   } else {
-    std::fill_n(y, s.inner, F::template identity<T>());
+    std::fill_n(y, columns, F::template identity<T>());
   }
   for (; at < end; ++at) {
     const T* a = x + at * s.inner;
     TIDU_INDEPENDENT
-    for (std::int64_t j = 0; j < s.inner; ++j) y[j] = F()(y[j], a[j]);
+    for (std::int64_t j = 0; j < columns; ++j) y[j] = F()(y[j], a[j]);
+  }
+}
+// Long windows in chunks: see Note [Order of sums] in reduce.hpp.
+template <class F, class T>
+void fold_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
+  const std::int64_t first = s.first(p), end = s.last(p);
+  if (end - first <= fold_chunk) return fold_some_rows<F>(s, first, end, s.inner, x, y);
+  T parts[cascade_levels][fold_columns];
+  for (std::int64_t column = 0; column < s.inner; column += fold_columns) {
+    const std::int64_t columns = std::min(fold_columns, s.inner - column);
+    in_cascade(
+        std::int64_t{0}, (end - first + fold_chunk - 1) / fold_chunk, y + column,
+        [&](std::int64_t chunk, T* to) {
+          const std::int64_t at = first + chunk * fold_chunk;
+          fold_some_rows<F>(s, at, std::min(at + fold_chunk, end), columns, x + column, to);
+        },
+        [&](std::int64_t level, std::int64_t) { return parts[level]; },
+        [&](T* to, const T* from) {
+          for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], from[j]);
+        });
   }
 }
 
@@ -124,9 +145,10 @@ template <class F, class T>
 void fold_line(const Pass& s, std::int64_t first, std::int64_t last, const T* x, T* y) {
   if (s.window > 64) {
     for (std::int64_t p = first; p < last; ++p) {
-      T value = F::template identity<T>();
-      for (std::int64_t at = s.first(p); at < s.last(p); ++at) value = F()(value, x[at]);
-      y[p] = value;
+      Cascade<F, T> cascade;
+      for (std::int64_t at = s.first(p); at < s.last(p); at += fold_block)
+        cascade.add(tidu::cpu_detail::fold_line<F>(x + at, std::min(fold_block, s.last(p) - at)));
+      y[p] = cascade.result();
     }
     return;
   }

@@ -17,6 +17,7 @@
 #include "cpu/parallel.hpp"
 #include "cpu/products/call_checks.hpp"
 #include "cpu/products/gemm_onednn.hpp"
+#include "cpu/products/room.hpp"
 #include "cpu/products/subnormal.hpp"
 #include "graph/thread_kept.hpp"
 
@@ -34,26 +35,6 @@ extern const GemmFunctions functions[6];
 
 namespace {
 
-struct Room {
-  Room() = default;
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  ~Room() { std::free(data); }
-  // At least so many bytes, aligned to 64.
-  void* of(std::int64_t wanted) {
-    if (bytes < wanted) {
-      const std::int64_t rounded = (wanted + 4095) / 4096 * 4096;
-      void* more = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
-      if (more == nullptr) throw std::bad_alloc();
-      std::free(data);
-      data = more;
-      bytes = rounded;
-    }
-    return data;
-  }
-  void* data = nullptr;
-  std::int64_t bytes = 0;
-};
 struct PackedRoom : Room {};
 struct PieceRoom : Room {};  // of C, before it goes past the caches
 
@@ -234,7 +215,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   if (const GemmKernel narrow = narrow_kernel(functions, call_)) {
     kernel_ = narrow;
   } else {
-    run_ready_ = functions.make_ready(call_, ready_);
+    if (!has_many_terms()) run_ready_ = functions.make_ready(call_, ready_);
   }
   const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
@@ -282,7 +263,13 @@ GemmRange GemmPlan::range_of(int index) const {
 void GemmPlan::run_piece(int index, const void* a, const void* b, void* c) const {
   if (call_.batch == 0) return;
   const SubnormalsAreZeros flush(flushes_);
-  kernel_(call_, range_of(index), swapped_ ? b : a, swapped_ ? a : b, c);
+  multiply(range_of(index), swapped_ ? b : a, swapped_ ? a : b, c);
+}
+
+void GemmPlan::multiply(const GemmRange& range, const void* a, const void* b, void* c) const {
+  if (!has_many_terms()) return kernel_(call_, range, a, b, c);
+  multiply_many_terms(range, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b),
+                      static_cast<std::byte*>(c));
 }
 
 void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, void* c) const {
@@ -299,7 +286,7 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
       reinterpret_cast<std::uintptr_t>(room) - static_cast<std::uintptr_t>(range.row_begin * row);
   auto* const moved = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr)
   const SubnormalsAreZeros flush(flushes_);
-  kernel_(call_, range, swapped_ ? b : a, swapped_ ? a : b, moved);
+  multiply(range, swapped_ ? b : a, swapped_ ? a : b, moved);
   std::byte* const to = static_cast<std::byte*>(c) + range.row_begin * row + begin;
   const auto bytes = static_cast<std::size_t>((range.column_end - range.column_begin) * size);
   for (Index r = 0; r < rows; ++r) copy_past_caches(room + r * row + begin, to + r * row, bytes);
@@ -314,8 +301,7 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
     if (call_.batch == 0) return;
     const SubnormalsAreZeros flush(flushes_);
     if (run_ready_ != nullptr) return run_ready_(ready_, swapped_ ? b : a, swapped_ ? a : b, c);
-    const GemmRange all{0, call_.batch, 0, call_.m, 0, call_.n};
-    kernel_(call_, all, swapped_ ? b : a, swapped_ ? a : b, c);
+    multiply({0, call_.batch, 0, call_.m, 0, call_.n}, swapped_ ? b : a, swapped_ ? a : b, c);
     return;
   }
   if (alone) {
@@ -360,8 +346,8 @@ Index packed_size(const GemmCall& call) {
 
 std::int64_t GemmPlan::packed_bytes() const noexcept {
   constexpr Index few = 8;  // columns, of which a product may be made in another way
-  const bool gains =
-      pack_ != nullptr && call_.batch == 1 && !swapped_ && call_.trans_b && call_.m > 2 && call_.n > few;
+  const bool gains = pack_ != nullptr && !has_many_terms() && call_.batch == 1 && !swapped_ &&
+                     call_.trans_b && call_.m > 2 && call_.n > few;
   return gains ? packed_size(call_) : 0;
 }
 

@@ -8,6 +8,7 @@
 // threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 
@@ -75,6 +76,9 @@ static constexpr std::int64_t packed_panel_bytes(std::int64_t row_bytes, std::in
 }
 /// Rows of C that repay packing a B that is crowded.
 inline constexpr std::int64_t kLeastCrowdedRows = 64;
+/// Terms of an inexact product that are added up by one call of a kernel, at most: products of more are cut,
+/// and their parts added up in a cascade, so that rounding does not grow with the number of terms.
+inline constexpr std::int64_t kMostTerms = 64 * 384;
 /// Terms of a product that may be an update, at most.
 inline constexpr std::int64_t kMostUpdateTerms = 256;
 
@@ -170,6 +174,13 @@ class GemmPlan {
 
  private:
   [[nodiscard]] GemmRange range_of(int index) const;
+  /// The product of a range: by one call of the kernel, or, of many terms, in parts.
+  void multiply(const GemmRange& range, const void* a, const void* b, void* c) const;
+  void multiply_many_terms(const GemmRange& range, const std::byte* a, const std::byte* b,
+                           std::byte* c) const;
+  [[nodiscard]] bool has_many_terms() const noexcept {
+    return call_.k > kMostTerms && call_.type <= GemmType::c128;
+  }
   void update_piece(int index, const void* a, const void* b, const GemmUpdate& how, void* c) const;
 
   GemmCall call_;

@@ -19,6 +19,10 @@ TIDU_GEMM_INLINE T total(Vector<T> v) {
   return part[0];
 }
 
+/// Vectors of terms that are added up one after another, before their sums are added to those of all: the
+/// rounding of long inner products stays that of short ones.
+inline constexpr Index kVectorsTogether = 64;
+
 /// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
 template <class T, bool Complex, int J>
 void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, Adding adding) {
@@ -35,10 +39,36 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, Addin
     }
   };
   Index p = 0;
-  for (; p + kLanes<T> <= k; p += kLanes<T>) {
-    const Vector<T> av = load<T>(a + p);
+  const auto multiply_until = [&](Index end) __attribute__((always_inline)) {
+    for (; p + kLanes<T> <= end; p += kLanes<T>) {
+      const Vector<T> av = load<T>(a + p);
 #pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) multiply(av, j, load<T>(b + j * b_stride + p));
+      for (int j = 0; j < J; ++j) multiply(av, j, load<T>(b + j * b_stride + p));
+    }
+  };
+  constexpr Index kTogether = kVectorsTogether * kLanes<T>;
+  if (k > kTogether) [[unlikely]] {
+    constexpr int kSums = Complex ? 2 : 1;
+    Vector<T> whole[J][kSums];
+    for (int j = 0; j < J; ++j) {
+      for (int i = 0; i < kSums; ++i) whole[j][i] = Vector<T>{};
+    }
+    while (p + kTogether <= k) {
+      multiply_until(p + kTogether);
+#pragma GCC unroll 8
+      for (int j = 0; j < J; ++j) {
+        for (int i = 0; i < kSums; ++i) {
+          whole[j][i] = whole[j][i] + sum[j][i];
+          sum[j][i] = Vector<T>{};
+        }
+      }
+    }
+    multiply_until(k);
+    for (int j = 0; j < J; ++j) {
+      for (int i = 0; i < kSums; ++i) sum[j][i] = whole[j][i] + sum[j][i];
+    }
+  } else {
+    multiply_until(k);
   }
   if (p < k) {
     const int rest = static_cast<int>(k - p);

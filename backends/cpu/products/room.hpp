@@ -1,0 +1,31 @@
+// room.hpp - memory that a thread keeps for products, as large as the largest one needed.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace tidu::cpu_detail {
+
+struct Room {
+  Room() = default;
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  ~Room() { std::free(data); }
+  // At least so many bytes, aligned to 64.
+  void* of(std::int64_t wanted) {
+    if (bytes < wanted) {
+      const std::int64_t rounded = (wanted + 4095) / 4096 * 4096;
+      void* more = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
+      if (more == nullptr) throw std::bad_alloc();
+      std::free(data);
+      data = more;
+      bytes = rounded;
+    }
+    return data;
+  }
+  void* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+}  // namespace tidu::cpu_detail
