@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "primitives/custom_derivative.hpp"
 #include "frontend/elementwise.hpp"
 #include "frontend/norms.hpp"
+#include "primitives/custom_derivative.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {

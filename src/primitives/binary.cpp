@@ -119,6 +119,13 @@ constinit const Primitive div{
     .linearity = linearity::linear_in(0b01),
     .infer = infer_of<kinds::number>,
     .jvp = [](JvpContext& c) -> Derivatives {
+      if (has_16_bits(x_of(c).dtype())) {  // t / y alone may overflow where the derivative by y does not
+        const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t / y_of(c); });
+        const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) {
+          return t * narrow(-(wide(x_of(c)) / wide(y_of(c)) / wide(y_of(c))), t.dtype());
+        });
+        return sum(from_x, from_y);
+      }
       if (!c.active(0)) return *c.tangent(1) * -(z_of(c) / y_of(c));
       return (c.active(1) ? *c.tangent(0) - *c.tangent(1) * z_of(c) : *c.tangent(0)) / y_of(c);
     },
