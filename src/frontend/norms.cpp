@@ -82,15 +82,17 @@ Value all_within(Value sums, const Range& range) {
   for (std::size_t i = 0; i < sums.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   const Value least = axes.empty() ? sums : ops::reduce_min(sums, axes);
   const Value greatest = axes.empty() ? sums : ops::reduce_max(sums, axes);
-  return ops::logical_and(at_least(least, range.least), at_most(greatest, range.greatest));
+  const Value not_small = at_least(least, range.least);
+  return ops::logical_and(not_small, at_most(greatest, range.greatest));
 }
 
 // The power of two that brings a vector with that sum of squares into the range.
 Value scale_of(Value sum) {
   const Range range = range_of(sum.dtype());
   const auto number = [&](double value) { return ops::full_like(sum, value); };
-  const Value down = ops::select_n(ops::gt(sum, number(range.greatest)), number(1.0), number(range.down));
-  return ops::select_n(ops::lt(sum, number(range.least)), down, number(range.up));
+  const Value one = number(1.0), down = number(range.down), up = number(range.up);
+  const Value large = ops::gt(sum, number(range.greatest)), small = ops::lt(sum, number(range.least));
+  return ops::select_n(small, ops::select_n(large, one, down), up);
 }
 
 Value sum_of_scaled_squares(Values x, Value c, const Ints& axes) {
@@ -122,11 +124,11 @@ Value scaled_sum_where_needed(std::span<const Value> parts, Value plain, const L
 Values factors_of(Value x) {
   const Range range = range_of(x.dtype());
   const auto number = [&](double value) { return ops::full_like(x, value); };
-  const Value least = number(range.least_factor), greatest = number(range.greatest_factor);
-  const Value above =
-      ops::select_n(ops::gt(x, greatest), number(1.0), x * number(1.0 / range.greatest_factor));
-  return {ops::clamp(number(range.least_factor), x, greatest),
-          ops::select_n(ops::lt(x, least), above, x * number(1.0 / range.least_factor))};
+  const Value least = number(range.least_factor), greatest = number(range.greatest_factor), one = number(1.0);
+  const Value more = x * number(1.0 / range.greatest_factor), less = x * number(1.0 / range.least_factor);
+  const Value above = ops::gt(x, greatest), below = ops::lt(x, least);
+  const Value near = ops::clamp(least, x, greatest);
+  return {near, ops::select_n(below, ops::select_n(above, one, more), less)};
 }
 
 // ‖x‖, and two factors of 1 / ‖x‖, which itself may be outside of the range: one that is near to it, and one
@@ -176,8 +178,8 @@ Value along_direction(std::span<const Value> x, Value near, Value rest, std::spa
     const Value u = direction_of(in_forward[k], in_forward[n], in_forward[n + 1], axes);
     const Value term = forward.input(detail::str("dx", k), dx[k].type()) * u;
     terms = terms ? *terms + term : term;
-    cotangents.push_back(spread_over(cotangent, axes, x[k].shape()) *
-                         direction_of(in_backward[k], in_backward[n], in_backward[n + 1], axes));
+    const Value again = direction_of(in_backward[k], in_backward[n], in_backward[n + 1], axes);
+    cotangents.push_back(spread_over(cotangent, axes, x[k].shape()) * again);
   }
   operands.push_back(near);
   operands.push_back(rest);
@@ -198,7 +200,8 @@ Values differentiated_lengths(std::span<const Value> parts, const Lengths& of) {
       "lengths", parts, [&](const Values& v) { return length_and_factors(v, of); },
       [&](const Values& v, const Values& result, const Values& dv) {
         const Value length = result[0], near = result[1], rest = result[2];
-        const Value change = along_direction(distances(v, of), near, rest, distances(dv, of), of.axes);
+        const Values x = distances(v, of), dx = distances(dv, of);
+        const Value change = along_direction(x, near, rest, dx, of.axes);
         return Values{change, zeros(*near.emitter(), near.type()), change * -divided(rest, length)};
       });
 }
@@ -212,7 +215,8 @@ Value euclidean(Value x, const Ints& axes, bool centered) {
       "norm", parts, [&](const Values& v) { return Values{differentiated_lengths(v, of)[0]}; },
       [&](const Values& v, const Values&, const Values& dv) {
         const Values made = differentiated_lengths(v, of);
-        return Values{along_direction(distances(v, of), made[1], made[2], distances(dv, of), axes)};
+        const Values y = distances(v, of), dy = distances(dv, of);
+        return Values{along_direction(y, made[1], made[2], dy, axes)};
       })[0];
   return convert(length, is_complex(x.dtype()) ? length.dtype() : x.dtype());
 }
@@ -227,13 +231,16 @@ Values power_length_and_slopes(Value a, double p, const Ints& axes) {
   const Value scale = ops::select_n(ops::logical_or(none, endless), m, one);
   const Value zero = ops::full_like(a, 0.0), is_zero = ops::eq(a, zero);
   const Value no_part = ops::logical_or(is_zero, spread_over(none, axes, a.shape()));
-  const Value ratio = ops::select_n(no_part, a / spread_over(scale, axes, a.shape()), ops::full_like(a, 1.0));
+  const Value relative = a / spread_over(scale, axes, a.shape());
+  const Value ratio = ops::select_n(no_part, relative, ops::full_like(a, 1.0));
   const Value powers = ops::select_n(no_part, ops::pow(ratio, ops::full_like(ratio, p)), zero);
   const Value total = ops::reduce_sum(powers, axes);
-  const Value length = ops::pow(ops::select_n(none, total, one), ops::full_like(total, 1.0 / p));
+  const Value positive = ops::select_n(none, total, one);
+  const Value length = ops::pow(positive, ops::full_like(total, 1.0 / p));
   const Value share = ratio / spread_over(length, axes, a.shape());
   const Value slopes = ops::pow(share, ops::full_like(share, p - 1.0));
-  return {ops::select_n(none, length * scale, ops::full_like(m, 0.0)), ops::select_n(no_part, slopes, zero)};
+  const Value scaled = length * scale, no_length = ops::full_like(m, 0.0);
+  return {ops::select_n(none, scaled, no_length), ops::select_n(no_part, slopes, zero)};
 }
 
 Value power_norm(Value a, double p, const Ints& axes) {

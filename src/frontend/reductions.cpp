@@ -141,7 +141,8 @@ namespace {
 
 // e^(x - m), 1 where x is `one`.
 Value power_below(Value x, Value m, Value one) {
-  return ops::exp(ops::select_n(ops::eq(x, one), x - m, ops::full_like(x, 0.0)));
+  const Value is_one = ops::eq(x, one), below = x - m;
+  return ops::exp(ops::select_n(is_one, below, ops::full_like(x, 0.0)));
 }
 
 // e^(x - m) for the greatest m of each row, which counts as constant; 1 for each element that is an infinite
@@ -160,7 +161,8 @@ Value powers_below(Value x, Value m, const Ints& axes) {
         const Value infinity = ops::full_like(v[1], std::numeric_limits<double>::infinity());
         const Value nowhere = ops::full_like(v[1], std::numeric_limits<double>::quiet_NaN());
         const Value infinite = ops::select_n(ops::eq(ops::abs(v[1]), infinity), nowhere, v[1]);
-        return Values{power_below(v[0], spread_out(v[1]), spread_out(infinite))};
+        const Value greatest = spread_out(v[1]);
+        return Values{power_below(v[0], greatest, spread_out(infinite))};
       },
       [](const Values&, const Values& power, const Values& dv) { return Values{dv[0] * power[0]}; })[0];
 }
@@ -187,7 +189,8 @@ Value logsumexp_of(Value x, const Ints& axes) {
       },
       [&](const Values& v, const Values&, const Values& dv) {
         const Powers of = powers_below_greatest(v[0], axes);
-        return Values{ops::reduce_sum(dv[0] * of.powers, axes) * ops::reciprocal(of.sums)};
+        const Value total = ops::reduce_sum(dv[0] * of.powers, axes);
+        return Values{total * ops::reciprocal(of.sums)};
       })[0];
   return convert(result, inexact(x.dtype()));
 }
@@ -200,11 +203,13 @@ Value logsumexp_above(Value x, Value z, const Ints& axes) {
       [&](const Values& v) {
         const Powers of = powers_below_greatest(v[0], axes);
         const Value same = ops::eq(v[1], of.greatest), zero = ops::full_like(v[1], 0.0);
-        return Values{ops::log(of.sums) - ops::select_n(same, v[1] - of.greatest, zero)};
+        const Value above = ops::select_n(same, v[1] - of.greatest, zero);
+        return Values{ops::log(of.sums) - above};
       },
       [&](const Values& v, const Values&, const Values& dv) {
         const Powers of = powers_below_greatest(v[0], axes);
-        return Values{ops::reduce_sum(dv[0] * of.powers, axes) * ops::reciprocal(of.sums) - dv[1]};
+        const Value total = ops::reduce_sum(dv[0] * of.powers, axes);
+        return Values{total * ops::reciprocal(of.sums) - dv[1]};
       })[0];
   return convert(result, inexact(x.dtype()));
 }

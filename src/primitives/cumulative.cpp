@@ -125,7 +125,8 @@ Derivatives jvp_cumprod(JvpContext& c) {
 Value ratio(Value a, Value b) {
   const Value infinite = ops::eq(ops::abs(b), ops::full_like(b, std::numeric_limits<double>::infinity()));
   const Value alike = ops::logical_and(ops::eq(a, b), infinite);
-  return ops::exp(ops::select_n(alike, a - b, ops::full_like(b, 0.0)));
+  const Value difference = a - b;
+  return ops::exp(ops::select_n(alike, difference, ops::full_like(b, 0.0)));
 }
 
 // Note [Weights that sum to one]: with the running maximum m and p_i = e^(m_{i-1} - m_i), q_i = e^(x_i -
@@ -140,7 +141,8 @@ Derivatives jvp_cumlogsumexp(JvpContext& c) {
     const Value x = ops::convert_element_type(narrow_x, wide);
     const std::int64_t n = x.shape()[axis];
     const Value m = ops::stop_gradient(ops::cummax(x, static_cast<std::int64_t>(axis), false));
-    const Value p = padded(ratio(part(m, axis, 0, n - 1), part(m, axis, 1, n)), axis, 1, 0, 1);
+    const Value before = part(m, axis, 0, n - 1);
+    const Value p = padded(ratio(before, part(m, axis, 1, n)), axis, 1, 0, 1);
     const Value q = ratio(x, m), s = recurrence(p, q, axis);
     const Value z = recurrence(p, ops::mul(ops::convert_element_type(t, wide), q), axis);
     return ops::convert_element_type(ops::div(z, s), dtype);

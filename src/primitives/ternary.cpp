@@ -76,11 +76,11 @@ constinit const Primitive clamp{
       const auto masked = [&](Value mask, Value t) { return ops::select_n(mask, zero, full_shape(t)); };
       std::optional<Value> result;
       if (c.active(0)) {
-        const Value at_lo = ops::logical_and(ops::le(x, lo), ops::lt(lo, hi));
+        const Value below = ops::le(x, lo), at_lo = ops::logical_and(below, ops::lt(lo, hi));
         result = masked(at_lo, *c.tangent(0));
       }
       if (c.active(1)) {
-        const Value between = ops::logical_and(ops::lt(lo, x), ops::lt(x, hi));
+        const Value above = ops::lt(lo, x), between = ops::logical_and(above, ops::lt(x, hi));
         result = sum(result, masked(between, *c.tangent(1)));
       }
       if (c.active(2)) result = sum(result, masked(ops::le(hi, ops::max(x, lo)), *c.tangent(2)));
