@@ -9,7 +9,7 @@ using namespace tidu::test;
 
 namespace {
 
-const Type square(f64, {136, 136});  // 144.5 KiB
+const Type square_matrix(f64, {136, 136});  // 144.5 KiB
 
 class ReusedGraphs {
  public:
@@ -17,7 +17,7 @@ class ReusedGraphs {
 
   Graph make() {
     GraphBuilder builder("reused");
-    for (int i = 0; i < 3; ++i) values_.push_back(builder.input(detail::str('x', i), square));
+    for (int i = 0; i < 3; ++i) values_.push_back(builder.input(detail::str('x', i), square_matrix));
     const Value row = builder.input("row", Type(f64, {136})), index = builder.input("i", Type(i32, {3}));
     for (std::size_t i = 0, count = 2 + below(7); i < count; ++i)
       values_.push_back(operation(builder, row, index));
@@ -32,20 +32,20 @@ class ReusedGraphs {
   Value recent() { return values_[values_.size() - 1 - below(std::min<std::size_t>(5, values_.size()))]; }
   Value operation(GraphBuilder& builder, Value row, Value index) {
     const Value x = any(), y = any();
-    const Value half = ops::full(builder, square, 0.5);
+    const Value half = ops::full(builder, square_matrix, 0.5);
     switch (below(13)) {
       case 0: return ops::tanh(ops::mul(x, half));
       case 1: return ops::sub(x, ops::mul(half, y));
       case 2: return ops::transpose(x, {1, 0});
-      case 3: return ops::matmul(ops::tanh(x), ops::mul(y, ops::full(builder, square, 0.1)));
+      case 3: return ops::matmul(ops::tanh(x), ops::mul(y, ops::full(builder, square_matrix, 0.1)));
       case 4: {
         const Value product = ops::matmul(x, ops::tanh(y));
         if (below(2) == 0) values_.push_back(product);
-        return ops::sub(any(), ops::mul(ops::full(builder, square, 0.001), product));
+        return ops::sub(any(), ops::mul(ops::full(builder, square_matrix, 0.001), product));
       }
-      case 5: return ops::add(x, ops::broadcast_in_dim(row, square.shape(), {1}));
+      case 5: return ops::add(x, ops::broadcast_in_dim(row, square_matrix.shape(), {1}));
       case 6:
-        return ops::div(x, ops::broadcast_in_dim(ops::reduce_max(ops::abs(x), {1}), square.shape(), {0}));
+        return ops::div(x, ops::broadcast_in_dim(ops::reduce_max(ops::abs(x), {1}), square_matrix.shape(), {0}));
       case 7: return ops::scatter_add(x, index, ops::slice(y, {2, 0}, {5, 136}), 0);
       case 8: {
         const Value zero = ops::full(builder, Type(i32, {}), 7.0);
@@ -59,7 +59,7 @@ class ReusedGraphs {
       case 11: return ops::mul(x, ops::convert_element_type(ops::convert_element_type(y, f32), f64));
       default:
         return ops::reshape(ops::add(ops::reshape(x, {17, 1088}), ops::reshape(y, {17, 1088})),
-                            square.shape());
+                            square_matrix.shape());
     }
   }
 
@@ -154,14 +154,14 @@ TEST_CASE("[reused] random graphs whose inputs are given up give what they give 
 TEST_CASE("[reused] parameters are written over time after time") {
   if (units().empty()) return;
   GraphBuilder builder("descent");
-  const Value w = builder.input("w", square), m = builder.input("m", square), g = builder.input("g", square);
-  const auto times = [&](double factor, Value x) { return ops::mul(ops::full(builder, square, factor), x); };
+  const Value w = builder.input("w", square_matrix), m = builder.input("m", square_matrix), g = builder.input("g", square_matrix);
+  const auto times = [&](double factor, Value x) { return ops::mul(ops::full(builder, square_matrix, factor), x); };
   const Value next = ops::add(times(0.9, m), ops::tanh(ops::mul(g, w)));
   const Executable executable = cpu().compile(builder.build({ops::sub(w, times(0.1, next)), next}));
   for (const ReusableInputs& set : executable.reusable_inputs()) CHECK(set.safe);
   std::mt19937_64 random(3);
-  Tensor state[2] = {random_tensor(square, {}, random), random_tensor(square, {}, random)};
-  const Tensor given = random_tensor(square, {}, random);
+  Tensor state[2] = {random_tensor(square_matrix, {}, random), random_tensor(square_matrix, {}, random)};
+  const Tensor given = random_tensor(square_matrix, {}, random);
   const std::byte* const places[2] = {state[0].bytes(), state[1].bytes()};
   const Tensor* const inputs[] = {&state[0], &state[1], &given};
   std::vector<Tensor> expected{state[0].clone(), state[1].clone()};
@@ -182,29 +182,29 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
     return !of_one(type, body).reusable_inputs().empty();
   };
   const auto doubled = [](Value x) { return ops::add(x, x); };
-  CHECK(reused(square, [&](GraphBuilder&, Value x) { return Values{doubled(x)}; }));
-  CHECK_FALSE(reused(square, [&](GraphBuilder&, Value x) { return Values{doubled(x), x}; }));
-  CHECK_FALSE(reused(square, [&](GraphBuilder&, Value x) { return Values{ops::matmul(x, x)}; }));
-  CHECK_FALSE(reused(square, [&](GraphBuilder&, Value x) { return Values{ops::transpose(x, {1, 0})}; }));
+  CHECK(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{doubled(x)}; }));
+  CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{doubled(x), x}; }));
+  CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{ops::matmul(x, x)}; }));
+  CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{ops::transpose(x, {1, 0})}; }));
   CHECK_FALSE(reused(Type(f64, {90, 90}), [&](GraphBuilder&, Value x) { return Values{doubled(x)}; }));
   CHECK_FALSE(
-      reused(square, [&](GraphBuilder&, Value x) { return Values{ops::reshape(doubled(x), {136 * 136})}; }));
-  CHECK_FALSE(reused(square, [&](GraphBuilder& g, Value x) {
-    return Values{ops::convert_element_type(ops::lt(x, ops::full(g, square, 0.0)), i64)};
+      reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{ops::reshape(doubled(x), {136 * 136})}; }));
+  CHECK_FALSE(reused(square_matrix, [&](GraphBuilder& g, Value x) {
+    return Values{ops::convert_element_type(ops::lt(x, ops::full(g, square_matrix, 0.0)), i64)};
   }));
   // Of two outputs that both could have it, one has.
-  const Executable both = of_one(square, [&](GraphBuilder&, Value x) {
+  const Executable both = of_one(square_matrix, [&](GraphBuilder&, Value x) {
     return Values{doubled(x), ops::sin(x)};
   });
   REQUIRE(both.reusable_inputs().size() == 1);
   CHECK(both.reusable_inputs()[0].inputs == std::vector<std::uint32_t>{0});
 
   GraphBuilder builder("twice");
-  const Value x = builder.input("x", square), y = builder.input("y", square);
+  const Value x = builder.input("x", square_matrix), y = builder.input("y", square_matrix);
   const Executable executable = cpu().compile(builder.build({ops::sub(ops::sin(x), y)}));
   REQUIRE(reusable(executable, 0).size() == 2);
   std::mt19937_64 random(4);
-  Tensor state = random_tensor(square, {}, random);
+  Tensor state = random_tensor(square_matrix, {}, random);
   const Tensor expected = executable.run({state, state})[0];
   const std::byte* const place = state.bytes();
   const Tensor* const twice[] = {&state, &state};
@@ -212,10 +212,10 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
   CHECK(same_bytes(state, expected));
   CHECK(state.bytes() != place);
   // Memory of somebody else's that is not aligned as results are.
-  std::vector<double> memory(static_cast<std::size_t>(square.size()) + 16, 0.25);
+  std::vector<double> memory(static_cast<std::size_t>(square_matrix.size()) + 16, 0.25);
   const auto offset = reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0 ? 1 : 0;
-  state = Tensor::wrap(square, static_cast<void*>(memory.data() + offset), std::shared_ptr<void>());
-  const Tensor other = random_tensor(square, {}, random);
+  state = Tensor::wrap(square_matrix, static_cast<void*>(memory.data() + offset), std::shared_ptr<void>());
+  const Tensor other = random_tensor(square_matrix, {}, random);
   const Tensor of_other = executable.run({state, other})[0];
   const Tensor* const apart[] = {&state, &other};
   executable.run_into(apart, std::span(&state, 1));
@@ -225,13 +225,13 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
 
 TEST_CASE("[reused] a product that is kept is not written where its sum has yet to read") {
   GraphBuilder builder("kept");
-  const Value a = builder.input("a", square), b = builder.input("b", square), x = builder.input("x", square);
+  const Value a = builder.input("a", square_matrix), b = builder.input("b", square_matrix), x = builder.input("x", square_matrix);
   const Value product = ops::matmul(a, b);
-  const Value sum = ops::sub(x, ops::mul(ops::full(builder, square, 0.1), product));
+  const Value sum = ops::sub(x, ops::mul(ops::full(builder, square_matrix, 0.1), product));
   const Executable executable = cpu().compile(builder.build({product, ops::matmul(sum, a)}));
   std::mt19937_64 random(6);
-  const Tensor given[] = {random_tensor(square, {}, random), random_tensor(square, {}, random)};
-  Tensor state[2] = {random_tensor(square, {}, random), Tensor()};
+  const Tensor given[] = {random_tensor(square_matrix, {}, random), random_tensor(square_matrix, {}, random)};
+  Tensor state[2] = {random_tensor(square_matrix, {}, random), Tensor()};
   const std::vector<Tensor> expected = executable.run({given[0], given[1], state[0]});
   const Tensor* const inputs[] = {&given[0], &given[1], &state[0]};
   executable.run_into(inputs, state);
@@ -240,12 +240,12 @@ TEST_CASE("[reused] a product that is kept is not written where its sum has yet 
 
 TEST_CASE("[reused] inputs are written over safely from the last step on that may fail") {
   GraphBuilder builder("before and behind");
-  const Value x = builder.input("x", square), y = builder.input("y", square),
+  const Value x = builder.input("x", square_matrix), y = builder.input("y", square_matrix),
               z = builder.input("z", Type(f64, {136, 4}));
   const Value before = ops::tanh(x), product = ops::matmul(before, before), behind = ops::mul(y, product);
   // What brings nothing from afar does not fail: a sum, repetitions, few elements in several passes.
   const Value sum = ops::reduce_sum(z, {1});
-  const Value wide = ops::broadcast_in_dim(ops::lgamma(ops::sin(sum)), square.shape(), {1});
+  const Value wide = ops::broadcast_in_dim(ops::lgamma(ops::sin(sum)), square_matrix.shape(), {1});
   const Executable executable = cpu().compile(builder.build({before, behind, wide}));
   REQUIRE(executable.reusable_inputs().size() == 2);
   for (const ReusableInputs& set : executable.reusable_inputs()) {
@@ -260,17 +260,17 @@ TEST_CASE("[reused] after a failure inputs that were given up are what they were
   options.check_indices = true;
   const CpuExecutor executor(options);
   std::mt19937_64 random(5);
-  const Tensor given = random_tensor(square, {}, random), bad = Tensor::from<std::int32_t>({2}, {0, 999});
+  const Tensor given = random_tensor(square_matrix, {}, random), bad = Tensor::from<std::int32_t>({2}, {0, 999});
   const Tensor good = Tensor::from<std::int32_t>({2}, {0, 5});
   // The index is looked at before anything is written to x, or behind that.
   for (const bool before : {true, false}) {
     GraphBuilder builder("fails");
-    const Value x = builder.input("x", square), i = builder.input("i", Type(i32, {2}));
-    const Value y = builder.input("y", square);
+    const Value x = builder.input("x", square_matrix), i = builder.input("i", Type(i32, {2}));
+    const Value y = builder.input("y", square_matrix);
     const auto taken = [&](Value of) {
       return ops::reshape(ops::reduce_sum(ops::take(of, i, 0), {0, 1}), {});
     };
-    const auto wide = [&](Value of) { return ops::broadcast_in_dim(of, square.shape(), {}); };
+    const auto wide = [&](Value of) { return ops::broadcast_in_dim(of, square_matrix.shape(), {}); };
     const Value first = before ? wide(taken(y)) : x;
     const Value next = before ? ops::mul(ops::tanh(x), first) : ops::tanh(x);
     const Executable executable =
