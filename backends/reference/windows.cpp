@@ -55,7 +55,8 @@ void reduce_window_max(const KernelCall& c) {
   });
 }
 
-// out[b, o, p] = Σ_{i, k} lhs[b, group(o) + i, p stride + k dilation - low] rhs[o, i, k]
+// out[b, o, p] = Σ_{i, k} lhs[b, group(o) + i, p stride + k dilation - low] rhs[o, i, k], where padding and
+// the zeros between dilated elements are numbers: 0 times an infinite element of rhs is NaN
 template <class T>
 void convolve(const KernelCall& c) {
   const Tensor &lhs = c.input(0), &rhs = c.input(1);
@@ -79,14 +80,15 @@ void convolve(const KernelCall& c) {
     for_each(kernel, [&](Int, const Shape& place) {
       at_lhs[axis(0, 1)] = o / results_of_group * of_group + place[0];
       at_rhs[axis(1, 1)] = place[0];
+      bool inside = true;
       for (std::size_t k = 0; k + 2 < lhs.rank(); ++k) {
         const Int from = at[axis(2, k + 2)] * strides[k] + place[k + 1] * dilation[k] - padding[k][0];
-        if (from < 0 || from % spread[k] != 0 || from / spread[k] >= lhs.dim(axis(0, k + 2))) return;
+        inside = inside && from >= 0 && from % spread[k] == 0 && from / spread[k] < lhs.dim(axis(0, k + 2));
         at_lhs[axis(0, k + 2)] = from / spread[k];
         at_rhs[axis(1, k + 2)] = place[k + 1];
       }
-      sum =
-          plus(sum, times(load<T>(lhs, flat(lhs.shape(), at_lhs)), load<T>(rhs, flat(rhs.shape(), at_rhs))));
+      const T x = inside ? load<T>(lhs, flat(lhs.shape(), at_lhs)) : T(0);
+      sum = plus(sum, times(x, load<T>(rhs, flat(rhs.shape(), at_rhs))));
     });
     out.store<T>(i, sum);
   });

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu/convolution/convolution_onednn.hpp"
+#include "cpu/convolution/convolution_padding.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/layout.hpp"
@@ -309,12 +310,13 @@ Plan plan_convolution(const PlanRequest& request) {
   const ConvShape& shape = state.shape;
   if (*type == GemmType::f32 && state.out_size != 0) {
     Plan plan = onednn::plan_convolution(shape, state.threads);
-    if (plan) return plan;
+    if (plan) return with_zero_padding<float>(std::move(plan), shape);
   }
   // A kernel of many places makes a long sum, which products add up with less rounding.
   constexpr Index most_places = 1024;
   Index places = 1;
   for (const ConvAxis& axis : shape.axes) places = std::min(most_places + 1, places * axis.kernel);
+  const ConvShape unpadded = shape;
   state.by_channels = places <= most_places && shape.groups >= 8 && shape.terms == 1 && shape.results == 1 &&
                       shape.lhs_feature == 1 && shape.kernel_result == 1 && shape.out_feature == 1;
   bool products = true;
@@ -330,9 +332,14 @@ Plan plan_convolution(const PlanRequest& request) {
     if constexpr (Boolean<T>) {
       return Plan();
     } else {
-      if (!products) return make_plan<ConvState, convolve_one_by_one<T>>(std::move(state));
-      const auto scratch = static_cast<std::size_t>(Convolve::scratch_bytes(state));
-      return make_plan<ConvState, convolve<T>>(std::move(state), scratch);
+      const auto scratch = products ? static_cast<std::size_t>(Convolve::scratch_bytes(state)) : 0;
+      Plan plan = products ? make_plan<ConvState, convolve<T>>(std::move(state), scratch)
+                           : make_plan<ConvState, convolve_one_by_one<T>>(std::move(state));
+      if constexpr (Integer<T>) {
+        return plan;
+      } else {
+        return with_zero_padding<T>(std::move(plan), unpadded);
+      }
     }
   });
 }

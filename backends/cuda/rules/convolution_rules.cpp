@@ -98,7 +98,7 @@ Ints extents_of(const Shapes& s, std::int64_t Axis::*extent) {
   return list;
 }
 
-// One thread sums up one element.
+// One thread sums up one element. Where there is none of x it is 0, as in patches.
 void append_direct(Plan& plan, const Shapes& s, const PlanRequest& request) {
   const std::string memory(memory_name(request.out[0].dtype()));
   std::string text = elements_begin("const " + memory + "* __restrict__ x, const " + memory +
@@ -114,12 +114,13 @@ void append_direct(Plan& plan, const Shapes& s, const PlanRequest& request) {
   text += "    bool inside = true;\n    i64 from = n * " + number(s.lhs_batch) + " + feature / " +
           number(s.results) + " * " + number(s.terms * s.lhs_feature) + ";\n";
   text += meeting(s);
-  text += "    if (!inside) continue;\n    i64 with = feature * " + number(s.kernel_result);
+  text += "    i64 with = feature * " + number(s.kernel_result);
   for (std::size_t k = 0; k < s.axes.size(); ++k)
     text += " + q" + std::to_string(k) + " * " + number(s.axes[k].kernel_at);
   text += ";\n    for (i64 c = 0; c < " + number(s.terms) +
-          "; ++c)\n      sum = op::add_product(sum, value(x[from + c * " + number(s.lhs_feature) +
-          "]), value(kernel[with + c * " + number(s.kernel_feature) + "]));\n    }\n";
+          "; ++c) {\n      decltype(value(x[0])) v{};\n      if (inside) v = value(x[from + c * " +
+          number(s.lhs_feature) + "]);\n      sum = op::add_product(sum, v, value(kernel[with + c * " +
+          number(s.kernel_feature) + "]));\n    }\n    }\n";
   text += "    i64 to = n * " + number(s.out_batch) + " + feature * " + number(s.out_feature);
   for (std::size_t k = 0; k < s.axes.size(); ++k)
     text += " + w" + std::to_string(k) + " * " + number(s.axes[k].out_at);

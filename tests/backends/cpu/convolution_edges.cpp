@@ -198,4 +198,64 @@ TEST_CASE("kernel gradients of clips that are shorter than the kernel and its st
             });
 }
 
+// One element of the kernel is infinite or NaN, and one of lhs infinite: padding and the zeros between
+// dilated elements are the number 0, at sizes of own products, of sums one by one and of libraries.
+TEST_CASE("an infinite element of a kernel makes NaN of padding at every size") {
+  std::mt19937_64 random(75);
+  for (const bool large : {false, true}) {
+    for (Edge e : structures()) {
+      if (large && (shortened() || e.rank != 2 || e.groups != 1)) continue;
+      e.rest = large ? 40 : 4;
+      e.batch = large ? 8 : 2;
+      e.features = e.results = large ? 16 : 2;
+      e.extent = large ? 24 : 5;
+      e.kernel = 3;
+      e.low = 2;
+      e.high = 1;
+      for (const DType dtype : {f32, f64}) {
+        if (large && dtype == f64) continue;
+        for (const double odd :
+             {static_cast<double>(INFINITY), -static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+          const Graph graph = gradients_of(e, dtype);
+          std::vector<Tensor> in = whole_numbers(graph, dtype, random);
+          for (const std::size_t which : {std::size_t{1}, std::size_t{2}}) {
+            std::vector<Tensor> with = in;
+            with[which] = in[which].clone();
+            const auto at =
+                static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(with[which].size()));
+            if (dtype == f32) with[which].mutable_data<float>()[at] = static_cast<float>(odd);
+            if (dtype == f64) with[which].mutable_data<double>()[at] = odd;
+            const std::vector<Tensor> expected = reference().run(graph, with);
+            compare(e, cpu().run(graph, with), expected);
+            if (large) break;
+          }
+          if (large) break;
+        }
+      }
+    }
+  }
+}
+
+// A window of one line over padding: inf times 0.
+TEST_CASE("padding of convolutions is the number 0") {
+  for (const DType dtype : {f32, f64}) {
+    GraphBuilder builder("padded");
+    const Value x = builder.input("x", Type(dtype, {1, 1, 3})),
+                k = builder.input("k", Type(dtype, {1, 1, 2}));
+    ops::Convolution how;
+    how.padding = {{1, 1}};
+    const Graph graph = builder.build({ops::conv_general_dilated(x, k, how)});
+    const auto tensor = [&](std::vector<double> elements) {
+      Shape shape{1, 1, static_cast<std::int64_t>(elements.size())};
+      if (dtype == f64) return Tensor::from<double>(shape, elements);
+      return Tensor::from<float>(shape, std::vector<float>(elements.begin(), elements.end()));
+    };
+    const std::vector<Tensor> in{tensor({1, 2, 3}), tensor({INFINITY, 1})};
+    for (const Tensor& y : {cpu().run(graph, in)[0], reference().run(graph, in)[0]}) {
+      CHECK(std::isnan(y.at(0).real()));
+      for (std::int64_t i = 1; i < 4; ++i) CHECK(y.at(i).real() == INFINITY);
+    }
+  }
+}
+
 }  // namespace convolution_edges
