@@ -31,7 +31,7 @@ void cumsum(const KernelCall& c) {
     if constexpr (std::is_same_v<T, bool>)
       no_kernel_for(c);
     else
-      accumulate<T>(c, [](T x, T y) { return plus(x, y); });
+      accumulate<T>(c, [dtype = c.output().dtype()](T x, T y) { return partial(dtype, plus(x, y)); });
   });
 }
 

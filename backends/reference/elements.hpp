@@ -3,9 +3,11 @@
 // kernel is one formula for each.
 #pragma once
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -167,6 +169,17 @@ inline Real times(Real x, Real y) { return x * y; }
 /// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, with the non-finite values that come of it.
 inline Complex times(Complex x, Complex y) {
   return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+}
+/// A partial sum of elements of that dtype. Those of f16 and bf16 are accumulated in f32 and rounded once by
+/// all executors: here with more digits, but in f32's range.
+template <class T>
+T partial(DType dtype, T sum) {
+  if constexpr (std::is_same_v<T, Real>) {
+    constexpr Real beyond = 0x1.ffffffp127;
+    if ((dtype == DType::f16 || dtype == DType::bf16) && std::abs(sum) >= beyond)
+      return std::copysign(std::numeric_limits<Real>::infinity(), sum);
+  }
+  return sum;
 }
 /// NaN when one of them is, as max and min give them.
 template <class T>

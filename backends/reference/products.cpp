@@ -50,7 +50,7 @@ void dot(const KernelCall& c) {
     for_each(contracted, [&](Int, const Shape& k) {
       place(l, lhs_contracting, k, 0);
       place(r, rhs_contracting, k, 0);
-      sum = plus(sum, product());
+      sum = partial(c.output().dtype(), plus(sum, product()));
     });
     out.store<T>(i, sum);
   });

@@ -59,7 +59,7 @@ inline constexpr bool has_bits = std::is_same_v<T, bool> || std::is_same_v<T, In
 void reduce_sum(const KernelCall& c) {
   with_element(c.output().dtype(), [&]<class T>(T) {
     if constexpr (is_number<T>)
-      reduce<T>(c, T(0), [](T x, T y) { return plus(x, y); });
+      reduce<T>(c, T(0), [dtype = c.output().dtype()](T x, T y) { return partial(dtype, plus(x, y)); });
     else
       no_kernel_for(c);
   });

@@ -36,7 +36,7 @@ void reduce_window_sum(const KernelCall& c) {
     if constexpr (std::is_same_v<T, bool>)
       no_kernel_for(c);
     else
-      fold_windows<T>(c, T(0), [](T x, T y) { return plus(x, y); });
+      fold_windows<T>(c, T(0), [dtype = c.output().dtype()](T x, T y) { return partial(dtype, plus(x, y)); });
   });
 }
 
@@ -88,7 +88,7 @@ void convolve(const KernelCall& c) {
         at_rhs[axis(1, k + 2)] = place[k + 1];
       }
       const T x = inside ? load<T>(lhs, flat(lhs.shape(), at_lhs)) : T(0);
-      sum = plus(sum, times(x, load<T>(rhs, flat(rhs.shape(), at_rhs))));
+      sum = partial(c.output().dtype(), plus(sum, times(x, load<T>(rhs, flat(rhs.shape(), at_rhs)))));
     });
     out.store<T>(i, sum);
   });
