@@ -13,7 +13,7 @@
 #include "cpu/cascade.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/fold_line.hpp"
 #include "cpu/kernels/short_rows.hpp"
 #include "tidu/graph/op.hpp"
 
@@ -61,64 +61,6 @@ class Walk {
   std::array<std::int64_t, 64> at_;  // of each axis: all of it would take longer to clear than a short fold
   std::int64_t offset_ = 0;
 };
-
-/// Folds values as they come, pairwise: at any time one partial result for each power of two.
-template <class F, class T>
-class Cascade {
- public:
-  void add(T value) {
-    std::uint64_t bits = count_++;
-    std::size_t level = 0;
-    for (; (bits & 1U) != 0; bits >>= 1U, ++level) value = F()(partial_[level], value);
-    partial_[level] = value;
-  }
-  T result() const {
-    T value = F::template identity<T>();
-    bool any = false;
-    for (std::size_t level = 0; level < 64; ++level) {
-      if (((count_ >> level) & 1U) == 0) continue;
-      value = any ? F()(partial_[level], value) : partial_[level];
-      any = true;
-    }
-    return value;
-  }
-
- private:
-  std::array<T, 64> partial_;
-  std::uint64_t count_ = 0;
-};
-
-inline constexpr std::int64_t fold_block = 1024;
-inline constexpr std::int64_t fold_chunk = 256;
-inline constexpr std::int64_t fold_columns = 256;
-/// Fewer elements than these are folded one after another.
-inline constexpr std::int64_t short_line = 16;
-
-/// At most fold_block contiguous elements.
-template <class F, class T>
-T fold_line(const T* x, std::int64_t count) {
-  constexpr std::int64_t lanes = short_line;
-  T lane[lanes];
-  std::int64_t i = 0;
-  if (count < lanes) {
-    T value = F::template identity<T>();
-    for (; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
-    return value;
-  }
-  if constexpr (RealNumber<T> && requires { F::fold; }) {
-    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
-    return kernel.line(x, count);
-  }
-  for (std::int64_t k = 0; k < lanes; ++k) lane[k] = x[k];
-  for (i = lanes; i + lanes <= count; i += lanes) {
-    for (std::int64_t k = 0; k < lanes; ++k) lane[k] = F()(lane[k], x[i + k]);
-  }
-  for (std::int64_t k = 0; i < count; ++i, ++k) lane[k] = F()(lane[k], x[i]);
-  for (std::int64_t step = lanes / 2; step > 0; step /= 2) {
-    for (std::int64_t k = 0; k < step; ++k) lane[k] = F()(lane[k], lane[k + step]);
-  }
-  return lane[0];
-}
 
 /// Short lines that are folded at once.
 inline constexpr std::int64_t short_lines = 8;

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "cpu/groups/reduce.hpp"
+#include "cpu/cascade.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
+#include "cpu/kernels/fold_line.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,0 +1,74 @@
+// fold_line.hpp - reductions of contiguous elements in a fixed order: a block at a time in several lanes,
+// what blocks give pairwise (Higham, "The accuracy of floating point summation", 1993), so that the error
+// grows with the logarithm of the count. See Note [Order of sums] in groups/reduce.hpp. F is a reduction:
+// F()(a, b), F::identity<T>().
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/kernels/elementwise.hpp"
+#include "cpu/kernels/folds.hpp"
+
+namespace tidu::cpu_detail {
+
+/// Folds values as they come, pairwise: at any time one partial result for each power of two.
+template <class F, class T>
+class Cascade {
+ public:
+  void add(T value) {
+    std::uint64_t bits = count_++;
+    std::size_t level = 0;
+    for (; (bits & 1U) != 0; bits >>= 1U, ++level) value = F()(partial_[level], value);
+    partial_[level] = value;
+  }
+  T result() const {
+    T value = F::template identity<T>();
+    bool any = false;
+    for (std::size_t level = 0; level < 64; ++level) {
+      if (((count_ >> level) & 1U) == 0) continue;
+      value = any ? F()(partial_[level], value) : partial_[level];
+      any = true;
+    }
+    return value;
+  }
+
+ private:
+  std::array<T, 64> partial_;
+  std::uint64_t count_ = 0;
+};
+
+inline constexpr std::int64_t fold_block = 1024;
+inline constexpr std::int64_t fold_chunk = 256;
+inline constexpr std::int64_t fold_columns = 256;
+/// Fewer elements than these are folded one after another.
+inline constexpr std::int64_t short_line = 16;
+
+/// At most fold_block contiguous elements.
+template <class F, class T>
+T fold_line(const T* x, std::int64_t count) {
+  constexpr std::int64_t lanes = short_line;
+  T lane[lanes];
+  std::int64_t i = 0;
+  if (count < lanes) {
+    T value = F::template identity<T>();
+    for (; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
+    return value;
+  }
+  if constexpr (RealNumber<T> && requires { F::fold; }) {
+    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+    return kernel.line(x, count);
+  }
+  for (std::int64_t k = 0; k < lanes; ++k) lane[k] = x[k];
+  for (i = lanes; i + lanes <= count; i += lanes) {
+    for (std::int64_t k = 0; k < lanes; ++k) lane[k] = F()(lane[k], x[i + k]);
+  }
+  for (std::int64_t k = 0; i < count; ++i, ++k) lane[k] = F()(lane[k], x[i]);
+  for (std::int64_t step = lanes / 2; step > 0; step /= 2) {
+    for (std::int64_t k = 0; k < step; ++k) lane[k] = F()(lane[k], lane[k + step]);
+  }
+  return lane[0];
+}
+
+}  // namespace tidu::cpu_detail
