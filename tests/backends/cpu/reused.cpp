@@ -45,7 +45,8 @@ class ReusedGraphs {
       }
       case 5: return ops::add(x, ops::broadcast_in_dim(row, square_matrix.shape(), {1}));
       case 6:
-        return ops::div(x, ops::broadcast_in_dim(ops::reduce_max(ops::abs(x), {1}), square_matrix.shape(), {0}));
+        return ops::div(x,
+                        ops::broadcast_in_dim(ops::reduce_max(ops::abs(x), {1}), square_matrix.shape(), {0}));
       case 7: return ops::scatter_add(x, index, ops::slice(y, {2, 0}, {5, 136}), 0);
       case 8: {
         const Value zero = ops::full(builder, Type(i32, {}), 7.0);
@@ -154,8 +155,11 @@ TEST_CASE("[reused] random graphs whose inputs are given up give what they give 
 TEST_CASE("[reused] parameters are written over time after time") {
   if (units().empty()) return;
   GraphBuilder builder("descent");
-  const Value w = builder.input("w", square_matrix), m = builder.input("m", square_matrix), g = builder.input("g", square_matrix);
-  const auto times = [&](double factor, Value x) { return ops::mul(ops::full(builder, square_matrix, factor), x); };
+  const Value w = builder.input("w", square_matrix), m = builder.input("m", square_matrix),
+              g = builder.input("g", square_matrix);
+  const auto times = [&](double factor, Value x) {
+    return ops::mul(ops::full(builder, square_matrix, factor), x);
+  };
   const Value next = ops::add(times(0.9, m), ops::tanh(ops::mul(g, w)));
   const Executable executable = cpu().compile(builder.build({ops::sub(w, times(0.1, next)), next}));
   for (const ReusableInputs& set : executable.reusable_inputs()) CHECK(set.safe);
@@ -185,10 +189,12 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
   CHECK(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{doubled(x)}; }));
   CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{doubled(x), x}; }));
   CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{ops::matmul(x, x)}; }));
-  CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{ops::transpose(x, {1, 0})}; }));
+  CHECK_FALSE(reused(square_matrix, [&](GraphBuilder&, Value x) {
+    return Values{ops::transpose(x, {1, 0})};
+  }));
   CHECK_FALSE(reused(Type(f64, {90, 90}), [&](GraphBuilder&, Value x) { return Values{doubled(x)}; }));
-  CHECK_FALSE(
-      reused(square_matrix, [&](GraphBuilder&, Value x) { return Values{ops::reshape(doubled(x), {136 * 136})}; }));
+  CHECK_FALSE(reused(square_matrix,
+                     [&](GraphBuilder&, Value x) { return Values{ops::reshape(doubled(x), {136 * 136})}; }));
   CHECK_FALSE(reused(square_matrix, [&](GraphBuilder& g, Value x) {
     return Values{ops::convert_element_type(ops::lt(x, ops::full(g, square_matrix, 0.0)), i64)};
   }));
@@ -225,7 +231,8 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
 
 TEST_CASE("[reused] a product that is kept is not written where its sum has yet to read") {
   GraphBuilder builder("kept");
-  const Value a = builder.input("a", square_matrix), b = builder.input("b", square_matrix), x = builder.input("x", square_matrix);
+  const Value a = builder.input("a", square_matrix), b = builder.input("b", square_matrix),
+              x = builder.input("x", square_matrix);
   const Value product = ops::matmul(a, b);
   const Value sum = ops::sub(x, ops::mul(ops::full(builder, square_matrix, 0.1), product));
   const Executable executable = cpu().compile(builder.build({product, ops::matmul(sum, a)}));
@@ -260,7 +267,8 @@ TEST_CASE("[reused] after a failure inputs that were given up are what they were
   options.check_indices = true;
   const CpuExecutor executor(options);
   std::mt19937_64 random(5);
-  const Tensor given = random_tensor(square_matrix, {}, random), bad = Tensor::from<std::int32_t>({2}, {0, 999});
+  const Tensor given = random_tensor(square_matrix, {}, random),
+               bad = Tensor::from<std::int32_t>({2}, {0, 999});
   const Tensor good = Tensor::from<std::int32_t>({2}, {0, 5});
   // The index is looked at before anything is written to x, or behind that.
   for (const bool before : {true, false}) {
