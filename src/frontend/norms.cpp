@@ -35,11 +35,11 @@ struct Lengths {
 };
 
 // Where the plain sum of squares is right to the last bits, and what else the numbers are multiplied by.
-struct Range {
+struct SafeRange {
   double least, greatest, up, down;
   double least_factor, greatest_factor;  // of 1 / r, so that neither it nor c times it leaves the range
 };
-Range range_of(DType dtype) {
+SafeRange safe_range_of(DType dtype) {
   if (dtype == f32) return {0x1p-100, 0x1p100, 0x1p100, 0x1p-75, 0x1p-45, 0x1p20};
   return {0x1p-900, 0x1p1000, 0x1p600, 0x1p-600, 0x1p-400, 0x1p400};
 }
@@ -77,7 +77,7 @@ Value at_most(Value x, double bound) { return ops::le(x, ops::full_like(x, bound
 Value at_least(Value x, double bound) { return ops::ge(x, ops::full_like(x, bound)); }
 
 // Are the sums of all vectors within the range?
-Value all_within(Value sums, const Range& range) {
+Value all_within(Value sums, const SafeRange& range) {
   Ints axes;
   for (std::size_t i = 0; i < sums.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   const Value least = axes.empty() ? sums : ops::reduce_min(sums, axes);
@@ -88,7 +88,7 @@ Value all_within(Value sums, const Range& range) {
 
 // The power of two that brings a vector with that sum of squares into the range.
 Value scale_of(Value sum) {
-  const Range range = range_of(sum.dtype());
+  const SafeRange range = safe_range_of(sum.dtype());
   const auto number = [&](double value) { return ops::full_like(sum, value); };
   const Value one = number(1.0), down = number(range.down), up = number(range.up);
   const Value large = ops::gt(sum, number(range.greatest)), small = ops::lt(sum, number(range.least));
@@ -117,12 +117,12 @@ Value scaled_sum_where_needed(std::span<const Value> parts, Value plain, const L
   const Value c = scale_of(in_scaled[last]);
   const Value sum = sum_of_scaled_squares(distances(std::span(in_scaled).first(last), of), c, of.axes);
   const Graph branches[] = {scaled.build({sum}), same.build({in_same[last]})};
-  return ops::cond(all_within(plain, range_of(plain.dtype())), branches, operands)[0];
+  return ops::cond(all_within(plain, safe_range_of(plain.dtype())), branches, operands)[0];
 }
 
 // Factors of x > 0, of which the second is 1 but for the ends of the range.
 Values factors_of(Value x) {
-  const Range range = range_of(x.dtype());
+  const SafeRange range = safe_range_of(x.dtype());
   const auto number = [&](double value) { return ops::full_like(x, value); };
   const Value least = number(range.least_factor), greatest = number(range.greatest_factor), one = number(1.0);
   const Value more = x * number(1.0 / range.greatest_factor), less = x * number(1.0 / range.least_factor);

@@ -161,5 +161,20 @@ TEST_CASE("the gradient of logsumexp takes each power once") {
   CHECK_MESSAGE(powers == 1, text);
 }
 
+TEST_CASE("the primitive's weights add up to 1, however large the numbers are") {
+  for (const auto& [dtype, size] :
+       std::vector<std::pair<DType, double>>{{f64, 1e16}, {f32, 1e7}, {f16, 3e4}, {bf16, 1e6}}) {
+    GraphBuilder g("f");
+    const Value x = g.input("x", {dtype, {3}});
+    const Graph f = g.build({ops::logsumexp(x, {0})});
+    const Array at = full({3}, size, dtype);
+    const std::vector<Tensor> inputs{at.tensor()};
+    for (const Tensor& gradient : {cpu().run(grad(f), inputs)[0], reference().run(grad(f), inputs)[0]}) {
+      for (const double share : elements(Array(gradient)))
+        CHECK(share == doctest::Approx(1.0 / 3.0).epsilon(dtype == bf16 ? 4e-3 : 1e-3));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidu::test
