@@ -5,6 +5,7 @@
 #include <cmath>
 #include <complex>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/kernels/elementwise.hpp"
 
@@ -49,7 +50,7 @@ template <class T>
 bool all_finite(const T* x, Index count) {
   using R = decltype(std::real(T()));
   const R* const parts = reinterpret_cast<const R*>(x);
-  const Index n = count * static_cast<Index>(sizeof(T) / sizeof(R));
+  const Index n = count * (std::is_same_v<T, R> ? 1 : 2);
   constexpr Index at_once = 4096;
   for (Index begin = 0; begin < n; begin += at_once) {
     int other = 0;
