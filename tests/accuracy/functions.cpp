@@ -335,15 +335,16 @@ std::vector<std::string> names() {
 void write_page(const Table& table, std::ostream& page) {
   page << head;
   std::string exceptions;
-  for (const auto& [order, title] : orders) {
-    page << "## " << title << "\n\n| function | f64 | f32 | f16 | bf16 |\n| --- | --: | --: | --: | --: |\n";
+  for (const Order& order : orders) {
+    page << "## " << order.title
+         << "\n\n| function | f64 | f32 | f16 | bf16 |\n| --- | --: | --: | --: | --: |\n";
     for (const std::string& name : names()) {
       page << "| `" << name << "` |";
       for (const char* dtype : dtypes) {
-        const Worst& worst = table.at(name).at(order).at(dtype);
+        const Worst& worst = table.at(name).at(order.of).at(dtype);
         page << ' ' << bound_of(worst.error) << " |";
         if (std::isinf(worst.error))
-          exceptions += detail::str("| `", name, "`, ", order, ", ", dtype, " | ", worst.where, " |\n");
+          exceptions += detail::str("| `", name, "`, ", order.of, ", ", dtype, " | ", worst.where, " |\n");
       }
       page << '\n';
     }
@@ -357,8 +358,8 @@ Bounds read_page(std::istream& page) {
   Bounds bounds;
   int order = -1;
   for (std::string line; std::getline(page, line);) {
-    for (const auto& [of, title] : orders)
-      if (line == std::string("## ") + title) order = of;
+    for (const Order& each : orders)
+      if (line == std::string("## ") + each.title) order = each.of;
     if (line == "## Exceptions") break;
     if (order < 0 || line.rfind("| `", 0) != 0) continue;
     std::istringstream cells(line);
@@ -384,12 +385,12 @@ TEST_CASE("values and derivatives are as near as docs/accuracy.md says") {
   std::ifstream page(path);
   Bounds bounds = read_page(page);
   for (const std::string& name : names()) {
-    for (const auto& [order, title] : orders) {
+    for (const Order& order : orders) {
       for (const char* dtype : dtypes) {
-        REQUIRE_MESSAGE(bounds[name][order].count(dtype) == 1, name);
-        const Worst& worst = table.at(name).at(order).at(dtype);
-        CHECK_MESSAGE(worst.error <= bounds[name][order][dtype], name, ", ", title, ", ", dtype, ": ",
-                      worst.error, " units, ", worst.where);
+        REQUIRE_MESSAGE(bounds[name][order.of].count(dtype) == 1, name);
+        const Worst& worst = table.at(name).at(order.of).at(dtype);
+        CHECK_MESSAGE(worst.error <= bounds[name][order.of][dtype], name, ", ", order.title, ", ", dtype,
+                      ": ", worst.error, " units, ", worst.where);
       }
     }
   }
