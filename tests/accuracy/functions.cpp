@@ -314,8 +314,11 @@ a NaN where another number is right: such points are listed below.
 
 )";
 
-const std::pair<int, const char*> orders[] = {
-    {0, "Values"}, {1, "First derivatives"}, {2, "Second derivatives"}};
+struct DerivativeOrder {
+  int of;
+  const char* title;
+};
+const DerivativeOrder orders[] = {{0, "Values"}, {1, "First derivatives"}, {2, "Second derivatives"}};
 
 // What is promised where this much was measured.
 std::string bound_of(double measured) {
@@ -335,7 +338,7 @@ std::vector<std::string> names() {
 void write_page(const Table& table, std::ostream& page) {
   page << head;
   std::string exceptions;
-  for (const Order& order : orders) {
+  for (const DerivativeOrder& order : orders) {
     page << "## " << order.title
          << "\n\n| function | f64 | f32 | f16 | bf16 |\n| --- | --: | --: | --: | --: |\n";
     for (const std::string& name : names()) {
@@ -358,7 +361,7 @@ Bounds read_page(std::istream& page) {
   Bounds bounds;
   int order = -1;
   for (std::string line; std::getline(page, line);) {
-    for (const Order& each : orders)
+    for (const DerivativeOrder& each : orders)
       if (line == std::string("## ") + each.title) order = each.of;
     if (line == "## Exceptions") break;
     if (order < 0 || line.rfind("| `", 0) != 0) continue;
@@ -385,7 +388,7 @@ TEST_CASE("values and derivatives are as near as docs/accuracy.md says") {
   std::ifstream page(path);
   Bounds bounds = read_page(page);
   for (const std::string& name : names()) {
-    for (const Order& order : orders) {
+    for (const DerivativeOrder& order : orders) {
       for (const char* dtype : dtypes) {
         REQUIRE_MESSAGE(bounds[name][order.of].count(dtype) == 1, name);
         const Worst& worst = table.at(name).at(order.of).at(dtype);
