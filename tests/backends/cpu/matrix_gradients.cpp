@@ -204,7 +204,8 @@ TEST_CASE("matrix kinds: derivatives of sums of squares, also of equal and zero 
   MatrixRandom random(52);
   std::vector<std::array<std::int64_t, 2>> shapes{{1, 1}, {3, 3}, {6, 6}, {5, 3}, {3, 7}};
   if (!shortened()) shapes.insert(shapes.end(), {{2, 2}, {8, 8}, {18, 16}, {16, 18}, {17, 17}});
-  for (const auto& [m, n] : shapes) {
+  for (const auto& [rows, columns] : shapes) {
+    const std::int64_t m = rows, n = columns;  // which clang 14's lambdas may read
     for (const DType dtype : dtypes) {
       CAPTURE(m);
       CAPTURE(n);
