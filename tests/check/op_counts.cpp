@@ -45,13 +45,20 @@ Value along_last(Value x, Value (*reduce)(Value, const Ints&)) {
   for (std::int64_t axis = 0; axis < last; ++axis) others.push_back(axis);
   return expand(reduce(x, {last}), x.shape(), others);
 }
-Value sum_of(Value x, const Ints& axes) { return ops::reduce_sum(x, axes); }
 Value logsumexp_of(Value x, const Ints& axes) { return ops::logsumexp(x, axes); }
 
 // exp(x - logsumexp(x)) over the last axis.
 Value softmax(Value x) { return ops::exp(x - along_last(x, logsumexp_of)); }
-// ct_x = p (ct - sum(ct p))
-Value softmax_back(Value p, Value ct) { return p * (ct - along_last(ct * p, sum_of)); }
+// Σ x / Σ p over the last axis, Σ p being 1 but for rounding.
+Value normalized_sum(Value x, Value p) {
+  const auto last = static_cast<std::int64_t>(x.shape().size()) - 1;
+  Ints others;
+  for (std::int64_t axis = 0; axis < last; ++axis) others.push_back(axis);
+  const Value inverse = ops::reciprocal(ops::reduce_sum(p, {last}));
+  return expand(ops::reduce_sum(x, {last}) * inverse, x.shape(), others);
+}
+// ct_x = p (ct - Σ ct p / Σ p)
+Value softmax_back(Value p, Value ct) { return p * (ct - normalized_sum(ct * p, p)); }
 
 // (x - mean) / sqrt(var + eps) * gamma + beta over the last axis of x[n,d].
 struct LayerNorm {
@@ -178,8 +185,8 @@ Forward mixture_forward(GraphBuilder& g, const Mixture& in, const Sizes& s) {
 }
 
 // Value and gradients by the chain rule, line by line from the last to the first; with `across_lines` also
-// what only somebody sees who looks at several lines at once: 1/2 times 2, the doubling of a scalar instead
-// of two arrays, and a broadcast of a broadcast.
+// what only somebody sees who looks at several lines at once: 1/2 times 2, and the doubling of a scalar
+// instead of two arrays.
 Graph mixture_by_hand(const Sizes& s, bool across_lines) {
   GraphBuilder g("by hand");
   const Mixture in = mixture_inputs(g, s);
@@ -187,11 +194,13 @@ Graph mixture_by_hand(const Sizes& s, bool across_lines) {
   const Forward f = mixture_forward(g, in, s);
   const Shape nk{s.n, s.k}, nkd{s.n, s.k, s.d};
   const Value ct_squares = ct * in.half_gamma2;
-  const Value seeds = across_lines ? expand(ct, nk, {}) : expand(expand(ct, {s.n}, {}), nk, {0});
-  const Value ct_scores = seeds * ops::exp(f.scores - expand(f.lse, nk, {0}));
+  const Value weights = ops::exp(f.scores - expand(f.lse, nk, {0}));
+  const Value seeds = expand(ct, {s.n}, {}) * ops::reciprocal(ops::reduce_sum(weights, {1}));
+  const Value ct_scores = expand(seeds, nk, {0}) * weights;
   const Value ct_weights = ops::reduce_sum(ct_scores, {0});
   const Value shares = ops::exp(in.alpha - expand(f.log_weights, {s.k}, {}));
-  const Value ct_alpha = ct_weights + expand(ct * f.minus_n, {s.k}, {}) * shares;
+  const Value inverse = ops::reciprocal(ops::reduce_sum(shares, {0}));
+  const Value ct_alpha = ct_weights + expand(ct * f.minus_n * inverse, {s.k}, {}) * shares;
   // minus_y is the negative of the cotangent of y, and so that of the broadcast Q_k mu_k.
   const Value minus_y = across_lines ? expand(ct_scores, nkd, {0, 1}) * f.y
                                      : expand(ct_scores * f.half, nkd, {0, 1}) * (f.y + f.y);
