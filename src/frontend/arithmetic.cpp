@@ -61,7 +61,11 @@ Value logarithm(const char* name, Value v, double base) {
   return of_32_bits(v, [&](Value x) {
     const double scale = std::log(base);
     return prim::differentiated(
-        name, {&x, 1}, [&](const Values& y) { return Values{ops::log(y[0]) / ops::full_like(y[0], scale)}; },
+        name, {&x, 1},
+        [&](const Values& y) {
+          const Value log = ops::log(y[0]);
+          return Values{log / ops::full_like(y[0], scale)};
+        },
         [&](const Values& y, const Values&, const Values& dy) {
           return Values{dy[0] * ops::full_like(y[0], 1.0 / scale) / y[0]};
         })[0];

@@ -41,6 +41,12 @@ Array with_number(const char* name, const ArrayLike& like, double number, const 
 // where x is great. So f(x) has the rule t f'(x), with f' as one value. Numbers of 16 bits are computed as
 // f32.
 
+// x, at most `bound` from 0.
+Value bounded(Value x, double bound) {
+  const Value least = number_like(x, -bound);
+  return ops::clamp(least, x, number_like(x, bound));
+}
+
 // x s(x): s(x) + x s'(x)
 Value silu_of(Value v, Where) {
   return of_32_bits(v, [](Value x) {
@@ -59,9 +65,10 @@ constexpr double gelu_scale = 0.79788456080286535588,
 // x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x³). From `far` on s(2u) is 0 or 1.
 Value gelu_inside(Value x) {
   const double far = x.dtype() == f64 ? 22.0 : 11.0;
-  const Value near = ops::clamp(number_like(x, -far), x, number_like(x, far));
+  const Value near = bounded(x, far);
   const Value cube = near * ops::square(near);
-  return number_like(x, 2.0 * gelu_scale) * (near + number_like(x, gelu_cube) * cube);
+  const Value sum = near + number_like(x, gelu_cube) * cube;
+  return number_like(x, 2.0 * gelu_scale) * sum;
 }
 Value gelu_by_tanh(Value v) {
   return of_32_bits(v, [](Value x) {
@@ -69,12 +76,12 @@ Value gelu_by_tanh(Value v) {
         "gelu", x, [](Value y) { return y * ops::logistic(gelu_inside(y)); },
         [](Value y, Value) {
           const double far = y.dtype() == f64 ? 22.0 : 11.0;
-          const Value near = ops::clamp(number_like(y, -far), y, number_like(y, far));
+          const Value near = bounded(y, far);
           const Value inside = gelu_inside(y), share = ops::logistic(inside);
-          const Value slope_inside =
-              number_like(y, 2.0 * gelu_scale) *
-              (number_like(y, 1.0) + number_like(y, 3.0 * gelu_cube) * ops::square(near));
-          return share + (near * slope_inside) * prim::slope_of_logistic(inside, share);
+          const Value one = number_like(y, 1.0), squared = ops::square(near);
+          const Value growth = one + number_like(y, 3.0 * gelu_cube) * squared;
+          const Value factor = near * (number_like(y, 2.0 * gelu_scale) * growth);
+          return share + factor * prim::slope_of_logistic(inside, share);
         });
   });
 }
@@ -83,14 +90,16 @@ Value gelu_by_tanh(Value v) {
 Value gelu_by_erfc(Value v) {
   return of_32_bits(v, [](Value x) {
     const auto distribution = [](Value y) {
-      return number_like(y, 0.5) * ops::erfc(-y * number_like(y, std::sqrt(0.5)));
+      const Value below = -y, half = number_like(y, 0.5);
+      return half * ops::erfc(below * number_like(y, std::sqrt(0.5)));
     };
     return with_derivative(
         "gelu", x, [&](Value y) { return y * distribution(y); },
         [&](Value y, Value) {
-          const Value near = ops::clamp(number_like(y, -40.0), y, number_like(y, 40.0));
+          const Value near = bounded(y, 40.0);
           const Value density = prim::slope_of_erf(near * number_like(y, std::sqrt(0.5)));
-          return distribution(y) + (number_like(y, std::sqrt(0.125)) * near) * density;
+          const Value part = (number_like(y, std::sqrt(0.125)) * near) * density;
+          return distribution(y) + part;
         });
   });
 }

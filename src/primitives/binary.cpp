@@ -122,7 +122,8 @@ constinit const Primitive div{
       if (has_16_bits(x_of(c).dtype())) {  // t / y alone may overflow where the derivative by y does not
         const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t / y_of(c); });
         const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) {
-          return t * narrow(-(wide(x_of(c)) / wide(y_of(c)) / wide(y_of(c))), t.dtype());
+          const Value x = wide(x_of(c)), y = wide(y_of(c));
+          return t * narrow(-(x / y / y), t.dtype());
         });
         return sum(from_x, from_y);
       }
@@ -153,7 +154,8 @@ constinit const Primitive pow{
           },
           [&] {
             const Value is_zero = ops::eq(x, like(x, 0.0));
-            return ops::log(ops::select_n(is_zero, x, like(x, 1.0))) * wide(z_of(c));
+            const Value z = wide(z_of(c));
+            return ops::log(ops::select_n(is_zero, x, like(x, 1.0))) * z;
           });
     },
     .batch = batch_elementwise,
@@ -175,8 +177,9 @@ constinit const Primitive atan2{
     .infer = infer_of<Kinds::floats>,
     .jvp = [](JvpContext& c) -> Derivatives {
       const Value x = wide(x_of(c)), y = wide(y_of(c)), one = like(x, 1.0);
-      const Value greater = ops::stop_gradient(ops::max(ops::abs(x), ops::abs(y)));
-      const Value ordinary = ops::logical_and(ops::gt(greater, like(x, 0.0)), ops::is_finite(greater));
+      const Value size = ops::abs(x), greater = ops::stop_gradient(ops::max(size, ops::abs(y)));
+      const Value finite = ops::is_finite(greater);
+      const Value ordinary = ops::logical_and(ops::gt(greater, like(x, 0.0)), finite);
       const Value scale = ops::select_n(ordinary, one, greater);
       const Value a = x / scale, b = y / scale;
       const Value squared = ops::square(a), norm = squared + ops::square(b);
@@ -191,7 +194,7 @@ constinit const Primitive atan2{
 // where x / y itself may be rounded up to the one above
 constinit const Primitive rem = binary("rem", infer_of<kinds::real>, [](JvpContext& c) -> Derivatives {
   if (!c.active(1)) return c.tangent(0);
-  const Value multiple = wide(x_of(c)) - wide(z_of(c));
+  const Value x = wide(x_of(c)), multiple = x - wide(z_of(c));
   const Value whole = narrow(ops::round(multiple / wide(y_of(c))), x_of(c).dtype());
   if (!c.active(0)) return *c.tangent(1) * -whole;
   return *c.tangent(0) - *c.tangent(1) * whole;

@@ -12,6 +12,12 @@ Value product(Value a, Value b, Value c) {
   return first * c;
 }
 
+// x, at most `bound` from 0.
+Value bounded(Value x, double bound) {
+  const Value least = like(x, -bound);
+  return ops::clamp(least, x, like(x, bound));
+}
+
 // e^-|x|, which neither overflows nor, where the slope is a number, underflows
 Value decay(Value x) { return ops::exp(-ops::abs(x)); }
 
@@ -20,13 +26,17 @@ Value decay(Value x) { return ops::exp(-ops::abs(x)); }
 Value power_of_minus_square(Value x) {
   const bool is_f64 = x.dtype() == DType::f64;
   const double end = is_f64 ? 28.0 : 11.0, splitter = is_f64 ? 0x1p27 + 1.0 : 0x1p12 + 1.0;
-  const Value near = ops::clamp(like(x, -end), x, like(x, end));
+  const Value near = bounded(x, end);
   const Value moved = near * like(x, splitter);
-  const Value high = moved - (moved - near), low = near - high;
+  const Value above = moved - near;
+  const Value high = moved - above, low = near - high;
   const Value square = ops::square(near);
   const Value twice = high + high;
-  const Value rest = ((ops::square(high) - square) + twice * low) + ops::square(low);
-  return ops::exp(-square) * (like(x, 1.0) - rest);
+  const Value of_high = ops::square(high) - square, mixed = twice * low;
+  const Value all_but_low = of_high + mixed;
+  const Value rest = all_but_low + ops::square(low);
+  const Value correction = like(x, 1.0) - rest;
+  return ops::exp(-square) * correction;
 }
 
 }  // namespace
@@ -47,13 +57,15 @@ Value slope_of_atan(Value x) {
       "slope of atan", x,
       [](Value v) {
         const double far = 0x1p30;
-        const Value is_far = ops::gt(ops::abs(v), like(v, far));
-        const Value near = ops::clamp(like(v, -far), v, like(v, far));
-        const Value squared = ops::square(near);
+        const Value size = ops::abs(v), is_far = ops::gt(size, like(v, far));
+        const Value squared = ops::square(bounded(v, far)), one = like(v, 1.0);
         const Value inverse = ops::square(ops::reciprocal(v));
-        return ops::select_n(is_far, ops::reciprocal(like(v, 1.0) + squared), inverse);
+        return ops::select_n(is_far, ops::reciprocal(one + squared), inverse);
       },
-      [](Value v, Value slope) { return product(v * slope, slope, like(v, -2.0)); });
+      [](Value v, Value slope) {
+        const Value minus_two = like(v, -2.0);
+        return product(v * slope, slope, minus_two);
+      });
 }
 
 // (1/s) / sqrt((1/s)² + (x/s)²) with s the greater of 1 and |x|
@@ -61,7 +73,8 @@ Value slope_of_asinh(Value x) {
   return with_derivative(
       "slope of asinh", x,
       [](Value v) {
-        const Value scale = ops::reciprocal(ops::max(ops::abs(v), like(v, 1.0)));
+        const Value size = ops::abs(v);
+        const Value scale = ops::reciprocal(ops::max(size, like(v, 1.0)));
         const Value squared = ops::square(scale);
         return scale * ops::rsqrt(squared + ops::square(v * scale));
       },
@@ -83,8 +96,9 @@ Value slope_of_tanh(Value x, Value z) {
   return with_derivative(
       "slope of tanh", x, z,
       [](Value v, Value result) {
-        const Value power = ops::exp(like(v, -2.0) * ops::abs(v));
-        return power * ops::square(like(v, 1.0) + ops::abs(result));
+        const Value size = ops::abs(v), one = like(v, 1.0);
+        const Value power = ops::exp(like(v, -2.0) * size);
+        return power * ops::square(one + ops::abs(result));
       },
       [](Value, Value result, Value slope) { return (like(slope, -2.0) * result) * slope; });
 }
@@ -96,7 +110,8 @@ Value slope_of_logistic(Value x, Value z) {
       [](Value v, Value result) {
         const Value negative = ops::lt(v, like(v, 0.0));
         const Value of_size = ops::select_n(negative, result, like(v, 1.0) - result);
-        return decay(v) * ops::square(of_size);
+        const Value squared = ops::square(of_size);
+        return decay(v) * squared;
       },
       [](Value v, Value, Value slope) { return -(ops::tanh(like(v, 0.5) * v) * slope); });
 }
@@ -104,9 +119,12 @@ Value slope_of_logistic(Value x, Value z) {
 Value slope_of_erf(Value x) {
   return with_derivative(
       "slope of erf", x,
-      [](Value v) { return like(v, 2.0 * std::numbers::inv_sqrtpi) * power_of_minus_square(v); },
+      [](Value v) {
+        const Value factor = like(v, 2.0 * std::numbers::inv_sqrtpi);
+        return factor * power_of_minus_square(v);
+      },
       [](Value v, Value slope) {
-        const Value near = ops::clamp(like(v, -40.0), v, like(v, 40.0));  // an infinity times 0 would be NaN
+        const Value near = bounded(v, 40.0);  // an infinity times 0 would be NaN
         return (like(v, -2.0) * near) * slope;
       });
 }
