@@ -123,7 +123,8 @@ Derivatives jvp_cumprod(JvpContext& c) {
 
 // e^(a - b), 1 where both are the same infinity.
 Value ratio(Value a, Value b) {
-  const Value infinite = ops::eq(ops::abs(b), ops::full_like(b, std::numeric_limits<double>::infinity()));
+  const Value size = ops::abs(b);
+  const Value infinite = ops::eq(size, ops::full_like(b, std::numeric_limits<double>::infinity()));
   const Value alike = ops::logical_and(ops::eq(a, b), infinite);
   const Value difference = a - b;
   return ops::exp(ops::select_n(alike, difference, ops::full_like(b, 0.0)));
