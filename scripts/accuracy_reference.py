@@ -9,7 +9,6 @@ usage: scripts/accuracy_reference.py [NAME...]"""
 import math
 import pathlib
 import random
-import struct
 import sys
 
 import mpmath as mp

@@ -8,7 +8,7 @@
 
 namespace tidu::cpu_detail {
 
-/// Of `count` parts that are combined in a cascade how many make one of at most 16 parts of the next level.
+/// How many of `count` parts that are combined in a cascade make one of at most 16 parts of the next level.
 constexpr std::int64_t cascade_step(std::int64_t count) {
   constexpr std::int64_t together = 16;
   std::int64_t step = 1;

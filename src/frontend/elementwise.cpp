@@ -65,12 +65,12 @@ using frontend_detail::convert;
 using frontend_detail::inexact;
 using frontend_detail::Input;
 using frontend_detail::invoke;
+using frontend_detail::of_32_bits;
 using frontend_detail::Operand;
 using frontend_detail::partner;
 using frontend_detail::require_value;
 using frontend_detail::Takes;
 using frontend_detail::unary;
-using frontend_detail::widened;
 
 // Of truth values: any number but 0 is true.
 template <Binary F>
@@ -273,13 +273,14 @@ Array softplus(const Array& x, Where where) {
   return invoke(
       {"softplus"}, operands,
       [](Emitter&, std::span<const Value> v) {
-        const Value y = widened(v[0]);
-        const Value zero = ops::full_like(y, 0.0);
-        const Value positive = ops::ge(y, zero);
-        const Value one = ops::full_like(y, 1.0);
-        const Value minus_sign = ops::select_n(positive, one, ops::full_like(y, -1.0));
-        const Value ramp = ops::select_n(positive, zero, y);
-        return convert(ramp + ops::log1p(ops::exp(minus_sign * y)), inexact(v[0].dtype()));
+        return of_32_bits(convert(v[0], inexact(v[0].dtype())), [](Value y) {
+          const Value zero = ops::full_like(y, 0.0);
+          const Value positive = ops::ge(y, zero);
+          const Value one = ops::full_like(y, 1.0);
+          const Value minus_sign = ops::select_n(positive, one, ops::full_like(y, -1.0));
+          const Value ramp = ops::select_n(positive, zero, y);
+          return ramp + ops::log1p(ops::exp(minus_sign * y));
+        });
       },
       where);
 }

@@ -21,6 +21,7 @@ using frontend_detail::normal_axes;
 using frontend_detail::of_32_bits;
 using frontend_detail::refuse;
 using frontend_detail::unary;
+using prim::bounded;
 using prim::with_derivative;
 
 Value number_like(Value x, double number) { return ops::full_like(x, number); }
@@ -41,12 +42,6 @@ Array with_number(const char* name, const ArrayLike& like, double number, const 
 // where x is great. So f(x) has the rule t f'(x), with f' as one value. Numbers of 16 bits are computed as
 // f32.
 
-// x, at most `bound` from 0.
-Value bounded(Value x, double bound) {
-  const Value least = number_like(x, -bound);
-  return ops::clamp(least, x, number_like(x, bound));
-}
-
 // x s(x): s(x) + x s'(x)
 Value silu_of(Value v, Where) {
   return of_32_bits(v, [](Value x) {
@@ -62,22 +57,20 @@ Value silu_of(Value v, Where) {
 constexpr double gelu_scale = 0.79788456080286535588,
                  gelu_cube = 0.044715;  // sqrt(2 / pi), and GELU's own number
 
-// x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x³). From `far` on s(2u) is 0 or 1.
-Value gelu_inside(Value x) {
-  const double far = x.dtype() == f64 ? 22.0 : 11.0;
-  const Value near = bounded(x, far);
+// x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x³), for an x so near to 0 that s(2u) is
+// neither 0 nor 1.
+Value near_gelu(Value x) { return bounded(x, x.dtype() == f64 ? 22.0 : 11.0); }
+Value gelu_inside(Value near) {
   const Value cube = near * ops::square(near);
-  const Value sum = near + number_like(x, gelu_cube) * cube;
-  return number_like(x, 2.0 * gelu_scale) * sum;
+  const Value sum = near + number_like(near, gelu_cube) * cube;
+  return number_like(near, 2.0 * gelu_scale) * sum;
 }
 Value gelu_by_tanh(Value v) {
   return of_32_bits(v, [](Value x) {
     return with_derivative(
-        "gelu", x, [](Value y) { return y * ops::logistic(gelu_inside(y)); },
+        "gelu", x, [](Value y) { return y * ops::logistic(gelu_inside(near_gelu(y))); },
         [](Value y, Value) {
-          const double far = y.dtype() == f64 ? 22.0 : 11.0;
-          const Value near = bounded(y, far);
-          const Value inside = gelu_inside(y), share = ops::logistic(inside);
+          const Value near = near_gelu(y), inside = gelu_inside(near), share = ops::logistic(inside);
           const Value one = number_like(y, 1.0), squared = ops::square(near);
           const Value growth = one + number_like(y, 3.0 * gelu_cube) * squared;
           const Value factor = near * (number_like(y, 2.0 * gelu_scale) * growth);

@@ -34,7 +34,8 @@ struct Lengths {
   bool scaled;    // or are the squares of all numbers within the range?
 };
 
-// Where the plain sum of squares is right to the last bits, and what else the numbers are multiplied by.
+// The range in which the plain sum of squares is right to the last bits, and the factors that bring others
+// into it.
 struct SafeRange {
   double least, greatest, up, down;
   double least_factor, greatest_factor;  // of 1 / r, so that neither it nor c times it leaves the range

@@ -4,7 +4,7 @@
 
 #include "frontend/elementwise.hpp"
 #include "frontend/norms.hpp"
-#include "primitives/custom_derivative.hpp"
+#include "primitives/slopes.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
@@ -21,6 +21,7 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::widened;
 using prim::differentiated;
+using prim::has_16_bits;
 
 // The axes as bits of a number that is not negative.
 std::int64_t mask_of(const Axes& axes, std::size_t rank, const char* name, Where where) {
@@ -82,8 +83,6 @@ Value as_number(Value x) { return is_bool(x.dtype()) ? convert(x, i64) : x; }
 Value beside_greatest(Value x, const Ints& axes) {
   return x - spread(ops::stop_gradient(ops::reduce_max(x, axes)), axes, x.shape());
 }
-
-bool has_16_bits(DType dtype) { return dtype == f16 || dtype == bf16; }
 
 Value mean_of(Value x, const Ints& axes) {
   const Value total = ops::reduce_sum(widened(x), axes);

@@ -4,6 +4,7 @@
 
 #include "axes.hpp"
 #include "factor_rules.hpp"
+#include "slopes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -137,16 +138,15 @@ Value ratio(Value a, Value b) {
 // of y is 1. Numbers of 16 bits are computed in f32. The maximum counts as constant, since no weight depends
 // on it. Equal infinities count alike, as in logsumexp.
 Derivatives jvp_cumlogsumexp(JvpContext& c) {
-  const DType dtype = c.primal(0).dtype(), wide = dtype == f16 || dtype == bf16 ? f32 : dtype;
-  return jvp_forward(c, [=](Value narrow_x, Value, Value t, std::size_t axis) {
-    const Value x = ops::convert_element_type(narrow_x, wide);
+  return jvp_forward(c, [](Value narrow_x, Value, Value t, std::size_t axis) {
+    const Value x = wide(narrow_x);
     const std::int64_t n = x.shape()[axis];
     const Value m = ops::stop_gradient(ops::cummax(x, static_cast<std::int64_t>(axis), false));
     const Value before = part(m, axis, 0, n - 1);
     const Value p = padded(ratio(before, part(m, axis, 1, n)), axis, 1, 0, 1);
     const Value q = ratio(x, m), s = recurrence(p, q, axis);
-    const Value z = recurrence(p, ops::mul(ops::convert_element_type(t, wide), q), axis);
-    return ops::convert_element_type(ops::div(z, s), dtype);
+    const Value z = recurrence(p, ops::mul(wide(t), q), axis);
+    return narrow(ops::div(z, s), narrow_x.dtype());
   });
 }
 

@@ -47,12 +47,11 @@ DType counting_dtype(DType dtype, std::int64_t count) {
 Derivatives jvp_reduced_extremum(JvpContext& c) {
   const Ints& axes = c.op().ints("axes");
   const Value x = c.primal(0);
-  const DType wide = counting_dtype(x.dtype(), num_elements(extents_at(x.shape(), axes)));
-  const Value chosen = ops::convert_element_type(ops::eq(x, spread(c.result(), x.shape(), axes)), wide);
+  const DType counting = counting_dtype(x.dtype(), num_elements(extents_at(x.shape(), axes)));
+  const Value chosen = ops::convert_element_type(ops::eq(x, spread(c.result(), x.shape(), axes)), counting);
   const Value weight = ops::div(chosen, spread(ops::reduce_sum(chosen, axes), x.shape(), axes));
-  if (wide == x.dtype()) return ops::reduce_sum(ops::mul(*c.tangent(0), weight), axes);
-  const Value shares = ops::mul(ops::convert_element_type(*c.tangent(0), wide), weight);
-  return ops::convert_element_type(ops::reduce_sum(shares, axes), x.dtype());
+  const Value shares = ops::mul(narrow(*c.tangent(0), counting), weight);
+  return narrow(ops::reduce_sum(shares, axes), x.dtype());
 }
 
 void infer_index(InferContext& c) {

@@ -21,7 +21,7 @@ Values simplify_div(SimplifyContext& c);
 /// abs, square: the sign of the operand does not count.
 Values simplify_even(SimplifyContext& c);
 Values simplify_integer_pow(SimplifyContext& c);
-/// Of 32 and 64 bits as executors compute it, by e^-|x|, which its derivative reads.
+/// f32 and f64 as executors compute it, by e^-|x|, which its derivative reads.
 Values simplify_logistic(SimplifyContext& c);
 /// max and min: of a value and itself.
 Values simplify_idempotent(SimplifyContext& c);

@@ -12,12 +12,6 @@ Value product(Value a, Value b, Value c) {
   return first * c;
 }
 
-// x, at most `bound` from 0.
-Value bounded(Value x, double bound) {
-  const Value least = like(x, -bound);
-  return ops::clamp(least, x, like(x, bound));
-}
-
 // e^-|x|, which neither overflows nor, where the slope is a number, underflows
 Value decay(Value x) { return ops::exp(-ops::abs(x)); }
 
@@ -39,19 +33,26 @@ Value power_of_minus_square(Value x) {
   return ops::exp(-square) * correction;
 }
 
+// (1 - x) (1 + x), which is exact next to 1 and -1
+Value one_minus_square(Value x) {
+  const Value one = like(x, 1.0), below = one - x;
+  return below * (one + x);
+}
+
 }  // namespace
+
+Value bounded(Value x, double bound) {
+  const Value least = like(x, -bound);
+  return ops::clamp(least, x, like(x, bound));
+}
 
 Value slope_of_asin(Value x) {
   return with_derivative(
-      "slope of asin", x,
-      [](Value v) {
-        const Value one = like(v, 1.0), below = one - v;
-        return ops::rsqrt(below * (one + v));
-      },
+      "slope of asin", x, [](Value v) { return ops::rsqrt(one_minus_square(v)); },
       [](Value v, Value slope) { return product(v * slope, slope, slope); });
 }
 
-// Where x² might overflow, 1/x² is the same to the last place.
+// 1/x² is the same to the last place beyond 2^30, and takes the place of what might overflow there.
 Value slope_of_atan(Value x) {
   return with_derivative(
       "slope of atan", x,
@@ -83,11 +84,7 @@ Value slope_of_asinh(Value x) {
 
 Value slope_of_atanh(Value x) {
   return with_derivative(
-      "slope of atanh", x,
-      [](Value v) {
-        const Value one = like(v, 1.0), below = one - v;
-        return ops::reciprocal(below * (one + v));
-      },
+      "slope of atanh", x, [](Value v) { return ops::reciprocal(one_minus_square(v)); },
       [](Value v, Value slope) { return product(v + v, slope, slope); });
 }
 

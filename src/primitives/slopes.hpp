@@ -4,7 +4,7 @@
 // Note [Slopes]: f'(x) is written so that it neither overflows nor underflows nor cancels where it is a
 // number of the dtype: from x where f has become constant (1 - tanh² x is 0 from 19 on; 4 e / (1 + e)² with e
 // = exp(-2|x|) is not). Such a formula may cancel in its own derivative, so that f''(x) is given beside it.
-// What has 16 bits is computed as f32 and rounded once.
+// Numbers of 16 bits are computed as f32 and rounded once.
 #pragma once
 
 #include <array>
@@ -18,7 +18,9 @@ namespace tidu::prim {
 inline bool has_16_bits(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 /// x, as f32 where it has 16 bits.
 inline Value wide(Value x) { return has_16_bits(x.dtype()) ? ops::convert_element_type(x, DType::f32) : x; }
-/// x rounded to this dtype.
+/// x, at most `bound` from 0.
+Value bounded(Value x, double bound);
+/// x converted to this dtype, where it is of another one.
 inline Value narrow(Value x, DType dtype) {
   return x.dtype() == dtype ? x : ops::convert_element_type(x, dtype);
 }
@@ -51,7 +53,7 @@ Value with_derivative(const char* name, Value x, Value z, const F& value, const 
       })[0];
 }
 
-/// Of a real x of 32 or 64 bits: 1 / sqrt(1 - x²), 1 / (1 + x²), 1 / sqrt(1 + x²), 1 / (1 - x²).
+/// For a real x of 32 or 64 bits: 1 / sqrt(1 - x²), 1 / (1 + x²), 1 / sqrt(1 + x²), 1 / (1 - x²).
 Value slope_of_asin(Value x);
 Value slope_of_atan(Value x);
 Value slope_of_asinh(Value x);

@@ -26,11 +26,8 @@ constexpr Primitive unary(std::string_view name, Trait traits, Primitive::InferR
 }
 
 // An analytic function of floating and complex numbers.
-constexpr Primitive analytic(std::string_view name, Primitive::JvpRule jvp) {
-  return unary(name, Trait::inexact, infer_of<kinds::inexact>, jvp);
-}
 constexpr Primitive analytic(std::string_view name, Primitive::JvpRule jvp,
-                             Primitive::SimplifyRule simplify) {
+                             Primitive::SimplifyRule simplify = simplify_elementwise) {
   return unary(name, Trait::inexact, infer_of<kinds::inexact>, jvp, simplify);
 }
 

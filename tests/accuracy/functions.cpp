@@ -177,7 +177,7 @@ void note(Table& table, const std::string& name, int order, const std::string& d
   }
 }
 
-// What is computed of one function at some points: each array beside the derivative that it is.
+// Values or derivatives of one function at some points, each array beside the number of its derivative.
 using Results = std::vector<std::pair<std::size_t, Array>>;
 struct Way {
   const char* name;
@@ -320,7 +320,7 @@ struct DerivativeOrder {
 };
 const DerivativeOrder orders[] = {{0, "Values"}, {1, "First derivatives"}, {2, "Second derivatives"}};
 
-// What is promised where this much was measured.
+// The bound that is promised where this much was measured.
 std::string bound_of(double measured) {
   if (std::isinf(measured)) return "inf";
   double bound = 1.0;

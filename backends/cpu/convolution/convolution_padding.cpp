@@ -14,7 +14,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// Of an axis: does the window meet an element of lhs with that place of the kernel?
+// Does the window, along one axis, meet an element of lhs with that place of the kernel?
 bool meets(const ConvAxis& axis, Index window, Index place) {
   const Index at = window * axis.stride + place * axis.dilation - axis.low;
   return at >= 0 && at % axis.spread == 0 && at / axis.spread < axis.lhs;
@@ -86,7 +86,7 @@ void for_windows(const ConvShape& shape, const Body& body) {
   }
 }
 
-// Of one feature of the result and one place of the kernel, whose element is not finite.
+// Writes the NaN of one feature of the result and one place of the kernel, whose element is not finite.
 template <class T>
 void mark(const ConvShape& shape, Index result, const std::vector<Index>& place, T* out) {
   using R = decltype(std::real(T()));

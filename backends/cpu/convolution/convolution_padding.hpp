@@ -1,4 +1,4 @@
-// convolution_padding.hpp - what an infinite element of a kernel makes of padding.
+// convolution_padding.hpp - NaN where an infinite element of a kernel meets padding.
 //
 // Note [Padding is zero]: where a window meets padding, or a zero that dilation of lhs puts between elements,
 // the kernel's element is multiplied by 0, so that an infinite one and NaN make NaN. The ways to compute a

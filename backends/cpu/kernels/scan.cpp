@@ -215,22 +215,30 @@ struct Best {
   requires(Integer<T> || RealNumber<T>) T operator()(T best, T x) const { return F()(x, best) ? x : best; }
 };
 
+// The first element of a line along the axis, in the order of the operation, and the way from one to the
+// next.
+struct Order {
+  std::int64_t first, step;
+};
+Order order_of(const AxisState& s) {
+  return s.reverse ? Order{(s.extent - 1) * s.inner, -s.inner} : Order{0, s.inner};
+}
+
 // y_i = f(y_{i-1}, x_i)
 template <class F, class T>
 void accumulate(const AxisState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
-  const std::int64_t step = s.reverse ? -s.inner : s.inner;
-  const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
+  const Order order = order_of(s);
   if (s.inner == 1) {
     // Of more lines that lie pages apart, sources and results would not stay in the nearest cache.
     return for_axis_lines<4>(s, [&](std::int64_t line, auto count) {
       constexpr std::int64_t n = decltype(count)::value;
       T value[n];
-      std::int64_t at = line * s.extent + first;
+      std::int64_t at = line * s.extent + order.first;
       for (std::int64_t j = 0; j < n; ++j) y[at + j * s.extent] = value[j] = x[at + j * s.extent];
       for (std::int64_t i = 1; i < s.extent; ++i) {
-        at += step;
+        at += order.step;
         for (std::int64_t j = 0; j < n; ++j) value[j] = F()(value[j], x[at + j * s.extent]);
         for (std::int64_t j = 0; j < n; ++j) y[at + j * s.extent] = value[j];
       }
@@ -238,11 +246,12 @@ void accumulate(const AxisState& s, const Call& call) {
   }
   for_axis_tiles(s, std::max<std::int64_t>(1, s.inner),
                  [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
-                   std::int64_t at = o * s.extent * s.inner + first + column;
+                   std::int64_t at = o * s.extent * s.inner + order.first + column;
                    std::copy_n(x + at, columns, y + at);
                    for (std::int64_t i = 1; i < s.extent; ++i) {
-                     at += step;
-                     for (std::int64_t j = 0; j < columns; ++j) y[at + j] = F()(y[at - step + j], x[at + j]);
+                     at += order.step;
+                     for (std::int64_t j = 0; j < columns; ++j)
+                       y[at + j] = F()(y[at - order.step + j], x[at + j]);
                    }
                  });
 }
@@ -282,14 +291,13 @@ template <class T>
 void accumulate_sums(const AxisState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
-  const std::int64_t step = s.reverse ? -s.inner : s.inner;
-  const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
+  const Order order = order_of(s);
   if (s.inner == 1) {
     return for_axis_lines<4>(s, [&](std::int64_t line, auto count) {
       constexpr std::int64_t n = decltype(count)::value;
       RunningSums<n, T> sums;
-      std::int64_t at = line * s.extent + first;
-      for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+      std::int64_t at = line * s.extent + order.first;
+      for (std::int64_t i = 0; i < s.extent; ++i, at += order.step) {
         sums.next(
             n, [&](std::int64_t j) { return x[at + j * s.extent]; },
             [&](std::int64_t j, T sum) { y[at + j * s.extent] = sum; });
@@ -299,8 +307,8 @@ void accumulate_sums(const AxisState& s, const Call& call) {
   constexpr std::int64_t columns_of_sums = 512;
   for_axis_tiles(s, columns_of_sums, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
     RunningSums<columns_of_sums, T> sums;
-    std::int64_t at = o * s.extent * s.inner + first + column;
-    for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+    std::int64_t at = o * s.extent * s.inner + order.first + column;
+    for (std::int64_t i = 0; i < s.extent; ++i, at += order.step) {
       sums.next(
           columns, [&](std::int64_t j) { return x[at + j]; },
           [&](std::int64_t j, T sum) { y[at + j] = sum; });
@@ -314,15 +322,14 @@ template <class T>
 void accumulate_exponentials(const AxisState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
-  const std::int64_t step = s.reverse ? -s.inner : s.inner;
-  const std::int64_t first = s.reverse ? (s.extent - 1) * s.inner : 0;
+  const Order order = order_of(s);
   for_axis_tiles(s, columns_at_once, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
     T largest[columns_at_once];
     double sum[columns_at_once];
     std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
     std::fill_n(sum, columns, 0.0);
-    std::int64_t at = o * s.extent * s.inner + first + column;
-    for (std::int64_t i = 0; i < s.extent; ++i, at += step) {
+    std::int64_t at = o * s.extent * s.inner + order.first + column;
+    for (std::int64_t i = 0; i < s.extent; ++i, at += order.step) {
       for (std::int64_t j = 0; j < columns; ++j) {
         const T value = x[at + j];
         if (value <= largest[j]) {

@@ -1,6 +1,6 @@
-// spectral.cpp - eigh by Eigen, QR iteration on the tridiagonal matrix, or by QL iteration (hermitian_ql.hpp)
-// where that fails, and svd by a library (svd.hpp). A matrix that is not finite, or that does not converge,
-// gives NaN.
+// spectral.cpp - eigh by Eigen, QR iteration on the tridiagonal matrix, or by the svd of a shifted matrix
+// (hermitian_svd.hpp) where that fails, and svd by a library (svd.hpp). A matrix that is not finite, or that
+// does not converge, gives NaN.
 //
 // Note [A library's svd]: divide and conquer reports success with factors that are not orthonormal, or whose
 // product is another matrix (Eigen 3.4 does so for many block-diagonal matrices). So both are checked for
@@ -15,7 +15,7 @@
 #include <limits>
 
 #include "cpu/kernels/eigen_matrices.hpp"
-#include "cpu/kernels/hermitian_ql.hpp"
+#include "cpu/kernels/hermitian_svd.hpp"
 #include "cpu/kernels/matrices.hpp"
 #include "cpu/kernels/svd.hpp"
 
@@ -49,7 +49,7 @@ bool is_spectrum(const RowMatrix<W>& x, const Vectors& v, const Values& w) {
          ((v * weights.cwiseProduct(along) - x * (z / scale)).norm() <= bound);
 }
 
-// Of a matrix that is finite, its largest element about 1.
+// The spectrum of a finite matrix whose largest element is about 1.
 template <class W>
 bool find_spectrum(const RowMatrix<W>& x, Spectrum<W>& to) {
   const Eigen::SelfAdjointEigenSolver<ColumnMatrix<W>> solver(x);
@@ -57,7 +57,11 @@ bool find_spectrum(const RowMatrix<W>& x, Spectrum<W>& to) {
     to = {solver.eigenvectors(), solver.eigenvalues()};
     if (is_spectrum<W>(x, to.vectors, to.values)) return true;
   }
-  return decompose_by_ql<W>(x, to) && is_spectrum<W>(x, to.vectors, to.values);
+  for (int attempt = 0;; ++attempt) {
+    const Attempt outcome = spectrum_by_svd<W>(attempt, x, to);
+    if (outcome == Attempt::none) return false;
+    if (outcome == Attempt::done && is_spectrum<W>(x, to.vectors, to.values)) return true;
+  }
 }
 
 template <class W>

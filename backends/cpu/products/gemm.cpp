@@ -17,7 +17,7 @@
 #include "cpu/parallel.hpp"
 #include "cpu/products/call_checks.hpp"
 #include "cpu/products/gemm_onednn.hpp"
-#include "cpu/products/room.hpp"
+#include "cpu/products/scratch.hpp"
 #include "cpu/products/subnormal.hpp"
 #include "graph/thread_kept.hpp"
 
@@ -35,12 +35,12 @@ extern const GemmFunctions functions[6];
 
 namespace {
 
-struct PackedRoom : Room {};
-struct PieceRoom : Room {};  // of C, before it goes past the caches
+struct PackedScratch : Scratch {};
+struct PieceScratch : Scratch {};  // of C, before it goes past the caches
 
 }  // namespace
 
-void* gemm_workspace(std::int64_t bytes) { return tidu::detail::ThreadKept<PackedRoom>::get().of(bytes); }
+void* gemm_workspace(std::int64_t bytes) { return tidu::detail::ThreadKept<PackedScratch>::get().of(bytes); }
 
 namespace {
 
@@ -281,7 +281,7 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
   if (rows > most / row) return run_piece(index, a, b, c);
   // The same call, so that no bit differs, of a C that would have the piece's first row here. It may begin
   // before the room: no arithmetic on pointers leads there.
-  auto* const room = static_cast<std::byte*>(tidu::detail::ThreadKept<PieceRoom>::get().of(rows * row));
+  auto* const room = static_cast<std::byte*>(tidu::detail::ThreadKept<PieceScratch>::get().of(rows * row));
   const auto first =
       reinterpret_cast<std::uintptr_t>(room) - static_cast<std::uintptr_t>(range.row_begin * row);
   auto* const moved = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr)

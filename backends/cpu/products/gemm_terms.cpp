@@ -1,7 +1,7 @@
 // gemm_terms.cpp - products of many terms, in parts of kMostTerms that are added up in a cascade.
 #include "cpu/cascade.hpp"
 #include "cpu/products/gemm.hpp"
-#include "cpu/products/room.hpp"
+#include "cpu/products/scratch.hpp"
 #include "graph/thread_kept.hpp"
 
 namespace tidu::cpu_detail {
@@ -9,7 +9,7 @@ namespace {
 
 using Index = std::int64_t;
 
-struct TermsRoom : Room {};  // of C's parts
+struct TermsScratch : Scratch {};  // of C's parts
 
 // Adds rows of a range of C, so far as they are wanted, to others.
 template <class T>
@@ -35,8 +35,8 @@ void add_rows(const GemmCall& call, const GemmRange& range, Index member, const 
 
 }  // namespace
 
-// Of one member of the batch after another. The first part is added to C, if the product is; the others are
-// made in memory of the thread's own, as rows of as many elements as C's, and added to those before.
+// Members of the batch come one after another. The first part is added to C, if the product is; the others
+// are made in memory of the thread's own, as rows of as many elements as C's, and added to those before.
 void GemmPlan::multiply_many_terms(const GemmRange& range, const std::byte* a, const std::byte* b,
                                    std::byte* c) const {
   const Index size = gemm_element_size(call_.type), parts = (call_.k + kMostTerms - 1) / kMostTerms;
@@ -44,7 +44,7 @@ void GemmPlan::multiply_many_terms(const GemmRange& range, const std::byte* a, c
   Index levels = 0;
   for (Index count = parts; count > 1; count = cascade_step(count)) ++levels;
   auto* const room =
-      static_cast<std::byte*>(tidu::detail::ThreadKept<TermsRoom>::get().of(levels * part_bytes));
+      static_cast<std::byte*>(tidu::detail::ThreadKept<TermsScratch>::get().of(levels * part_bytes));
   struct Part {
     std::byte* c;
     Index ldc;

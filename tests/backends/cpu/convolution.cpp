@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cpu/compare.hpp"
+#include "cpu/in_double.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/convolution.hpp"
@@ -45,15 +46,6 @@ std::vector<Tensor> whole_numbers(const Graph& graph, std::mt19937_64& random) {
     inputs.push_back(Tensor::from<float>(graph.type(id).shape(), elements));
   }
   return inputs;
-}
-
-std::vector<Tensor> in_double(const std::vector<Tensor>& tensors) {
-  std::vector<Tensor> result;
-  for (const Tensor& t : tensors) {
-    const std::vector<double> elements(t.data<float>(), t.data<float>() + t.size());
-    result.push_back(Tensor::from<double>(t.type().shape(), elements));
-  }
-  return result;
 }
 
 CpuExecutor with_threads(int threads) {

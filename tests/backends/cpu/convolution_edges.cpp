@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "cpu/compare.hpp"
+#include "cpu/in_double.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/convolution.hpp"
@@ -54,15 +55,6 @@ std::vector<Tensor> whole_numbers(const Graph& graph, DType dtype, std::mt19937_
   }
   return tensors;
 }
-std::vector<Tensor> in_double(const std::vector<Tensor>& tensors) {
-  std::vector<Tensor> result;
-  for (const Tensor& t : tensors) {
-    const std::vector<double> elements(t.data<float>(), t.data<float>() + t.size());
-    result.push_back(Tensor::from<double>(t.type().shape(), elements));
-  }
-  return result;
-}
-
 void compare(const Edge& e, const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
   for (std::size_t i = 0; i < got.size(); ++i) {
     INFO("rank ", e.rank, ", axis ", e.axis, ": extent ", e.extent, ", kernel ", e.kernel, ", stride ",

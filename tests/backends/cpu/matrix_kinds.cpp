@@ -5,7 +5,7 @@
 #include <array>
 
 #include "cpu/compare.hpp"
-#include "cpu/kernels/hermitian_ql.hpp"
+#include "cpu/kernels/hermitian_svd.hpp"
 #include "cpu/matrices.hpp"
 #include "support/support.hpp"
 #include "tidu/frontend/linalg.hpp"
@@ -228,7 +228,9 @@ TEST_CASE("matrix kinds: decompositions are those of the matrix, at sizes from 1
   }
 }
 
-TEST_CASE("matrix kinds: QL iteration, which eigh falls back on, finds eigenvalues and vectors of all") {
+TEST_CASE(
+    "matrix kinds: the svd of a shifted matrix, which eigh falls back on, finds eigenvalues and vectors of "
+    "all") {
   MatrixRandom random(44);
   for (const MatrixKind& kind : matrix_kinds()) {
     for (const std::int64_t n : {1, 2, 3, 16, shortened() ? 18 : 65}) {
@@ -236,11 +238,12 @@ TEST_CASE("matrix kinds: QL iteration, which eigh falls back on, finds eigenvalu
       CAPTURE(name);
       CAPTURE(n);
       const Dense x = rounded(hermitian(drawn_matrix(kind, n, n, 1.0, c128, random)), c128);
-      cpu_detail::ColumnMatrix<std::complex<double>> given(n, n);
+      cpu_detail::RowMatrix<std::complex<double>> given(n, n);
       for (std::int64_t i = 0; i < n * n; ++i)
         given(i / n, i % n) = static_cast<std::complex<double>>(x(i / n, i % n));
       cpu_detail::Spectrum<std::complex<double>> found;
-      REQUIRE(cpu_detail::decompose_by_ql<std::complex<double>>(given, found));
+      REQUIRE(cpu_detail::spectrum_by_svd<std::complex<double>>(0, given, found) ==
+              cpu_detail::Attempt::done);
       Dense v(n, n), w(1, n);
       for (std::int64_t i = 0; i < n * n; ++i) v(i / n, i % n) = Number(found.vectors(i / n, i % n));
       for (std::int64_t i = 0; i < n; ++i) w(0, i) = found.values(i);

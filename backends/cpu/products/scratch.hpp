@@ -1,4 +1,4 @@
-// room.hpp - memory that a thread keeps for products, as large as the largest one needed.
+// scratch.hpp - memory that a thread keeps for products, as large as the largest one needed.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace tidu::cpu_detail {
 
-struct Room {
-  Room() = default;
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  ~Room() { std::free(data); }
+struct Scratch {
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::free(data); }
   // At least so many bytes, aligned to 64.
   void* of(std::int64_t wanted) {
     if (bytes < wanted) {
