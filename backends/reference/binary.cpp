@@ -17,6 +17,26 @@ Int remainder(Int x, Int y) {
   return y == -1 ? 0 : x % y;
 }
 
+template <class T>
+T multiply_no_nan(T x, T y) {
+  return x == T(0) ? x : times(x, y);
+}
+template <class T>
+T multiply_no_nan_of_both(T x, T y) {
+  return y == T(0) ? y : multiply_no_nan(x, y);
+}
+NamedKernel multiply_no_nan_kernel() {
+  const NamedKernel one = elementwise("multiply_no_nan", &multiply_no_nan<Real>, &multiply_no_nan<Complex>);
+  const NamedKernel both =
+      elementwise("multiply_no_nan", &multiply_no_nan_of_both<Real>, &multiply_no_nan_of_both<Complex>);
+  return {one.primitive, one.supported,
+          [one, both](const KernelCall& c) { (c.op().boolean("both") ? both : one).kernel(c); }};
+}
+template <class T>
+T divide_no_nan(T x, T y) {
+  return x == T(0) ? x : x / y;
+}
+
 /// The number after x towards y among those with the bits of U, sign bit first and magnitudes in order.
 template <class U>
 U next(U x, U y, bool equal) {
@@ -103,6 +123,8 @@ std::vector<NamedKernel> binary_kernels() {
           +[](Complex x, Complex y) { return times(x, y); }),
       elementwise(
           "div", &divide, +[](Real x, Real y) { return x / y; }, +[](Complex x, Complex y) { return x / y; }),
+      multiply_no_nan_kernel(),
+      elementwise("divide_no_nan", &divide_no_nan<Real>, &divide_no_nan<Complex>),
       elementwise(
           "rem", &remainder, +[](Real x, Real y) { return std::fmod(x, y); }),
       elementwise(

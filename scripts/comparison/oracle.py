@@ -232,6 +232,8 @@ PRIMITIVES = {
     "and": lambda a, x, y: lax.bitwise_and(x, y),
     "or": lambda a, x, y: lax.bitwise_or(x, y),
     "xor": lambda a, x, y: lax.bitwise_xor(x, y),
+    "multiply_no_nan": lambda a, x, y: jnp.where(x == 0, 0, x * y),
+    "divide_no_nan": lambda a, x, y: jnp.where(x == 0, 0, x / y),
     "nextafter": lambda a, x, y: lax.nextafter(lax.stop_gradient(x), lax.stop_gradient(y)),
     "clamp": clamp,
     "integer_pow": lambda a, x: lax.integer_pow(x, a["y"]),

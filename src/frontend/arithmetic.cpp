@@ -67,7 +67,8 @@ Value logarithm(const char* name, Value v, double base) {
           return Values{log / ops::full_like(y[0], scale)};
         },
         [&](const Values& y, const Values&, const Values& dy) {
-          return Values{dy[0] * ops::full_like(y[0], 1.0 / scale) / y[0]};
+          const Value scaled = dy[0] * ops::full_like(y[0], 1.0 / scale);
+          return Values{ops::divide_no_nan(scaled, y[0])};
         })[0];
   });
 }

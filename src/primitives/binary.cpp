@@ -1,5 +1,7 @@
 // binary.cpp - records of arithmetic and bitwise operations of two operands x and y of one type, with result
 // z.
+#include <array>
+
 #include "primitives/slopes.hpp"
 
 namespace tidu::prim {
@@ -31,12 +33,15 @@ constexpr Primitive bitwise(std::string_view name, Primitive::SimplifyRule simpl
 
 Value y_of(const JvpContext& c) { return c.primal(1); }
 
-// dz = t_x a() + t_y b(), of what is there. a and b may be of 32 bits where the operands have 16.
-template <class A, class B>
+// dz = t_x a() + t_y b(), of the tangents that are there, by this multiplication. a and b may be of 32 bits
+// where the operands have 16.
+template <Value (*multiply)(Value, Value, Where), class A, class B>
 Derivatives partials(JvpContext& c, A&& a, B&& b) {
   const DType dtype = x_of(c).dtype();
-  const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t * narrow(a(), dtype); });
-  const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) { return t * narrow(b(), dtype); });
+  const std::optional<Value> from_x =
+      map(c.tangent(0), [&](Value t) { return multiply(t, narrow(a(), dtype), ops::Source::current()); });
+  const std::optional<Value> from_y =
+      map(c.tangent(1), [&](Value t) { return multiply(t, narrow(b(), dtype), ops::Source::current()); });
   return sum(from_x, from_y);
 }
 
@@ -50,8 +55,41 @@ Value share(Value chosen, Value other, Value z) {
 
 Derivatives jvp_extremum(JvpContext& c) {
   const Value x = x_of(c), y = y_of(c), z = z_of(c);
-  return partials(
+  return partials<ops::mul>(
       c, [&] { return share(x, y, z); }, [&] { return share(y, x, z); });
+}
+
+constexpr AttributeSpec multiply_no_nan_attributes[] = {
+    {.name = "both", .kind = AttributeKind::boolean, .has_default = true}};
+
+Value multiply_no_nan_of_both(Value x, Value y, Where = Where()) {
+  static const Op op = Op::make(multiply_no_nan, {{"both", true}});
+  return x.emitter()->emit_one(op, std::array{x, y});
+}
+
+// The dividend's tangent and cotangent are divided by y so that a 0 stays one: x / y behind a mask of y = 0.
+// `divide`: what the primitive itself does. `multiply`: of the tangent of y and what it meets, which is 0
+// where the dividend of divide_no_nan is.
+template <Value (*divide)(Value, Value, Where), Value (*multiply)(Value, Value, Where)>
+Derivatives jvp_quotient(JvpContext& c) {
+  constexpr Where where{};
+  if (has_16_bits(x_of(c).dtype())) {  // t / y alone may overflow where the derivative by y does not
+    const std::optional<Value> from_x =
+        map(c.tangent(0), [&](Value t) { return ops::divide_no_nan(t, y_of(c), where); });
+    const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) {
+      const Value x = wide(x_of(c)), y = wide(y_of(c));
+      const Value quotient = divide(x, y, where), slope = divide(quotient, y, where);
+      return multiply(t, narrow(-slope, t.dtype()), where);
+    });
+    return sum(from_x, from_y);
+  }
+  if (!c.active(0)) return multiply(*c.tangent(1), -divide(z_of(c), y_of(c), where), where);
+  if (!c.active(1)) return ops::divide_no_nan(*c.tangent(0), y_of(c), where);
+  const Value change = *c.tangent(0) - multiply(*c.tangent(1), z_of(c), where);
+  return ops::divide_no_nan(change, y_of(c), where);
+}
+Derivatives transpose_quotient(TransposeContext& c) {
+  return {ops::divide_no_nan(*c.cotangent(), conjugate(c.operand(1))), std::nullopt};
 }
 
 }  // namespace
@@ -111,30 +149,59 @@ constinit const Primitive mul{
     .simplify = simplify_mul,
 };
 
-// z = x / y          dz = (dx - z dy) / y; linear in x: ct_x = ct / conj(y)
+// z = x / y          dz = (dx - z dy) / y; linear in x: ct_x = ct / conj(y), both 0 where the dividend is
 constinit const Primitive div{
     .name = "div",
     .arity = 2,
     .traits = Trait::elementwise,
     .linearity = linearity::linear_in(0b01),
     .infer = infer_of<kinds::number>,
-    .jvp = [](JvpContext& c) -> Derivatives {
-      if (has_16_bits(x_of(c).dtype())) {  // t / y alone may overflow where the derivative by y does not
-        const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) { return t / y_of(c); });
-        const std::optional<Value> from_y = map(c.tangent(1), [&](Value t) {
-          const Value x = wide(x_of(c)), y = wide(y_of(c));
-          return t * narrow(-(x / y / y), t.dtype());
-        });
-        return sum(from_x, from_y);
-      }
-      if (!c.active(0)) return *c.tangent(1) * -(z_of(c) / y_of(c));
-      return (c.active(1) ? *c.tangent(0) - *c.tangent(1) * z_of(c) : *c.tangent(0)) / y_of(c);
-    },
-    .transpose = [](TransposeContext& c) -> Derivatives {
-      return {*c.cotangent() / conjugate(c.operand(1)), std::nullopt};
-    },
+    .jvp = jvp_quotient<ops::div, ops::multiply_no_nan>,
+    .transpose = transpose_quotient,
     .batch = batch_elementwise,
     .simplify = simplify_div,
+};
+
+// z = x y, and where x is 0, whatever y is, x; with `both` where y is 0, whatever x is, y
+// (tf.math.multiply_no_nan, whose operands stand the other way round). bilinear: dz = dx y + x dy,
+// ct_x = ct conj(y), ct_y = conj(x) ct, the second terms with `both`: where x = 0 and where dy or ct is 0
+constinit const Primitive multiply_no_nan{
+    .name = "multiply_no_nan",
+    .arity = 2,
+    .attributes = multiply_no_nan_attributes,
+    .traits = Trait::elementwise | Trait::inexact,
+    .linearity = linearity::bilinear,
+    .infer = infer_of<kinds::inexact>,
+    .jvp = [](JvpContext& c) -> Derivatives {
+      const std::optional<Value> from_x = map(c.tangent(0), [&](Value t) {
+        return c.emitter().emit_one(c.op(), std::array{t, y_of(c)});
+      });
+      const std::optional<Value> from_y =
+          map(c.tangent(1), [&](Value t) { return multiply_no_nan_of_both(x_of(c), t); });
+      return sum(from_x, from_y);
+    },
+    .transpose = [](TransposeContext& c) -> Derivatives {
+      if (c.linear(0)) {
+        const Value y = conjugate(c.operand(1));
+        return {c.emitter().emit_one(c.op(), std::array{*c.cotangent(), y}), std::nullopt};
+      }
+      return {std::nullopt, multiply_no_nan_of_both(conjugate(c.operand(0)), *c.cotangent())};
+    },
+    .batch = batch_elementwise,
+    .simplify = simplify_multiply_no_nan,
+};
+
+// z = x / y, and where x is 0, whatever y is, x           dz and ct_x as of div
+constinit const Primitive divide_no_nan{
+    .name = "divide_no_nan",
+    .arity = 2,
+    .traits = Trait::elementwise | Trait::inexact,
+    .linearity = linearity::linear_in(0b01),
+    .infer = infer_of<kinds::inexact>,
+    .jvp = jvp_quotient<ops::divide_no_nan, multiply_no_nan_of_both>,
+    .transpose = transpose_quotient,
+    .batch = batch_elementwise,
+    .simplify = simplify_divide_no_nan,
 };
 
 // z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) in the place of ln(0), and y x^1 where y = 0:
@@ -146,16 +213,17 @@ constinit const Primitive pow{
     .infer = infer_of<kinds::inexact>,
     .jvp = [](JvpContext& c) -> Derivatives {
       const Value x = wide(x_of(c)), y = wide(y_of(c));
-      return partials(
+      return partials<ops::multiply_no_nan>(
           c,
           [&] {
             const Value one = like(y, 1.0), is_zero = ops::eq(y, like(y, 0.0));
-            return y * ops::pow(x, ops::select_n(is_zero, y - one, one));
+            const Value power = ops::pow(x, ops::select_n(is_zero, y - one, one));
+            return ops::multiply_no_nan(y, power);
           },
           [&] {
             const Value is_zero = ops::eq(x, like(x, 0.0));
             const Value z = wide(z_of(c));
-            return ops::log(ops::select_n(is_zero, x, like(x, 1.0))) * z;
+            return ops::multiply_no_nan(z, ops::log(ops::select_n(is_zero, x, like(x, 1.0))));
           });
     },
     .batch = batch_elementwise,
@@ -183,7 +251,7 @@ constinit const Primitive atan2{
       const Value scale = ops::select_n(ordinary, one, greater);
       const Value a = x / scale, b = y / scale;
       const Value squared = ops::square(a), norm = squared + ops::square(b);
-      return partials(
+      return partials<ops::multiply_no_nan>(
           c, [&] { return b / norm / scale; }, [&] { return -(a / norm / scale); });
     },
     .batch = batch_elementwise,
@@ -196,8 +264,8 @@ constinit const Primitive rem = binary("rem", infer_of<kinds::real>, [](JvpConte
   if (!c.active(1)) return c.tangent(0);
   const Value x = wide(x_of(c)), multiple = x - wide(z_of(c));
   const Value whole = narrow(ops::round(multiple / wide(y_of(c))), x_of(c).dtype());
-  if (!c.active(0)) return *c.tangent(1) * -whole;
-  return *c.tangent(0) - *c.tangent(1) * whole;
+  if (!c.active(0)) return ops::multiply_no_nan(*c.tangent(1), -whole);
+  return *c.tangent(0) - ops::multiply_no_nan(*c.tangent(1), whole);
 });
 
 // z: the number next to x in the direction of y

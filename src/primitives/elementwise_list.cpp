@@ -13,7 +13,8 @@ std::vector<const Primitive*> elementwise_primitives() {
           // complex
           &real, &imag, &complex, &conj,
           // binary
-          &add, &sub, &mul, &div, &pow, &max, &min, &atan2, &rem, &nextafter, &and_, &or_, &xor_,
+          &add, &sub, &mul, &div, &multiply_no_nan, &divide_no_nan, &pow, &max, &min, &atan2, &rem,
+          &nextafter, &and_, &or_, &xor_,
           // comparison
           &eq, &ne, &lt, &le, &gt, &ge,
           // ternary

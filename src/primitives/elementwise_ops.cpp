@@ -80,6 +80,8 @@ Value add(Value x, Value y, Where where) { return binary<prim::add>(x, y, where)
 Value sub(Value x, Value y, Where where) { return binary<prim::sub>(x, y, where); }
 Value mul(Value x, Value y, Where where) { return binary<prim::mul>(x, y, where); }
 Value div(Value x, Value y, Where where) { return binary<prim::div>(x, y, where); }
+Value multiply_no_nan(Value x, Value y, Where where) { return binary<prim::multiply_no_nan>(x, y, where); }
+Value divide_no_nan(Value x, Value y, Where where) { return binary<prim::divide_no_nan>(x, y, where); }
 Value pow(Value x, Value y, Where where) { return binary<prim::pow>(x, y, where); }
 Value max(Value x, Value y, Where where) { return binary<prim::max>(x, y, where); }
 Value min(Value x, Value y, Where where) { return binary<prim::min>(x, y, where); }

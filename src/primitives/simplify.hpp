@@ -18,6 +18,8 @@ Values simplify_add(SimplifyContext& c);
 Values simplify_sub(SimplifyContext& c);
 Values simplify_mul(SimplifyContext& c);
 Values simplify_div(SimplifyContext& c);
+Values simplify_multiply_no_nan(SimplifyContext& c);
+Values simplify_divide_no_nan(SimplifyContext& c);
 /// abs, square: the sign of the operand does not count.
 Values simplify_even(SimplifyContext& c);
 Values simplify_integer_pow(SimplifyContext& c);

@@ -3,6 +3,7 @@
 // Note [Exact]: x + 0 is no rule, since -0 + 0 is 0; x + (-0) and x - 0 are. -(a - b) is not b - a where
 // they are equal. Division by a power of two is multiplication by its reciprocal, which is exact. Signs go
 // through products of real numbers, not through sums, whose zeros they would change.
+#include <array>
 #include <cmath>
 
 #include "primitives/simplify.hpp"
@@ -183,6 +184,40 @@ Values simplify_div(SimplifyContext& c) {
     if (opposite_y && !c.shared(1)) return ops::neg(ops::div(x, *opposite_y));
   }
   return simplify_elementwise(c);
+}
+
+namespace {
+
+// As of products and quotients, but for the sign of zeros: (-x)(-y) = x y; (-x) y = -(x y)
+Values with_signs_outside(SimplifyContext& c) {
+  const Value x = c.operand(0), y = c.operand(1);
+  const auto opposite_x = negated(c, x), opposite_y = negated(c, y);
+  const auto emitted = [&](Value a, Value b) { return c.emitter().emit_one(c.op(), std::array{a, b}); };
+  if (opposite_x && opposite_y) return emitted(*opposite_x, *opposite_y);
+  if (opposite_x && !c.shared(0)) return ops::neg(emitted(*opposite_x, y));
+  if (opposite_y && !c.shared(1)) return ops::neg(emitted(x, *opposite_y));
+  return simplify_elementwise(c);
+}
+
+}  // namespace
+
+// A finite factor that is not 0 makes it a product, in which a zero may have the other sign; 0 y = 0.
+Values simplify_multiply_no_nan(SimplifyContext& c) {
+  if (!is_real(c.result_type())) return simplify_elementwise(c);
+  const Value x = c.operand(0), y = c.operand(1);
+  const auto first = number_of(c, x), second = number_of(c, y);
+  if (first && *first == 0.0) return x;
+  if (second && *second == 0.0 && c.op().boolean("both")) return y;
+  if ((first && std::isfinite(*first)) || (second && std::isfinite(*second))) return ops::mul(x, y);
+  return with_signs_outside(c);
+}
+
+// A divisor other than 0 and NaN makes it a quotient: a zero may have the other sign.
+Values simplify_divide_no_nan(SimplifyContext& c) {
+  if (!is_real(c.result_type())) return simplify_elementwise(c);
+  const auto divisor = number_of(c, c.operand(1));
+  if (divisor && !std::isnan(*divisor) && *divisor != 0.0) return ops::div(c.operand(0), c.operand(1));
+  return with_signs_outside(c);
 }
 
 // f(-x) = f(x); of real numbers f(|x|) = f(x)

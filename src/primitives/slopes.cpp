@@ -47,7 +47,7 @@ Value bounded(Value x, double bound) {
 }
 
 Value slope_of_asin(Value x) {
-  return with_derivative(
+  return with_derivative<Slope::unbounded>(
       "slope of asin", x, [](Value v) { return ops::rsqrt(one_minus_square(v)); },
       [](Value v, Value slope) { return product(v * slope, slope, slope); });
 }
@@ -82,8 +82,27 @@ Value slope_of_asinh(Value x) {
       [](Value v, Value slope) { return -product(v * slope, slope, slope); });
 }
 
+// The roots are apart for the sake of a great x, whose square would overflow.
+Value slope_of_acosh(Value x) {
+  return with_derivative<Slope::unbounded>(
+      "slope of acosh", x,
+      [](Value v) {
+        const Value one = like(v, 1.0);
+        const Value root = ops::rsqrt(v - one);
+        return root * ops::rsqrt(v + one);
+      },
+      [](Value v, Value) {  // of the roots a and b: -(a / 2 (x - 1)) b - a (b / 2 (x + 1))
+        const Value one = like(v, 1.0), minus_half = like(v, -0.5);
+        const Value below = v - one, above = v + one;
+        const Value a = ops::rsqrt(below), b = ops::rsqrt(above);
+        const Value from_a = minus_half * a, from_b = minus_half * b;
+        const Value first = (from_a / below) * b;
+        return first + a * (from_b / above);
+      });
+}
+
 Value slope_of_atanh(Value x) {
-  return with_derivative(
+  return with_derivative<Slope::unbounded>(
       "slope of atanh", x, [](Value v) { return ops::reciprocal(one_minus_square(v)); },
       [](Value v, Value slope) { return product(v + v, slope, slope); });
 }
@@ -124,6 +143,22 @@ Value slope_of_erf(Value x) {
         const Value near = bounded(v, 40.0);  // an infinity times 0 would be NaN
         return (like(v, -2.0) * near) * slope;
       });
+}
+
+Value slope_of_erf_inv(Value x, Value z) {
+  return with_derivative<Slope::unbounded>(
+      "slope of erf_inv", x, z,
+      [](Value, Value result) {
+        const Value power = ops::exp(ops::square(result));
+        return like(power, 0.5 / std::numbers::inv_sqrtpi) * power;
+      },
+      [](Value, Value result, Value slope) { return product(result + result, slope, slope); });
+}
+
+Value slope_of_reciprocal(Value x, Value z) {
+  return with_derivative<Slope::unbounded>(
+      "slope of reciprocal", x, z, [](Value, Value result) { return -ops::square(result); },
+      [](Value, Value result, Value slope) { return -(slope * (result + result)); });
 }
 
 }  // namespace tidu::prim

@@ -78,17 +78,18 @@ constinit const Primitive erfc = of_floating("erfc", [](JvpContext& c) -> Deriva
 // x = erf z          dz = sqrt(pi) / 2 e^(z^2) dx
 constinit const Primitive erf_inv = of_floating("erf_inv", [](JvpContext& c) -> Derivatives {
   const Value z = has_16_bits(x_of(c).dtype()) ? ops::erf_inv(wide(x_of(c))) : z_of(c);
-  const Value power = ops::exp(ops::square(z));
-  return t_of(c) * narrow(like(power, 0.5 / std::numbers::inv_sqrtpi) * power, x_of(c).dtype());
+  return ops::multiply_no_nan(t_of(c), narrow(slope_of_erf_inv(wide(x_of(c)), z), x_of(c).dtype()));
 });
 
 // z = ln |gamma(x)|  dz = digamma(x) dx
-constinit const Primitive lgamma =
-    of_floating("lgamma", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::digamma(x_of(c)); });
+constinit const Primitive lgamma = of_floating("lgamma", [](JvpContext& c) -> Derivatives {
+  return ops::multiply_no_nan(t_of(c), ops::digamma(x_of(c)));
+});
 
 // z = lgamma'(x)     dz = polygamma(1, x) dx
-constinit const Primitive digamma =
-    of_floating("digamma", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::polygamma(x_of(c), 1); });
+constinit const Primitive digamma = of_floating("digamma", [](JvpContext& c) -> Derivatives {
+  return ops::multiply_no_nan(t_of(c), ops::polygamma(x_of(c), 1));
+});
 
 // z = digamma^(m)(x)           dz = polygamma(m + 1, x) dx
 constinit const Primitive polygamma{
@@ -97,7 +98,7 @@ constinit const Primitive polygamma{
     .traits = Trait::elementwise | Trait::inexact,
     .infer = infer_polygamma,
     .jvp = [](JvpContext& c) -> Derivatives {
-      return t_of(c) * ops::polygamma(x_of(c), c.op().integer("m") + 1);
+      return ops::multiply_no_nan(t_of(c), ops::polygamma(x_of(c), c.op().integer("m") + 1));
     },
     .batch = batch_elementwise,
     .simplify = simplify_elementwise,

@@ -1,9 +1,8 @@
 // strong_zeros.cpp - see strong_zeros.hpp.
 //
-// Note [Annihilation]: of a product a b both factors are guarded: b counts as 0 where a is zero and b is not
-// finite, and a likewise. The product rule of such a product guards the same way at the next order, where a
-// residual that is zero meets a tangent that is infinite; and where both are finite nothing is changed, so
-// that a cotangent that happens to be zero keeps its own derivative.
+// Note [Annihilation]: mul becomes multiply_no_nan of both operands, and div divide_no_nan. The product rule
+// of such a product guards the same way at the next order, where a residual that is zero meets a tangent that
+// is infinite, and a cotangent that happens to be zero keeps its own derivative.
 #include "tidu/primitives/strong_zeros.hpp"
 
 #include <memory>
@@ -28,16 +27,8 @@ Value is_zero(Value x) { return ops::eq(x, ops::full_like(x, 0.0)); }
 Value cleared(Value x, Value mask) { return ops::select_n(mask, x, ops::full_like(x, 0.0)); }
 
 Value strong_mul(Value a, Value b) {
-  const Value a_is_zero = is_zero(a), b_is_zero = is_zero(b);
-  const Value b_is_bad = ops::logical_and(a_is_zero, ops::logical_not(is_finite(b)));
-  const Value a_is_bad = ops::logical_and(b_is_zero, ops::logical_not(is_finite(a)));
-  const Value clean = cleared(a, a_is_bad);
-  return ops::mul(clean, cleared(b, b_is_bad));
-}
-
-Value strong_div(Value a, Value b) {
-  const Value a_is_zero = is_zero(a), bad = ops::logical_and(a_is_zero, is_zero(b));
-  return cleared(ops::div(a, ops::select_n(bad, b, ops::full_like(b, 1.0))), bad);
+  static const Op op = Op::make(prim::multiply_no_nan, {{"both", true}});
+  return a.emitter()->emit_one(op, std::array{a, b});
 }
 
 // Where a zero met what is not finite, the product of the finite parts.
@@ -100,7 +91,7 @@ class Guard {
     if (primitive->has_trait(Trait::holds_graph)) return inner(operation, operands, linear);
     if (operation.num_inputs() != 2 || !is_inexact(operands[0].dtype())) return copy(operation, operands);
     if (operation.name() == prim::mul.name) return strong_mul(operands[0], operands[1]);
-    if (operation.name() == prim::div.name) return strong_div(operands[0], operands[1]);
+    if (operation.name() == prim::div.name) return ops::divide_no_nan(operands[0], operands[1]);
     if (operation.name() == prim::dot_general.name)
       return strong_dot(operation.op(), operands[0], operands[1]);
     return copy(operation, operands);

@@ -87,8 +87,9 @@ constinit const Primitive square = unary(
     [](JvpContext& c) -> Derivatives { return t_of(c) * (x_of(c) + x_of(c)); }, simplify_even);
 
 // z = 1 / x          dz = -z^2 dx
-constinit const Primitive reciprocal =
-    analytic("reciprocal", [](JvpContext& c) -> Derivatives { return t_of(c) * -ops::square(z_of(c)); });
+constinit const Primitive reciprocal = analytic("reciprocal", [](JvpContext& c) -> Derivatives {
+  return ops::multiply_no_nan(t_of(c), slope_of_reciprocal(x_of(c), z_of(c)));
+});
 
 // z = x^y            dz = y x^(y-1) dx
 constinit const Primitive integer_pow{
@@ -102,27 +103,29 @@ constinit const Primitive integer_pow{
       if (y == 0) return std::nullopt;
       if (y == 1) return t_of(c);
       const Value power = y == 2 ? x : y == 3 ? ops::square(x) : ops::integer_pow(x, y - 1);
-      return t_of(c) * (like(x, static_cast<double>(y)) * power);
+      const Value slope = like(x, static_cast<double>(y)) * power;
+      return y < 0 ? ops::multiply_no_nan(t_of(c), slope) : t_of(c) * slope;
     },
     .batch = batch_elementwise,
     .simplify = simplify_integer_pow,
 };
 
 // z = x^(1/2)        dz = dx / (2 z)
-constinit const Primitive sqrt =
-    analytic("sqrt", [](JvpContext& c) -> Derivatives { return t_of(c) * (like(z_of(c), 0.5) / z_of(c)); });
+constinit const Primitive sqrt = analytic("sqrt", [](JvpContext& c) -> Derivatives {
+  return ops::multiply_no_nan(t_of(c), like(z_of(c), 0.5) / z_of(c));
+});
 
 // z = x^(-1/2)       dz = -z / (2 x) dx
 constinit const Primitive rsqrt = analytic("rsqrt", [](JvpContext& c) -> Derivatives {
   const Value half = like(z_of(c), -0.5) * z_of(c);
-  return t_of(c) * (half / x_of(c));
+  return ops::multiply_no_nan(t_of(c), half / x_of(c));
 });
 
 // z = x^(1/3)        dz = dx / (3 z^2)
 constinit const Primitive cbrt =
     unary("cbrt", Trait::inexact, infer_of<Kinds::floats>, [](JvpContext& c) -> Derivatives {
       const Value squared = ops::square(z_of(c));
-      return t_of(c) * (like(squared, 1.0 / 3.0) / squared);
+      return ops::multiply_no_nan(t_of(c), like(squared, 1.0 / 3.0) / squared);
     });
 
 // z = e^x            dz = z dx
@@ -141,11 +144,12 @@ constinit const Primitive expm1 =
 
 // z = ln x           dz = dx / x
 constinit const Primitive log =
-    analytic("log", [](JvpContext& c) -> Derivatives { return t_of(c) / x_of(c); });
+    analytic("log", [](JvpContext& c) -> Derivatives { return ops::divide_no_nan(t_of(c), x_of(c)); });
 
 // z = ln(1 + x)      dz = dx / (1 + x)
-constinit const Primitive log1p =
-    analytic("log1p", [](JvpContext& c) -> Derivatives { return t_of(c) / (x_of(c) + like(x_of(c), 1.0)); });
+constinit const Primitive log1p = analytic("log1p", [](JvpContext& c) -> Derivatives {
+  return ops::divide_no_nan(t_of(c), x_of(c) + like(x_of(c), 1.0));
+});
 
 // z = sin x          dz = cos x dx
 constinit const Primitive sin =
@@ -173,13 +177,14 @@ Value above_of(Value x) {
 Value complex_slope_of_asin(Value x) {
   const Value below = x - like(x, 1.0);
   const Value root = ops::rsqrt(-below);
-  return root * ops::rsqrt(above_of(x));
+  return ops::multiply_no_nan(root, ops::rsqrt(above_of(x)));
 }
 
-// t f(x) of a real x and t g(x) of a complex one.
+// t f(x) of a real x and t g(x) of a complex one, where g has poles, and f as `of_real` says.
+template <Slope of_real = Slope::finite>
 Derivatives real_or_complex(const JvpContext& c, Value (*f)(Value), Value (*g)(Value)) {
-  if (is_complex(x_of(c).dtype())) return t_of(c) * g(x_of(c));
-  return times_slope(c, f);
+  if (is_complex(x_of(c).dtype())) return ops::multiply_no_nan(t_of(c), g(x_of(c)));
+  return times_slope<of_real>(c, f);
 }
 Value complex_square_plus_one(Value x) {
   const Value squared = ops::square(x);
@@ -188,12 +193,12 @@ Value complex_square_plus_one(Value x) {
 
 // z = asin x         dz = dx / sqrt(1 - x^2)
 constinit const Primitive asin = analytic("asin", [](JvpContext& c) -> Derivatives {
-  return real_or_complex(c, slope_of_asin, complex_slope_of_asin);
+  return real_or_complex<Slope::unbounded>(c, slope_of_asin, complex_slope_of_asin);
 });
 
 // z = acos x         dz = -dx / sqrt(1 - x^2)
 constinit const Primitive acos = analytic("acos", [](JvpContext& c) -> Derivatives {
-  return real_or_complex(
+  return real_or_complex<Slope::unbounded>(
       c, [](Value x) { return -slope_of_asin(x); }, [](Value x) { return -complex_slope_of_asin(x); });
 });
 
@@ -227,16 +232,15 @@ constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivat
 // z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); the roots are apart for the sake of complex x with
 // Re x < 0, and of a great x, whose square would overflow
 constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
-  return times_slope(c, [](Value x) {
-    const Value one = like(x, 1.0);
-    const Value root = ops::rsqrt(x - one);
-    return root * ops::rsqrt(is_complex(x.dtype()) ? above_of(x) : x + one);
+  return real_or_complex<Slope::unbounded>(c, slope_of_acosh, [](Value x) {
+    const Value root = ops::rsqrt(x - like(x, 1.0));
+    return ops::multiply_no_nan(root, ops::rsqrt(above_of(x)));
   });
 });
 
 // z = atanh x        dz = dx / ((1 - x) (1 + x))
 constinit const Primitive atanh = analytic("atanh", [](JvpContext& c) -> Derivatives {
-  return real_or_complex(c, slope_of_atanh, [](Value x) {
+  return real_or_complex<Slope::unbounded>(c, slope_of_atanh, [](Value x) {
     const Value one = like(x, 1.0), below = one - x;
     return ops::reciprocal(below * (one + x));
   });

@@ -136,9 +136,9 @@ TEST_CASE("scan: what is not batched stays so") {
 TEST_CASE("scan: strong zeros reach into the body, and through carries") {
   GraphBuilder s("step");
   const Value a = s.input("a", f64), b = s.input("b", f64);
-  // sqrt of what is 0 in the branch that is not taken.
+  // The square root of 0, as a product with an infinity, in the branch that is not taken.
   const Value positive = ops::gt(a, ops::full_like(a, 0));
-  const Graph body = s.build({a, ops::select_n(positive, b, b + ops::sqrt(a))});
+  const Graph body = s.build({a, ops::select_n(positive, b, b + a * ops::rsqrt(a))});
   GraphBuilder g("f");
   const std::vector<Value> operands{g.input("a", f64), ops::full(g, f64, 0.0)};
   const Graph f = g.build({ops::scan(body, operands, {3, false, 0, 2})[1]});

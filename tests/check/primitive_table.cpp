@@ -83,6 +83,13 @@ void add_binary(std::vector<Row>& t) {
   }
   t.push_back(binary("div", inexact, wide, between(0.5, 2)));
   t.push_back(noted(binary("div", integers, whole(-5, 5), whole(0, 3)), "integer"));
+  t.push_back(binary("multiply_no_nan", inexact, wide, wide));
+  t.push_back(noted(binary("multiply_no_nan", inexact, whole(-1, 1), whole(-1, 1)), "at zero"));
+  for (const Domain& each : {wide, whole(-1, 1)})
+    t.push_back(
+        noted({"multiply_no_nan", inexact, {{s23, each}, {s23, each}}, with({{"both", true}})}, "both"));
+  t.push_back(binary("divide_no_nan", inexact, wide, between(0.5, 2)));
+  t.push_back(noted(binary("divide_no_nan", inexact, whole(-1, 1), between(0.5, 2)), "at zero"));
   t.push_back(binary("pow", inexact, between(0.5, 2), between(-1.5, 2)));
   for (const char* name : {"max", "min"}) {
     t.push_back(binary(name, real, wide, wide));

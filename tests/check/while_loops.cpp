@@ -313,7 +313,8 @@ TEST_CASE("while: strong zeros reach into the body, and through carries") {
   GraphBuilder s("step"), c("cond"), g("f");
   const Value a = s.input("a", f64), b = s.input("b", f64), n = s.input("n", i32);
   const Value positive = ops::gt(a, ops::full_like(a, 0));
-  const Graph body = s.build({a, ops::select_n(positive, b, b + ops::sqrt(a)), n + ops::full_like(n, 1)});
+  const Graph body =
+      s.build({a, ops::select_n(positive, b, b + a * ops::rsqrt(a)), n + ops::full_like(n, 1)});
   (void)c.input("a", f64);
   (void)c.input("b", f64);
   const Value at = c.input("n", i32);

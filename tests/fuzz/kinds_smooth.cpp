@@ -46,6 +46,16 @@ constexpr G::Kind smooth_table[] = {
        const Value x = g.any_value();
        return {x / g.around(2.5, 1.0, g.like(x))};
      }},
+    {"multiply_no_nan", all_numbers,
+     [](G& g) -> Values {
+       const Value x = g.any_value();
+       return {ops::multiply_no_nan(x, g.like(x))};
+     }},
+    {"divide_no_nan", all_numbers,
+     [](G& g) -> Values {
+       const Value x = g.any_value();
+       return {ops::divide_no_nan(x, g.around(2.5, 1.0, g.like(x)))};
+     }},
     {"pow", all_numbers,
      [](G& g) -> Values {
        const Value x = g.any_value();

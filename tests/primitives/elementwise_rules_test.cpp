@@ -115,6 +115,10 @@ const Row rows[] = {
     {"mul complex", {c128, c128}, -2, 2, 3, of2<ops::mul>},
     {"div", {f64, f64}, 0.5, 2, 3, of2<ops::div>},
     {"div complex", {c128, c128}, 0.5, 2, 3, of2<ops::div>},
+    {"multiply_no_nan", {f64, f64}, -2, 2, 3, of2<ops::multiply_no_nan>},
+    {"multiply_no_nan complex", {c128, c128}, -2, 2, 3, of2<ops::multiply_no_nan>},
+    {"divide_no_nan", {f64, f64}, 0.5, 2, 3, of2<ops::divide_no_nan>},
+    {"divide_no_nan complex", {c128, c128}, 0.5, 2, 3, of2<ops::divide_no_nan>},
     {"pow", {f64, f64}, 0.5, 2, 3, of2<ops::pow>},
     {"pow complex", {c128, c128}, 0.5, 1.5, 3, of2<ops::pow>},
     {"max", {f64, f64}, -2, 2, 3, of2<ops::max>},
@@ -206,10 +210,12 @@ TEST_CASE("operands without tangents cost nothing") {
   CHECK(linear_operations(of2<ops::add>).empty());
   CHECK(linear_operations(of2<ops::sub>) == "neg ");
   CHECK(linear_operations(of2<ops::mul>) == "mul ");
-  CHECK(linear_operations(of2<ops::div>) == "mul ");
-  CHECK(linear_operations(of2<ops::pow>) == "mul ");
+  CHECK(linear_operations(of2<ops::div>) == "multiply_no_nan ");
+  CHECK(linear_operations(of2<ops::multiply_no_nan>) == "multiply_no_nan ");
+  CHECK(linear_operations(of2<ops::divide_no_nan>) == "multiply_no_nan ");
+  CHECK(linear_operations(of2<ops::pow>) == "multiply_no_nan ");
   CHECK(linear_operations(of2<ops::max>) == "mul ");
-  CHECK(linear_operations(of2<ops::rem>) == "mul ");
+  CHECK(linear_operations(of2<ops::rem>) == "multiply_no_nan ");
   CHECK(linear_operations(of2<ops::complex>) == "complex ");
   CHECK(linear_operations([](Span x) { return ops::clamp(x[0], x[1], x[0]); }) == "select_n ");
 }

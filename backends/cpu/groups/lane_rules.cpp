@@ -63,6 +63,11 @@ Lane call(Steps& s, const Op&, Lanes x) {
 }
 
 Lane square(Steps& s, const Op&, Lanes x) { return s.of(LaneOp::mul, x[0], x[0]); }
+Lane multiply_no_nan(Steps& s, const Op& op, Lanes x) {
+  const Lane product = s.of(LaneOp::multiply_no_nan, x[0], x[1]);
+  if (!op.boolean("both")) return product;
+  return s.of(LaneOp::select, s.of(LaneOp::equal, x[1], s.immediate(0)), product, x[1]);
+}
 Lane reciprocal(Steps& s, const Op&, Lanes x) { return s.of(LaneOp::div, s.immediate(1), x[0]); }
 Lane rsqrt(Steps& s, const Op&, Lanes x) {
   const Lane root = s.of(LaneOp::sqrt, x[0]);
@@ -225,6 +230,8 @@ constexpr Row rows[] = {
     {"sub", two<LaneOp::sub>},
     {"mul", two<LaneOp::mul>},
     {"div", two<LaneOp::div>},
+    {"multiply_no_nan", multiply_no_nan},
+    {"divide_no_nan", two<LaneOp::divide_no_nan>},
     {"max", two<LaneOp::max>},
     {"min", two<LaneOp::min>},
     {"neg", one<LaneOp::neg>},

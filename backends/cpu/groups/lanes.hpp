@@ -46,7 +46,9 @@ enum class LaneOp : std::uint8_t {
   div,
   max,  // NaN when either is
   min,
-  whole_add,  // of whole numbers
+  multiply_no_nan,  // a where a is 0
+  divide_no_nan,    // a where a is 0
+  whole_add,        // of whole numbers
   whole_sub,
   whole_mul,
   whole_max,

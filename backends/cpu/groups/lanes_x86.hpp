@@ -177,8 +177,8 @@ class LaneAssembler : protected SectionAssembler {
   int multiplications(const std::vector<LaneStep>& steps) const {
     int more = 0;
     for (const LaneStep& step : steps) {
-      if (step.op == LaneOp::mul || step.op == LaneOp::sqrt) ++more;
-      if (step.op == LaneOp::div) more += 2;
+      if (step.op == LaneOp::mul || step.op == LaneOp::multiply_no_nan || step.op == LaneOp::sqrt) ++more;
+      if (step.op == LaneOp::div || step.op == LaneOp::divide_no_nan) more += 2;
       if (step.op == LaneOp::add || step.op == LaneOp::sub ||
           (step.op >= LaneOp::fold_sum && step.op <= LaneOp::column_min))
         --more;
@@ -219,6 +219,8 @@ class LaneAssembler : protected SectionAssembler {
     const bool direct = s.op >= LaneOp::add && s.op <= LaneOp::div && s.b != s.a && in_memory(s.b);
     const Ymm b = s.b == no_lane || direct ? a : in_register(s.b);
     const Ymm c = s.c == no_lane ? a : in_register(s.c);
+    const bool no_nan = s.op == LaneOp::multiply_no_nan || s.op == LaneOp::divide_no_nan;
+    const Ymm t = no_nan && !is_512_ ? vector(temporary()) : a;
     const int reg = take_register();
     const Ymm r = vector(reg);
     if (is_whole(s.op)) {
@@ -234,6 +236,8 @@ class LaneAssembler : protected SectionAssembler {
       case LaneOp::div: is_f64_ ? vdivpd(r, a, right) : vdivps(r, a, right); break;
       case LaneOp::max:
       case LaneOp::min: extremum(s.op, r, a, b); break;
+      case LaneOp::multiply_no_nan:
+      case LaneOp::divide_no_nan: without_nan(s.op, r, a, b, t); break;
       case LaneOp::neg: bits_of(r, a, sign_bit(), true); break;
       case LaneOp::abs: bits_of(r, a, ~sign_bit(), false); break;
       case LaneOp::sqrt: is_f64_ ? vsqrtpd(r, a) : vsqrtps(r, a); break;

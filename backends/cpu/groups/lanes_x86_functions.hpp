@@ -29,6 +29,22 @@ class FunctionAssembler : protected WholeAssembler {
     is_512_ ? vpandd(r, a, b) : vpand(r, a, b);
   }
 
+  // The product or quotient, over which a is written where it is 0. `is_zero` is for this step alone, and not
+  // used with AVX-512.
+  void without_nan(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b, const Ymm& is_zero) {
+    if (op == LaneOp::multiply_no_nan) {
+      is_f64_ ? vmulpd(r, a, b) : vmulps(r, a, b);
+    } else {
+      is_f64_ ? vdivpd(r, a, b) : vdivps(r, a, b);
+    }
+    if (is_512_) {  // by a table of eight kinds of number, of which the third, zeros, is taken from a
+      is_f64_ ? vfixupimmpd(r, a, constant(0x100), 0) : vfixupimmps(r, a, constant(0x100), 0);
+      return;
+    }
+    vpxor(is_zero, is_zero, is_zero);
+    is_f64_ ? vcmppd(is_zero, a, is_zero, 0) : vcmpps(is_zero, a, is_zero, 0);
+    vblendvps(r, r, a, is_zero);
+  }
   // p = e^x; r and n are registers for it alone. e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r
   // by a polynomial of degree 11 (f32: 6) that begins as Taylor's series and whose other coefficients make
   // its largest relative error least (Remez 1934): within 1 ulp. Beyond the bounds lie infinity and 0, which

@@ -146,7 +146,7 @@ class RowsPlanner {
   }
   static double own_cost(const Operation& operation) {
     const std::string_view name = operation.op().name();
-    if (name == "div" || name == "sqrt") return 4;
+    if (name == "div" || name == "divide_no_nan" || name == "multiply_no_nan" || name == "sqrt") return 4;
     for (const std::string_view cheap : {"add", "sub", "mul", "neg", "abs", "max", "min", "square", "lt",
                                          "le", "gt", "ge", "eq", "ne", "select_n"}) {
       if (name == cheap) return 1;

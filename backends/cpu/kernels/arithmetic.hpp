@@ -102,6 +102,30 @@ struct Divide {
   }
 };
 
+/// x where that is 0, whatever y is.
+struct MultiplyNoNan {
+  template <Inexact T>
+  T operator()(T x, T y) const {
+    return x == T(0) ? x : multiply(x, y);
+  }
+};
+
+/// The same, and y where that is 0, whatever x is.
+struct MultiplyNoNanOfBoth {
+  template <Inexact T>
+  T operator()(T x, T y) const {
+    return y == T(0) ? y : MultiplyNoNan()(x, y);
+  }
+};
+
+/// x where that is 0, whatever y is.
+struct DivideNoNan {
+  template <Inexact T>
+  T operator()(T x, T y) const {
+    return x == T(0) ? x : x / y;
+  }
+};
+
 struct Remainder {
   template <class T>
   requires(Integer<T> || RealNumber<T>) T operator()(T x, T y) const {

@@ -66,11 +66,18 @@ Plan plan_nextafter(const PlanRequest& request) {
   return plan_binary<NextAfter>(request);
 }
 
+Plan plan_multiply_no_nan(const PlanRequest& request) {
+  if (request.op.boolean("both")) return plan_binary<MultiplyNoNanOfBoth>(request);
+  return plan_binary<MultiplyNoNan>(request);
+}
+
 constexpr KernelEntry binary_entries[] = {
     {"add", plan_binary<Add>, numbers},
     {"sub", plan_binary<Subtract>, numbers},
     {"mul", plan_binary<Multiply>, numbers},
     {"div", plan_binary<Divide>, numbers},
+    {"multiply_no_nan", plan_multiply_no_nan, floats | complexes},
+    {"divide_no_nan", plan_binary<DivideNoNan>, floats | complexes},
     {"pow", plan_binary<Power>, floats | complexes},
     {"max", plan_binary<Maximum>, ordered},
     {"min", plan_binary<Minimum>, ordered},

@@ -15,11 +15,14 @@ constexpr std::size_t least_large_bytes = std::size_t{1} << 20;
 // How many instructions an element takes, about, where that is few; else 0.
 std::size_t cost_of(const Operation& operation, DType dtype) {
   const std::string_view name = operation.name();
-  constexpr std::string_view ones[] = {"neg", "abs", "add", "sub", "mul", "max", "min",     "square",
-                                       "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "select_n"};
+  constexpr std::string_view ones[] = {"neg", "abs", "add",    "sub",     "mul", "multiply_no_nan",
+                                       "max", "min", "square", "eq",      "ne",  "lt",
+                                       "le",  "gt",  "ge",     "select_n"};
   if (std::find(std::begin(ones), std::end(ones), name) != std::end(ones)) return 1;
   if (dtype != DType::f32) return 0;
-  if (name == "div" || name == "reciprocal" || name == "sqrt" || name == "rsqrt" || name == "exp") return 8;
+  if (name == "div" || name == "divide_no_nan" || name == "reciprocal" || name == "sqrt" || name == "rsqrt" ||
+      name == "exp")
+    return 8;
   return name == "tanh" || name == "logistic" ? 12 : 0;
 }
 

@@ -141,6 +141,26 @@ FN T div(T x, T y) {
   }
 }
 template <class T>
+FN bool is_zero(T x) {
+  if constexpr (is_complex<T>::yes) {
+    return x.re == 0 && x.im == 0;
+  } else {
+    return x == 0;
+  }
+}
+template <class T>
+FN T multiply_no_nan(T x, T y) {
+  return is_zero(x) ? x : mul(x, y);
+}
+template <class T>
+FN T multiply_no_nan_of_both(T x, T y) {
+  return is_zero(y) ? y : multiply_no_nan(x, y);
+}
+template <class T>
+FN T divide_no_nan(T x, T y) {
+  return is_zero(x) ? x : div(x, y);
+}
+template <class T>
 FN T rem(T x, T y) {
   if constexpr (is_whole<T>::yes) {
     if (y == 0) return x;

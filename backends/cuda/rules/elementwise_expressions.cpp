@@ -54,6 +54,10 @@ std::string integer_pow(Writer& writer, const Piece& piece, Index index) {
   const auto bits = static_cast<std::uint64_t>(piece.op->integer("y"));
   return call(writer, piece, index, "op::integer_pow", ", (i64)" + std::to_string(bits) + "ull");
 }
+std::string multiply_no_nan(Writer& writer, const Piece& piece, Index index) {
+  const bool both = piece.op->boolean("both");
+  return call(writer, piece, index, both ? "op::multiply_no_nan_of_both" : "op::multiply_no_nan");
+}
 std::string polygamma(Writer& writer, const Piece& piece, Index index) {
   return call(writer, piece, index, "special::polygamma", ", " + std::to_string(piece.op->integer("m")));
 }
@@ -98,19 +102,24 @@ std::string same(Writer& writer, const Piece& piece, Index index) { return opera
 
 std::vector<ExpressionEntry> elementwise_expressions() {
   std::vector<ExpressionEntry> rows{
-      {"not", with_of},         {"and", with_of},         {"or", with_of},
-      {"xor", with_of},         {"round", round},         {"integer_pow", integer_pow},
-      {"erf_inv", special},     {"lgamma", special},      {"digamma", special},
-      {"polygamma", polygamma}, {"nextafter", nextafter}, {"convert_element_type", convert},
-      {"select_n", select_n},   {"stop_gradient", same},  {"device_put", same},
+      {"not", with_of},         {"and", with_of},
+      {"or", with_of},          {"xor", with_of},
+      {"round", round},         {"integer_pow", integer_pow},
+      {"erf_inv", special},     {"lgamma", special},
+      {"digamma", special},     {"polygamma", polygamma},
+      {"nextafter", nextafter}, {"convert_element_type", convert},
+      {"select_n", select_n},   {"multiply_no_nan", multiply_no_nan},
+      {"stop_gradient", same},  {"device_put", same},
       {"sin", sin_or_cos},      {"cos", sin_or_cos},
   };
   for (const std::string_view name :
-       {"neg",   "abs",     "sign",  "floor", "ceil", "exp",      "exp2",   "expm1",      "log",      "log1p",
-        "sqrt",  "rsqrt",   "cbrt",  "tan",   "asin", "acos",     "atan",   "sinh",       "cosh",     "tanh",
-        "asinh", "acosh",   "atanh", "erf",   "erfc", "logistic", "square", "reciprocal", "real",     "imag",
-        "conj",  "complex", "add",   "sub",   "mul",  "div",      "pow",    "max",        "min",      "atan2",
-        "rem",   "eq",      "ne",    "lt",    "le",   "gt",       "ge",     "clamp",      "is_finite"}) {
+       {"divide_no_nan", "neg",      "abs",      "sign",   "floor",      "ceil",  "exp",   "exp2",
+        "expm1",         "log",      "log1p",    "sqrt",   "rsqrt",      "cbrt",  "tan",   "asin",
+        "acos",          "atan",     "sinh",     "cosh",   "tanh",       "asinh", "acosh", "atanh",
+        "erf",           "erfc",     "logistic", "square", "reciprocal", "real",  "imag",  "conj",
+        "complex",       "add",      "sub",      "mul",    "div",        "pow",   "max",   "min",
+        "atan2",         "rem",      "eq",       "ne",     "lt",         "le",    "gt",    "ge",
+        "clamp",         "is_finite"}) {
     rows.push_back({name, by_name});
   }
   return rows;

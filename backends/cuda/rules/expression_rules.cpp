@@ -125,6 +125,8 @@ constexpr RuleEntry entries[] = {
     {"sub", by_elements, numbers},
     {"mul", by_elements, numbers},
     {"div", by_elements, numbers},
+    {"multiply_no_nan", by_elements, inexact},
+    {"divide_no_nan", by_elements, inexact},
     {"pow", by_elements, inexact},
     {"max", by_elements, ordered},
     {"min", by_elements, ordered},

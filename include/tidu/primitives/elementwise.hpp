@@ -20,7 +20,8 @@ extern const Primitive neg, abs, sign, floor, ceil, round, exp, exp2, expm1, log
 /// Complex and real parts.
 extern const Primitive real, imag, complex, conj;
 /// Of two operands of one type.
-extern const Primitive add, sub, mul, div, pow, max, min, atan2, rem, nextafter, and_, or_, xor_;
+extern const Primitive add, sub, mul, div, multiply_no_nan, divide_no_nan, pow, max, min, atan2, rem,
+    nextafter, and_, or_, xor_;
 /// Comparisons; the result is bool.
 extern const Primitive eq, ne, lt, le, gt, ge;
 /// Of three operands and more.
@@ -106,6 +107,12 @@ Value add(Value x, Value y, Where where = Source::current());
 Value sub(Value x, Value y, Where where = Source::current());
 Value mul(Value x, Value y, Where where = Source::current());
 Value div(Value x, Value y, Where where = Source::current());
+/// x y, but x where that is 0, even if y is infinite or NaN: a tangent times a slope. (Of TensorFlow's
+/// tf.math.multiply_no_nan the second operand is the one that wins.)
+Value multiply_no_nan(Value x, Value y, Where where = Source::current());
+/// x / y, but x where that is 0, even if y is 0 or NaN: a tangent over the divisor of a function.
+/// (TensorFlow's tf.math.divide_no_nan is 0 where y is 0.)
+Value divide_no_nan(Value x, Value y, Where where = Source::current());
 Value pow(Value x, Value y, Where where = Source::current());
 Value max(Value x, Value y, Where where = Source::current());
 Value min(Value x, Value y, Where where = Source::current());

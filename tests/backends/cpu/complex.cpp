@@ -51,9 +51,11 @@ TEST_CASE("many complex numbers are what each is alone, infinities, NaN and zero
         check_alone(Op::make(*op), {x}, 0);
         check_alone(Op::make(*op), {plain}, 0);
       }
-      check_alone(Op::make(prim::mul), {x, y}, 0);
-      check_alone(Op::make(prim::mul), {plain, x}, 0);
-      check_alone(Op::make(prim::mul), {plain, others}, 0);
+      for (const Primitive* const op : {&prim::mul, &prim::multiply_no_nan}) {
+        check_alone(Op::make(*op), {x, y}, 0);
+        check_alone(Op::make(*op), {plain, x}, 0);
+        check_alone(Op::make(*op), {plain, others}, 0);
+      }
       const double relative = dtype == c64 ? 2e-6 : 5e-15;
       for (const Tensor& each : {x, y, plain, others}) check_alone(Op::make(prim::exp), {each}, relative);
     }

@@ -178,6 +178,8 @@ TEST_CASE("lanes: arithmetic has the bits of loops") {
                                    {&sub, 2},
                                    {&mul, 2},
                                    {&prim::div, 2},
+                                   {&multiply_no_nan, 2},
+                                   {&divide_no_nan, 2},
                                    {&max, 2},
                                    {&min, 2},
                                    {&neg, 1},
