@@ -18,6 +18,10 @@ std::vector<std::size_t> inexact_outputs(const Graph& f);
 /// options.linear_transform of a linear graph, checked; the graph itself without one.
 Graph transformed(const Graph& linear, const DerivativeOptions& options);
 
+/// How the linear graph of `lin`, which the options borrow, is transposed for a derivative.
+TransposeOptions transpose_options(const DerivativeOptions& options, const Linearization& lin,
+                                   std::optional<std::vector<bool>> seeded = std::nullopt);
+
 struct Derivation {
   Derivation(const Graph& f, const Names& wrt, const DerivativeOptions& given);
   /// An input with that key and label, or so named (options.named_inputs).

@@ -115,8 +115,8 @@ Derivative jacrev_parts(const Graph& f, const Names& wrt, const DerivativeOption
   Derivation d(f, wrt, options);
   refuse_complex(f, d);
   const PrimitiveSet::Vocabulary& words = words_for_jacobians(f);
-  const Transposition transposition = linear_transpose(
-      d.lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context, .primal = &d.lin.primal});
+  const Transposition transposition =
+      linear_transpose(d.lin.linear, detail::transpose_options(options, d.lin));
   std::vector<Type> seeded;
   std::vector<std::int64_t> offsets;  // of their rows
   std::int64_t next = 0;

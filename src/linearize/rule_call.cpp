@@ -117,6 +117,7 @@ InnerTransposition InnerGraphs::transpose(const Graph& graph, const std::vector<
 
   TransposeOptions options;
   options.context = context_;
+  options.wide_accumulation = wide_accumulation_;
   options.seeded = seeded_outputs;
   options.linear_inputs.emplace();
   for (std::size_t i = 0; i < linear_inputs.size(); ++i) {

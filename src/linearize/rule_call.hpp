@@ -58,17 +58,21 @@ inline Values results_from(Value first, const GraphBuilder& builder, ValueId id)
 /// any depth: a loop is derived more than once, for its carries, and so would be, each time, those in it.
 class InnerGraphs final {
  public:
-  explicit InnerGraphs(ADContext* context)
-      : context_(context), keeps_(context == nullptr || context->cache_key().has_value()) {}
+  explicit InnerGraphs(ADContext* context, bool wide_accumulation = true)
+      : context_(context),
+        wide_accumulation_(wide_accumulation),
+        keeps_(context == nullptr || context->cache_key().has_value()) {}
   InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active);
   InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
                                const std::vector<bool>& seeded_outputs);
   InnerBatching batch(const Graph& graph, const std::vector<bool>& batched_inputs, std::int64_t size,
                       bool all_outputs);
+  bool wide_accumulation() const { return wide_accumulation_; }
 
  private:
   using Key = std::tuple<Key128, std::vector<bool>, std::vector<bool>, std::int64_t>;
   ADContext* context_;
+  bool wide_accumulation_;
   bool keeps_;
   std::map<Key, InnerLinearization> linearized_;
   std::map<Key, InnerTransposition> transposed_;
@@ -78,7 +82,8 @@ class InnerGraphs final {
 /// RuleHost over an InnerGraphs, one of its own or `shared`; replacing results is for linearize alone.
 class InnerHost : public RuleHost {
  public:
-  InnerHost(ADContext* context, InnerGraphs* shared) : own_(context), inner_(shared ? *shared : own_) {}
+  InnerHost(ADContext* context, InnerGraphs* shared, bool wide_accumulation = true)
+      : own_(context, wide_accumulation), inner_(shared ? *shared : own_) {}
   InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) override {
     return inner_.linearize(graph, active);
   }
@@ -93,6 +98,7 @@ class InnerHost : public RuleHost {
                               std::int64_t size) override {
     return inner_.batch(graph, batched_inputs, size, false);
   }
+  bool wide_accumulation() const override { return inner_.wide_accumulation(); }
   void replace_results(std::span<const Value> results) override;
 
  private:
@@ -112,11 +118,11 @@ void copy_linear(GraphBuilder& builder, const Graph& linear, std::vector<ValueId
                  const std::vector<std::uint32_t>* origin_map = nullptr);
 
 /// linear_transpose_with into a builder that holds the residuals already; origins go through `origin_map`
-/// when it is given. `primal`: the graph that was linearized, for errors.
+/// when it is given. `options`: those of the derivative.
 std::vector<std::optional<Value>> transpose_into(GraphBuilder& builder, const Graph& linear,
-                                                 const Graph& primal, std::span<const Value> externals,
+                                                 std::span<const Value> externals,
                                                  std::span<const std::optional<Value>> cotangents,
-                                                 ADContext* context,
+                                                 const TransposeOptions& options,
                                                  const std::vector<std::uint32_t>* origin_map);
 
 }  // namespace tidu::detail

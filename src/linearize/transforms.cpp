@@ -51,6 +51,16 @@ Graph transformed(const Graph& linear, const DerivativeOptions& options) {
   return graph;
 }
 
+TransposeOptions transpose_options(const DerivativeOptions& options, const Linearization& lin,
+                                   std::optional<std::vector<bool>> seeded) {
+  TransposeOptions made;
+  made.seeded = std::move(seeded);
+  made.context = options.context;
+  made.wide_accumulation = options.wide_accumulation;
+  made.primal = &lin.primal;
+  return made;
+}
+
 Derivation::Derivation(const Graph& f, const Names& wrt, const DerivativeOptions& given)
     : options(given), lin(linearize(f, {.wrt = wrt_positions(f, wrt), .context = given.context})) {
   GraphBuilder::Options builder_options;
@@ -177,9 +187,8 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
       seeded.push_back(cotangent.has_value());
       if (cotangent) seeds.push_back(*cotangent);
     }
-    const Transposition transposition = linear_transpose(
-        d.lin.linear,
-        {.linear_inputs = {}, .seeded = seeded, .context = d.options.context, .primal = &d.lin.primal});
+    const Transposition transposition =
+        linear_transpose(d.lin.linear, detail::transpose_options(d.options, d.lin, seeded));
     const std::vector<Value> results = d.apply_linear(transposition.graph, seeds);
     for (std::size_t i = 0; i < d.lin.wrt.size(); ++i) {
       const auto& at = transposition.cotangent_of_input[i];
@@ -187,9 +196,9 @@ void transpose_onto(Derivation& d, const Graph& f, std::span<const std::optional
     }
     return;
   }
-  const auto gradients =
-      detail::transpose_into(*d.builder, d.lin.linear, d.lin.primal, d.residuals, cotangents,
-                             d.options.context, d.origin_map ? &*d.origin_map : nullptr);
+  const auto gradients = detail::transpose_into(*d.builder, d.lin.linear, d.residuals, cotangents,
+                                                detail::transpose_options(d.options, d.lin),
+                                                d.origin_map ? &*d.origin_map : nullptr);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     d.add_output(gradients[i], f.type(f.inputs()[d.lin.wrt[i]]));
 }
@@ -352,8 +361,7 @@ std::vector<Residual> manifest(const Graph& forward, const Graph& transposed) {
 
 Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   const Linearization lin = linearize(f, {.wrt = wrt_positions(f, wrt), .context = options.context});
-  const Transposition transposition = linear_transpose(
-      lin.linear, {.linear_inputs = {}, .seeded = {}, .context = options.context, .primal = &lin.primal});
+  const Transposition transposition = linear_transpose(lin.linear, detail::transpose_options(options, lin));
   const Graph backward = prune(detail::transformed(transposition.graph, options));
 
   Pullback result;

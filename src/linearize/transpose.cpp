@@ -23,12 +23,14 @@ struct Options {
   std::vector<bool> seeded;           // by output
   ADContext* context;
   const Graph* primal;
+  bool wide_accumulation;
 };
 
 Options resolve_options(const Graph& graph, const TransposeOptions& given) {
   Options options;
   options.context = given.context;
   options.primal = given.primal;
+  options.wide_accumulation = given.wide_accumulation && graph.primitives().vocabulary().convert != nullptr;
   options.is_linear_input.assign(graph.inputs().size(), 0);
   if (given.linear_inputs) {
     options.linear_inputs = *given.linear_inputs;
@@ -63,7 +65,10 @@ class Transposer {
  public:
   Transposer(const Graph& graph, const Options& options, Target& target, std::span<const Value> parameters,
              std::span<const Value> externals, detail::InnerGraphs* inner = nullptr)
-      : graph_(graph), options_(options), target_(target), host_(options.context, inner) {
+      : graph_(graph),
+        options_(options),
+        target_(target),
+        host_(options.context, inner, options.wide_accumulation) {
     depends_.assign(graph.num_values(), 0);
     outer_.assign(graph.num_values(), Value());
     std::size_t parameter = 0;
@@ -93,7 +98,7 @@ class Transposer {
     }
     std::vector<std::optional<Value>> result;
     for (const std::size_t i : options_.linear_inputs) {
-      const Value value = cotangents_[graph_.inputs()[i]];
+      const Value value = take(graph_.inputs()[i]);
       result.push_back(value.emitter() == nullptr ? std::nullopt
                                                   : std::optional<Value>(target_.leave(value)));
     }
@@ -174,8 +179,49 @@ class Transposer {
     Value& slot = cotangents_[id];
     if (slot.emitter() == nullptr) {
       slot = cotangent;
-      return;
+    } else if (is_held_wide(id)) {
+      receive_wide(id, cotangent);
+    } else {
+      slot = sum(slot, cotangent);
     }
+  }
+
+  // Note [Wide accumulation]: a sum of n numbers of 16 bits that is rounded to 16 bits after each term is off
+  // by up to n/2 units in the last place, and stands still once it is 2^8 (bf16) or 2^11 (f16) times a term.
+  // So it is held in f32, and rounded when the cotangent is read. Two terms are added as they are, in 16
+  // bits: that is f32 arithmetic rounded once. The second term waits until a third comes or the value is
+  // reached.
+  bool is_held_wide(ValueId id) const {
+    const DType dtype = graph_.type(id).dtype();
+    return options_.wide_accumulation && accumulation_dtype(dtype) != dtype;
+  }
+  void receive_wide(ValueId id, Value cotangent) {
+    Value& slot = cotangents_[id];
+    if (slot.dtype() == graph_.type(id).dtype()) {
+      if (second_.size() == 0) second_.assign(graph_.num_values(), Second());
+      Second& second = second_[id];
+      if (second.cotangent.emitter() == nullptr) {
+        second = {cotangent, target_.current};
+        return;
+      }
+      slot = sum(widened(slot), widened(std::exchange(second.cotangent, Value())));
+    }
+    slot = sum(slot, widened(cotangent));
+  }
+  // The whole cotangent of a value, which is forgotten.
+  Value take(ValueId id) {
+    Value cotangent = std::exchange(cotangents_[id], Value());
+    if (cotangent.emitter() == nullptr || !is_held_wide(id)) return cotangent;
+    const DType dtype = graph_.type(id).dtype();
+    if (cotangent.dtype() != dtype) return convert(cotangent, dtype);
+    if (second_.size() == 0 || second_[id].cotangent.emitter() == nullptr) return cotangent;
+    const std::uint32_t current = std::exchange(target_.current, second_[id].origin);
+    cotangent = sum(cotangent, std::exchange(second_[id].cotangent, Value()));
+    target_.current = current;
+    return cotangent;
+  }
+
+  Value sum(Value a, Value b) {
     if (!sum_op_) {
       if (graph_.primitives().add() == nullptr) {
         throw Error(ErrorKind::unknown_primitive,
@@ -183,18 +229,18 @@ class Transposer {
       }
       sum_op_ = Op::make(*graph_.primitives().add());
     }
-    slot = target_.emit_one(*sum_op_, std::array{slot, cotangent});
+    return target_.emit_one(*sum_op_, std::array{a, b});
   }
+  Value convert(Value x, DType dtype) const { return graph_.primitives().vocabulary().convert(x, dtype); }
+  Value widened(Value x) const { return convert(x, accumulation_dtype(x.dtype())); }
 
   void transpose(std::uint32_t index) {
     const Operation operation = graph_.operation(index);
     seeds_.clear();
     bool any = false;
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
-      Value& cotangent = cotangents_[operation.output(slot)];
-      seeds_.push_back(cotangent);
-      any = any || cotangent.emitter() != nullptr;
-      cotangent = Value();
+      seeds_.push_back(take(operation.output(slot)));
+      any = any || seeds_.back().emitter() != nullptr;
     }
     if (!any) return;
     operands_.clear();
@@ -251,6 +297,12 @@ class Transposer {
   FlatArray<char> depends_;      // by value: on a linear input
   FlatArray<Value> outer_;       // by value that does not: its stand-in in the target
   FlatArray<Value> cotangents_;  // by value
+  // A cotangent that has come to a value of 16 bits beside another, and the operation that it comes from.
+  struct Second {
+    Value cotangent;
+    std::uint32_t origin = no_index;
+  };
+  FlatArray<Second> second_;  // by value; empty before there is one
   std::optional<Op> sum_op_;
   // scratch
   std::vector<Value> seeds_, operands_;
@@ -316,14 +368,10 @@ std::vector<std::optional<Value>> linear_transpose_with(Emitter& emitter, const 
 }
 
 std::vector<std::optional<Value>> detail::transpose_into(GraphBuilder& builder, const Graph& linear,
-                                                         const Graph& primal,
                                                          std::span<const Value> externals,
                                                          std::span<const std::optional<Value>> cotangents,
-                                                         ADContext* context,
+                                                         const TransposeOptions& given,
                                                          const std::vector<std::uint32_t>* origin_map) {
-  TransposeOptions given;
-  given.context = context;
-  given.primal = &primal;
   const Options options = resolve_options(linear, given);
   check_values(builder, linear, options, {}, externals, cotangents);
   BuilderTarget target(linear, builder);

@@ -8,6 +8,10 @@
 // finds; where its first tangent is absent it begins as zeros, which are no linear operand. Transposed, it is
 // a carry that nobody asks for. Carries of a linear scan that are not linear in it come of graphs that users
 // make alone; a scan before the transposed one hands out what they are in each step.
+//
+// The cotangent of a const is a sum over all steps, and so is that of a carry that every step hands on as it
+// is: of 16 bits they are carried in f32 and rounded after the loop, as the transform holds its own sums
+// (Note [Wide accumulation] in linearize/transpose.cpp).
 #include "primitives/scan.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
@@ -195,14 +199,17 @@ class ScanTranspose {
       if (!linear_[i]) arguments[i] = maker.add_const(detail::str("residual.", i), c_.operand(i));
     }
     for (std::size_t i = 0; i < scan_.shape.num_consts; ++i) {
-      if (inner_.cotangent_of_input[i])
-        sums[i] = maker.add_carry(detail::str("sum.", i), zeros(scan_.body.type(scan_.input(i))));
+      if (inner_.cotangent_of_input[i]) sums[i] = maker.add_carry(detail::str("sum.", i), zeros(sum_type(i)));
     }
     for (std::size_t k = 0; k < scan_.shape.num_carry; ++k) {
       if (!carried_[k]) continue;
       const std::optional<Value> last = is_linear_output(k) ? c_.cotangent(k) : std::nullopt;
-      cotangents[k] = maker.add_carry(detail::str("cotangent.", k),
-                                      last ? *last : zeros(scan_.body.type(scan_.output(k))));
+      const Value first = last ? *last : zeros(scan_.body.type(scan_.output(k)));
+      const std::string name = detail::str("cotangent.", k);
+      if (is_summed(k))
+        sums[scan_.carry(k)] = maker.add_carry(name, converted(first, sum_type(scan_.carry(k)).dtype()));
+      else
+        cotangents[k] = maker.add_carry(name, first);
     }
     for (std::size_t i = scan_.shape.num_consts; i < scan_.num_inputs; ++i) {
       if (linear_[i]) continue;
@@ -225,12 +232,19 @@ class ScanTranspose {
       owners.push_back(i);
       maker.add_output(value);
     };
+    const auto give_sum = [&](std::size_t i) {
+      give(i, ops::add(sums[i], converted(of_input(i), sums[i].dtype())));
+    };
     for (std::size_t i = 0; i < scan_.shape.num_consts; ++i) {
-      if (inner_.cotangent_of_input[i]) give(i, ops::add(sums[i], of_input(i)));
+      if (inner_.cotangent_of_input[i]) give_sum(i);
     }
     for (std::size_t k = 0; k < scan_.shape.num_carry; ++k) {
       const std::size_t i = scan_.carry(k);
       if (!carried_[k]) continue;
+      if (is_summed(k)) {
+        inner_.cotangent_of_input[i] ? give_sum(i) : give(i, sums[i]);
+        continue;
+      }
       give(i, inner_.cotangent_of_input[i]
                   ? of_input(i)
                   : ops::full(maker.builder(), scan_.body.type(scan_.input(i)), 0.0));
@@ -241,12 +255,30 @@ class ScanTranspose {
     if (!maker.has_outputs()) return result;
     const Values results = maker.emit(c_.emitter(), scan_.shape.length, !scan_.shape.reverse);
     for (std::size_t j = 0; j < owners.size(); ++j) {
-      if (c_.linear(owners[j])) result.set(owners[j], results[j]);
+      const std::size_t i = owners[j];
+      if (c_.linear(i)) result.set(i, converted(results[j], scan_.body.type(scan_.input(i)).dtype()));
     }
     return result;
   }
 
  private:
+  // Of the sum of an operand's cotangents over the steps; two terms need no more than one rounding.
+  Type sum_type(std::size_t i) const {
+    const Type type = scan_.body.type(scan_.input(i));
+    const bool wide = scan_.shape.length > 2 && c_.host().wide_accumulation();
+    return wide ? type.with_dtype(accumulation_dtype(type.dtype())) : type;
+  }
+  // Is it a carry of 16 bits that every step hands on as it is? No step's cotangent of it then goes through
+  // the next one: they are summed as those of a const, from that of the last carry on.
+  bool is_summed(std::size_t k) const {
+    const std::size_t i = scan_.carry(k);
+    return is_linear_output(k) && linear_[i] && scan_.output(k) == scan_.input(i) &&
+           sum_type(i) != scan_.body.type(scan_.input(i));
+  }
+  // Where wide_accumulation() holds the set has a word for it.
+  Value converted(Value x, DType dtype) const {
+    return x.dtype() == dtype ? x : scan_.body.primitives().vocabulary().convert(x, dtype);
+  }
   bool is_linear_output(std::size_t k) const { return at_[k] < outputs_.size() && outputs_[at_[k]] == k; }
   Value zeros(Type type) const { return ops::full(c_.emitter(), type, 0.0); }
 
@@ -258,7 +290,9 @@ class ScanTranspose {
     for (std::size_t j = 0; j < outputs_.size(); ++j) {
       seeded[j] = c_.cotangent(outputs_[j]).has_value();
       any = any || seeded[j];
-      if (!scan_.is_y(outputs_[j])) carried_[outputs_[j]] = seeded[j];
+      if (scan_.is_y(outputs_[j])) continue;
+      carried_[outputs_[j]] = seeded[j];
+      if (is_summed(outputs_[j])) seeded[j] = false;
     }
     if (!any) return false;
     bool grew = true;
@@ -268,7 +302,7 @@ class ScanTranspose {
       for (std::size_t k = 0; k < scan_.shape.num_carry; ++k) {
         if (carried_[k] || !inner_.cotangent_of_input[scan_.carry(k)]) continue;
         carried_[k] = true;
-        if (is_linear_output(k)) seeded[at_[k]] = grew = true;
+        if (is_linear_output(k) && !is_summed(k)) seeded[at_[k]] = grew = true;
       }
     }
     return true;

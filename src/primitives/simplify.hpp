@@ -77,6 +77,10 @@ Values simplify_take(SimplifyContext& c);
 Values sum_with_scattered(const SimplifyContext& c);
 Values difference_with_scattered(const SimplifyContext& c);
 Values sum_of_scattered(const SimplifyContext& c);
+/// What is scattered, or padded with 0, in 16 bits, as f32: so from f32 updates, or f32 in the middle. Sums
+/// of cotangents of 16 bits are in f32, and their terms are found by the rules above and sum_of_stretches.
+Values widened_scattered(const SimplifyContext& c, DType to);
+Values widened_stretch(const SimplifyContext& c, DType to);
 /// scatter_add, and a slice of it: see Note [Taken instead].
 Values simplify_scatter_add(SimplifyContext& c);
 Values slice_of_scattered(const SimplifyContext& c);

@@ -337,7 +337,8 @@ bool keeps_values(DType from, DType to) {
 
 }  // namespace
 
-// To the dtype that x has, x; over a dtype in between that holds all values of x, at once
+// To the dtype that x has, x; over a dtype in between that holds all values of x, at once; 16 bits that are
+// padded or scattered into zeros are first made f32
 Values simplify_convert(SimplifyContext& c) {
   const DType to = c.op().dtype("new_dtype");
   const Value x = c.operand();
@@ -345,6 +346,10 @@ Values simplify_convert(SimplifyContext& c) {
   if (const auto made = c.maker(x, convert_element_type)) {
     const Value source = c.input(*made);
     if (keeps_values(source.dtype(), x.dtype())) return ops::convert_element_type(source, to);
+  }
+  if (to == f32 && accumulation_dtype(x.dtype()) == f32 && x.dtype() != f32) {
+    if (Values padded = widened_stretch(c, to); !padded.empty()) return padded;
+    if (Values scattered = widened_scattered(c, to); !scattered.empty()) return scattered;
   }
   if (is_bool(x.dtype())) {
     if (const auto mask = mask_of_counts(c, x, to)) return ops::convert_element_type(*mask, to);

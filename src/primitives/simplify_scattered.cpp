@@ -86,6 +86,13 @@ Values sum_of_scattered(const SimplifyContext& c) {
   return ops::reshape(plus_zero(what->updates), c.result_type().shape());
 }
 
+Values widened_scattered(const SimplifyContext& c, DType to) {
+  const auto what = c.shared() ? std::nullopt : scattered_once(c, c.operand());
+  if (!what) return unchanged();
+  const Value zeros = ops::full(c.emitter(), c.result_type(), 0.0);
+  return scatter_into(c, *what, zeros, ops::convert_element_type(what->updates, to));
+}
+
 namespace {
 
 // Every `stride`-th place along the axis of a scatter, from `first` on.

@@ -162,4 +162,11 @@ Values sum_of_stretches(SimplifyContext& c) {
   return ops::pad(joined, ops::full(c.emitter(), Type(type.dtype()), 0.0), config);
 }
 
+Values widened_stretch(const SimplifyContext& c, DType to) {
+  const auto made = c.maker(c.operand(), pad);
+  if (!made || c.shared() || !is_number(c, c.input(*made, 1), 0.0)) return unchanged();
+  const Value middle = ops::convert_element_type(c.input(*made), to);
+  return ops::pad(middle, ops::full(c.emitter(), Type(to), 0.0), made->op().lists("padding_config"));
+}
+
 }  // namespace tidu::prim

@@ -88,6 +88,7 @@ PrimitiveSet make_standard() {
   words.basis = basis;
   words.leading_block = leading_block;
   words.trailing_block = trailing_block;
+  words.convert = [](Value x, DType dtype) { return ops::convert_element_type(x, dtype, {}); };
   words.constant = [](Emitter& emitter, const Literal& value) { return ops::constant(emitter, value, {}); };
   return PrimitiveSet(std::move(all), words);
 }

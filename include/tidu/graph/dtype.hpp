@@ -43,6 +43,10 @@ constexpr std::size_t size_of(DType dtype) {
   return sizes[static_cast<std::size_t>(dtype)];
 }
 
+/// The dtype in which long sums are accumulated: f32 of f16 and bf16; any other is its own.
+constexpr DType accumulation_dtype(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
 /// f16, bf16, f32, f64.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::f16 && dtype <= DType::f64; }
 /// c64, c128.

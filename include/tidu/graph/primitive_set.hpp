@@ -40,6 +40,9 @@ class PrimitiveSet {
     Value (*leading_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
     /// The same rows as rest + shape.
     Value (*trailing_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
+    /// x in another dtype, linear in x: with it sums of three or more cotangents of 16 bits are held in f32
+    /// (TransposeOptions::wide_accumulation); without it they are rounded after each term.
+    Value (*convert)(Value x, DType dtype) = nullptr;
     /// That tensor, as an operation without operands: what programs compute once and for all.
     Value (*constant)(Emitter& emitter, const Literal& value) = nullptr;
   };

@@ -98,6 +98,9 @@ class RuleHost {
   /// Outputs that depend on no batched input are without the axis.
   virtual InnerBatching batch_reached(const Graph& graph, const std::vector<bool>& batched_inputs,
                                       std::int64_t size) = 0;
+  /// Are the transform's sums of cotangents of 16 bits held in f32 (TransposeOptions::wide_accumulation)? For
+  /// transpose rules that add up cotangents themselves, as those of loops do.
+  virtual bool wide_accumulation() const { return true; }
   /// Puts `results` in the place of the results of the primal operation whose rule is running.
   virtual void replace_results(std::span<const Value> results) = 0;
 };

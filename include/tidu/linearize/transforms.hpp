@@ -33,6 +33,8 @@ struct DerivativeOptions {
   /// one in forward mode, to the transposed one in reverse mode, to the batched one for Jacobians. It keeps
   /// inputs, externals and the number of outputs. strong_zeros is one.
   Graph (*linear_transform)(const Graph& linear) = nullptr;
+  /// In reverse mode, sums of cotangents of 16 bits are held in f32: see TransposeOptions::wide_accumulation.
+  bool wide_accumulation = true;
   /// Of value_and_grad: f may have more outputs behind the one whose gradients are made. They are handed out
   /// as they are.
   bool has_aux = false;

@@ -20,6 +20,11 @@ struct TransposeOptions {
   /// By output: does a cotangent come in? All do when not given.
   std::optional<std::vector<bool>> seeded;
   ADContext* context = nullptr;  ///< handed to every rule
+  /// Holds sums of three or more cotangents of f16 or bf16 in f32, and rounds them to the dtype of their
+  /// value once, at the end, also in graphs that operations hold; the sum of two needs no more than one
+  /// rounding as it is. Without it, or where the set has no word for conversions, each partial sum is
+  /// rounded. Graphs without values of 16 bits are the same either way.
+  bool wide_accumulation = true;
   /// What the linear graph was made of by linearize(): errors name places in it. Not needed.
   const Graph* primal = nullptr;
 };
@@ -34,9 +39,9 @@ struct Transposition {
 };
 
 /// Asks the transpose rule of every operation that a cotangent reaches, each once, and emits the set's `add`
-/// where cotangents meet: nothing else sums cotangents. Throws Error (invalid_argument, type) for options
-/// that do not fit or a graph that is not linear in these inputs; ADRuleError for a rule that is missing or
-/// breaks its contract.
+/// where cotangents meet (in f32 those of 16 bits, see TransposeOptions::wide_accumulation): nothing else
+/// sums cotangents. Throws Error (invalid_argument, type) for options that do not fit or a graph that is not
+/// linear in these inputs; ADRuleError for a rule that is missing or breaks its contract.
 Transposition linear_transpose(const Graph& linear, const TransposeOptions& options = {});
 Result<Transposition> try_linear_transpose(const Graph& linear, const TransposeOptions& options = {});
 
