@@ -217,6 +217,8 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
               Tensor* out) const override;
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
+  /// It does.
+  bool wide_accumulation() const override { return true; }
 
   /// 1 + the device's number for tensors that are there; none for the host's, which any device takes.
   std::optional<std::uint32_t> device_of(const Tensor& tensor) const override;

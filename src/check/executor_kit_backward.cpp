@@ -38,6 +38,7 @@ class Watcher final : public eager::BackwardExecutor<AnyOperand> {
     if (!outcome.values) return Error(ErrorKind::execution, outcome.failure);
     return std::move((*outcome.values)[0]);
   }
+  bool wide_accumulation() const override { return kit_.executor.wide_accumulation(); }
   std::optional<Type> describe(const AnyOperand& x) const override { return kit_.executor.describe(x); }
   std::optional<std::uint32_t> device_of(const AnyOperand& x) const override {
     return kit_.executor.device_of(x);

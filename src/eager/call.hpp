@@ -94,9 +94,25 @@ struct BackwardCall {
   void contribute(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase);
   static constexpr const char* moving = "record or wait";  ///< a phase
   void move_to(Cell& cell, Placement placement);
-  void fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement);
+  /// into + from, cotangents of `target`, where that is; `from` is used up whatever happens. A second
+  /// cotangent of 16 bits may wait behind `into`, and the sum of three be in f32: see complete_sum().
+  void fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target);
+  void add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement);
+  /// To be called before a sum that fold() made is read: adds what waits behind it, and rounds it to `type`.
+  void complete_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) {
+    if (sum.next != nullptr || sum.type != type) complete_narrow_sum(sum, type, set, target);
+  }
+  void complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target);
+  /// The cotangent in another dtype, in its place.
+  void convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target);
+  void record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
+                       Placement placement);
+  /// Is there a word for it?
+  bool can_convert(const PrimitiveSet* set) const {
+    return set != nullptr && set->vocabulary().convert != nullptr;
+  }
   /// Folds what waits, in descending order of (sequence, source, edge) for each slot.
-  void fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, Placement placement);
+  void fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, const Node& target);
   Cell* duplicate(const Cell& cell) const;
   void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
                   std::size_t index) const;
@@ -132,7 +148,8 @@ struct BackwardCall {
   const BackwardOptions& options;
   const OperandTable& table;
   const bool creates_graph;
-  const Looker looker;  ///< anomaly mode
+  const bool wide_accumulation;  ///< asked for, and the executor can
+  const Looker looker;           ///< anomaly mode
   bool threaded = false;
   bool folds_at_once = true;  ///< contributions come in the order in which they are folded
 
@@ -192,12 +209,14 @@ struct BackwardCall {
   [[gnu::cold]] void keep_failure(Node& target, const char* phase);
   void settle(const Edge& edge, bool failed);
   void accumulate();
+  bool widen_alike(Cell& sum, Type held, Cell& from, const LeafState& leaf);
+  Cell* for_slot(const LeafState& leaf);
   void add_to_slot(Cell* sum, Cell* from, const LeafState& leaf);
   void join_streams(std::span<Cell* const> sums);
   void run_callbacks();
 };
 
-/// Destroys what is left in it.
+/// Destroys what is left in it, with what waits behind it.
 class CellGuard {
  public:
   CellGuard(const OperandTable& operands, std::span<Cell*> guarded) : table_(operands), cells_(guarded) {}
@@ -205,7 +224,7 @@ class CellGuard {
   CellGuard& operator=(const CellGuard&) = delete;
   ~CellGuard() {
     for (Cell* cell : cells_)
-      if (cell != nullptr) destroy_cell(table_, cell);
+      while (cell != nullptr) destroy_cell(table_, std::exchange(cell, cell->next));
   }
 
  private:

@@ -7,7 +7,9 @@
 
 #include "eager/anomaly.hpp"
 #include "eager/call.hpp"
+#include "eager/operand_buffer.hpp"
 #include "graph/thread_kept.hpp"
+#include "tidu/graph/builder.hpp"
 
 namespace tidu::eager::detail {
 
@@ -20,47 +22,58 @@ constexpr const char* left_by[] = {"what a hook on a value left as ", "what a ho
                                    "what a hook after the node left as ",
                                    "what a hook on accumulation left as "};
 
-struct SumEntry {
-  const Primitive* add = nullptr;
+struct GraphEntry {
   const void* type = nullptr;
+  std::optional<DType> to;
   std::optional<RecordedGraph> graph;
   std::uint32_t readers = 0;
 };
-using SumEntries = std::array<SumEntry, 32>;
+using GraphEntries = std::array<GraphEntry, 32>;
 
-// The sum of two values of a type as an invocation of the set's own primitive. Kept by thread; a call that
-// the users' code makes meanwhile leaves an entry alone that is being read.
-class SumGraph {
+// The sum of two values of a type, or the conversion of one to another dtype, as an invocation of the set's
+// own primitive. Kept by thread; a call that the users' code makes meanwhile leaves an entry alone that is
+// being read.
+class SmallGraph {
  public:
-  SumGraph(const PrimitiveSet& set, Type type) {
-    if (set.add() == nullptr) return;
-    SumEntries& entries = tidu::detail::ThreadKept<SumEntries>::get();
-    SumEntry& entry = entries[(reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) % entries.size()];
-    if (entry.add != set.add() || entry.type != type.identity() || entry.graph->graph().primitives() != set) {
-      own_ = RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
+  SmallGraph(const PrimitiveSet& set, Type type, std::optional<DType> to = std::nullopt) {
+    if (!to && set.add() == nullptr) return;
+    GraphEntries& entries = tidu::detail::ThreadKept<GraphEntries>::get();
+    const std::uintptr_t hash = (reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) + (to ? 17 : 0);
+    GraphEntry& entry = entries[hash % entries.size()];
+    if (!entry.graph || entry.type != type.identity() || entry.to != to ||
+        entry.graph->graph().primitives() != set) {
+      own_ = to ? conversion(set, type, *to)
+                : RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
       if (entry.readers != 0) return;
       std::swap(entry.graph, own_);  // what was there goes when this one does
-      entry.add = set.add();
       entry.type = type.identity();
+      entry.to = to;
     }
     entry_ = &entry;
     ++entry.readers;
   }
-  SumGraph(const SumGraph&) = delete;
-  SumGraph& operator=(const SumGraph&) = delete;
-  ~SumGraph() {
+  SmallGraph(const SmallGraph&) = delete;
+  SmallGraph& operator=(const SmallGraph&) = delete;
+  ~SmallGraph() {
     if (entry_ != nullptr) --entry_->readers;
   }
-  /// Null: the set names none.
+  /// Null: the set has no word for it.
   const RecordedGraph* get() const {
     if (entry_ != nullptr) return &*entry_->graph;
     return own_ ? &*own_ : nullptr;
   }
 
  private:
-  SumEntry* entry_ = nullptr;
+  static RecordedGraph conversion(const PrimitiveSet& set, Type type, DType to) {
+    GraphBuilder builder("convert", set);
+    const Value converted = set.vocabulary().convert(builder.input("0", type), to);
+    return RecordedGraph::of(builder.build(std::array{converted}));
+  }
+  GraphEntry* entry_ = nullptr;
   std::optional<RecordedGraph> own_;
 };
+
+bool has_16_bits(Type type) { return accumulation_dtype(type.dtype()) != type.dtype(); }
 
 }  // namespace
 
@@ -72,48 +85,104 @@ void BackwardCall::move_to(Cell& cell, Placement placement) {
   cell.stream = placement.stream;
 }
 
-// into + from, at `placement`; `from` is used up whatever happens.
-void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, Placement placement) {
+// See Note [Wide accumulation] in linearize/transpose.cpp.
+void BackwardCall::fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target) {
   Cell* used[] = {from};
   const CellGuard guard(table, used);
-  into->type = from->type;  // that of a leaf's seed is a guess where the executor describes nothing
+  if (wide_accumulation && has_16_bits(from->type) && can_convert(set)) {
+    const DType wide = accumulation_dtype(from->type.dtype());
+    if (into->type != from->type.with_dtype(wide)) {
+      into->type = from->type;  // see add()
+      if (into->next == nullptr) {
+        into->next = std::exchange(used[0], nullptr);
+        return;
+      }
+      Cell* second[] = {std::exchange(into->next, nullptr)};
+      const CellGuard second_guard(table, second);
+      convert(*into, wide, *set, target);
+      convert(*second[0], wide, *set, target);
+      add(*into, *second[0], set, target.placement());
+    }
+    convert(*from, wide, *set, target);
+  }
+  add(*into, *from, set, target.placement());
+}
+
+void BackwardCall::complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) {
+  if (sum.next != nullptr) {
+    Cell* second[] = {std::exchange(sum.next, nullptr)};
+    const CellGuard guard(table, second);
+    add(sum, *second[0], set, target.placement());
+  } else if (has_16_bits(type) && sum.type == type.with_dtype(accumulation_dtype(type.dtype()))) {
+    convert(sum, type.dtype(), *set, target);
+    if (options.anomaly) [[unlikely]]
+      check_sum(looker, sum, sum.sequence);
+  }
+}
+
+void BackwardCall::convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target) {
+  const Placement placement = target.placement();
+  const NodeView view(ref(&target));
+  const SmallGraph conversion(set, cell.type, dtype);
+  const RecordedGraph& graph = *conversion.get();
+  const void* const input = cell.operand();
+  OperandBuffer converted(table, 1);
+  host.execute_forward({graph.graph(), graph.slot(), placement, &view}, {&input, 1}, converted.data());
+  converted.filled = true;
+  if (creates_graph && cell.trace != nullptr)
+    record_in_place(cell, graph, std::array{RecordInput{cell.key, cell.trace, true, input}}, placement);
+  table.destroy(cell.operand());
+  converted.take(0, cell.operand());
+  cell.type = cell.type.with_dtype(dtype);
+  cell.device = placement.device;
+  cell.stream = placement.stream;
+}
+
+// Who the cell is on the tape from now on: the result of an invocation.
+void BackwardCall::record_in_place(Cell& cell, const RecordedGraph& graph,
+                                   std::span<const RecordInput> inputs, Placement placement) {
+  bool active = false;
+  Node* node = request.recorder->record({graph.shared(), inputs, {}, {}, placement, {}}, &active);
+  Trace before = Trace::adopt(std::exchange(cell.trace, node));
+  if (node != nullptr) cell.key = node->first_key;
+  cell.slot = 0;
+}
+
+void BackwardCall::add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement) {
+  into.type = from.type;  // that of a leaf's seed is a guess where the executor describes nothing
   // Of a leaf that nothing reads no set is known; a seed that was recorded has one.
-  for (const Cell* cell : {into, from}) {
+  for (const Cell* cell : {static_cast<const Cell*>(&into), &from}) {
     if (set == nullptr && cell->trace != nullptr && !node_of(cell->trace)->is_leaf())
       set = &node_of(cell->trace)->variant->owner->graph.primitives();
   }
-  std::optional<SumGraph> sum;
-  if (set != nullptr) sum.emplace(*set, into->type);
+  std::optional<SmallGraph> sum;
+  if (set != nullptr) sum.emplace(*set, into.type);
   const RecordedGraph* const graph = sum ? sum->get() : nullptr;
   const std::int64_t begin = options.profile != nullptr ? options.profile->now() : 0;
-  if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {
+  if (creates_graph && (into.trace != nullptr || from.trace != nullptr)) {
     if (graph == nullptr)
       throw Error(ErrorKind::unknown_primitive,
                   "backward: expected a primitive set that names the primitive that adds");
-    const RecordInput inputs[] = {{into->key, into->trace, into->trace != nullptr, into->operand()},
-                                  {from->key, from->trace, from->trace != nullptr, from->operand()}};
-    bool active = false;
-    Node* node = request.recorder->record({graph->shared(), inputs, {}, {}, placement, {}}, &active);
-    Trace before = Trace::adopt(std::exchange(into->trace, node));
-    if (node != nullptr) into->key = node->first_key;
-    into->slot = 0;
+    const RecordInput inputs[] = {{into.key, into.trace, into.trace != nullptr, into.operand()},
+                                  {from.key, from.trace, from.trace != nullptr, from.operand()}};
+    record_in_place(into, *graph, inputs, placement);
   }
-  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());
+  host.add_operands({into.type, graph, placement}, into.operand(), from.operand());
   if (knows_types) {
-    const std::optional<Type> got = host.describe(into->operand());
-    if (got && *got != into->type)
-      throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into->type, ", got ", *got));
+    const std::optional<Type> got = host.describe(into.operand());
+    if (got && *got != into.type)
+      throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into.type, ", got ", *got));
   }
   if (options.anomaly) [[unlikely]]
-    check_sum(looker, *into, from->sequence);
-  into->device = placement.device;
-  into->stream = placement.stream;
+    check_sum(looker, into, from.sequence);
+  into.device = placement.device;
+  into.stream = placement.stream;
   if (options.profile != nullptr) [[unlikely]] {
     options.profile->add({ProfilePhase::add,
                           "add",
                           {},
-                          from->sequence == Cell::of_seed ? 0 : from->sequence,
-                          host.bytes(into->operand()),
+                          from.sequence == Cell::of_seed ? 0 : from.sequence,
+                          host.bytes(into.operand()),
                           begin,
                           options.profile->now(),
                           placement,
@@ -131,6 +200,7 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set,
     LeafState& leaf = leaves.get(&target);
     if (!leaf.wanted) return;
     if (leaf.set == nullptr) leaf.set = set;
+    leaf.type = cell->type;
     placement = leaf.node->placement();  // several nodes may stand for one leaf
     failed = leaf.failed;
     head = &leaf.cell;
@@ -157,12 +227,12 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set,
     ++live;
   } else {
     phase = "add_operands";
-    fold(*head, cell, set, placement);
+    fold(*head, cell, set, target.is_leaf() ? *leaves.get(&target).node : target);
   }
 }
 
 void BackwardCall::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
-                                Placement placement) {
+                                const Node& target) {
   std::size_t count = 0;
   for (const Cell* at = waiting; at != nullptr; at = at->next) ++count;
   std::vector<Cell*> cells;
@@ -181,7 +251,7 @@ void BackwardCall::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const 
     if (into == nullptr) {
       into = from;
     } else {
-      fold(into, from, set, placement);
+      fold(into, from, set, target);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "eager/template.hpp"
+#include "graph/in_all.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/linearize/transpose.hpp"
@@ -14,6 +15,17 @@ namespace {
 
 using tidu::detail::printable;
 using tidu::detail::str;
+
+// In the graph or in one that its operations hold.
+bool has_16_bits(const Graph& graph) {
+  const auto narrow = [](const Graph& each) {
+    const FlatArray<Type>& types = each.data().types;
+    return static_cast<std::size_t>(std::any_of(types.begin(), types.end(), [](Type type) {
+      return accumulation_dtype(type.dtype()) != type.dtype();
+    }));
+  };
+  return tidu::detail::InAll(narrow).of(graph) != 0;
+}
 
 // Makes one BackwardProgram.
 class ProgramMaker {
@@ -27,12 +39,14 @@ class ProgramMaker {
     offer();
   }
 
-  std::unique_ptr<BackwardProgram> make(const Mask& seeded, const Mask& wanted, ADContext* context,
-                                        std::vector<SavedSource>* plan) {
+  std::unique_ptr<BackwardProgram> make(const Mask& seeded, const Mask& wanted, bool wide_accumulation,
+                                        ADContext* context, std::vector<SavedSource>* plan) {
     auto program = std::make_unique<BackwardProgram>();
     program_ = program.get();
     program->seeded = seeded;
     program->wanted = wanted;
+    program->wide_accumulation = wide_accumulation;
+    program->has_16_bits = has_16_bits(linearization_->linear);
     program->linearization = linearization_;
     transpose(context);
     const std::vector<bool> needed = reachable(program->open, program->open_outputs);
@@ -67,6 +81,7 @@ class ProgramMaker {
   void transpose(ADContext* context) {
     TransposeOptions options;
     options.context = context;
+    options.wide_accumulation = program_->wide_accumulation;
     std::vector<bool> seeds;
     for (std::size_t slot = 0; slot < graph_.outputs().size(); ++slot) {
       if (!linearization_->tangent_of_output[slot]) continue;
@@ -353,9 +368,10 @@ std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* c
 
 std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
                                               std::shared_ptr<const Linearization> linearization,
-                                              const Mask& seeded, const Mask& wanted, ADContext* context,
-                                              std::vector<SavedSource>* plan) {
-  return ProgramMaker(variant, std::move(linearization)).make(seeded, wanted, context, plan);
+                                              const Mask& seeded, const Mask& wanted, bool wide_accumulation,
+                                              ADContext* context, std::vector<SavedSource>* plan) {
+  return ProgramMaker(variant, std::move(linearization))
+      .make(seeded, wanted, wide_accumulation, context, plan);
 }
 
 std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant, ADContext* context) const {
@@ -385,7 +401,7 @@ std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant
       }
       std::vector<SavedSource> plan;
       std::unique_ptr<BackwardProgram> program = make_program(
-          *variant, derivation->linearization, seeded, all_bits(variant->edges.size()), context, &plan);
+          *variant, derivation->linearization, seeded, all_bits(variant->edges.size()), true, context, &plan);
       variant->saved = std::move(plan);
       derivation->programs.publish(std::move(program), [](const BackwardProgram&) { return false; });
       if (derivation->context) {
@@ -404,8 +420,8 @@ std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant
   return variant;
 }
 
-BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, ADContext* user,
-                                  std::shared_ptr<Derivation>& keep) const {
+BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, bool wide_accumulation,
+                                  ADContext* user, std::shared_ptr<Derivation>& keep) const {
   if (failure != nullptr && (user == nullptr || key_of(user) == context)) failure->raise();
   const std::optional<Key128> key = key_of(user);
   Derivation* derivation = nullptr;
@@ -423,12 +439,12 @@ BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, ADCont
     derivation = keep.get();
   }
   const auto same = [&](const BackwardProgram& program) {
-    return program.seeded == seeded && program.wanted == wanted;
+    return program.seeded == seeded && program.wanted == wanted && program.accumulates(wide_accumulation);
   };
   for (BackwardProgram* at = derivation->programs.head(); at != nullptr; at = at->next)
     if (same(*at)) return *at;
   return *derivation->programs.publish(
-      make_program(*this, derivation->linearization, seeded, wanted, user, nullptr), same);
+      make_program(*this, derivation->linearization, seeded, wanted, wide_accumulation, user, nullptr), same);
 }
 
 const BackwardProgram::Recorded& Variant::recorded(BackwardProgram& program) const {

@@ -35,6 +35,7 @@ BackwardCall::BackwardCall(const BackwardRequest& backward_request)
       options(backward_request.options),
       table(backward_request.host.table),
       creates_graph(backward_request.options.create_graph),
+      wide_accumulation(backward_request.options.wide_accumulation && host.wide_accumulation()),
       looker{backward_request.host,
              backward_request.options.anomaly ? std::make_shared<Findings>() : nullptr},
       depth(calls_on_this_thread) {}
@@ -85,12 +86,18 @@ void BackwardCall::take_incoming(State& state, std::span<Cell*> incoming) {
   std::fill(incoming.begin(), incoming.end(), nullptr);
   Node& node = *state.node;
   if (!folds_at_once) {
-    fold_waiting(state.cell, incoming, &node.variant->owner->graph.primitives(), node.placement());
+    fold_waiting(state.cell, incoming, &node.variant->owner->graph.primitives(), node);
   } else if (incoming.size() == 1) {
     incoming[0] = std::exchange(state.cell, nullptr);
   } else if (state.cells != nullptr) {
     std::copy_n(state.cells, incoming.size(), incoming.begin());
     delete[] std::exchange(state.cells, nullptr);
+  }
+  if (!wide_accumulation) return;
+  const Template& graph = *node.variant->owner;
+  for (std::size_t slot = 0; slot < incoming.size(); ++slot) {
+    if (incoming[slot] != nullptr)
+      complete_sum(*incoming[slot], graph.output_types[slot], &graph.graph.primitives(), node);
   }
 }
 
@@ -197,10 +204,12 @@ BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* cons
       for (const Derivation* at = variant.derivations.head(); at != nullptr; at = at->next) {
         if (at->context != Key128{}) continue;
         for (BackwardProgram* program = at->programs.head(); program != nullptr; program = program->next)
-          if (program->seeded[0] == seeded && program->wanted[0] == wanted) return *program;
+          if (program->seeded[0] == seeded && program->wanted[0] == wanted &&
+              program->accumulates(wide_accumulation))
+            return *program;
       }
     }
-    return variant.program(Mask{seeded}, Mask{wanted}, options.context, keep);
+    return variant.program(Mask{seeded}, Mask{wanted}, wide_accumulation, options.context, keep);
   }
   Mask seeded = make_mask(incoming.size());
   for (std::size_t i = 0; i < incoming.size(); ++i)
@@ -208,7 +217,7 @@ BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* cons
   Mask wanted = make_mask(node.num_edges);
   for (std::uint32_t e = 0; e < node.num_edges; ++e)
     if (!selective || is_wanted(node.edges()[e])) set(wanted, e);
-  return variant.program(seeded, wanted, options.context, keep);
+  return variant.program(seeded, wanted, wide_accumulation, options.context, keep);
 }
 
 // What backward reads must be as it was when it was saved.

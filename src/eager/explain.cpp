@@ -370,7 +370,7 @@ class Explainer {
     for (std::uint32_t e = 0; e < node.num_edges; ++e)
       if (reach_.edge_leads(node.edges()[e])) set(wanted, e);
     std::shared_ptr<Derivation> keep;
-    const BackwardProgram& program = node.variant->program(seeded, wanted, request_.context, keep);
+    const BackwardProgram& program = node.variant->program(seeded, wanted, true, request_.context, keep);
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       if (!test(wanted, e)) continue;
       const auto& there = program.output_edge;

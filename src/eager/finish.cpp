@@ -11,17 +11,40 @@ void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
   Cell* given[] = {from};
   const CellGuard guard(table, given);
   try {
-    const std::optional<Type> held = knows_types ? host.describe(sum->operand()) : std::nullopt;
+    move_to(*sum, leaf.node->placement());
+    std::optional<Type> held = knows_types ? host.describe(sum->operand()) : std::nullopt;
+    if (held && widen_alike(*sum, *held, *from, leaf)) held = from->type;
     if (held && *held != from->type) {
       throw Error(ErrorKind::type, tidu::detail::str("expected a gradient of type ", *held,
                                                      ", as that in the slot of the leaf, got ", from->type));
     }
     sum->type = from->type;
-    move_to(*sum, leaf.node->placement());
-    fold(sum, std::exchange(given[0], nullptr), leaf.set, leaf.node->placement());
+    add(*sum, *from, leaf.set, leaf.node->placement());
   } catch (const Error& error) {
     explain_failure(error, *leaf.node, "add_operands");
   }
+}
+
+// Where one of them is f32 and the other the same in 16 bits (see BackwardOptions::wide_slots) both become
+// f32.
+bool BackwardCall::widen_alike(Cell& sum, Type held, Cell& from, const LeafState& leaf) {
+  if (held == from.type || !wide_accumulation || !can_convert(leaf.set)) return false;
+  const auto widened = [](Type type) { return type.with_dtype(accumulation_dtype(type.dtype())); };
+  if (widened(held) != widened(from.type)) return false;
+  sum.type = held;
+  Cell& narrow = widened(held) == held ? from : sum;
+  convert(narrow, widened(held).dtype(), *leaf.set, *leaf.node);
+  return true;
+}
+
+// A copy of what came to the leaf, as it is to be added to its slot.
+Cell* BackwardCall::for_slot(const LeafState& leaf) {
+  Cell* made[] = {duplicate(*leaf.cell)};
+  const CellGuard guard(table, made);
+  const DType wide = accumulation_dtype(made[0]->type.dtype());
+  if (options.wide_slots && wide_accumulation && wide != made[0]->type.dtype() && can_convert(leaf.set))
+    convert(*made[0], wide, *leaf.set, *leaf.node);
+  return std::exchange(made[0], nullptr);
 }
 
 void BackwardCall::accumulate() {
@@ -45,7 +68,7 @@ void BackwardCall::accumulate() {
         if (slot.closed) continue;
         if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);
       }
-      Cell* grown = duplicate(*into[i]->cell);
+      Cell* grown = for_slot(*into[i]);
       if (sums[i] == nullptr) {
         sums[i] = grown;
       } else {

@@ -70,8 +70,9 @@ void BackwardCall::finish_leaf(LeafState& leaf) {
       std::swap(cells[0], leaf.cell);
     } else {
       for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
-      fold_waiting(leaf.cell, cells, leaf.set, node.placement());
+      fold_waiting(leaf.cell, cells, leaf.set, node);
     }
+    if (cells[0] != nullptr && wide_accumulation) complete_sum(*cells[0], leaf.type, leaf.set, node);
     tell(When::arrived, node, cells);
     if (cells[0] != nullptr) {
       phase = "a hook";

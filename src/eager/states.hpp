@@ -169,6 +169,7 @@ struct LeafState {
   Node* node = nullptr;               ///< one of the nodes that stand for it; with a slot or hooks if one has
   Cell* cell = nullptr;               ///< its cotangent, or the first of those that wait to be folded
   const PrimitiveSet* set = nullptr;  ///< of a node that reads it
+  Type type;                          ///< of the cotangents that came in
   std::uint32_t dependencies = 0;
   bool wanted = false;
   bool done = false;

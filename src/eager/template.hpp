@@ -67,8 +67,10 @@ inline Mask make_mask(std::size_t bits) { return Mask(bits / 64 + 1, 0); }
 
 /// A linearization for one context, and what to run.
 struct BackwardProgram {
-  Mask seeded;    ///< by output of the template
-  Mask wanted;    ///< by edge
+  Mask seeded;                    ///< by output of the template
+  Mask wanted;                    ///< by edge
+  bool wide_accumulation = true;  ///< how cotangents of 16 bits are summed in it
+  bool has_16_bits = false;       ///< is there a value of 16 bits? Else it is the same either way
   Graph forward;  ///< inputs: saved operands `forward_inputs`; outputs: residuals that are computed anew
   std::vector<std::uint32_t> forward_inputs;
   Graph transposed;  ///< inputs: residuals, then cotangents of seeded outputs; outputs: cotangents
@@ -100,6 +102,7 @@ struct BackwardProgram {
   BackwardProgram* next = nullptr;
 
   static constexpr std::uint32_t computed_bit = 0x80000000U;
+  bool accumulates(bool wide) const { return wide == wide_accumulation || !has_16_bits; }
 };
 
 /// Of how many contexts with keys a template and a variant keep what they gave. Nodes may use what is kept,
@@ -135,7 +138,7 @@ struct Variant {
 
   std::uint32_t num_outputs() const;
   /// The program for that context; `keep` holds one that is not cached.
-  BackwardProgram& program(const Mask& seeded, const Mask& wanted, ADContext* context,
+  BackwardProgram& program(const Mask& seeded, const Mask& wanted, bool wide_accumulation, ADContext* context,
                            std::shared_ptr<Derivation>& keep) const;
   const BackwardProgram::Recorded& recorded(BackwardProgram& program) const;
 };
@@ -182,8 +185,8 @@ std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* c
 /// Transposes. `variant.saved` empty and `plan` given: fills the plan with what must be saved.
 std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
                                               std::shared_ptr<const Linearization> linearization,
-                                              const Mask& seeded, const Mask& wanted, ADContext* context,
-                                              std::vector<SavedSource>* plan);
+                                              const Mask& seeded, const Mask& wanted, bool wide_accumulation,
+                                              ADContext* context, std::vector<SavedSource>* plan);
 
 void count_derivation();
 void count_transposition();

@@ -384,9 +384,10 @@ void Array::set_grad(const Array& gradient, Where where) const {
   eager::Leaf<Tensor>& leaf = frontend_detail::require_leaf(body, "Array::set_grad", where);
   const Body& from = body_of(gradient, "Array::set_grad", where);
   frontend_detail::require_data(from, "Array::set_grad", where);
-  if (from.tensor.type() != body.tensor.type()) {
-    refuse(ErrorKind::type, "Array::set_grad",
-           detail::str("expected ", body.tensor.type(), ", got ", from.tensor.type()), where);
+  const Type type = body.tensor.type();
+  if (from.tensor.type() != type && from.tensor.type() != type.with_dtype(accumulation_dtype(type.dtype()))) {
+    refuse(ErrorKind::type, "Array::set_grad", detail::str("expected ", type, ", got ", from.tensor.type()),
+           where);
   }
   leaf.set_gradient(from.tensor, {from.key, from.trace, from.requires_grad, 0});
 }

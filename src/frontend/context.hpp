@@ -80,6 +80,7 @@ class Host final : public TensorOperands<HostExecutor> {
     executor_->run_at(call, linear, inputs, out);
   }
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
+  bool wide_accumulation() const override { return executor_->wide_accumulation(); }
   std::optional<std::uint32_t> device_of(const Tensor& tensor) const override {
     return executor_->device_of(tensor);
   }

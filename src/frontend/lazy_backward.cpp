@@ -425,9 +425,9 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
 
 bool may_repeat_backward(const Context& c, const BackwardOptions& options) {
   return c.hot_on && c.lazy == 0 && !c.watches && c.cpu != nullptr && !options.keep_graph &&
-         !options.create_graph && options.workers <= 1 && options.order == eager::Order::latest_first &&
-         !options.anomaly && !options.stop.stop_possible() && options.context == nullptr &&
-         options.profile == nullptr;
+         !options.create_graph && options.wide_accumulation && !options.wide_slots && options.workers <= 1 &&
+         options.order == eager::Order::latest_first && !options.anomaly && !options.stop.stop_possible() &&
+         options.context == nullptr && options.profile == nullptr;
 }
 
 void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<void()>& run) {

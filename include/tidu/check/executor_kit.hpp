@@ -196,6 +196,7 @@ class AnyExecutorOf final : public AnyExecutor {
     if (!sum) return sum.error();
     return any(std::move(*sum));
   }
+  bool wide_accumulation() const override { return executor_.wide_accumulation(); }
   std::optional<Type> describe(const AnyOperand& x) const override { return executor_.describe(at(x)); }
   std::optional<std::uint32_t> device_of(const AnyOperand& x) const override {
     return executor_.device_of(at(x));

@@ -66,6 +66,8 @@ class CpuExecutor final : public Executor, public TensorOperands<eager::Backward
   void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
               Tensor* out) const override;
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
+  /// It does.
+  bool wide_accumulation() const override { return true; }
 
   /// A graph may come from compile_cache(), a Program is always compiled. Errors: those of Program::make;
   /// execution where a kernel is missing, naming operation and place; out_of_memory.

@@ -38,6 +38,15 @@ struct BackwardOptions {
   /// and of Leafs that are gone, are returned in any case). All slots change together when everything has
   /// succeeded, or none does.
   bool accumulate = false;
+  /// Holds sums of three or more cotangents of f16 or bf16 in f32, within nodes and where cotangents of
+  /// several nodes meet, and rounds each to the dtype of its value once, before hooks see it (see
+  /// TransposeOptions::wide_accumulation). Only with an executor that says it can:
+  /// BackwardExecutor::wide_accumulation().
+  bool wide_accumulation = true;
+  /// With accumulate, and where wide_accumulation is in force: the slots of leaves of f16 and bf16 hold f32,
+  /// to which the gradient of each backward call is added, so that sums of many calls lose nothing; their
+  /// gradient is read as f32. A slot that holds f32 goes on doing so, until it is cleared, in calls without.
+  bool wide_slots = false;
   /// Threads that may run independent nodes at once, the calling one among them, of which as many come as the
   /// process can start; devices but the host have one each besides. 0: the calling thread runs all, those of
   /// devices too, as it does where an operation is a collective. Not negative.

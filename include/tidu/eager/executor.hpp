@@ -116,6 +116,12 @@ class BackwardExecutor : public ExecutorIdentity {
 
   // --- may be written; each default says what goes without it
 
+  /// Do execute_forward and run_transposed_linear run the conversions of the set (Vocabulary::convert)
+  /// between 16 bits and f32? Sums of many cotangents of 16 bits are held in f32 then: what add_operands is
+  /// given has been converted, one operand at a time, by execute_forward. Default: no, and each partial sum
+  /// is rounded.
+  virtual bool wide_accumulation() const { return false; }
+
   /// The first two of the above where every nanosecond counts: constructs the outputs of the graph from `out`
   /// on, or throws and leaves none. Default: calls execute_forward, or run_transposed_linear when `linear`.
   virtual void run_at(const GraphCall& call, bool linear, std::span<const Operand* const> inputs,

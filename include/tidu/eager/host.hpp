@@ -29,6 +29,7 @@ class Host {
   virtual void run_transposed_linear(const GraphCall& call, Inputs inputs, std::byte* out) const = 0;
   /// Puts a + b in the place of a. After a throw `a` may only be destroyed.
   virtual void add_operands(const AddCall& call, void* a, const void* b) const = 0;
+  virtual bool wide_accumulation() const = 0;
   virtual std::optional<Type> describe(const void* operand) const = 0;
   virtual std::optional<std::uint32_t> device_of(const void* operand) const = 0;
   /// Constructs ones at `out` and says so, or does neither.
@@ -68,6 +69,7 @@ class HostOf final : public Host {
     first->~Operand();
     ::new (a) Operand(std::move(value));
   }
+  bool wide_accumulation() const override { return executor_.wide_accumulation(); }
   std::optional<Type> describe(const void* operand) const override { return executor_.describe(at(operand)); }
   std::optional<std::uint32_t> device_of(const void* operand) const override {
     return executor_.device_of(at(operand));

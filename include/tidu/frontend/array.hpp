@@ -271,7 +271,8 @@ class Array {
   std::optional<Array> grad(Where where = Where::current()) const;
   /// Forgets what was accumulated.
   void zero_grad(Where where = Where::current()) const;
-  /// Puts `gradient` in the place of what was accumulated.
+  /// Puts `gradient` in the place of what was accumulated; of a leaf of 16 bits it may be f32 (see
+  /// BackwardOptions::wide_slots).
   void set_grad(const Array& gradient, Where where = Where::current()) const;
   /// The same data, unknown to any tape. In lazy mode the two part when either is written to, by assign() or
   /// an in-place operation: see Lazy.

@@ -41,6 +41,8 @@ class ReferenceExecutor final : public Executor,
   Result<Values> run_transposed_linear(const eager::GraphCall& call,
                                        std::span<const Tensor* const> inputs) const override;
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
+  /// It does.
+  bool wide_accumulation() const override { return true; }
   /// Names of the primitives that have a kernel, sorted.
   std::vector<std::string> kernels() const;
 
