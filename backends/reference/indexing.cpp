@@ -51,20 +51,26 @@ void take(const KernelCall& c) {
   });
 }
 
+// Sums of 16 bits are accumulated in f32 and rounded once, as by other executors.
 template <bool along>
 void scatter_add(const KernelCall& c) {
   const Places place(c, along);
   const Tensor& updates = c.input(2);
-  const Writer out(c.output());
-  for (Int i = 0; i < c.output().size(); ++i) out.copy(i, c.input(0), i);
+  const Type type = c.output().type();
+  const bool narrow = accumulation_dtype(type.dtype()) != type.dtype();
+  Tensor wide(narrow ? type.with_dtype(accumulation_dtype(type.dtype())) : Type(type.dtype(), {0}));
+  Tensor& sums = narrow ? wide : c.output();
+  const Writer out(sums), result(c.output());
   with_element(updates.dtype(), [&]<class T>(T) {
     if constexpr (std::is_same_v<T, bool>) {
       no_kernel_for(c);
     } else {
+      for (Int i = 0; i < sums.size(); ++i) out.store<T>(i, load<T>(c.input(0), i));
       for_each(updates.shape(), [&](Int i, const Shape& at) {
         const std::optional<Int> to = place(at);
-        if (to) out.store<T>(*to, plus(load<T>(c.output(), *to), load<T>(updates, i)));
+        if (to) out.store<T>(*to, plus(load<T>(sums, *to), load<T>(updates, i)));
       });
+      for (Int i = 0; narrow && i < sums.size(); ++i) result.store<T>(i, load<T>(sums, i));
     }
   });
 }

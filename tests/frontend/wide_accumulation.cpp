@@ -137,6 +137,35 @@ TEST_CASE("gradients of Arrays of 16 bits are rounded once, however they are mad
   }
 }
 
+TEST_CASE("with the option off each partial sum is rounded, as it shows") {
+  BackwardOptions narrow;
+  narrow.wide_accumulation = false;
+  for (const Case& each : cases(bf16)) {
+    CAPTURE(each.what);
+    const double got = elements(on_tape(each.f, ones({}, bf16), narrow))[0];
+    const bool sums_at_once = each.what == "broadcasting" || each.what == "take";
+    CHECK((std::abs(got - each.exact) <= ulp(bf16, each.exact)) == sums_at_once);
+  }
+}
+
+TEST_CASE("elements that many indices name get sums that are rounded once") {
+  for (const DType dtype : {f16, bf16}) {
+    const Array row = zeros({3000}, i32), column = zeros({3000, 1}, i32);
+    const std::vector<Function> all{[&](const Array& x) { return sum(take(x, row, 0) * 0.75); },
+                                    [&](const Array& x) {
+                                      return sum(take_along_axis(reshape(x, {2, 1}), column, 0) * 0.75);
+                                    }};
+    for (const Function& f : all) {
+      const Array x = ones({2}, dtype);
+      const std::vector<double> exact{dtype == f16 ? 2250.0 : 2256.0, 0.0};  // 2250 in bf16
+      CHECK(elements(on_tape(f, x)) == exact);
+      CHECK(elements(grad(f)(x)) == exact);
+      const ExecutorGuard plain(reference());
+      CHECK(elements(on_tape(f, x)) == exact);
+    }
+  }
+}
+
 TEST_CASE("hot paths accumulate as they did before they were hot, and follow the option") {
   const Case loop = cases(bf16)[0];
   const Array one = ones({}, bf16);
