@@ -76,6 +76,7 @@ std::vector<NamedKernel> product_kernels() {
   return {{"dot_general", dtypes::integers | dtypes::floats | dtypes::complexes, dot_general},
           {"call", dtypes::all, call},
           {"custom_jvp_call", dtypes::all, call},
+          {"custom_jvp_transpose", dtypes::all, call},
           {"custom_vjp_call", dtypes::all, call},
           {"linear_call", dtypes::all, call},
           {"checkpoint", dtypes::all, call}};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "primitives/custom_rules.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
 #include "tidu/graph/builder.hpp"
@@ -60,11 +61,16 @@ class SumFinder {
   }
 
  private:
-  // Where no residual depends on anything.
+  // Where no residual depends on anything, or a custom_vjp_call is linear by its rule.
   static bool linear_as_it_says(const Operation& operation, const Standings& operands) {
-    if (operation.name() != linear_call.name) return false;
-    const std::int64_t residuals = operation.op().integer("num_residuals");
-    return std::none_of(operands.begin(), operands.begin() + residuals,
+    if (operation.name() == custom_vjp_call.name) {
+      std::vector<bool> depends;
+      for (const Standing& operand : operands) depends.push_back(operand.depends);
+      return linear_by_rule(operation.op(), depends);
+    }
+    const std::optional<std::size_t> residuals = residuals_of_linear(operation);
+    return residuals &&
+           std::none_of(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(*residuals),
                         [](const Standing& each) { return each.depends; });
   }
 

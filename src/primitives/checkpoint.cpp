@@ -344,7 +344,7 @@ constinit const Primitive checkpoint{.name = "checkpoint",
                                      .strands = strands_of_checkpoint};
 
 std::vector<const Primitive*> custom_primitives() {
-  return {&custom_jvp_call, &custom_vjp_call, &linear_call, &checkpoint};
+  return {&custom_jvp_call, &custom_jvp_transpose, &custom_vjp_call, &linear_call, &checkpoint};
 }
 
 }  // namespace tidu::prim

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
 #include "tidu/primitives/custom.hpp"
 
 namespace tidu::prim {

@@ -13,6 +13,7 @@
 
 #include "graph/in_all.hpp"
 #include "primitives/affine.hpp"
+#include "primitives/custom_rules.hpp"
 #include "primitives/linear_rule.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/graph/strands.hpp"
@@ -44,11 +45,19 @@ void infer_custom_vjp(InferContext& c) {
   require_slots(c, backward, "backward", "output", backward.outputs(), slots);
 }
 
+// A custom_vjp_call whose linear graph is wanted.
+struct LinearizedCall {
+  const Op& op;
+  RuleHost& host;
+  std::vector<Value> primals;
+  std::vector<bool> active;  // by operand
+};
+
 // The linear graph of a custom_vjp_call for the operands that are active.
 class RuleMaker {
  public:
-  RuleMaker(JvpContext& c, std::vector<Value> residuals)
-      : c_(c), graph_(c.op().graph("graph")), backward_(c.op().graph("backward")) {
+  RuleMaker(const LinearizedCall& call, std::vector<Value> residuals)
+      : c_(call), graph_(call.op.graph("graph")), backward_(call.op.graph("backward")) {
     rule_.residuals = std::move(residuals);
     own_residuals_ = rule_.residuals.size();
   }
@@ -59,12 +68,11 @@ class RuleMaker {
     choose_cotangents();
     rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
     const std::optional<InnerTransposition> transposed = affine_ ? std::nullopt : transposed_backward();
-    if (!transposed && !affine_) {
+    if (!transposed) {
       affine_ = true;
+      keep_all_outputs_of_backward();
       choose_cotangents();
       rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
-    }
-    if (!transposed) {
       from_graph();
       return std::move(rule_);
     }
@@ -81,7 +89,7 @@ class RuleMaker {
     const std::vector<Standing> made = standings(backward_, inputs);
     const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.inputs());
     for (std::size_t k = 0; k < inexact.size(); ++k) {
-      if (!c_.active(inexact[k]) || (!made[k].depends && made[k].zero)) continue;
+      if (!c_.active[inexact[k]] || (!made[k].depends && made[k].zero)) continue;
       affine_ = affine_ || !made[k].depends;
       kept_.push_back(k);
       rule_.inputs.push_back(inexact[k]);
@@ -91,6 +99,18 @@ class RuleMaker {
     std::vector<std::size_t> all(kept_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
     affine_ = affine_sum(read, inputs, all).has_value();
+  }
+
+  // The derivative of graph is that by all active inputs.
+  void keep_all_outputs_of_backward() {
+    kept_.clear();
+    rule_.inputs.clear();
+    const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.inputs());
+    for (std::size_t k = 0; k < inexact.size(); ++k) {
+      if (!c_.active[inexact[k]]) continue;
+      kept_.push_back(k);
+      rule_.inputs.push_back(inexact[k]);
+    }
   }
 
   // Those that the kept outputs of backward read. All where backward may give something for cotangents that
@@ -121,7 +141,7 @@ class RuleMaker {
       Graph backward = without_unread(rule_.backward);
       if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= most_written_out)
         backward = with_effects_written_out(backward);
-      return c_.host().transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
+      return c_.host.transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
       return std::nullopt;
@@ -153,13 +173,13 @@ class RuleMaker {
   void from_graph() {
     std::vector<bool> active(graph_.inputs().size(), false);
     for (const std::size_t i : rule_.inputs) active[i] = true;
-    const InnerLinearization inner = c_.host().linearize(graph_, active);
-    rule_.residuals.insert(rule_.residuals.end(), c_.primals().begin(), c_.primals().end());
+    const InnerLinearization inner = c_.host.linearize(graph_, active);
+    rule_.residuals.insert(rule_.residuals.end(), c_.primals.begin(), c_.primals.end());
     GraphBuilder builder(graph_.name() + ".linear", graph_.primitives());
-    start_linear(builder, c_.primals().size());
+    start_linear(builder, c_.primals.size());
     const std::span<const Value> formal(formal_);
     const std::vector<Value> primal =
-        inline_graph(builder, inner.primal, formal.subspan(own_residuals_, c_.primals().size()));
+        inline_graph(builder, inner.primal, formal.subspan(own_residuals_, c_.primals.size()));
     std::vector<Value> arguments;
     for (const ValueId id : inner.primal.outputs().subspan(graph_.outputs().size()))
       arguments.push_back(primal[id]);
@@ -176,7 +196,7 @@ class RuleMaker {
     // backward takes the further residuals too, and does not read them.
     GraphBuilder same(rule_.backward.name(), graph_.primitives());
     std::vector<Value> inputs;
-    for (std::size_t i = 0; i < own_residuals_ + c_.primals().size(); ++i) {
+    for (std::size_t i = 0; i < own_residuals_ + c_.primals.size(); ++i) {
       const Value input = same.input(detail::str("residual.", i), rule_.residuals[i].type());
       if (i < own_residuals_) inputs.push_back(input);
     }
@@ -188,7 +208,7 @@ class RuleMaker {
     rule_.backward = same.build(outputs);
   }
 
-  JvpContext& c_;
+  const LinearizedCall& c_;
   Graph graph_, backward_;
   std::size_t own_residuals_ = 0;
   bool affine_ = false;            // backward has a constant part, or is not linear
@@ -200,15 +220,21 @@ class RuleMaker {
 
 Derivatives jvp_custom_vjp(JvpContext& c) {
   const Graph forward = c.op().graph("forward");
-  const std::size_t count = c.results().size();
-  const std::vector<Value> values = inline_graph(c.emitter(), forward, c.primals());
-  std::vector<Value> outputs;
-  for (const ValueId id : forward.outputs()) outputs.push_back(values[id]);
-  c.host().replace_results(std::span<const Value>(outputs.data(), count));
+  const Values results = emit_results(c, "forward");
+  const std::size_t count = results.size();
+  std::vector<Tracked> inputs;
+  LinearizedCall call{c.op(), c.host(), {c.primals().begin(), c.primals().end()}, {}};
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    inputs.push_back({c.primal(i), c.primal(i).type()});
+    call.active.push_back(c.active(i));
+  }
+  RuleEvaluation evaluation(c.emitter(), custom_vjp_call.name);
+  const std::vector<Tracked> outputs =
+      evaluation.run(forward, inputs, results_known(forward, {results.data(), count}));
+  std::vector<Value> residuals;
+  for (std::size_t r = count; r < outputs.size(); ++r) residuals.push_back(*outputs[r].value);
 
-  const std::optional<LinearRule> rule =
-      RuleMaker(c, std::vector<Value>(outputs.begin() + static_cast<std::ptrdiff_t>(count), outputs.end()))
-          .make();
+  const std::optional<LinearRule> rule = RuleMaker(call, std::move(residuals)).make();
   Derivatives result = Derivatives::absent(count);
   if (!rule) return result;
   const Values tangents = tangents_by(c, *rule);
@@ -244,6 +270,50 @@ Derivatives transpose_by_graph(TransposeContext& c) {
   });
 }
 
+// Of a call that is linear by its rule: the residuals that the cotangents of its linear operands read. The
+// others, which depend on these, are zeros.
+std::vector<Value> residuals_without(TransposeContext& c, const std::vector<bool>& linear) {
+  const Graph forward = c.op().graph("forward");
+  const std::vector<bool> depends = depending_on(forward, linear);
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(c.operand(i));
+  std::vector<ValueId> wanted;
+  const std::span<const ValueId> all = forward.outputs().subspan(c.num_results());
+  std::copy_if(all.begin(), all.end(), std::back_inserter(wanted), [&](ValueId id) { return !depends[id]; });
+  const std::vector<Value> made = outputs_given(c.emitter(), forward, operands, wanted);
+  std::vector<Value> residuals;
+  std::size_t next = 0;
+  for (const ValueId id : all)
+    residuals.push_back(depends[id] ? zeros(c.emitter(), forward.type(id)) : made[next++]);
+  return residuals;
+}
+
+// By the rule, where that says that the call is linear in these operands: its JVP is the call then, at zeros.
+Derivatives transpose_custom_vjp(TransposeContext& c) {
+  LinearizedCall call{c.op(), c.host(), {}, {}};
+  for (std::size_t i = 0; i < c.num_operands(); ++i) {
+    call.active.push_back(c.linear(i));
+    call.primals.push_back(c.linear(i) ? zeros(c.emitter(), c.operand_type(i)) : c.operand(i));
+  }
+  if (!linear_by_rule(c.op(), call.active)) return transpose_by_graph(c);
+  const std::optional<LinearRule> rule = RuleMaker(call, residuals_without(c, call.active)).make();
+  Derivatives result = Derivatives::absent(c.num_operands());
+  if (!rule) return result;
+  std::vector<Value> operands = rule->residuals;
+  bool any = false;
+  const Graph graph = c.op().graph("graph");
+  for (const std::size_t k : rule->outputs) {
+    const std::optional<Value> ct = c.cotangent(k);
+    any = any || ct;
+    operands.push_back(ct ? *ct : zeros(c.emitter(), graph.type(graph.outputs()[k])));
+  }
+  if (!any) return result;
+  const Values cotangents =
+      ops::linear_call(c.emitter(), rule->backward, rule->linear, rule->residuals.size(), operands);
+  for (std::size_t j = 0; j < rule->inputs.size(); ++j) result.set(rule->inputs[j], cotangents[j]);
+  return result;
+}
+
 }  // namespace
 
 // y = graph(x)          (y, r) = forward(x), ct_x = backward(r, ct)
@@ -255,7 +325,7 @@ constinit const Primitive custom_vjp_call{.name = "custom_vjp_call",
                                           .linearity = linearity::linear,
                                           .infer = infer_custom_vjp,
                                           .jvp = jvp_custom_vjp,
-                                          .transpose = transpose_by_graph,
+                                          .transpose = transpose_custom_vjp,
                                           .batch = batch_custom_vjp};
 
 }  // namespace tidu::prim

@@ -306,6 +306,7 @@ constexpr KernelEntry shape_entries[] = {
     {"concatenate", plan_concatenate, any_dtype, true},
     {"call", plan_call, any_dtype, true},
     {"custom_jvp_call", plan_call, any_dtype, true},
+    {"custom_jvp_transpose", plan_call, any_dtype, true},
     {"custom_vjp_call", plan_call, any_dtype, true},
     {"linear_call", plan_call, any_dtype, true},
     {"checkpoint", plan_call, any_dtype, true},

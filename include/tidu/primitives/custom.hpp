@@ -14,6 +14,8 @@ namespace tidu::prim {
 
 /// Attributes: graph, jvp.
 extern const Primitive custom_jvp_call;
+/// The transpose of a custom_jvp_call. Attributes: graph, of, jvp, linear, outputs.
+extern const Primitive custom_jvp_transpose;
 /// Attributes: graph, forward, backward.
 extern const Primitive custom_vjp_call;
 /// Attributes: graph, transpose, num_residuals.
