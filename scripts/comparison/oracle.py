@@ -283,6 +283,7 @@ PRIMITIVES = {
     "call": lambda a, *xs: function(a["graph"])(*xs),
     "checkpoint": lambda a, *xs: jax.checkpoint(function(a["graph"]))(*xs),
     "custom_jvp_call": custom_jvp,
+    "custom_jvp_transpose": lambda a, *xs: function(a["graph"])(*xs),
     "custom_vjp_call": custom_vjp,
     "linear_call": lambda a, *xs: function(a["graph"])(*xs),
     "scan": scan,

@@ -5,6 +5,7 @@
 
 #include "frontend/context.hpp"
 #include "tidu/frontend/modes.hpp"
+#include "tidu/graph/deferred_graph.hpp"
 
 namespace tidu::frontend_detail {
 
@@ -40,22 +41,84 @@ Graph close_rule(const Traced& traced, std::string_view custom, Where where) {
   return closed(traced, where);
 }
 
-std::vector<Array> call_custom_jvp(const Graph& graph, const Graph& jvp, const std::vector<Array>& arguments,
-                                   Where where) {
+std::vector<Array> call_custom(const Primitive& primitive, Attributes attributes,
+                               const std::vector<Array>& arguments, Where where) {
+  std::vector<Graph> bodies;
+  for (const auto& attribute : attributes) {
+    for (const auto& graph : attribute.second.graphs()) bodies.emplace_back(graph);
+  }
   const auto emit = [&](Emitter& emitter, std::span<const Value> operands) {
-    return ops::custom_jvp_call(emitter, graph, jvp, operands, where);
+    return emitter.emit(Op::make(primitive, attributes), operands, where);
   };
-  const Graph bodies[] = {graph, jvp};
-  return call_operation("custom_jvp", arguments, emit, where, bodies);
+  return call_operation(&primitive == &prim::custom_jvp_call ? "custom_jvp" : "custom_vjp", arguments, emit,
+                        where, bodies);
 }
 
-std::vector<Array> call_custom_vjp(const Graph& graph, const Graph& forward, const Graph& backward,
-                                   const std::vector<Array>& arguments, Where where) {
-  const auto emit = [&](Emitter& emitter, std::span<const Value> operands) {
-    return ops::custom_vjp_call(emitter, graph, forward, backward, operands, where);
-  };
-  const Graph bodies[] = {graph, forward, backward};
-  return call_operation("custom_vjp", arguments, emit, where, bodies);
+Key128 identity_of_type(const char* type) { return detail::mix(Key128{47, 53}, std::string_view(type)); }
+
+namespace {
+
+// A custom function whose rules are being traced on this thread.
+struct TracedRule {
+  Key128 identity, function;
+  Key128 self;             // key of its rules where they refer to themselves
+  bool recursive = false;  // do they?
+  TracedRule* around = nullptr;
+  int depth = 1;
+};
+thread_local TracedRule* innermost_rule = nullptr;
+
+class Tracing {
+ public:
+  explicit Tracing(TracedRule& rule) : around_(innermost_rule) {
+    rule.around = around_;
+    rule.depth = around_ == nullptr ? 1 : around_->depth + 1;
+    innermost_rule = &rule;
+  }
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+  ~Tracing() { innermost_rule = around_; }
+
+ private:
+  TracedRule* around_;
+};
+
+constexpr int most_rules_within_rules = 6;
+
+Attributes deferred(const std::vector<std::string>& names, const Graph& function, const Key128& key,
+                    const TraceRules& trace) {
+  Attributes attributes;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    attributes.emplace_back(names[i], std::make_shared<const DeferredGraph>(
+                                          detail::str(function.name(), '.', names[i]),
+                                          detail::mix(key, names[i]), [trace, i] { return trace()[i]; }));
+  }
+  return attributes;
+}
+
+}  // namespace
+
+// The key of rules that refer to themselves is that of what they are but for this key: they are traced once
+// to find it, and once more with it.
+Attributes rules_of(const Key128& identity, const Graph& function, const std::vector<std::string>& names,
+                    const TraceRules& trace, const std::function<TraceRules()>& later) {
+  TracedRule rule{identity, function.structural_key(), detail::mix(identity, "itself")};
+  for (TracedRule* at = innermost_rule; at != nullptr; at = at->around) {
+    if (at->identity != rule.identity || at->function != rule.function) continue;
+    at->recursive = true;
+    return deferred(names, function, at->self, later());
+  }
+  if (innermost_rule != nullptr && innermost_rule->depth == most_rules_within_rules)
+    return deferred(names, function, detail::fresh_instance(), later());
+  const Tracing tracing(rule);
+  std::vector<Graph> graphs = trace();
+  if (rule.recursive) {
+    for (const Graph& graph : graphs) rule.self = detail::mix(rule.self, graph.structural_key());
+    graphs = trace();
+  }
+  Attributes attributes;
+  for (std::size_t i = 0; i < names.size(); ++i) attributes.emplace_back(names[i], graphs[i]);
+  return attributes;
 }
 
 std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& policy,

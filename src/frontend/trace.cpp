@@ -58,6 +58,9 @@ class Running {
   std::shared_ptr<Tracer> around_, compiling_;  // what took all operations, and those on parameters, before
 };
 
+// Traces within traces that a small stack has room for.
+constexpr std::size_t deepest_trace = 100;
+
 // Refuses Arrays of the trace that live anywhere but among its arguments and results: no later call of the
 // graph would change them. Each one holds the tracer. Results are counted here and in what f returned.
 void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array>& arguments,
@@ -88,6 +91,12 @@ void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array
 
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
                   bool pure, bool takes_all) {
+  if (context().tracers.size() == deepest_trace) {
+    refuse(ErrorKind::invalid_argument, name,
+           detail::str("expected functions traced within functions at most ", deepest_trace,
+                       " deep, got more: does a function call itself without end?"),
+           where);
+  }
   const Running running(name, pure, takes_all);
   const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
   const std::shared_ptr<Tracer>& tracer = running.tracer();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu {
@@ -32,6 +33,9 @@ struct KeyOf {
   Key128 operator()(const std::shared_ptr<const GraphData>& value) const {
     return detail::mix(seed, Graph(value).structural_key());
   }
+  Key128 operator()(const std::shared_ptr<const DeferredGraph>& value) const {
+    return detail::mix(seed, value->key());
+  }
   Key128 operator()(const GraphList& value) const {
     Key128 key = detail::mix(seed, static_cast<std::uint64_t>(value.size()));
     for (const auto& graph : value) key = detail::mix(key, Graph(graph).structural_key());
@@ -49,6 +53,8 @@ Key128 Attribute::key() const {
 
 bool operator==(const Attribute& a, const Attribute& b) {
   if (a.value_.index() != b.value_.index()) return false;
+  if (const auto* deferred = a.get_if<std::shared_ptr<const DeferredGraph>>())
+    return (*deferred)->key() == (*b.get_if<std::shared_ptr<const DeferredGraph>>())->key();
   const auto graphs = a.graphs();
   if (a.get_if<GraphList>() == nullptr && graphs.empty()) return a.value_ == b.value_;
   return std::equal(graphs.begin(), graphs.end(), b.graphs().begin(), b.graphs().end(),

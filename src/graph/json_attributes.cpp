@@ -8,6 +8,7 @@
 
 #include "graph/attribute_error.hpp"
 #include "graph/literal_json_impl.hpp"
+#include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal_json.hpp"
 
@@ -85,7 +86,7 @@ GraphList graphs_from(const JsonTape& tape, Index node, std::string_view what, c
   tape.expect(node, Kind::array, what);
   GraphList graphs;
   for (Index at = tape.first(node); at != tape.end(node); at = tape.next(at))
-    graphs.push_back(read_graph(at).share());
+    graphs.push_back(*read_graph(at, AttributeKind::graphs).get_if<std::shared_ptr<const GraphData>>());
   return graphs;
 }
 
@@ -103,7 +104,8 @@ Attribute attribute_from(const JsonTape& tape, Index node, Index all, const Attr
     case AttributeKind::dot_dimension_numbers: return dot_numbers_from(tape, node, what);
     case AttributeKind::conv_dimension_numbers: return conv_numbers_from(tape, node, what);
     case AttributeKind::literal: return literal_from_json(tape, node);
-    case AttributeKind::graph: return read_graph(node);
+    case AttributeKind::graph:
+    case AttributeKind::rule: return read_graph(node, spec.kind);
     case AttributeKind::graphs: return graphs_from(tape, node, what, read_graph);
     case AttributeKind::policy:
       if (tape.kind(node) == Kind::string) return tape.string(node);
@@ -171,6 +173,7 @@ struct AttributeWriter {
   const Attributes& all;
   const WriteGraph& write_graph;
   std::int64_t max_elements;
+  const NameDeferred& name_deferred;
 
   void operator()(bool value) const { out += value ? "true" : "false"; }
   void operator()(std::int64_t value) const { append_json_integer(out, value); }
@@ -209,6 +212,9 @@ struct AttributeWriter {
     }
   }
   void operator()(const std::shared_ptr<const GraphData>& value) const { write_graph(out, Graph(value)); }
+  void operator()(const std::shared_ptr<const DeferredGraph>& value) const {
+    append_json_string(out, name_deferred(*value));
+  }
   void operator()(const GraphList& value) const {
     out += '[';
     for (std::size_t i = 0; i < value.size(); ++i) {
@@ -254,7 +260,8 @@ Attributes attributes_from_json(const JsonTape& tape, Index node, const Primitiv
 }
 
 void append_attributes(std::string& out, std::string_view before, const OpRecord& op,
-                       const WriteGraph& write_graph, std::int64_t max_elements) {
+                       const WriteGraph& write_graph, std::int64_t max_elements,
+                       const NameDeferred& name_deferred) {
   const auto& specs = op.primitive->attributes;
   bool any = false;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -265,11 +272,13 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
     any = true;
     append_json_string(out, specs[i].name);
     out += ": ";
-    std::visit(AttributeWriter{out, specs[i].kind, op.attributes, write_graph, max_elements},
+    std::visit(AttributeWriter{out, specs[i].kind, op.attributes, write_graph, max_elements, name_deferred},
                value.variant());
   }
   if (any) out += '}';
 }
+
+std::string own_name(const DeferredGraph& graph) { return graph.name(); }
 
 bool is_utf8(std::string_view text) {
   if (std::all_of(text.begin(), text.end(), plain)) return true;

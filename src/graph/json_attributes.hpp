@@ -13,9 +13,13 @@
 
 namespace tidu::detail {
 
-/// How a graph that is an attribute is read and written; whoever hands it over counts the levels.
-using ReadGraph = std::function<Graph(JsonTape::Index)>;
+/// How a graph that is an attribute is read and written; whoever hands it over counts the levels. Of kind
+/// `rule` it may be deferred.
+using ReadGraph = std::function<Attribute(JsonTape::Index, AttributeKind)>;
 using WriteGraph = std::function<void(std::string&, const Graph&)>;
+/// By which name a deferred graph is written.
+using NameDeferred = std::function<std::string(const DeferredGraph&)>;
+std::string own_name(const DeferredGraph& graph);
 
 /// The attributes of an operation of `primitive` from the object at `node`. Throws Error (dump, attribute).
 Attributes attributes_from_json(const JsonTape& tape, JsonTape::Index node, const Primitive& primitive,
@@ -26,7 +30,8 @@ Attributes attributes_from_json(const JsonTape& tape, JsonTape::Index node, cons
 /// many are not, for people to read.
 void append_attributes(std::string& out, std::string_view before, const OpRecord& op,
                        const WriteGraph& write_graph,
-                       std::int64_t max_elements = std::numeric_limits<std::int64_t>::max());
+                       std::int64_t max_elements = std::numeric_limits<std::int64_t>::max(),
+                       const NameDeferred& name_deferred = own_name);
 
 /// Is it, so that append_json_string writes it as it is?
 bool is_utf8(std::string_view text);

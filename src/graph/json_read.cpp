@@ -8,6 +8,7 @@
 #include "graph/json_attributes.hpp"
 #include "graph/json_tape.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/json.hpp"
 
 namespace tidu {
@@ -32,10 +33,20 @@ struct FileValue {
   bool listed = false;
 };
 
+// The graphs that a dump names, for other graphs in it to refer to.
+struct NamedGraphs {
+  std::string_view text;  // the whole dump
+  std::unordered_map<std::string_view, Index> at;
+  std::shared_ptr<const std::string> kept{};  // the text, once a deferred graph needs it
+};
+
+// One of the dump's "graphs".
+Graph load_named(const JsonTape& tape, const PrimitiveSet& set, std::string_view text, std::string_view name);
+
 class Loader {
  public:
-  Loader(const JsonTape& tape, const PrimitiveSet& set, Index node, std::uint32_t level)
-      : tape_(tape), set_(set), level_(level), node_(node) {}
+  Loader(const JsonTape& tape, const PrimitiveSet& set, Index node, std::uint32_t level, NamedGraphs& named)
+      : tape_(tape), set_(set), level_(level), node_(node), named_(named) {}
 
   Graph load();
 
@@ -50,6 +61,9 @@ class Loader {
   std::uint32_t read_role(Index node, std::size_t operands);
   void check_version();
   void check_keys();
+  void read_named(Index node);
+  Attribute graph_attribute(Index node, AttributeKind kind);
+  Attribute deferred(std::string_view name);
   ValueId read_id(Index node, std::string_view what) const;
   Key128 read_key(Index node, std::string_view what) const;
   FileValue& undefined_value(Index node, std::string_view what);
@@ -62,6 +76,7 @@ class Loader {
   const PrimitiveSet& set_;
   std::uint32_t level_;
   Index node_;
+  NamedGraphs& named_;
   std::unique_ptr<GraphBuilder> builder_;
   std::string name_;
   std::vector<FileValue> values_;
@@ -297,16 +312,49 @@ void Loader::check_version() {
   }
 }
 
+// A name stands for one of the dump's "graphs".
+Attribute Loader::graph_attribute(Index node, AttributeKind kind) {
+  if (level_ == max_graph_depth)
+    fail(str("expected graphs nested at most ", max_graph_depth, " deep, got more"));
+  if (tape_.kind(node) != Kind::string) return Loader(tape_, set_, node, level_ + 1, named_).load();
+  const auto found = named_.at.find(tape_.string(node));
+  if (found == named_.at.end())
+    fail(str("expected a graph, or the name of one of \"graphs\", got ", tape_.shown(node)));
+  if (kind == AttributeKind::rule) return deferred(found->first);
+  return Loader(tape_, set_, found->second, level_ + 1, named_).load();
+}
+
+Attribute Loader::deferred(std::string_view name) {
+  if (named_.kept == nullptr) named_.kept = std::make_shared<const std::string>(named_.text);
+  Key128 key = detail::mix(detail::mix(Key128{41, 43}, named_.text), name);
+  return std::make_shared<const DeferredGraph>(std::string(name), key,
+                                               [text = named_.kept, set = set_, name = std::string(name)] {
+                                                 const JsonTape tape(*text);
+                                                 return load_named(tape, set, *text, name);
+                                               });
+}
+
+// All of them are read once, so that what is wrong in them is said now.
+void Loader::read_named(Index node) {
+  if (level_ != 0) fail("expected \"graphs\" in the outermost graph alone");
+  tape_.expect(node, Kind::object, "\"graphs\"");
+  for (Index at = tape_.first(node); at != tape_.end(node); at = tape_.next(at + 1)) {
+    if (!named_.at.emplace(tape_.string(at), at + 1).second)
+      fail(str("expected each of \"graphs\" once, got ", tape_.shown(at), " twice"));
+  }
+  for (const auto& [name, at] : named_.at) Loader(tape_, set_, at, 1, named_).load();
+}
+
 Graph Loader::load() {
-  static constexpr std::string_view names[] = {"format", "version",   "name",       "values",
-                                               "inputs", "externals", "operations", "outputs"};
-  std::array<Index, 8> members{};
+  static constexpr std::string_view names[] = {"format",    "version",    "name",    "values", "inputs",
+                                               "externals", "operations", "outputs", "graphs"};
+  std::array<Index, 9> members{};
   check_version();
   tape_.members(node_, names, members, "a graph");
   for (const std::size_t i : {0U, 1U, 3U, 4U, 6U, 7U}) {
     if (members[i] == absent) fail(str("expected a graph to have \"", names[i], "\", got none"));
   }
-  const auto [format, version, name, values, inputs, externals, operations, outputs] = members;
+  const auto [format, version, name, values, inputs, externals, operations, outputs, graphs] = members;
   if (tape_.expect_string(format, "\"format\"") != "tidu.graph") {
     fail(str("expected \"format\" to be \"tidu.graph\", got ", tape_.shown(format)));
   }
@@ -321,11 +369,8 @@ Graph Loader::load() {
   dump_ids_.reserve(values_.size());
   read_inputs(inputs);
   if (externals != absent) read_externals(externals);
-  read_graph_ = [this](Index at) {
-    if (level_ == max_graph_depth)
-      fail(str("expected graphs nested at most ", max_graph_depth, " deep, got more"));
-    return Loader(tape_, set_, at, level_ + 1).load();
-  };
+  if (graphs != absent) read_named(graphs);
+  read_graph_ = [this](Index at, AttributeKind kind) { return graph_attribute(at, kind); };
   each(operations, "operation", [this](Index at, std::uint32_t) { read_operation(at); });
   for (std::size_t id = 0; id < values_.size(); ++id) {
     if (values_[id].id == no_index) {
@@ -351,11 +396,26 @@ Graph Loader::load() {
   return builder_->build_ids(std::move(results));
 }
 
+Graph load_named(const JsonTape& tape, const PrimitiveSet& set, std::string_view text,
+                 std::string_view name) {
+  NamedGraphs named{text, {}};
+  Index wanted = absent;
+  for (Index at = tape.first(JsonTape::root); at != tape.end(JsonTape::root); at = tape.next(at + 1)) {
+    if (tape.string(at) != "graphs") continue;
+    for (Index each = tape.first(at + 1); each != tape.end(at + 1); each = tape.next(each + 1)) {
+      named.at.emplace(tape.string(each), each + 1);
+      if (tape.string(each) == name) wanted = each + 1;
+    }
+  }
+  return Loader(tape, set, wanted, 1, named).load();
+}
+
 }  // namespace
 
 Graph graph_from_json(std::string_view text, const PrimitiveSet& set) {
   const JsonTape tape(text);
-  return Loader(tape, set, JsonTape::root, 0).load();
+  NamedGraphs named{text, {}};
+  return Loader(tape, set, JsonTape::root, 0, named).load();
 }
 
 Result<Graph> try_graph_from_json(std::string_view text, const PrimitiveSet& set) {

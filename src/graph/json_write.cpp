@@ -1,11 +1,15 @@
 // json_write.cpp - graphs as JSON text, format version 1. The outermost graph has one value and one operation
-// a line; a graph in an attribute is the same on one line, or what a caller makes of it.
+// a line; a graph in an attribute is the same on one line, or what a caller makes of it. Deferred graphs are
+// written once each, by name, behind the rest of the outermost one.
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "graph/in_all.hpp"
 #include "graph/json_attributes.hpp"
 #include "graph/json_write.hpp"
+#include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/json.hpp"
 
@@ -15,13 +19,48 @@ namespace {
 using detail::append_json_integer;
 using detail::append_json_string;
 
+// The deferred graphs of a dump, in the order in which they were met.
+class DeferredGraphs {
+ public:
+  // Different for different graphs, and what the graph is called if nothing else is.
+  std::string name(const DeferredGraph& graph) {
+    const auto [at, added] = names_.try_emplace(graph.key());
+    if (!added) return at->second;
+    if (names_.size() > most_named_in_dump) {
+      throw Error(ErrorKind::dump,
+                  detail::str("to_json: expected rules that refer to at most ", most_named_in_dump,
+                              " graphs, got more: ", detail::in_quotes(graph.name()),
+                              " is the rule of a function that each rule makes anew"));
+    }
+    std::string name = graph.name();
+    for (int k = 2; !taken_.insert(name).second; ++k) name = detail::str(graph.name(), '.', k);
+    at->second = name;
+    graphs_.emplace_back(name, graph.get());
+    return name;
+  }
+  std::size_t size() const { return graphs_.size(); }
+  const std::pair<std::string, Graph>& operator[](std::size_t i) const { return graphs_[i]; }
+
+ private:
+  static constexpr std::size_t most_named_in_dump = 256;
+  std::map<Key128, std::string> names_;
+  std::set<std::string> taken_;
+  std::vector<std::pair<std::string, Graph>> graphs_;
+};
+
 class Writer {
  public:
-  Writer(std::string& out, const Graph& graph, DumpOptions options, std::uint32_t level)
-      : out_(out), graph_(graph), data_(graph.data()), options_(options), level_(level) {}
+  Writer(std::string& out, const Graph& graph, DumpOptions options, std::uint32_t level,
+         DeferredGraphs* deferred)
+      : out_(out),
+        graph_(graph),
+        data_(graph.data()),
+        options_(options),
+        level_(level),
+        deferred_(deferred) {}
   Writer(std::string& out, const Graph& graph, DumpOptions options, const detail::WriteGraph& nested,
          std::int64_t max_elements)
-      : Writer(out, graph, options, 0) {
+      : Writer(out, graph, options, 0, nullptr) {
     nested_ = &nested;
     max_elements_ = max_elements;
   }
@@ -36,10 +75,26 @@ class Writer {
     operations();
     member("outputs");
     ids(graph_.outputs());
+    if (level_ == 0 && deferred_ != nullptr) named_graphs();
     out_ += '}';
   }
 
  private:
+  // Writing one may add others.
+  void named_graphs() {
+    if (deferred_->size() == 0) return;
+    member("graphs");
+    out_ += '{';
+    for (std::size_t i = 0; i < deferred_->size(); ++i) {
+      const auto [name, graph] = (*deferred_)[i];
+      next_item(i == 0);
+      append_json_string(out_, name);
+      out_ += ": ";
+      Writer(out_, graph, options_, 1, deferred_).write();
+    }
+    out_ += '}';
+  }
+
   void member(std::string_view name) {
     out_ += level_ == 0 ? ",\n \"" : ", \"";
     out_ += name;
@@ -119,7 +174,10 @@ class Writer {
         throw Error(ErrorKind::dump, detail::str("expected graphs nested at most ", max_graph_depth,
                                                  " deep, got ", detail::in_quotes(graph.name()), " deeper"));
       }
-      Writer(out, graph, options_, level_ + 1).write();
+      Writer(out, graph, options_, level_ + 1, deferred_).write();
+    };
+    const detail::NameDeferred named = [this](const DeferredGraph& graph) {
+      return deferred_ == nullptr ? graph.name() : deferred_->name(graph);
     };
     std::vector<ValueId> results;
     member("operations");
@@ -137,7 +195,7 @@ class Writer {
       ids(results);
       if (!operation.record().op->attributes.empty()) {
         detail::append_attributes(out_, ", \"attrs\": ", *operation.record().op,
-                                  nested_ != nullptr ? *nested_ : within, max_elements_);
+                                  nested_ != nullptr ? *nested_ : within, max_elements_, named);
       }
       if (operation.is_linear()) role(operation);
       if (operation.origin() < graph_.num_operations()) {
@@ -164,6 +222,7 @@ class Writer {
   const GraphData& data_;
   DumpOptions options_;
   std::uint32_t level_;
+  DeferredGraphs* deferred_;                    // of the outermost graph, or null: by their own names
   const detail::WriteGraph* nested_ = nullptr;  // of the caller, or null: as a dump in the dump
   std::int64_t max_elements_ = std::numeric_limits<std::int64_t>::max();
 };
@@ -204,7 +263,8 @@ std::string to_json(const Graph& graph, DumpOptions options) {
   refuse_more_repeated(graph);
   std::string out;
   out.reserve(128 + graph.num_values() * 48 + graph.num_operations() * 56);
-  Writer(out, graph, options, 0).write();
+  DeferredGraphs deferred;
+  Writer(out, graph, options, 0, &deferred).write();
   out += '\n';
   return out;
 }

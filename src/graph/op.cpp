@@ -10,6 +10,7 @@
 
 #include "graph/attribute_error.hpp"
 #include "graph/fork_locks.hpp"
+#include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 
@@ -51,6 +52,11 @@ bool has_kind(const Attribute& value, AttributeKind kind) {
       return value.get_if<Literal>() != nullptr && value.get_if<Literal>()->type().rank() == 0;
     case AttributeKind::literal: return value.get_if<Literal>() != nullptr;
     case AttributeKind::graph: return value.get_if<std::shared_ptr<const GraphData>>() != nullptr;
+    case AttributeKind::rule: {
+      const auto* deferred = value.get_if<std::shared_ptr<const DeferredGraph>>();
+      return value.get_if<std::shared_ptr<const GraphData>>() != nullptr ||
+             (deferred != nullptr && *deferred != nullptr);
+    }
     case AttributeKind::graphs: return value.get_if<GraphList>() != nullptr;
     case AttributeKind::policy:
       return value.get_if<std::string>() != nullptr || value.get_if<Ints>() != nullptr;
@@ -263,6 +269,8 @@ const Ints& Op::ints(std::string_view name) const { return get<Ints>(*this, name
 const IntLists& Op::lists(std::string_view name) const { return get<IntLists>(*this, name); }
 const Literal& Op::literal(std::string_view name) const { return get<Literal>(*this, name); }
 Graph Op::graph(std::string_view name) const {
+  if (const auto* deferred = attribute(name).get_if<std::shared_ptr<const DeferredGraph>>())
+    return (*deferred)->get();
   return Graph(get<std::shared_ptr<const GraphData>>(*this, name));
 }
 std::vector<Graph> Op::graphs(std::string_view name) const {
@@ -301,6 +309,9 @@ struct Printer {
   }
   void operator()(const std::shared_ptr<const GraphData>& value) const {
     out << detail::in_quotes(value->name) << " (" << value->operations.size() << " operations)";
+  }
+  void operator()(const std::shared_ptr<const DeferredGraph>& value) const {
+    out << detail::in_quotes(value->name());
   }
   void operator()(const GraphList& value) const {
     out << '[';

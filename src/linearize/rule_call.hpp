@@ -98,6 +98,9 @@ class InnerHost : public RuleHost {
                               std::int64_t size) override {
     return inner_.batch(graph, batched_inputs, size, false);
   }
+  std::shared_ptr<RuleHost> later() const override {
+    return std::make_shared<InnerHost>(nullptr, nullptr, wide_accumulation());
+  }
   bool wide_accumulation() const override { return inner_.wide_accumulation(); }
   void replace_results(std::span<const Value> results) override;
 

@@ -10,12 +10,12 @@
 namespace tidu::prim {
 namespace {
 
-constexpr AttributeSpec graph_and_jvp[] = {{"graph", AttributeKind::graph}, {"jvp", AttributeKind::graph}};
+constexpr AttributeSpec graph_and_jvp[] = {{"graph", AttributeKind::graph}, {"jvp", AttributeKind::rule}};
 
 void infer_custom_jvp(InferContext& c) {
   const Graph graph = c.op().graph("graph");
   infer_inner_graph(c, graph);
-  require_jvp(c, graph, c.op().graph("jvp"));
+  require_jvp(c, graph);
 }
 
 void require_primal_results(const RuleEvaluation& evaluation, const Graph& jvp, std::size_t count,
@@ -30,7 +30,9 @@ void require_primal_results(const RuleEvaluation& evaluation, const Graph& jvp, 
 
 }  // namespace
 
-void require_jvp(const InferContext& c, const Graph& graph, const Graph& jvp) {
+void require_jvp(const InferContext& c, const Graph& graph) {
+  if (is_deferred(c.op(), "jvp")) return;
+  const Graph jvp = c.op().graph("jvp");
   std::vector<Slot> inputs, outputs;
   append_slots(inputs, graph, graph.inputs(), "which is input");
   append_slots(inputs, graph, graph.inputs(), "the tangent of input", true);
@@ -77,14 +79,15 @@ Derivatives tangents_by_jvp(RuleEvaluation& evaluation, const Graph& rule, std::
 namespace {
 
 Derivatives jvp_custom_jvp(JvpContext& c) {
-  const Values results = emit_results(c, "jvp");
+  const Graph jvp = jvp_of(c.op(), c.op().graph("graph"));
+  const Values results = emit_results(c, jvp);
   RuleEvaluation evaluation(c.emitter(), custom_jvp_call.name);
   std::vector<Tracked> given;
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     const std::optional<Value> tangent = c.tangent(i);
     given.push_back({tangent, c.primal(i).type(), tangent.has_value(), !tangent, !tangent});
   }
-  return tangents_by_jvp(evaluation, c.op().graph("jvp"), c.primals(), given, results);
+  return tangents_by_jvp(evaluation, jvp, c.primals(), given, results);
 }
 
 Values batch_custom_jvp(BatchContext& c) {
@@ -92,8 +95,8 @@ Values batch_custom_jvp(BatchContext& c) {
   std::vector<bool> batched = batched_operands(c);
   const Graph mapped = c.host().batch(graph, batched, c.size());
   for (const std::size_t i : inexact_positions(graph, graph.inputs())) batched.push_back(batched[i]);
-  return ops::custom_jvp_call(c.emitter(), mapped, c.host().batch(c.op().graph("jvp"), batched, c.size()),
-                              operands_of(c));
+  const Op op = Op::make(custom_jvp_call, {{"graph", mapped}, {"jvp", batched_rule(c, "jvp", batched)}});
+  return c.emitter().emit(op, operands_of(c));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 constexpr AttributeSpec transpose_attributes[] = {{"graph", AttributeKind::graph},
                                                   {"of", AttributeKind::graph},
-                                                  {"jvp", AttributeKind::graph},
+                                                  {"jvp", AttributeKind::rule},
                                                   {"linear", AttributeKind::ints},
                                                   {"outputs", AttributeKind::ints}};
 
@@ -25,7 +25,7 @@ constexpr AttributeSpec transpose_attributes[] = {{"graph", AttributeKind::graph
 // each of `outputs`; its results: a cotangent of each of `linear`.
 struct Parts {
   explicit Parts(const Op& op)
-      : of(op.graph("of")), jvp(op.graph("jvp")), is_linear(of.inputs().size(), false) {
+      : of(op.graph("of")), jvp(op.attribute("jvp")), is_linear(of.inputs().size(), false) {
     for (const std::int64_t i : op.ints("linear")) is_linear.at(static_cast<std::size_t>(i)) = true;
     for (const std::int64_t k : op.ints("outputs")) outputs.push_back(static_cast<std::size_t>(k));
     num_residuals = of.inputs().size() - op.ints("linear").size();
@@ -42,7 +42,12 @@ struct Parts {
     return values;
   }
 
-  Graph of, jvp;
+  Values call(Emitter& emitter, std::span<const Value> operands) const {
+    return emitter.emit(Op::make(custom_jvp_call, {{"graph", of}, {"jvp", jvp}}), operands);
+  }
+
+  Graph of;
+  Attribute jvp;
   std::vector<bool> is_linear;  // by input of `of`
   std::vector<std::size_t> outputs;
   std::size_t num_residuals;
@@ -61,11 +66,11 @@ void require_positions(const InferContext& c, const Ints& positions, std::string
 }
 
 void infer_transpose(InferContext& c) {
-  const Graph graph = c.op().graph("graph"), of = c.op().graph("of"), jvp = c.op().graph("jvp");
+  const Graph graph = c.op().graph("graph"), of = c.op().graph("of");
   infer_inner_graph(c, graph);
   require_positions(c, c.op().ints("linear"), "linear", of, of.inputs());
   require_positions(c, c.op().ints("outputs"), "outputs", of, of.outputs());
-  require_jvp(c, of, jvp);
+  require_jvp(c, of);
   const Parts parts(c.op());
   std::vector<Slot> inputs, outputs;
   for (std::size_t i = 0; i < parts.is_linear.size(); ++i) {
@@ -94,7 +99,7 @@ Graph with_all_cotangents(const InnerTransposition& inner, const Graph& of, cons
 
 // M of Note [Derivative of a transposed rule]: the tangents of parts.outputs. Inputs: those of `of`, then the
 // tangents of active residuals.
-Graph change_of_call(const Parts& parts, const std::vector<bool>& active) {
+Graph change_of_call(const Op& op, const Parts& parts, const std::vector<bool>& active) {
   GraphBuilder builder(parts.of.name() + ".tangent", parts.of.primitives());
   std::vector<Value> primals;
   for (std::size_t i = 0; i < active.size(); ++i)
@@ -105,9 +110,9 @@ Graph change_of_call(const Parts& parts, const std::vector<bool>& active) {
     if (active[i]) tangent = builder.input(detail::str("tangent.", i), parts.input(i));
     tangents.push_back({tangent, parts.input(i), active[i], !active[i], !active[i]});
   }
-  const Values results = ops::custom_jvp_call(builder, parts.of, parts.jvp, primals);
+  const Values results = parts.call(builder, primals);
   RuleEvaluation evaluation(builder, custom_jvp_transpose.name);
-  const Derivatives made = tangents_by_jvp(evaluation, parts.jvp, primals, tangents, results);
+  const Derivatives made = tangents_by_jvp(evaluation, jvp_of(op, parts.of), primals, tangents, results);
   std::vector<Value> outputs;
   for (const std::size_t k : parts.outputs)
     outputs.push_back(made[k] ? *made[k] : zeros(builder, parts.output(k)));
@@ -128,7 +133,7 @@ std::vector<std::optional<Value>> tangents_by_residuals(JvpContext& c, const Par
   }
   std::vector<std::optional<Value>> result(parts.is_linear.size());
   if (tangents.empty()) return result;
-  Graph change = change_of_call(parts, active);
+  Graph change = change_of_call(c.op(), parts, active);
   linear.resize(change.inputs().size(), false);
   operands.insert(operands.end(), tangents.begin(), tangents.end());
   const std::vector<bool> depends = depending_on(change, linear);
@@ -193,7 +198,7 @@ Derivatives transpose_transpose(TransposeContext& c) {
                                                         const std::optional<Value> ct = c.cotangent(next++);
                                                         return ct ? *ct : zeros(c.emitter(), parts.input(i));
                                                       });
-  const Values results = ops::custom_jvp_call(c.emitter(), parts.of, parts.jvp, operands);
+  const Values results = parts.call(c.emitter(), operands);
   Derivatives derivatives = Derivatives::absent(c.num_operands());
   for (std::size_t j = 0; j < parts.outputs.size(); ++j) {
     const std::size_t operand = parts.num_residuals + j;
@@ -219,7 +224,7 @@ Values batch_transpose(BatchContext& c) {
   const Op op = Op::make(custom_jvp_transpose,
                          {{"graph", c.host().batch(c.op().graph("graph"), operands_batched, c.size())},
                           {"of", c.host().batch(parts.of, of_inputs, c.size())},
-                          {"jvp", c.host().batch(parts.jvp, jvp_inputs, c.size())},
+                          {"jvp", batched_rule(c, "jvp", jvp_inputs)},
                           {"linear", c.op().ints("linear")},
                           {"outputs", c.op().ints("outputs")}});
   return c.emitter().emit(op, operands);
@@ -253,7 +258,7 @@ Derivatives transpose_custom_jvp_call(TransposeContext& c) {
       c.host().transpose(separated(wanted, linear), linear, std::vector<bool>(seeded.size(), true));
   const Op op = Op::make(custom_jvp_transpose, {{"graph", with_all_cotangents(inner, of, linear)},
                                                 {"of", of},
-                                                {"jvp", c.op().graph("jvp")},
+                                                {"jvp", c.op().attribute("jvp")},
                                                 {"linear", positions},
                                                 {"outputs", outputs}});
   const Values cotangents = c.emitter().emit(op, operands);

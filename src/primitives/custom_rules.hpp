@@ -13,12 +13,25 @@
 
 namespace tidu::prim {
 
-/// Refuses a graph jvp whose signature is not that of a rule of graph.
-void require_jvp(const InferContext& c, const Graph& graph, const Graph& jvp);
+// --- rules, which may be deferred: a deferred one is checked when it is asked for. Throws Error (type) where
+// its inputs or outputs do not fit.
+/// Is the graph of this attribute made when it is asked for?
+bool is_deferred(const Op& op, std::string_view attribute);
+/// The rule of a custom_jvp_call or custom_jvp_transpose of `graph`.
+Graph jvp_of(const Op& op, const Graph& graph);
+/// The graphs of a custom_vjp_call.
+struct VjpGraphs {
+  explicit VjpGraphs(const Op& op);
+  Graph graph, forward, backward;
+};
+/// Such a rule batched over these inputs; deferred where it is.
+Attribute batched_rule(BatchContext& c, std::string_view attribute, const std::vector<bool>& inputs);
+/// Refuses a graph jvp, unless it is deferred, whose signature is not that of a rule of graph.
+void require_jvp(const InferContext& c, const Graph& graph);
 
-/// In a JVP rule: emits the call anew in the place of the primal operation, and gives its results. `rule`:
-/// the attribute whose graph has the results as its first outputs, computed from its first inputs.
-Values emit_results(JvpContext& c, std::string_view rule);
+/// In a JVP rule: emits the call anew in the place of the primal operation, and gives its results. `rule` has
+/// the results as its first outputs, computed from its first inputs.
+Values emit_results(JvpContext& c, const Graph& rule);
 /// By value of the rule's graph: these results, where the graph computes them from its inputs, as its first
 /// outputs.
 std::vector<std::optional<Tracked>> results_known(const Graph& rule, std::span<const Value> results);

@@ -16,6 +16,7 @@
 #include "primitives/custom_rules.hpp"
 #include "primitives/linear_rule.hpp"
 #include "primitives/scan.hpp"
+#include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/strands.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -24,12 +25,13 @@ namespace tidu::prim {
 namespace {
 
 constexpr AttributeSpec graph_forward_backward[] = {
-    {"graph", AttributeKind::graph}, {"forward", AttributeKind::graph}, {"backward", AttributeKind::graph}};
+    {"graph", AttributeKind::graph}, {"forward", AttributeKind::rule}, {"backward", AttributeKind::rule}};
 
 void infer_custom_vjp(InferContext& c) {
-  const Graph graph = c.op().graph("graph"), forward = c.op().graph("forward"),
-              backward = c.op().graph("backward");
+  const Graph graph = c.op().graph("graph");
   infer_inner_graph(c, graph);
+  if (is_deferred(c.op(), "forward") || is_deferred(c.op(), "backward")) return;
+  const Graph forward = c.op().graph("forward"), backward = c.op().graph("backward");
   std::vector<Slot> slots;
   append_slots(slots, graph, graph.inputs(), "which is input");
   require_slots(c, forward, "forward", "input", forward.inputs(), slots);
@@ -47,7 +49,7 @@ void infer_custom_vjp(InferContext& c) {
 
 // A custom_vjp_call whose linear graph is wanted.
 struct LinearizedCall {
-  const Op& op;
+  VjpGraphs graphs;
   RuleHost& host;
   std::vector<Value> primals;
   std::vector<bool> active;  // by operand
@@ -57,7 +59,7 @@ struct LinearizedCall {
 class RuleMaker {
  public:
   RuleMaker(const LinearizedCall& call, std::vector<Value> residuals)
-      : c_(call), graph_(call.op.graph("graph")), backward_(call.op.graph("backward")) {
+      : c_(call), graph_(call.graphs.graph), backward_(call.graphs.backward) {
     rule_.residuals = std::move(residuals);
     own_residuals_ = rule_.residuals.size();
   }
@@ -219,11 +221,11 @@ class RuleMaker {
 };
 
 Derivatives jvp_custom_vjp(JvpContext& c) {
-  const Graph forward = c.op().graph("forward");
-  const Values results = emit_results(c, "forward");
+  LinearizedCall call{VjpGraphs(c.op()), c.host(), {c.primals().begin(), c.primals().end()}, {}};
+  const Graph& forward = call.graphs.forward;
+  const Values results = emit_results(c, forward);
   const std::size_t count = results.size();
   std::vector<Tracked> inputs;
-  LinearizedCall call{c.op(), c.host(), {c.primals().begin(), c.primals().end()}, {}};
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     inputs.push_back({c.primal(i), c.primal(i).type()});
     call.active.push_back(c.active(i));
@@ -243,25 +245,47 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
 }
 
 // Each example has results, and cotangents, of its own; residuals only where they depend on what is batched.
-Values batch_custom_vjp(BatchContext& c) {
-  const Graph graph = c.op().graph("graph"), backward = c.op().graph("backward");
-  const std::vector<bool> batched = batched_operands(c);
-  const std::size_t count = graph.outputs().size();
-  const InnerBatching forward = c.host().batch_reached(c.op().graph("forward"), batched, c.size());
+// `batched`: by input of graph. Gives forward and backward.
+std::pair<Graph, Graph> batched_rules(const VjpGraphs& of, const std::vector<bool>& batched,
+                                      std::int64_t size, RuleHost& host) {
+  const std::size_t count = of.graph.outputs().size();
+  const InnerBatching forward = host.batch_reached(of.forward, batched, size);
   const auto builder = GraphBuilder::extending(forward.graph);
   std::vector<Value> outputs;
   for (std::size_t k = 0; k < forward.batched_outputs.size(); ++k) {
     const Value value = builder->value(forward.graph.outputs()[k]);
     const bool alike = k < count && !forward.batched_outputs[k];
-    outputs.push_back(alike ? broadcast_to_batch(value, c.size()) : value);
+    outputs.push_back(alike ? broadcast_to_batch(value, size) : value);
   }
-  std::vector<bool> inputs(backward.inputs().size(), true), summed;
+  std::vector<bool> inputs(of.backward.inputs().size(), true), summed;
   for (std::size_t r = 0; r + count < forward.batched_outputs.size(); ++r)
     inputs[r] = forward.batched_outputs[count + r];
-  for (const std::size_t i : inexact_positions(graph, graph.inputs())) summed.push_back(!batched[i]);
-  const Graph mapped = c.host().batch(graph, batched, c.size()),
-              back = batched_and_summed(c, backward, inputs, summed);
-  return ops::custom_vjp_call(c.emitter(), mapped, builder->build(outputs), back, operands_of(c));
+  for (const std::size_t i : inexact_positions(of.graph, of.graph.inputs())) summed.push_back(!batched[i]);
+  return {builder->build(outputs), batched_and_summed(host, of.backward, inputs, summed, size)};
+}
+
+Values batch_custom_vjp(BatchContext& c) {
+  const std::vector<bool> batched = batched_operands(c);
+  const Graph mapped = c.host().batch(c.op().graph("graph"), batched, c.size());
+  Attributes attributes{{"graph", mapped}};
+  if (!is_deferred(c.op(), "forward") && !is_deferred(c.op(), "backward")) {
+    const auto [forward, backward] = batched_rules(VjpGraphs(c.op()), batched, c.size(), c.host());
+    attributes.insert(attributes.end(), {{"forward", forward}, {"backward", backward}});
+  } else {
+    Key128 key = detail::mix(c.op().record()->key, static_cast<std::uint64_t>(c.size()));
+    for (const bool each : batched) key = detail::mix(key, static_cast<std::uint64_t>(each));
+    const auto rules = [op = c.op(), batched, size = c.size(), host = c.host().later()] {
+      return batched_rules(VjpGraphs(op), batched, size, *host);
+    };
+    const std::string name = c.op().graph("graph").name();
+    attributes.emplace_back(
+        "forward", std::make_shared<const DeferredGraph>(name + ".forward", detail::mix(key, "forward"),
+                                                         [rules] { return rules().first; }));
+    attributes.emplace_back(
+        "backward", std::make_shared<const DeferredGraph>(name + ".backward", detail::mix(key, "backward"),
+                                                          [rules] { return rules().second; }));
+  }
+  return c.emitter().emit(Op::make(custom_vjp_call, std::move(attributes)), operands_of(c));
 }
 
 Derivatives transpose_by_graph(TransposeContext& c) {
@@ -272,8 +296,8 @@ Derivatives transpose_by_graph(TransposeContext& c) {
 
 // Of a call that is linear by its rule: the residuals that the cotangents of its linear operands read. The
 // others, which depend on these, are zeros.
-std::vector<Value> residuals_without(TransposeContext& c, const std::vector<bool>& linear) {
-  const Graph forward = c.op().graph("forward");
+std::vector<Value> residuals_without(TransposeContext& c, const Graph& forward,
+                                     const std::vector<bool>& linear) {
   const std::vector<bool> depends = depending_on(forward, linear);
   std::vector<Value> operands;
   for (std::size_t i = 0; i < c.num_operands(); ++i) operands.push_back(c.operand(i));
@@ -288,29 +312,79 @@ std::vector<Value> residuals_without(TransposeContext& c, const std::vector<bool
   return residuals;
 }
 
-// By the rule, where that says that the call is linear in these operands: its JVP is the call then, at zeros.
-Derivatives transpose_custom_vjp(TransposeContext& c) {
-  LinearizedCall call{c.op(), c.host(), {}, {}};
-  for (std::size_t i = 0; i < c.num_operands(); ++i) {
-    call.active.push_back(c.linear(i));
-    call.primals.push_back(c.linear(i) ? zeros(c.emitter(), c.operand_type(i)) : c.operand(i));
+// The call on those operands that are not linear, which come first, and on the linear ones: its results that
+// are floating or complex.
+Graph call_as_graph(const Op& op, const Graph& graph, const std::vector<bool>& linear,
+                    const LinearRule& rule) {
+  GraphBuilder builder(graph.name() + ".linear", graph.primitives());
+  for (std::size_t r = 0; r < rule.residuals.size(); ++r)
+    builder.input(detail::str("residual.", r), rule.residuals[r].type());
+  std::vector<Value> operands(linear.size());
+  for (const bool last : {false, true}) {
+    for (std::size_t i = 0; i < linear.size(); ++i) {
+      if (linear[i] == last) operands[i] = builder.input(detail::str("x.", i), graph.type(graph.inputs()[i]));
+    }
   }
-  if (!linear_by_rule(c.op(), call.active)) return transpose_by_graph(c);
-  const std::optional<LinearRule> rule = RuleMaker(call, residuals_without(c, call.active)).make();
-  Derivatives result = Derivatives::absent(c.num_operands());
-  if (!rule) return result;
-  std::vector<Value> operands = rule->residuals;
+  const Values results = builder.emit(op, operands);
+  std::vector<Value> outputs;
+  for (const std::size_t k : rule.outputs) outputs.push_back(results[k]);
+  return builder.build(outputs);
+}
+
+// Backward with `more` residuals after its own, which it does not read, of which it gives these outputs.
+Graph backward_with_residuals(const VjpGraphs& graphs, const std::vector<Value>& residuals,
+                              const std::vector<std::size_t>& kept) {
+  const Graph& backward = graphs.backward;
+  GraphBuilder builder(backward.name(), backward.primitives());
+  const std::size_t own = graphs.forward.outputs().size() - graphs.graph.outputs().size();
+  std::vector<Value> inputs;
+  for (std::size_t r = 0; r < residuals.size(); ++r) {
+    const Value input = builder.input(detail::str("residual.", r), residuals[r].type());
+    if (r < own) inputs.push_back(input);
+  }
+  for (std::size_t i = own; i < backward.inputs().size(); ++i)
+    inputs.push_back(builder.input(detail::str("cotangent.", i - own), backward.type(backward.inputs()[i])));
+  const std::vector<Value> values = inline_graph(builder, backward, inputs);
+  std::vector<Value> outputs;
+  for (const std::size_t k : kept) outputs.push_back(values[backward.outputs()[k]]);
+  return builder.build(outputs);
+}
+
+// By the rule, where that says that the call is linear in these operands: backward as it is, whose transpose
+// is the call.
+Derivatives transpose_custom_vjp(TransposeContext& c) {
+  std::vector<bool> linear;
+  for (std::size_t i = 0; i < c.num_operands(); ++i) linear.push_back(c.linear(i));
+  if (!linear_by_rule(c.op(), linear)) return transpose_by_graph(c);
+  const VjpGraphs graphs(c.op());
+  LinearRule rule;
+  rule.outputs = inexact_positions(graphs.graph, graphs.graph.outputs());
+  std::vector<std::size_t> kept;
+  const std::vector<std::size_t> inexact = inexact_positions(graphs.graph, graphs.graph.inputs());
+  for (std::size_t k = 0; k < inexact.size(); ++k) {
+    if (!linear[inexact[k]]) continue;
+    kept.push_back(k);
+    rule.inputs.push_back(inexact[k]);
+  }
+  rule.residuals = residuals_without(c, graphs.forward, linear);
+  rule.linear = call_as_graph(c.op(), graphs.graph, linear, rule);
+  for (std::size_t i = 0; i < linear.size(); ++i) {
+    if (!linear[i]) rule.residuals.push_back(c.operand(i));
+  }
+  rule.backward = backward_with_residuals(graphs, rule.residuals, kept);
+  drop_unused_residuals(rule);
+  std::vector<Value> operands = rule.residuals;
   bool any = false;
-  const Graph graph = c.op().graph("graph");
-  for (const std::size_t k : rule->outputs) {
+  for (const std::size_t k : rule.outputs) {
     const std::optional<Value> ct = c.cotangent(k);
     any = any || ct;
-    operands.push_back(ct ? *ct : zeros(c.emitter(), graph.type(graph.outputs()[k])));
+    operands.push_back(ct ? *ct : zeros(c.emitter(), graphs.graph.type(graphs.graph.outputs()[k])));
   }
+  Derivatives result = Derivatives::absent(c.num_operands());
   if (!any) return result;
   const Values cotangents =
-      ops::linear_call(c.emitter(), rule->backward, rule->linear, rule->residuals.size(), operands);
-  for (std::size_t j = 0; j < rule->inputs.size(); ++j) result.set(rule->inputs[j], cotangents[j]);
+      ops::linear_call(c.emitter(), rule.backward, rule.linear, rule.residuals.size(), operands);
+  for (std::size_t j = 0; j < rule.inputs.size(); ++j) result.set(rule.inputs[j], cotangents[j]);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // gated_loops.cpp - see gated_loops.hpp. Operations that hold such a loop get the bool as an operand, beside
 // their other operands that are not linear.
 #include "primitives/gated_loops.hpp"
+#include "primitives/custom_rules.hpp"
 
 #include <algorithm>
 #include <map>
@@ -140,10 +141,10 @@ class Gating {
       count_one_more("num_residuals");
       gate_in("graph", result.at);
       gate_in("transpose", result.at);
-    } else if (name == custom_jvp_call.name) {
+    } else if (name == custom_jvp_call.name && !is_deferred(op, "jvp")) {
       gate_in("graph", result.at);
       gate_in("jvp", result.at);
-    } else if (name == custom_vjp_call.name) {
+    } else if (name == custom_vjp_call.name && !is_deferred(op, "forward") && !is_deferred(op, "backward")) {
       const Graph graph = op.graph("graph"), forward = op.graph("forward");
       gate_in("graph", result.at);
       const Graph with = gated(forward, result.at).graph;

@@ -309,9 +309,9 @@ Graph with_effects_written_out(const Graph& graph) {
   return builder.build(written_out(builder, graph, inputs, has_effects));
 }
 
-Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
-                         const std::vector<bool>& summed) {
-  Graph mapped = c.host().batch(graph, batched, c.size());
+Graph batched_and_summed(RuleHost& host, const Graph& graph, const std::vector<bool>& batched,
+                         const std::vector<bool>& summed, std::int64_t size) {
+  Graph mapped = host.batch(graph, batched, size);
   if (std::find(summed.begin(), summed.end(), true) == summed.end()) return mapped;
   const auto builder = GraphBuilder::extending(mapped);
   std::vector<Value> outputs;

@@ -92,7 +92,7 @@ const std::shared_ptr<const GraphData>* called_graph(const Operation& operation)
 /// The outputs of the graph on these inputs, all such operations written out.
 std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs);
 /// The batched `graph`, whose outputs with a true flag in `summed` are summed over the leading axis.
-Graph batched_and_summed(BatchContext& c, const Graph& graph, const std::vector<bool>& batched,
-                         const std::vector<bool>& summed);
+Graph batched_and_summed(RuleHost& host, const Graph& graph, const std::vector<bool>& batched,
+                         const std::vector<bool>& summed, std::int64_t size);
 
 }  // namespace tidu::prim

@@ -195,7 +195,8 @@ Values batch_linear_call(BatchContext& c) {
   std::copy_n(batched.begin(), count, inputs.begin());
   for (std::size_t i = count; i < batched.size(); ++i) summed.push_back(!batched[i]);
   return ops::linear_call(c.emitter(), c.host().batch(c.op().graph("graph"), batched, c.size()),
-                          batched_and_summed(c, transpose, inputs, summed), count, operands_of(c));
+                          batched_and_summed(c.host(), transpose, inputs, summed, c.size()), count,
+                          operands_of(c));
 }
 
 }  // namespace

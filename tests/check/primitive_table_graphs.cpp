@@ -58,6 +58,16 @@ Graph transposed_graph(DType dtype, const PrimitiveSet& set) {
   return g.build({conjugate_of(a * b) * u + conjugate_of(a) * ops::broadcast_scalar(v, {3})});
 }
 
+// The rule of linear_graph, by all its inputs.
+Graph jvp_of_linear_graph(DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("linear.jvp", set);
+  const Type type{dtype, {3}};
+  const Value a = g.input("a", type), b = g.input("b", type), t = g.input("t", type),
+              da = g.input("da", type), db = g.input("db", type), dt = g.input("dt", type);
+  return g.build({a * b * t, ops::reduce_sum(a * t, {0}), da * b * t + a * db * t + a * b * dt,
+                  ops::reduce_sum(da * t + a * dt, {0})});
+}
+
 void add_custom(std::vector<Row>& t) {
   t.push_back({"call", graph_dtypes, {{{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
                  return Attributes{{"graph", inner_graph(d, set)}};
@@ -69,6 +79,16 @@ void add_custom(std::vector<Row>& t) {
                  return Attributes{{"graph", inner_graph(d, set)},
                                    {"forward", forward_of_inner_graph(d, set)},
                                    {"backward", backward_of_inner_graph(d, set)}};
+               }});
+  t.push_back({"custom_jvp_transpose",
+               graph_dtypes,
+               {{{3}}, {{3}}, {{3}}, {Shape{}}},
+               [](DType d, const PrimitiveSet& set) {
+                 return Attributes{{"graph", transposed_graph(d, set)},
+                                   {"of", linear_graph(d, set)},
+                                   {"jvp", jvp_of_linear_graph(d, set)},
+                                   {"linear", Ints{2}},
+                                   {"outputs", Ints{0, 1}}};
                }});
   t.push_back({"linear_call", graph_dtypes, {{{3}}, {{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
                  return Attributes{{"graph", linear_graph(d, set)},

@@ -6,11 +6,13 @@
 // where they require a gradient or are traced.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -21,11 +23,9 @@ namespace tidu {
 
 namespace frontend_detail {
 
-/// One operation on these Arrays, made by `emit` in a graph of its own and recorded as one node.
-std::vector<Array> call_custom_jvp(const Graph& graph, const Graph& jvp, const std::vector<Array>& arguments,
-                                   Where where);
-std::vector<Array> call_custom_vjp(const Graph& graph, const Graph& forward, const Graph& backward,
-                                   const std::vector<Array>& arguments, Where where);
+/// One operation on these Arrays, made in a graph of its own and recorded as one node.
+std::vector<Array> call_custom(const Primitive& primitive, Attributes attributes,
+                               const std::vector<Array>& arguments, Where where);
 std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& policy,
                                    const std::vector<Array>& arguments, Where where);
 
@@ -46,6 +46,36 @@ Graph trace_rule(std::string_view custom, const F& f, const Arguments& arguments
   return close_rule(trace_items(f, arguments, result, name, where), custom, where);
 }
 
+/// Arguments of the same form, whose Arrays have types and nothing else.
+template <class Arguments>
+Arguments forms_of(const Arguments& arguments) {
+  std::vector<Array> flat = arrays_of(arguments);
+  for (Array& array : flat) array = placeholder(array.type());
+  Arguments forms = arguments;
+  replace_arrays(forms, flat);
+  return forms;
+}
+
+/// Which custom function it is: the one whose functions hold nothing of that type, or one of its own, which
+/// its copies share.
+Key128 identity_of_type(const char* type);
+template <class... F>
+Key128 identity_of() {
+  if constexpr ((std::is_empty_v<F> && ...)) {
+    return identity_of_type(typeid(std::tuple<F...>).name());
+  } else {
+    return detail::fresh_instance();
+  }
+}
+
+/// The rules of a custom function, traced for some arguments, as attributes of these names.
+using TraceRules = std::function<std::vector<Graph>()>;
+/// Those that `trace` gives. Where the rule of the same function (`identity`, and `function`, its graph) is
+/// being traced already on this thread, or rules are traced within rules too deep, they are deferred: what
+/// `later` gives traces them when a derivative asks for them.
+Attributes rules_of(const Key128& identity, const Graph& function, const std::vector<std::string>& names,
+                    const TraceRules& trace, const std::function<TraceRules()>& later);
+
 }  // namespace frontend_detail
 
 /// What custom_jvp returns.
@@ -53,7 +83,11 @@ template <class F, class Jvp>
 class CustomJvp {
  public:
   /// See custom_jvp.
-  CustomJvp(F f, Jvp rule, Where where) : f_(std::move(f)), jvp_(std::move(rule)), where_(where) {}
+  CustomJvp(F f, Jvp rule, Where where)
+      : f_(std::move(f)),
+        jvp_(std::move(rule)),
+        where_(where),
+        identity_(frontend_detail::identity_of<F, Jvp>()) {}
 
   /// f of these arguments, recorded with its rule.
   template <class... Args>
@@ -62,31 +96,84 @@ class CustomJvp {
     const std::tuple<Argument<Args>...> arguments(args...);
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     std::optional<Out> result;
-    const Graph graph = trace_rule("custom_jvp", f_, arguments, result, "function", where_);
-    const auto both = std::tuple_cat(arguments, arguments);
-    using Rule = std::decay_t<decltype(std::apply(jvp_, both))>;
-    std::optional<Rule> rule_result;
-    const Graph rule = trace_rule("custom_jvp", jvp_, both, rule_result, "jvp", where_);
-    replace_arrays(*result, call_custom_jvp(graph, rule, arrays_of(arguments), where_));
+    Attributes attributes{{"graph", trace_rule("custom_jvp", f_, arguments, result, "function", where_)}};
+    const Graph graph(*attributes[0].second.template get_if<std::shared_ptr<const GraphData>>());
+    const auto later = [&]() -> TraceRules {
+      return [self = *this, forms = forms_of(arguments)] { return self.trace_rules(forms); };
+    };
+    const Attributes rules = rules_of(
+        identity_, graph, {"jvp"}, [&] { return trace_rules(arguments); }, later);
+    attributes.insert(attributes.end(), rules.begin(), rules.end());
+    replace_arrays(*result,
+                   call_custom(prim::custom_jvp_call, std::move(attributes), arrays_of(arguments), where_));
     return std::move(*result);
   }
 
  private:
+  template <class... Args>
+  std::vector<Graph> trace_rules(const std::tuple<Args...>& arguments) const {
+    using namespace frontend_detail;
+    const auto both = std::tuple_cat(arguments, arguments);
+    if constexpr (std::is_invocable_v<const Jvp&, const Args&..., const Args&...>) {
+      using Pair = std::decay_t<decltype(std::apply(jvp_, both))>;
+      std::optional<Pair> result;
+      return {trace_rule("custom_jvp", jvp_, both, result, "jvp", where_)};
+    } else {
+      const auto given_result = [this](const Args&... primals, const Args&... tangents) {
+        const auto y = f_(primals...);
+        return std::pair(y, jvp_(primals..., y, tangents...));
+      };
+      using Pair = std::decay_t<decltype(std::apply(given_result, both))>;
+      std::optional<Pair> result;
+      return {trace_rule("custom_jvp", given_result, both, result, "jvp", where_)};
+    }
+  }
+
   F f_;
   Jvp jvp_;
   Where where_;
+  Key128 identity_;
 };
 
-/// f with the JVP `rule`: rule(primals..., tangents...) returns a pair of f's result and its tangent, and is
-/// linear in the tangents. See ops::custom_jvp_call. Throws what tracing throws; Error (type) where rule does
-/// not fit f; Error (invalid_argument) where f or rule uses an Array that requires a gradient (but under
-/// no_grad) or is traced, and is no argument. Data that changes from call to call belongs in an argument:
-/// what f and rule capture becomes part of their graphs, of which each is derived, compiled and kept by
-/// itself, up to a number of graphs and not of bytes.
+/// f with the JVP `rule`, which is linear in the tangents: rule(primals..., tangents...) returns a pair of
+/// f's result and its tangent, or rule(primals..., result, tangents...) the tangent alone. The result is the
+/// one of the call, with this rule as its derivative, at every order and in every mode: a rule that is the
+/// derivative of what f computes, though no step of f has one (a root found by bisection), has right
+/// derivatives of any order. A rule may call f with its rule, as what custom_jvp returned; it is traced for a
+/// derivative that gets so far then, so that what it captures by reference has to live as long. See
+/// ops::custom_jvp_call. Throws what tracing throws; Error (type) where rule does not fit f; Error
+/// (invalid_argument) where f or rule uses an Array that requires a gradient (but under no_grad) or is
+/// traced, and is no argument. Data that changes from call to call belongs in an argument: what f and rule
+/// capture becomes part of their graphs, of which each is derived, compiled and kept by itself, up to a
+/// number of graphs and not of bytes.
 template <class F, class Jvp>
 CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Where where = Where::current()) {
   return {std::forward<F>(f), std::forward<Jvp>(rule), where};
 }
+
+namespace frontend_detail {
+
+/// The forward of a custom_vjp whose backward takes arguments and result.
+template <class F>
+struct KeepsAll {
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    const auto y = f(args...);
+    return std::pair(y, std::pair(std::tuple<Args...>(args...), y));
+  }
+  F f;
+};
+template <class Backward>
+struct TakesAll {
+  template <class Kept, class Cotangent>
+  auto operator()(const Kept& kept, const Cotangent& cotangent) const {
+    return std::apply([&](const auto&... args) { return backward(args..., kept.second, cotangent); },
+                      kept.first);
+  }
+  Backward backward;
+};
+
+}  // namespace frontend_detail
 
 /// What custom_vjp returns.
 template <class F, class Forward, class Backward>
@@ -94,7 +181,11 @@ class CustomVjp {
  public:
   /// See custom_vjp.
   CustomVjp(F f, Forward forward, Backward backward, Where where)
-      : f_(std::move(f)), forward_(std::move(forward)), backward_(std::move(backward)), where_(where) {}
+      : f_(std::move(f)),
+        forward_(std::move(forward)),
+        backward_(std::move(backward)),
+        where_(where),
+        identity_(frontend_detail::identity_of<F, Forward, Backward>()) {}
 
   /// f of these arguments, recorded with its rule.
   template <class... Args>
@@ -103,37 +194,61 @@ class CustomVjp {
     const std::tuple<Argument<Args>...> arguments(args...);
     using Out = std::decay_t<decltype(std::apply(f_, arguments))>;
     std::optional<Out> result;
-    const Graph graph = trace_rule("custom_vjp", f_, arguments, result, "function", where_);
-    using Pair = std::decay_t<decltype(std::apply(forward_, arguments))>;
-    std::optional<Pair> kept;
-    const Graph forward = trace_rule("custom_vjp", forward_, arguments, kept, "forward", where_);
-    const std::tuple<std::decay_t<decltype(kept->second)>, Out> given(kept->second, *result);
-    using Cotangents = std::decay_t<decltype(std::apply(backward_, given))>;
-    std::optional<Cotangents> cotangents;
-    const Graph backward = trace_rule("custom_vjp", backward_, given, cotangents, "backward", where_);
-    replace_arrays(*result, call_custom_vjp(graph, forward, backward, arrays_of(arguments), where_));
+    Attributes attributes{{"graph", trace_rule("custom_vjp", f_, arguments, result, "function", where_)}};
+    const Graph graph(*attributes[0].second.template get_if<std::shared_ptr<const GraphData>>());
+    const auto later = [&]() -> TraceRules {
+      return [self = *this, forms = forms_of(arguments), result = forms_of(*result)] {
+        return self.trace_rules(forms, result);
+      };
+    };
+    const Attributes rules = rules_of(
+        identity_, graph, {"forward", "backward"}, [&] { return trace_rules(arguments, *result); }, later);
+    attributes.insert(attributes.end(), rules.begin(), rules.end());
+    replace_arrays(*result,
+                   call_custom(prim::custom_vjp_call, std::move(attributes), arrays_of(arguments), where_));
     return std::move(*result);
   }
 
  private:
+  template <class Arguments, class Out>
+  std::vector<Graph> trace_rules(const Arguments& arguments, const Out& result) const {
+    using namespace frontend_detail;
+    using Pair = std::decay_t<decltype(std::apply(forward_, arguments))>;
+    std::optional<Pair> kept;
+    const Graph forward = trace_rule("custom_vjp", forward_, arguments, kept, "forward", where_);
+    const std::tuple<std::decay_t<decltype(kept->second)>, Out> given(kept->second, result);
+    using Cotangents = std::decay_t<decltype(std::apply(backward_, given))>;
+    std::optional<Cotangents> cotangents;
+    return {forward, trace_rule("custom_vjp", backward_, given, cotangents, "backward", where_)};
+  }
+
   F f_;
   Forward forward_;
   Backward backward_;
   Where where_;
+  Key128 identity_;
 };
 
 /// f whose reverse mode is the user's: forward(arguments...) returns a pair of f's result and the residuals,
 /// backward(residuals, cotangent) the cotangents of the arguments (an Array, or a tuple or vector of Arrays).
-/// See ops::custom_vjp_call. Where backward is not f's derivative (a straight-through estimator) derivatives
-/// of second order tell how they were taken: on the tape (hvp, grad of grad) f's result counts as what
-/// backward differentiates, as in PyTorch; in graphs (hessian, compile) as what forward computes, as in JAX.
-/// In a traced function two calls on the same Arrays are one, so that a backward which is not linear sees the
-/// sum of their cotangents. Data that changes is an argument or a residual, and no capture: see custom_jvp.
-/// Throws as custom_jvp.
+/// See ops::custom_vjp_call. The result is the one of the call, with this rule as its derivative, at every
+/// order and in every mode, also where forward keeps it as a residual. Backward may call f with its rule: see
+/// custom_jvp. In a traced function two calls on the same Arrays are one, so that a backward which is not
+/// linear sees the sum of their cotangents. Data that changes is an argument or a residual, and no capture:
+/// see custom_jvp. Throws as custom_jvp.
 template <class F, class Forward, class Backward>
 CustomVjp<std::decay_t<F>, std::decay_t<Forward>, std::decay_t<Backward>> custom_vjp(
     F&& f, Forward&& forward, Backward&& backward, Where where = Where::current()) {
   return {std::forward<F>(f), std::forward<Forward>(forward), std::forward<Backward>(backward), where};
+}
+/// The same with the arguments and the result as residuals: backward(arguments..., result, cotangent).
+template <class F, class Backward>
+requires(!std::is_same_v<std::decay_t<Backward>, Where>) auto custom_vjp(F&& f, Backward&& backward,
+                                                                         Where where = Where::current()) {
+  using Forward = frontend_detail::KeepsAll<std::decay_t<F>>;
+  using Taking = frontend_detail::TakesAll<std::decay_t<Backward>>;
+  return CustomVjp<std::decay_t<F>, Forward, Taking>(f, Forward{f}, Taking{std::forward<Backward>(backward)},
+                                                     where);
 }
 
 /// What checkpoint returns.

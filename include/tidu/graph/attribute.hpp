@@ -19,6 +19,7 @@ namespace tidu {
 
 struct GraphData;  // graph.hpp
 class Graph;
+class DeferredGraph;  // deferred_graph.hpp
 
 /// Axes, sizes, strides.
 using Ints = std::vector<std::int64_t>;
@@ -41,7 +42,8 @@ enum class AttributeKind : std::uint8_t {
   literal,                 ///< a tensor
   graph,                   ///< a graph without externals
   policy,                  ///< a string, or ints
-  graphs                   ///< a list of graphs without externals
+  graphs,                  ///< a list of graphs without externals
+  rule                     ///< a graph without externals, or one that is made when it is asked for
 };
 /// As messages call it.
 constexpr std::string_view to_string(AttributeKind kind) {
@@ -57,17 +59,19 @@ constexpr std::string_view to_string(AttributeKind kind) {
                                         "tensor",
                                         "graph",
                                         "string or list of integers",
-                                        "list of graphs"};
+                                        "list of graphs",
+                                        "graph"};
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Value of an attribute. A graph is held by its data; Op::graph gives it back as a Graph, Op::graphs
-/// several.
+/// Value of an attribute. A graph is held by its data, or deferred; Op::graph gives it back as a Graph,
+/// Op::graphs several.
 class Attribute {
  public:
   /// What an attribute may hold.
-  using Variant = std::variant<bool, std::int64_t, double, std::string, DType, Ints, IntLists, Literal,
-                               std::shared_ptr<const GraphData>, GraphList>;
+  using Variant =
+      std::variant<bool, std::int64_t, double, std::string, DType, Ints, IntLists, Literal,
+                   std::shared_ptr<const GraphData>, GraphList, std::shared_ptr<const DeferredGraph>>;
   /// A bool.
   Attribute(bool value) : value_(value) {}
   /// An integer.
@@ -94,6 +98,8 @@ class Attribute {
   Attribute(const Graph& graph);
   /// A graph, by its data.
   Attribute(std::shared_ptr<const GraphData> graph) : value_(std::move(graph)) {}
+  /// A graph that is made when it is asked for.
+  Attribute(std::shared_ptr<const DeferredGraph> graph) : value_(std::move(graph)) {}
   /// Graphs, by their data.
   Attribute(GraphList graphs) : value_(std::move(graphs)) {}
 
@@ -103,7 +109,7 @@ class Attribute {
   const T* get_if() const {
     return std::get_if<T>(&value_);
   }
-  /// The graphs that it holds: one, those of a list, or none.
+  /// The graphs that it holds: one, those of a list, or none; a deferred one is not asked for.
   std::span<const std::shared_ptr<const GraphData>> graphs() const {
     if (const auto* graph = get_if<std::shared_ptr<const GraphData>>()) return {graph, 1};
     if (const auto* list = get_if<GraphList>()) return *list;

@@ -98,6 +98,9 @@ class RuleHost {
   /// Outputs that depend on no batched input are without the axis.
   virtual InnerBatching batch_reached(const Graph& graph, const std::vector<bool>& batched_inputs,
                                       std::int64_t size) = 0;
+  /// A host that outlives the transform, without its context: for graphs that are made when they are asked
+  /// for.
+  virtual std::shared_ptr<RuleHost> later() const = 0;
   /// Are the transform's sums of cotangents of 16 bits held in f32 (TransposeOptions::wide_accumulation)? For
   /// transpose rules that add up cotangents themselves, as those of loops do.
   virtual bool wide_accumulation() const { return true; }

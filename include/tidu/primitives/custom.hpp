@@ -56,9 +56,12 @@ namespace ops {
 
 /// The outputs of `graph`, differentiated by `jvp`. Inputs of jvp: the inputs of graph, then a tangent for
 /// each floating or complex one; outputs: the outputs of graph, then a tangent for each floating or complex
-/// one. jvp must be linear in the tangents; as in JAX its first outputs stand for those of graph wherever a
-/// derivative is taken, so that derivatives of higher order are those of jvp. Reverse mode transposes it.
-/// The tangent of an input that is constant is left out of the operations that are linear in it, and where an
+/// one. jvp must be linear in the tangents. Reverse mode transposes it.
+/// Where a derivative is taken the outputs stay those of a call with this rule, computed as jvp computes
+/// them, and take their place within jvp: they have the derivative that jvp says at every order, whatever
+/// that of graph is. (In JAX derivatives of second order are those of what jvp computes them by: the same
+/// where the rule is true and computes them by the call itself.) Calls within jvp keep their rules too. The
+/// tangent of an input that is constant is left out of the operations that are linear in it, and where an
 /// operation needs one it gets zeros; an output tangent that depends on no tangent must be made of zeros.
 /// Throws Error (type) naming graph and position where signatures do not fit.
 Values custom_jvp_call(const Graph& graph, const Graph& jvp, std::span<const Value> operands,
@@ -73,8 +76,11 @@ Values custom_jvp_call(Emitter& emitter, const Graph& graph, const Graph& jvp,
 /// A cotangent of backward that depends on none of those that come in has its value wherever a cotangent of
 /// some result comes in, whatever else is differentiated.
 /// Forward mode, which JAX refuses: where backward is linear in the cotangents, its transpose, so that jvp
-/// and vjp agree; else (a gradient that is clipped, say) the derivative of graph. Higher orders differentiate
-/// forward and backward as they are. Throws Error (type) naming graph and position.
+/// and vjp agree; else (a gradient that is clipped, say) the derivative of graph by all operands. Higher
+/// orders differentiate backward and what forward computes the residuals by; the outputs stay those of a call
+/// with this rule, also where they are residuals: see custom_jvp_call. The call is linear in operands whose
+/// cotangents read no residual that depends on them, and its transpose is backward there, whatever graph
+/// does. Throws Error (type) naming graph and position.
 Values custom_vjp_call(const Graph& graph, const Graph& forward, const Graph& backward,
                        std::span<const Value> operands, Where where = Where::current());
 Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forward, const Graph& backward,
