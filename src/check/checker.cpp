@@ -153,6 +153,12 @@ class Checker {
   // Of the tests that an operation fails, the first one that explains the others: what is not linear or has a
   // wrong tangent is no use to a test against it.
   void blame(std::uint32_t operation, const Subject& one, const Faults& faults, const Faults& whole) {
+    // Outputs of a rule that are not those of its graph explain derivatives that are not.
+    const auto& found = report_.findings;
+    if (std::any_of(found.begin(), found.end(), [operation](const CheckFinding& finding) {
+          return finding.order == 0 && finding.operation == operation;
+        }))
+      return;
     const auto failed = [&](CheckKind kind) { return faults.of[index(kind)].has_value(); };
     for (const CheckKind kind : kinds_in_order) {
       if (!failed(kind)) continue;

@@ -6,15 +6,18 @@
 #include "check/faults.hpp"
 #include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/control_flow.hpp"
+#include "tidu/primitives/custom.hpp"
 
 namespace tidu::check {
 namespace {
 
+bool is_graph(const AttributeSpec& spec) {
+  return spec.kind == AttributeKind::graph || spec.kind == AttributeKind::rule;
+}
 bool has_attribute(const Operation& operation, std::string_view name) {
   const auto& specs = operation.primitive().attributes;
-  return std::any_of(specs.begin(), specs.end(), [&](const AttributeSpec& spec) {
-    return spec.kind == AttributeKind::graph && spec.name == name;
-  });
+  return std::any_of(specs.begin(), specs.end(),
+                     [&](const AttributeSpec& spec) { return is_graph(spec) && spec.name == name; });
 }
 
 std::vector<bool> flags_of(const Subject& one) {
@@ -101,6 +104,7 @@ Execution chosen_branch(const Subject& one) {
 
 std::string_view custom_rule(const Operation& operation) {
   if (!operation.primitive().has_trait(Trait::holds_graph)) return {};
+  if (operation.name() == prim::custom_jvp_transpose.name) return {};  // its jvp is the rule of another graph
   for (const std::string_view name : {"jvp", "backward", "transpose"}) {
     if (has_attribute(operation, name)) return name;
   }
@@ -110,7 +114,7 @@ std::string_view custom_rule(const Operation& operation) {
 std::vector<Graph> attribute_graphs(const Operation& operation) {
   std::vector<Graph> graphs;
   for (const AttributeSpec& spec : operation.primitive().attributes)
-    if (spec.kind == AttributeKind::graph) graphs.push_back(operation.op().graph(spec.name));
+    if (is_graph(spec)) graphs.push_back(operation.op().graph(spec.name));
   return graphs;
 }
 

@@ -273,8 +273,9 @@ namespace {
 
 std::size_t num_graphs(const Primitive& primitive) {
   return static_cast<std::size_t>(
-      std::count_if(primitive.attributes.begin(), primitive.attributes.end(),
-                    [](const AttributeSpec& spec) { return spec.kind == AttributeKind::graph; }));
+      std::count_if(primitive.attributes.begin(), primitive.attributes.end(), [](const AttributeSpec& spec) {
+        return spec.kind == AttributeKind::graph || spec.kind == AttributeKind::rule;
+      }));
 }
 
 // With those operations that have a graph, and are to be, written out. Graphs nest at most max_graph_depth
