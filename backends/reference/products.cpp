@@ -66,7 +66,7 @@ void dot_general(const KernelCall& c) {
 }
 
 void call(const KernelCall& c) {
-  std::vector<Tensor> results = c.run(c.op().graph("graph"), c.inputs());
+  std::vector<Tensor> results = c.run(c.op().graph(c.op().primitive().called), c.inputs());
   std::move(results.begin(), results.end(), c.outputs().begin());
 }
 
@@ -79,6 +79,8 @@ std::vector<NamedKernel> product_kernels() {
           {"custom_jvp_transpose", dtypes::all, call},
           {"custom_vjp_call", dtypes::all, call},
           {"linear_call", dtypes::all, call},
+          {"custom_linear_solve", dtypes::all, call},
+          {"custom_root", dtypes::all, call},
           {"checkpoint", dtypes::all, call}};
 }
 

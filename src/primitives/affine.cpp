@@ -56,11 +56,16 @@ class SumFinder {
     if (operation.name() == while_loop.name) return of_while(WhileParts(operation.op()), operands);
     if (operation.name() == cond.name) return of_cond(operation.op().graphs("branches"), operands);
     const std::shared_ptr<const GraphData>* const called = called_graph(operation);
-    return called == nullptr || linear_as_it_says(operation, operands) ? plain
-                                                                       : inside(Graph(*called), operands);
+    return called == nullptr || solves(operation) || linear_as_it_says(operation, operands)
+               ? plain
+               : inside(Graph(*called), operands);
   }
 
  private:
+  // How it does so is none of its derivative.
+  static bool solves(const Operation& operation) {
+    return operation.name() == custom_linear_solve.name || operation.name() == custom_root.name;
+  }
   // Where no residual depends on anything, or a custom_vjp_call is linear by its rule.
   static bool linear_as_it_says(const Operation& operation, const Standings& operands) {
     if (operation.name() == custom_vjp_call.name) {

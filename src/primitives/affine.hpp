@@ -21,7 +21,8 @@ struct Standing {
 std::vector<Standing> standings(const Graph& graph, const std::vector<Standing>& inputs);
 /// A sum of what depends and of what neither does nor is zero, on the way to outputs of these positions:
 /// which operation of which graph that is. Of loops the first steps are looked at, as many as it takes for
-/// what carries depend on to settle. A linear_call is linear because it says so, whatever its graph does.
+/// what carries depend on to settle. A linear_call is linear because it says so, whatever its graph does, and
+/// so is a custom_linear_solve.
 std::optional<std::string> affine_sum(const Graph& graph, const std::vector<Standing>& inputs,
                                       const std::vector<std::size_t>& outputs);
 /// The same in the graphs that an operation holds.

@@ -344,7 +344,8 @@ constinit const Primitive checkpoint{.name = "checkpoint",
                                      .strands = strands_of_checkpoint};
 
 std::vector<const Primitive*> custom_primitives() {
-  return {&custom_jvp_call, &custom_jvp_transpose, &custom_vjp_call, &linear_call, &checkpoint};
+  return {&custom_jvp_call,     &custom_jvp_transpose, &custom_vjp_call, &linear_call,
+          &custom_linear_solve, &custom_root,          &checkpoint};
 }
 
 }  // namespace tidu::prim

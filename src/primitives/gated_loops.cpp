@@ -144,6 +144,11 @@ class Gating {
     } else if (name == custom_jvp_call.name && !is_deferred(op, "jvp")) {
       gate_in("graph", result.at);
       gate_in("jvp", result.at);
+    } else if (name == custom_linear_solve.name || name == custom_root.name) {
+      count_one_more("num_consts");
+      for (const auto& [attribute, value] : op.attributes()) {
+        if (!value.graphs().empty()) set(attribute, gated_all(value, result.at));
+      }
     } else if (name == custom_vjp_call.name && !is_deferred(op, "forward") && !is_deferred(op, "backward")) {
       const Graph graph = op.graph("graph"), forward = op.graph("forward");
       gate_in("graph", result.at);
@@ -160,6 +165,13 @@ class Gating {
     }
     result.op = Op::make(operation.primitive(), std::move(attributes));
     return result;
+  }
+
+  // Of an attribute that holds a graph, or several.
+  Attribute gated_all(const Attribute& value, std::size_t at) {
+    GraphList graphs;
+    for (const auto& graph : value.graphs()) graphs.push_back(gated(Graph(graph), at).graph.share());
+    return value.get_if<GraphList>() != nullptr ? Attribute(graphs) : Attribute(graphs[0]);
   }
 
   // Ids of values that a policy lists; those that have become one once.

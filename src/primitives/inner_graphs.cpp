@@ -264,7 +264,7 @@ void visit_operations(const Graph& graph, const std::function<void(const Operati
 const std::shared_ptr<const GraphData>* called_graph(const Operation& operation) {
   if (!operation.primitive().has_trait(Trait::holds_graph)) return nullptr;
   for (const auto& [name, attribute] : operation.record().op->attributes) {
-    if (name == "graph") return attribute.get_if<std::shared_ptr<const GraphData>>();
+    if (name == operation.primitive().called) return attribute.get_if<std::shared_ptr<const GraphData>>();
   }
   return nullptr;
 }

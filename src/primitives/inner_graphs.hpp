@@ -87,7 +87,8 @@ std::vector<V> walk(const Graph& graph, std::span<const V> inputs, const Apply& 
   for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
   return outputs;
 }
-/// What the operation computes, by its attribute `graph`, whatever rules it has; null where it has none.
+/// What the operation computes, by the graph that it calls (Primitive::called), whatever rules it has; null
+/// where it calls none.
 const std::shared_ptr<const GraphData>* called_graph(const Operation& operation);
 /// The outputs of the graph on these inputs, all such operations written out.
 std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs);

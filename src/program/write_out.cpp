@@ -13,7 +13,7 @@ namespace {
 
 // Does the operation stand for the graph that it holds there?
 bool stands_for(const Operation& operation, std::string_view attribute, const GraphData& inner) {
-  return attribute == "graph" && inner.inputs.size() == operation.num_inputs() &&
+  return attribute == operation.primitive().called && inner.inputs.size() == operation.num_inputs() &&
          inner.outputs.size() == operation.num_outputs() && inner.externals.empty();
 }
 

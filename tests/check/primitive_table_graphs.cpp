@@ -68,6 +68,76 @@ Graph jvp_of_linear_graph(DType dtype, const PrimitiveSet& set) {
                   ops::reduce_sum(da * t + a * dt, {0})});
 }
 
+Graph of_two(const char* name, DType dtype, const PrimitiveSet& set,
+             const std::function<Value(Value, Value)>& f) {
+  GraphBuilder g(name, set);
+  const Type type{dtype, {3}};
+  const Value a = g.input("a", type), x = g.input("x", type);
+  return g.build({f(a, x)});
+}
+// 4 x + a sum(a x): of rank one and a multiple of the identity.
+Value rank_one_map(Value a, Value x) {
+  const Value sum = ops::reduce_sum(a * x, {0});
+  const Value moved = a * ops::broadcast_scalar(sum, {3});
+  return moved + ops::full_like(x, 4.0) * x;
+}
+Value rank_one_solution(Value a, Value b) {
+  const Value top = ops::reduce_sum(a * b, {0}), square = ops::reduce_sum(a * a, {0});
+  const Value weight = top / (square + ops::full_like(square, 4.0));
+  const Value moved = a * ops::broadcast_scalar(weight, {3});
+  return (b - moved) * ops::full_like(b, 0.25);
+}
+Value conjugate_solution(Value a, Value b) { return rank_one_solution(conjugate_of(a), b); }
+
+// e + sum(e) = a for e = exp(x); its derivative by x and that transposed are solved in closed form.
+Value root_residual(Value a, Value x) {
+  const Value e = ops::exp(x), sum = ops::reduce_sum(e, {0});
+  const Value all = e + ops::broadcast_scalar(sum, {3});
+  return all - a;
+}
+Value less_mean(Value q) {
+  const Value sum = ops::reduce_sum(q, {0}) * ops::full(*q.emitter(), Type(q.dtype()), 0.25);
+  return q - ops::broadcast_scalar(sum, {3});
+}
+Value root_of(Value a, Value) { return ops::log(less_mean(a)); }
+Graph tangent_solution(bool transposed, DType dtype, const PrimitiveSet& set) {
+  GraphBuilder g("tangents", set);
+  const Type type{dtype, {3}};
+  (void)g.input("a", type);
+  const Value x = g.input("x", type), rhs = g.input("rhs", type), e = ops::exp(x);
+  return g.build({transposed ? less_mean(rhs / conjugate_of(e)) : less_mean(rhs) / e});
+}
+
+void add_solves(std::vector<Row>& t) {
+  t.push_back({"custom_linear_solve",
+               graph_dtypes,
+               {{{3}, between(-0.7, 0.7)}, {{3}}},
+               [](DType d, const PrimitiveSet& set) {
+                 const Graph transpose = of_two("transpose_solve", d, set, conjugate_solution);
+                 return Attributes{{"matvec", of_two("matvec", d, set, rank_one_map)},
+                                   {"solve", of_two("solve", d, set, rank_one_solution)},
+                                   {"transpose_solve", GraphList{transpose.share()}},
+                                   {"num_consts", 1}};
+               }});
+  for (const bool dense : {true, false}) {
+    t.push_back(noted({"custom_root",
+                       graph_dtypes,
+                       {{{3}, between(2.0, 2.4)}, {{3}}},
+                       [dense](DType d, const PrimitiveSet& set) {
+                         Attributes attributes{{"residual", of_two("residual", d, set, root_residual)},
+                                               {"solve", of_two("solve", d, set, root_of)},
+                                               {"num_consts", 1}};
+                         if (dense) return attributes;
+                         attributes.emplace_back("tangent_solve",
+                                                 GraphList{tangent_solution(false, d, set).share()});
+                         attributes.emplace_back("transpose_tangent_solve",
+                                                 GraphList{tangent_solution(true, d, set).share()});
+                         return attributes;
+                       }},
+                      dense ? "dense" : "by graphs"));
+  }
+}
+
 void add_custom(std::vector<Row>& t) {
   t.push_back({"call", graph_dtypes, {{{3}}, {{3}}}, [](DType d, const PrimitiveSet& set) {
                  return Attributes{{"graph", inner_graph(d, set)}};
@@ -95,6 +165,7 @@ void add_custom(std::vector<Row>& t) {
                                    {"transpose", transposed_graph(d, set)},
                                    {"num_residuals", 2}};
                }});
+  add_solves(t);
   for (const Attribute& policy : {Attribute("nothing"), Attribute("everything"), Attribute(Ints{2, 3})}) {
     t.push_back(noted({"checkpoint",
                        graph_dtypes,

@@ -2,6 +2,7 @@
 // calls with rules of their own, which are those that tidu derives from the same graph.
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 
 #include "fuzz/generator.hpp"
@@ -71,6 +72,48 @@ Values linear(G& g) {
   const std::size_t residuals = h.operands.size();
   for (std::size_t i = 0; i < residuals; ++i) h.operands.push_back(g.like(h.operands[i]));
   return ops::linear_call(alone(jvp_parts(h.graph)), alone(vjp_parts(h.graph)), residuals, h.operands);
+}
+
+Value conjugate_of(Value x) { return is_complex(x.dtype()) ? ops::conj(x) : x; }
+Graph of_inputs(const char* name, std::size_t count, Type type,
+                const std::function<Value(const std::vector<Value>&)>& f) {
+  GraphBuilder builder(name, standard_primitives());
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < count; ++i) inputs.push_back(builder.input(detail::str('x', i), type));
+  return builder.build({f(inputs)});
+}
+using Inputs = const std::vector<Value>&;
+
+// d x = b for a d that is far from zero.
+Values solved_linearly(G& g) {
+  const Value c = g.any_value(), b = g.like(c), d = g.around(3.0, 1.0, c);
+  const Graph matvec = of_inputs("matvec", 2, b.type(), [](Inputs v) { return v[0] * v[1]; }),
+              solve = of_inputs("solve", 2, b.type(), [](Inputs v) { return v[1] / v[0]; }),
+              back = of_inputs("back", 2, b.type(), [](Inputs v) { return v[1] / conjugate_of(v[0]); });
+  return ops::custom_linear_solve(matvec, solve, std::vector{d, b}, {1, back, false});
+}
+
+// (d x)² = e² for d and e that are far from zero, whatever the guess.
+Values root_found(G& g) {
+  const Value c = g.any_value(), d = g.around(3.0, 1.0, c), e = g.around(3.0, 1.0, g.like(c));
+  const Type type = d.type();
+  const Graph residual = of_inputs("residual", 3, type,
+                                   [](Inputs v) {
+                                     const Value y = v[0] * v[2], square = y * y;
+                                     return square - v[1] * v[1];
+                                   }),
+              solve = of_inputs("solve", 3, type, [](Inputs v) { return v[1] / v[0]; });
+  const auto slope = [](Inputs v) {
+    const Value y = v[0] * v[0] * v[2];
+    return y + y;
+  };
+  RootSolve how{2, {}, {}};
+  if (g.choices().below(2) == 0) {
+    how.tangent_solve = of_inputs("tangent", 4, type, [&](Inputs v) { return v[3] / slope(v); });
+    how.transpose_tangent_solve =
+        of_inputs("cotangent", 4, type, [&](Inputs v) { return v[3] / conjugate_of(slope(v)); });
+  }
+  return ops::custom_root(residual, solve, std::vector{d, e, g.like(c)}, how);
 }
 
 // A step calls a random graph of a const, the carry and a slice; the carry stays small.
@@ -155,6 +198,8 @@ constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"custom_jvp_call", outermost, with_jvp},
                                    {"custom_vjp_call", outermost, with_vjp},
                                    {"linear_call", outermost, linear},
+                                   {"custom_linear_solve", outermost & ~unsigned{G::exact}, solved_linearly},
+                                   {"custom_root", outermost & ~unsigned{G::exact}, root_found},
                                    {"scan", outermost & ~unsigned{G::exact}, scanned},
                                    {"cond", G::any, conditional},
                                    {"while", outermost & ~unsigned{G::exact}, looped}};

@@ -309,6 +309,8 @@ constexpr KernelEntry shape_entries[] = {
     {"custom_jvp_transpose", plan_call, any_dtype, true},
     {"custom_vjp_call", plan_call, any_dtype, true},
     {"linear_call", plan_call, any_dtype, true},
+    {"custom_linear_solve", plan_call, any_dtype, true},
+    {"custom_root", plan_call, any_dtype, true},
     {"checkpoint", plan_call, any_dtype, true},
     {"scan", plan_call, any_dtype, true},
     {"cond", plan_call, any_dtype, true},

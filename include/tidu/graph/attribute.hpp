@@ -138,6 +138,7 @@ struct AttributeSpec {
   Attribute default_value() const {
     if (kind == AttributeKind::string) return Attribute(default_string);
     if (kind == AttributeKind::boolean) return Attribute(default_integer != 0);
+    if (kind == AttributeKind::graphs) return Attribute(GraphList());
     return Attribute(default_integer);
   }
 };

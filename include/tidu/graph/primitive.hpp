@@ -136,6 +136,8 @@ struct Primitive {
   ResizeRule resize = nullptr;   ///< required beside `factors` where attributes tell extents of the result
   StrandRule strands = nullptr;  ///< of what holds graphs; without it all operands are read, and all results
                                  ///< computed, where one result is read
+  std::string_view called = "graph";  ///< of what holds graphs: the attribute, if there is one of that name,
+                                      ///< whose graph is run on the operands to give the results
 
   /// Has it that trait?
   bool has_trait(Trait trait) const { return has(traits, trait); }

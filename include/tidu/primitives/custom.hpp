@@ -1,9 +1,12 @@
 // custom.hpp - primitives of the standard set that hold graphs and say how these are differentiated:
-// custom_jvp_call and custom_vjp_call have a rule of the user's, linear_call a transpose of the user's, and
-// checkpoint says what is kept for the derivative. Rules are graphs, so they are dumped, loaded, batched and
-// differentiated like everything else. Run forward, each is its `graph`.
+// custom_jvp_call and custom_vjp_call have a rule of the user's, linear_call a transpose of the user's,
+// custom_linear_solve and custom_root the equation that their result solves, and checkpoint says what is kept
+// for the derivative. Rules are graphs, so they are dumped, loaded, batched and differentiated like
+// everything else. Run forward, each is its `graph`, or its `solve`.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +23,10 @@ extern const Primitive custom_jvp_transpose;
 extern const Primitive custom_vjp_call;
 /// Attributes: graph, transpose, num_residuals.
 extern const Primitive linear_call;
+/// Attributes: matvec, solve, transpose_solve, num_consts, symmetric.
+extern const Primitive custom_linear_solve;
+/// Attributes: residual, solve, tangent_solve, transpose_tangent_solve, num_consts.
+extern const Primitive custom_root;
 /// Attributes: graph, policy.
 extern const Primitive checkpoint;
 
@@ -50,6 +57,20 @@ class CheckpointPolicy {
  private:
   explicit CheckpointPolicy(Attribute attribute);
   Attribute attribute_;
+};
+
+/// What ops::custom_linear_solve is told beside its graphs.
+struct LinearSolve {
+  std::size_t num_consts = 0;            ///< operands that every graph reads: the first ones
+  std::optional<Graph> transpose_solve;  ///< solves the transposed system; needed for reverse mode
+  bool symmetric = false;                ///< the map is its own transpose, which `solve` then solves too
+};
+
+/// What ops::custom_root is told beside its graphs.
+struct RootSolve {
+  std::size_t num_consts = 0;          ///< operands that every graph reads: the first ones
+  std::optional<Graph> tangent_solve;  ///< solves the linearized residual; by a dense matrix when left out
+  std::optional<Graph> transpose_tangent_solve;  ///< solves that transposed; needed for reverse mode
 };
 
 namespace ops {
@@ -96,6 +117,33 @@ Values linear_call(const Graph& graph, const Graph& transpose, std::size_t num_r
                    std::span<const Value> operands, Where where = Where::current());
 Values linear_call(Emitter& emitter, const Graph& graph, const Graph& transpose, std::size_t num_residuals,
                    std::span<const Value> operands, Where where = Where::current());
+
+/// The x... with matvec(consts..., x...) = b..., as solve(consts..., b...) finds them; operands are consts of
+/// any type, then the floating or complex b. `matvec` is linear in the unknowns, which have the types of b,
+/// as its values have. Derivatives of any order and mode are those of the equation, by further solves; how
+/// `solve` does it (a `while` without a bound, say) is never differentiated. As in
+/// jax.lax.custom_linear_solve:
+///   dx solves matvec(consts, dx) = db - (d matvec/d consts) dconsts, with the same graphs;
+///   the cotangent of b solves the transposed system, by transpose_solve(consts..., ct...).
+/// The transpose is that of the convention <a, b> = Re(conj(a) b): of a complex matrix the conjugated one, so
+/// that `symmetric` says Hermitian. With neither transpose_solve nor symmetric there is forward mode alone,
+/// and reverse mode is an ADRuleError; so is a matvec with a constant part. Throws Error (type) naming graph
+/// and position where signatures do not fit, and for a matvec with effects.
+Values custom_linear_solve(const Graph& matvec, const Graph& solve, std::span<const Value> operands,
+                           const LinearSolve& how, Where where = Where::current());
+
+/// The x... with residual(consts..., x...) = 0, as solve(consts..., guess...) finds them; operands are consts
+/// of any type, then the floating or complex guess, of the types of x and of the residual's values.
+/// Derivatives of any order and mode by the consts are those of the implicit function, and zero by the guess;
+/// how `solve` does it is never differentiated. As in jax.lax.custom_root:
+///   dx solves (d residual/dx) dx = -(d residual/d consts) dconsts
+/// by tangent_solve(consts..., x..., rhs...), and reverse mode by transpose_tangent_solve, of the same
+/// inputs, in the convention <a, b> = Re(conj(a) b): they become the `solve` and `transpose_solve` of a
+/// custom_linear_solve. With no tangent_solve both are LU factors of the dense Jacobian, at the cost of n
+/// tangents and n^3 for n unknowns; these are then f32 and c64 alone, or f64 and c128 alone. Throws Error
+/// (type) naming graph and position where signatures do not fit, and for a residual with effects.
+Values custom_root(const Graph& residual, const Graph& solve, std::span<const Value> operands,
+                   const RootSolve& how, Where where = Where::current());
 
 /// The outputs of `graph`; what its derivative reads is computed anew from what `policy` keeps, behind an
 /// optimization_barrier, instead of being kept. Derivatives of any order have the same values as without.

@@ -187,6 +187,8 @@ TEST_CASE("every primitive that the CPU executor computes has a kernel for a dev
                                                   "custom_jvp_transpose",
                                                   "custom_vjp_call",
                                                   "linear_call",
+                                                  "custom_linear_solve",
+                                                  "custom_root",
                                                   "checkpoint",
                                                   "scan",
                                                   "cond",
