@@ -12,7 +12,8 @@ COMPLEX = ("c64", "c128")
 INTEGERS = ("i32", "i64")
 PART = {"c64": "f32", "c128": "f64"}  # the real and the imaginary part
 WHOLE = {"f32": "c64", "f64": "c128"}
-GRAPH_ATTRIBUTES = ("graph", "body", "cond", "branches", "jvp", "forward", "backward", "transpose")
+GRAPH_ATTRIBUTES = ("graph", "body", "cond", "branches", "jvp", "forward", "backward", "transpose", "matvec", "residual", "solve",
+                    "transpose_solve", "tangent_solve", "transpose_tangent_solve")
 
 
 def inexact(dtype):
@@ -173,6 +174,8 @@ def result_types(name, attrs, operands):
         return [(operands[0][0], shape), ("i32", shape)]
     if "graph" in attrs:
         return outputs_of(attrs["graph"])
+    if name in ("custom_linear_solve", "custom_root"):
+        return outputs_of(attrs["solve"])
     if name == "scan":
         outputs, carries = outputs_of(attrs["body"]), attrs["num_carry"]
         return outputs[:carries] + [(dtype, (attrs["length"], *shape)) for dtype, shape in outputs[carries:]]

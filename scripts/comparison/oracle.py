@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
 import dumps
 
@@ -158,6 +159,37 @@ def custom_vjp(a, *xs):
     return f(*xs)
 
 
+def conjugates(xs):
+    return tuple(jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x for x in xs)
+
+
+def linear_solve(a, *xs):
+    """JAX transposes without conjugates: its transposed system is that of the conjugated one. Its symmetric is not Hermitian."""
+    count = a["num_consts"]
+    consts, b = xs[:count], tuple(xs[count:])
+    matvec, solve = function(a["matvec"]), function(a["solve"])
+    given = a.get("transpose_solve") or ([a["solve"]] if a.get("symmetric") else [])
+    back = None
+    if given:
+        transposed = function(given[0])
+        back = lambda _, ct: conjugates(transposed(*consts, *conjugates(ct)))
+    return lax.custom_linear_solve(lambda x: matvec(*consts, *x), b, lambda _, b: solve(*consts, *b), back)
+
+
+def root(a, *xs):
+    """The linearized residual is solved by its dense matrix, whatever graph does so here."""
+    count = a["num_consts"]
+    consts, guess = xs[:count], tuple(xs[count:])
+    residual, solve = function(a["residual"]), function(a["solve"])
+
+    def tangent_solve(linear, rhs):
+        flat, shaped = ravel_pytree(rhs)
+        matrix = jax.vmap(lambda v: ravel_pytree(linear(shaped(v)))[0], out_axes=1)(jnp.eye(flat.size, dtype=flat.dtype))
+        return shaped(jnp.linalg.solve(matrix, flat))
+
+    return lax.custom_root(lambda x: residual(*consts, *x), guess, lambda _, x: solve(*consts, *x), tangent_solve)
+
+
 def sign(a, x):
     """Of a complex number x/|x|, with that derivative: JAX gives it none."""
     if not jnp.issubdtype(x.dtype, jnp.complexfloating):
@@ -286,6 +318,8 @@ PRIMITIVES = {
     "custom_jvp_transpose": lambda a, *xs: function(a["graph"])(*xs),
     "custom_vjp_call": custom_vjp,
     "linear_call": lambda a, *xs: function(a["graph"])(*xs),
+    "custom_linear_solve": linear_solve,
+    "custom_root": root,
     "scan": scan,
     "cond": cond,
     "while": while_loop,

@@ -125,8 +125,34 @@ def custom(d, name):
     d.keep(*d.b.all(name, [d.operand(*type_), d.operand(*type_)], **attrs))
 
 
+def solution(d, name):
+    """The x with k x = c, or with (k x)^2 = c, for k and c that are far from zero."""
+    linear = name == "custom_linear_solve"
+    type_ = (d.floating() if linear else d.dtype("f32", "f64"), d.shape(0, 2, 4))
+
+    def graph(label, f, count):
+        b = dumps.Builder(label)
+        return b.graph([f(b, *(b.input(*type_) for _ in range(count)))])
+
+    def far():
+        return d.b("add", d.b("tanh", d.operand(*type_)), d.b.full(*type_, 2.0))
+
+    def residual(b, k, c, x):
+        y = b("mul", k, x)
+        return b("sub", b("mul", y, y), c)
+
+    operands = [far(), far()]
+    if linear:
+        divide = graph("solve", lambda b, k, c: b("div", c, k), 2)
+        d.keep(*d.b.all(name, operands, matvec=graph("matvec", lambda b, k, x: b("mul", k, x), 2), solve=divide,
+                        transpose_solve=[divide], num_consts=1))
+    else:
+        d.keep(*d.b.all(name, [*operands, d.operand(*type_)], residual=graph("residual", residual, 3),
+                        solve=graph("solve", lambda b, k, c, x: b("div", b("sqrt", c), k), 3), num_consts=2))
+
+
 for held, emit in (("call", hold), ("checkpoint", hold), ("scan", loop), ("while", repeat), ("cond", choice), ("custom_jvp_call", custom),
-                   ("custom_vjp_call", custom)):
+                   ("custom_vjp_call", custom), ("custom_linear_solve", solution), ("custom_root", solution)):
     steps.STEPS[held] = (emit, 1.0)
 
 
