@@ -42,7 +42,7 @@ struct Parts {
     return values;
   }
 
-  Values call(Emitter& emitter, std::span<const Value> operands) const {
+  Values emit_call(Emitter& emitter, std::span<const Value> operands) const {
     return emitter.emit(Op::make(custom_jvp_call, {{"graph", of}, {"jvp", jvp}}), operands);
   }
 
@@ -110,7 +110,7 @@ Graph change_of_call(const Op& op, const Parts& parts, const std::vector<bool>& 
     if (active[i]) tangent = builder.input(detail::str("tangent.", i), parts.input(i));
     tangents.push_back({tangent, parts.input(i), active[i], !active[i], !active[i]});
   }
-  const Values results = parts.call(builder, primals);
+  const Values results = parts.emit_call(builder, primals);
   RuleEvaluation evaluation(builder, custom_jvp_transpose.name);
   const Derivatives made = tangents_by_jvp(evaluation, jvp_of(op, parts.of), primals, tangents, results);
   std::vector<Value> outputs;
@@ -198,7 +198,7 @@ Derivatives transpose_transpose(TransposeContext& c) {
                                                         const std::optional<Value> ct = c.cotangent(next++);
                                                         return ct ? *ct : zeros(c.emitter(), parts.input(i));
                                                       });
-  const Values results = parts.call(c.emitter(), operands);
+  const Values results = parts.emit_call(c.emitter(), operands);
   Derivatives derivatives = Derivatives::absent(c.num_operands());
   for (std::size_t j = 0; j < parts.outputs.size(); ++j) {
     const std::size_t operand = parts.num_residuals + j;

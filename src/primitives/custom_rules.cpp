@@ -124,8 +124,8 @@ std::optional<std::size_t> residuals_of_linear(const Operation& operation) {
 }
 
 bool linear_by_rule(const Op& op, const std::vector<bool>& operands) {
-  const VjpGraphs call(op);
-  const Graph &graph = call.graph, &forward = call.forward, &backward = call.backward;
+  const VjpGraphs graphs(op);
+  const Graph &graph = graphs.graph, &forward = graphs.forward, &backward = graphs.backward;
   const std::vector<std::size_t> inexact = inexact_positions(graph, graph.inputs());
   std::vector<ValueId> cotangents;
   for (std::size_t k = 0; k < inexact.size(); ++k) {

@@ -58,8 +58,8 @@ struct LinearizedCall {
 // The linear graph of a custom_vjp_call for the operands that are active.
 class RuleMaker {
  public:
-  RuleMaker(const LinearizedCall& call, std::vector<Value> residuals)
-      : c_(call), graph_(call.graphs.graph), backward_(call.graphs.backward) {
+  RuleMaker(const LinearizedCall& ruled, std::vector<Value> residuals)
+      : c_(ruled), graph_(ruled.graphs.graph), backward_(ruled.graphs.backward) {
     rule_.residuals = std::move(residuals);
     own_residuals_ = rule_.residuals.size();
   }
@@ -221,14 +221,14 @@ class RuleMaker {
 };
 
 Derivatives jvp_custom_vjp(JvpContext& c) {
-  LinearizedCall call{VjpGraphs(c.op()), c.host(), {c.primals().begin(), c.primals().end()}, {}};
-  const Graph& forward = call.graphs.forward;
+  LinearizedCall ruled{VjpGraphs(c.op()), c.host(), {c.primals().begin(), c.primals().end()}, {}};
+  const Graph& forward = ruled.graphs.forward;
   const Values results = emit_results(c, forward);
   const std::size_t count = results.size();
   std::vector<Tracked> inputs;
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     inputs.push_back({c.primal(i), c.primal(i).type()});
-    call.active.push_back(c.active(i));
+    ruled.active.push_back(c.active(i));
   }
   RuleEvaluation evaluation(c.emitter(), custom_vjp_call.name);
   const std::vector<Tracked> outputs =
@@ -236,7 +236,7 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
   std::vector<Value> residuals;
   for (std::size_t r = count; r < outputs.size(); ++r) residuals.push_back(*outputs[r].value);
 
-  const std::optional<LinearRule> rule = RuleMaker(call, std::move(residuals)).make();
+  const std::optional<LinearRule> rule = RuleMaker(ruled, std::move(residuals)).make();
   Derivatives result = Derivatives::absent(count);
   if (!rule) return result;
   const Values tangents = tangents_by(c, *rule);
