@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/attribute_error.hpp"
+#include "graph/json_unknown.hpp"
 #include "graph/literal_json_impl.hpp"
 #include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/error.hpp"
@@ -67,17 +68,11 @@ IntLists conv_numbers_from(const JsonTape& tape, Index node, std::string_view wh
   return all;
 }
 
-DType dtype_from(const JsonTape& tape, Index node, std::string_view what) {
-  const auto dtype = parse_dtype(tape.expect_string(node, what));
-  if (!dtype) throw Error(ErrorKind::dump, str("expected ", what, " to be a dtype, got ", tape.shown(node)));
-  return *dtype;
-}
-
 // A number is a scalar of the dtype that stands beside it.
 Literal number_from(const JsonTape& tape, Index node, Index all) {
   for (Index at = tape.first(all); at != tape.end(all); at = tape.next(at + 1)) {
     if (tape.string(at) != "dtype") continue;
-    return scalar_from_json(tape, node, dtype_from(tape, at + 1, "attribute \"dtype\""));
+    return scalar_from_json(tape, node, expect_dtype(tape, at + 1, "attribute \"dtype\""));
   }
   throw Error(ErrorKind::dump, "expected an attribute \"dtype\" beside a number, got none");
 }
@@ -98,7 +93,7 @@ Attribute attribute_from(const JsonTape& tape, Index node, Index all, const Attr
     case AttributeKind::integer: return tape.expect_integer(node, what);
     case AttributeKind::number: return number_from(tape, node, all);
     case AttributeKind::string: return tape.expect_string(node, what);
-    case AttributeKind::dtype: return dtype_from(tape, node, what);
+    case AttributeKind::dtype: return expect_dtype(tape, node, what);
     case AttributeKind::ints: return ints_from(tape, node, what);
     case AttributeKind::int_lists: return lists_from(tape, node, what);
     case AttributeKind::dot_dimension_numbers: return dot_numbers_from(tape, node, what);

@@ -7,6 +7,8 @@
 
 #include "graph/json_attributes.hpp"
 #include "graph/json_tape.hpp"
+#include "graph/json_unknown.hpp"
+#include "graph/nearest.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/json.hpp"
@@ -146,15 +148,14 @@ void Loader::read_value(Index node) {
   FileValue& value = values_[id];
   if (value.listed) fail(str("expected every value once, got value ", id, " again"));
   value.listed = true;
-  const auto dtype = parse_dtype(tape_.expect_string(members[1], "\"dtype\""));
-  if (!dtype) fail(str("expected \"dtype\" to be a dtype, got ", tape_.shown(members[1])));
+  const DType dtype = detail::expect_dtype(tape_, members[1], "\"dtype\"");
   tape_.expect(members[2], Kind::array, "\"shape\"");
   Shape shape;
   shape.reserve(tape_.count(members[2]));
   for (Index at = tape_.first(members[2]); at != tape_.end(members[2]); at = tape_.next(at)) {
     shape.push_back(tape_.expect_integer(at, "an extent"));
   }
-  value.type = Type(*dtype, shape);
+  value.type = Type(dtype, shape);
   value.name = members[3];
   value.input_key = members[4];
   value.key = members[5];
@@ -206,9 +207,9 @@ Op Loader::find_op(Index name_node, Index attributes) {
   }
   const Primitive* primitive = set_.find(name);
   if (primitive == nullptr) {
-    throw Error(
-        ErrorKind::unknown_primitive,
-        str("expected \"op\" to be the name of a primitive of the set, got ", detail::shortened(name)));
+    throw detail::UnknownName(ErrorKind::unknown_primitive,
+                              str("expected \"op\" to be the name of a primitive of the set, got ",
+                                  detail::shortened(name), detail::nearest_primitives(name, set_)));
   }
   if (attributes == absent) return plain_ops_.emplace(name, Op::make(*primitive)).first->second;
   return Op::make(*primitive, detail::attributes_from_json(tape_, attributes, *primitive, read_graph_));
@@ -415,7 +416,11 @@ Graph load_named(const JsonTape& tape, const PrimitiveSet& set, std::string_view
 Graph graph_from_json(std::string_view text, const PrimitiveSet& set) {
   const JsonTape tape(text);
   NamedGraphs named{text, {}};
-  return Loader(tape, set, JsonTape::root, 0, named).load();
+  try {
+    return Loader(tape, set, JsonTape::root, 0, named).load();
+  } catch (const detail::UnknownName& error) {
+    throw Error(error.kind(), error.what() + detail::all_unknown_names(tape, set));
+  }
 }
 
 Result<Graph> try_graph_from_json(std::string_view text, const PrimitiveSet& set) {

@@ -13,7 +13,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "graph/json_unknown.hpp"
 #include "graph/literal_json_impl.hpp"
+#include "graph/nearest.hpp"
 
 namespace tidu {
 namespace {
@@ -225,7 +227,11 @@ TensorJson tensor_json(const JsonTape& tape, Index tensor) {
   }
   const auto [name, extents, data] = members;
   const auto dtype = tape.kind(name) == Kind::string ? parse_dtype(tape.string(name)) : std::nullopt;
-  if (!dtype) refuse(str("expected a dtype, got ", tape.shown(name)));
+  if (!dtype) {
+    const std::string_view text = tape.kind(name) == Kind::string ? tape.string(name) : std::string_view();
+    throw UnknownName(ErrorKind::dump, str("expected a dtype, got ", tape.shown(name), nearest_dtype(text),
+                                           "; the dtypes are ", all_dtypes()));
+  }
   tape.expect(extents, Kind::array, "\"shape\"");
   Shape shape;
   for (Index at = JsonTape::first(extents); at != tape.end(extents); at = tape.next(at))

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "graph/foreign_exception.hpp"
+#include "graph/nearest.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/primitive_set.hpp"
@@ -128,9 +129,10 @@ const Primitive& PrimitiveSet::resolve(const Primitive& primitive) const {
   if (contains(&primitive)) return primitive;
   const Primitive* found = find(primitive.name);
   if (found == nullptr) {
-    throw Error(ErrorKind::unknown_primitive,
-                detail::str('[', primitive.name,
-                            "] expected a primitive of the graph's set, which has no such name"));
+    throw Error(
+        ErrorKind::unknown_primitive,
+        detail::str('[', primitive.name, "] expected a primitive of the graph's set, which has no such name",
+                    detail::nearest_primitives(primitive.name, *this)));
   }
   return *found;
 }

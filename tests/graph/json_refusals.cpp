@@ -128,7 +128,7 @@ const Row rows[] = {
      "expected value 1 to have the key "},
     // operations
     {"\"op\": \"sin\"", "\"op\": \"sine\"", ErrorKind::unknown_primitive,
-     "got \"sine\"\n  in operation 1 of \"f\""},
+     "got \"sine\" (nearest: sin)\n  in operation 1 of \"f\""},
     {"\"op\": \"sin\", ", "", dump, "expected an operation to have \"op\", got none"},
     {"\"op\": \"sin\"", "\"op\": 7", dump, "expected \"op\" to be a string, got 7"},
     {"\"op\": \"sin\"", "\"op\": \"sin\", \"device\": 1", dump, "unknown member \"device\" of an operation"},
