@@ -165,6 +165,65 @@ void read_element(const JsonTape& tape, Index element, DType dtype, std::byte* o
   }
 }
 
+// Does the data hold arrays, other than those of two numbers that complex numbers are?
+bool is_nested(const JsonTape& tape, const detail::TensorJson& tensor) {
+  const Index element = JsonTape::first(tensor.data);
+  if (tape.count(tensor.data) == 0 || tape.kind(element) != Kind::array) return false;
+  if (!is_complex(tensor.type.dtype())) return true;
+  return tape.count(element) == 0 || tape.kind(JsonTape::first(element)) == Kind::array;
+}
+
+using Path = std::vector<std::size_t>;
+
+// "data[1][0]"
+std::string shown(const Path& path) {
+  std::string text = "data";
+  for (const std::size_t index : path) text += detail::str('[', index, ']');
+  return text;
+}
+
+// Data in arrays within arrays, as deep as the shape has axes.
+class NestedData {
+ public:
+  NestedData(const JsonTape& tape, const detail::TensorJson& tensor) : tape_(tape), tensor_(tensor) {}
+  // Visits the elements in row-major order; throws Error (dump) where the arrays have not the shape.
+  template <class Visit>
+  void each(Visit&& visit) {
+    each(tensor_.data, visit);
+  }
+
+ private:
+  template <class Visit>
+  void each(Index node, Visit& visit) {
+    const Type& type = tensor_.type;
+    if (path_.size() == type.rank()) {
+      if (is_list(node)) refuse_place("to be an element", node);
+      return visit(node, path_);
+    }
+    const auto extent = static_cast<std::uint64_t>(type.dim(path_.size()));
+    if (tape_.kind(node) != Kind::array || tape_.count(node) != extent)
+      refuse_place(detail::str("to be an array of ", extent), node);
+    path_.push_back(0);
+    for (Index at = JsonTape::first(node); at != tape_.end(node); at = tape_.next(at), ++path_.back())
+      each(at, visit);
+    path_.pop_back();
+  }
+  bool is_list(Index node) const {
+    if (tape_.kind(node) != Kind::array) return false;
+    if (!is_complex(tensor_.type.dtype())) return true;
+    return tape_.count(node) > 0 && tape_.kind(JsonTape::first(node)) == Kind::array;
+  }
+  [[noreturn]] void refuse_place(const std::string& expected, Index got) const {
+    refuse(detail::str(
+        "expected ", shown(path_), ' ', expected, " for shape ", detail::list(tensor_.type.shape()), ", got ",
+        tape_.kind(got) == Kind::array ? detail::str("an array of ", tape_.count(got)) : tape_.shown(got)));
+  }
+
+  const JsonTape& tape_;
+  const detail::TensorJson& tensor_;
+  Path path_;
+};
+
 }  // namespace
 
 void append_json_element(std::string& out, DType dtype, const std::byte* bytes) {
@@ -243,13 +302,27 @@ TensorJson tensor_json(const JsonTape& tape, Index tensor) {
   } catch (const Error& error) {
     refuse(error.what());
   }
-  if (size != static_cast<std::int64_t>(tape.count(data)))
+  const TensorJson read{Type(*dtype, shape), data};
+  if (is_nested(tape, read)) {
+    NestedData(tape, read).each([](Index, const Path&) {});
+  } else if (size != static_cast<std::int64_t>(tape.count(data))) {
     refuse(str("expected ", size, " elements for shape ", list(shape), ", got ", tape.count(data)));
-  return {Type(*dtype, shape), data};
+  }
+  return read;
 }
 
 void tensor_data_from_json(const JsonTape& tape, const TensorJson& tensor, std::byte* out) {
   const std::size_t stride = size_of(tensor.type.dtype());
+  if (is_nested(tape, tensor)) {
+    return NestedData(tape, tensor).each([&](Index at, const Path& path) {
+      try {
+        read_element(tape, at, tensor.type.dtype(), out);
+      } catch (const Error& error) {
+        refuse(str(shown(path), ": ", error.what()));
+      }
+      out += stride;
+    });
+  }
   std::size_t index = 0;
   try {
     for (Index at = JsonTape::first(tensor.data); at != tape.end(tensor.data); at = tape.next(at), ++index)

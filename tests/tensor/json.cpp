@@ -158,6 +158,54 @@ TEST_CASE("a zero keeps its sign in floating data, and has none in integers") {
         R"({"dtype": "i32", "shape": [], "data": [0]})");
 }
 
+TEST_CASE("data in nested arrays is read as its flat form") {
+  const auto same = [](const std::string& dtype, const std::string& shape, const std::string& nested,
+                       const std::string& flat) {
+    const auto read = [&](const std::string& data) {
+      return to_json(tensor_from_json("{\"dtype\": \"" + dtype + "\", \"shape\": " + shape +
+                                      ", \"data\": " + data + "}"));
+    };
+    CHECK(read(nested) == read(flat));
+  };
+  same("f64", "[2, 2]", "[[1, 2], [3, 4]]", "[1, 2, 3, 4]");
+  same("f32", "[2, 1, 3]", "[[[1, \"nan\", 3]], [[4, 5, \"-inf\"]]]", "[1, \"nan\", 3, 4, 5, \"-inf\"]");
+  same("bool", "[1, 2]", "[[true, false]]", "[true, false]");
+  same("i64", "[2, 0]", "[[], []]", "[]");
+  same("c128", "[2, 2]", "[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]", "[[1, 2], [3, 4], [5, 6], [7, 8]]");
+  same("c64", "[2, 0]", "[[], []]", "[]");
+  // Two complex numbers, which are no nested arrays.
+  CHECK(tensor_from_json(R"({"dtype": "c128", "shape": [2], "data": [[1, 2], [3, 4]]})").at(1) ==
+        std::complex<double>(3, 4));
+}
+
+TEST_CASE("nested data that is ragged or of another shape is refused") {
+  const auto says = [](const std::string& dtype, const std::string& shape, const std::string& data,
+                       const std::string& message) {
+    const auto result = try_tensor_from_json("{\"dtype\": \"" + dtype + "\", \"shape\": " + shape +
+                                             ", \"data\": " + data + "}");
+    REQUIRE_FALSE(result);
+    CHECK(result.error().kind() == ErrorKind::dump);
+    CHECK(std::string(result.error().what()) == message);
+  };
+  says("f64", "[2, 2]", "[[1, 2], [3]]",
+       "expected data[1] to be an array of 2 for shape [2,2], got an array of 1");
+  says("f64", "[2, 2]", "[[1, 2], 3]", "expected data[1] to be an array of 2 for shape [2,2], got 3");
+  says("f64", "[3, 2]", "[[1, 2, 3], [4, 5, 6]]",
+       "expected data to be an array of 3 for shape [3,2], got an array of 2");
+  says("f64", "[2, 3]", "[[1, 2], [3, 4], [5, 6]]",
+       "expected data to be an array of 2 for shape [2,3], got an array of 3");
+  says("f64", "[4]", "[[1, 2], [3, 4]]",
+       "expected data to be an array of 4 for shape [4], got an array of 2");
+  says("f64", "[2]", "[[1, 2], [3, 4]]",
+       "expected data[0] to be an element for shape [2], got an array of 2");
+  says("f64", "[]", "[[1]]", "expected data to be an element for shape [], got an array of 1");
+  says("c64", "[2]", "[[[1, 2]], [[3, 4]]]",
+       "expected data[0] to be an element for shape [2], got an array of 1");
+  says("f64", "[1, 2]", "[[1, \"x\"]]",
+       "data[0][1]: expected a number, \"nan\", \"inf\" or \"-inf\" for f64, got \"x\"");
+  says("i32", "[1, 2]", "[[1, 2.5]]", "data[0][1]: expected an integer in the range of i32, got 2.5");
+}
+
 TEST_CASE("what does not fit is refused with a typed error") {
   std::string many_characters = "\"";
   for (int i = 0; i < 100; ++i) many_characters += "\xe6\xa2\xaf";
