@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "graph/operation_hash.hpp"
+#include "graph/place.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/infer.hpp"
 
@@ -254,23 +255,24 @@ Op GraphBuilder::resolve(const Op& op) const {
 }
 
 void GraphBuilder::refuse_operand(const Op& op, std::span<const Value> operands, std::size_t i) const {
-  throw Error(ErrorKind::invalid_argument,
-              detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (",
-                          detail::in_quotes(data_->name), "), got one of ",
-                          operands[i].emitter() == nullptr ? "none" : "another"));
+  throw Error(
+      ErrorKind::invalid_argument,
+      detail::str('[', op.name(), "] expected operand ", i, " to be a value of this builder (",
+                  detail::in_quotes(data_->name), "), got ",
+                  operands[i].emitter() == nullptr ? "a default-constructed Value" : "one of another"));
 }
 
 ValueId GraphBuilder::emit_first(const Op& op, std::span<const Value> operands, Where where) {
   require_open();
   auto& ids = index_->ids;
   ids.resize(operands.size());
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].emitter() != this) refuse_operand(op, operands, i);
-    ids[i] = operands[i].id();
-  }
   Extra extra;
   if (options_.record_where && where.file != nullptr) extra.where = intern_where(where);
   try {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].is_of(*this)) refuse_operand(op, operands, i);
+      ids[i] = operands[i].id();
+    }
     if (data_->primitives.contains(&op.primitive())) return add(op.record(), ids, extra);
     return add(resolve(op).record(), ids, extra);
   } catch (const Error& error) {
@@ -419,10 +421,7 @@ std::uint32_t GraphBuilder::make_role(std::span<const bool> linear) {
 std::uint32_t GraphBuilder::intern_where(Where where) {
   Index::Place& recent = index_->places[(reinterpret_cast<std::uintptr_t>(where.file) ^ where.line) & 63U];
   if (recent.file == where.file && recent.line == where.line) return recent.where;
-  const std::string_view path(where.file);
-  const std::size_t slash = path.find_last_of("/\\");
-  const std::string_view base = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  recent = {where.file, where.line, intern_where(detail::str(base, ':', where.line))};
+  recent = {where.file, where.line, intern_where(detail::short_place(where))};
   return recent.where;
 }
 
@@ -438,7 +437,7 @@ Graph GraphBuilder::build(std::span<const Value> outputs) {
   std::vector<ValueId> ids;
   ids.reserve(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].emitter() != this) {
+    if (!outputs[i].is_of(*this)) {
       throw Error(
           ErrorKind::invalid_argument,
           detail::str("GraphBuilder::build: expected output ", i, " to be a value of this builder (",

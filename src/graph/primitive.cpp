@@ -2,10 +2,12 @@
 #include "tidu/graph/primitive.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "graph/foreign_exception.hpp"
 #include "graph/nearest.hpp"
+#include "graph/place.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/primitive_set.hpp"
@@ -161,23 +163,34 @@ PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
 
 namespace {
 
-Emitter& emitter_of(const Op& op, std::span<const Value> operands) {
+Emitter& emitter_of(const Op& op, std::span<const Value> operands, Where where) {
   if (operands.empty() || operands[0].emitter() == nullptr) {
-    throw Error(ErrorKind::invalid_argument,
-                detail::str('[', op.name(), "] expected operands that belong to an emitter, got ",
-                            operands.empty() ? "none" : "a default-constructed Value"));
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str('[', op.name(), "] expected operands that belong to an emitter, got ",
+                    operands.empty() ? "none" : "a default-constructed Value", detail::at_place(where)));
   }
   return *operands[0].emitter();
 }
 
 }  // namespace
 
+std::uint32_t Emitter::next_serial() {
+  static std::atomic<std::uint32_t> serial{0};
+  return serial.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void detail::refuse_unset_value() {
+  throw Error(ErrorKind::invalid_argument,
+              "[Value] expected a value that belongs to an emitter, got a default-constructed Value");
+}
+
 Values emit(const Op& op, std::span<const Value> operands, Where where) {
-  return emitter_of(op, operands).emit(op, operands, where);
+  return emitter_of(op, operands, where).emit(op, operands, where);
 }
 
 Value emit_one(const Op& op, std::span<const Value> operands, Where where) {
-  return emitter_of(op, operands).emit_one(op, operands, where);
+  return emitter_of(op, operands, where).emit_one(op, operands, where);
 }
 
 Value emit1(const Op& op, std::initializer_list<Value> operands, Where where) {

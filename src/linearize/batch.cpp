@@ -84,10 +84,10 @@ class Batcher final : public Emitter, public detail::InnerHost {
     flags_.clear();
     bool any_linear = false;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) {
-        throw Error(ErrorKind::invalid_argument,
-                    detail::str('[', op.name(), "] expected operand ", i,
-                                " to be a value of the rule that runs, got another's"));
+      if (!operands[i].is_of(*this)) {
+        throw Error(ErrorKind::invalid_argument, detail::str('[', op.name(), "] expected operand ", i,
+                                                             " to be a value of the rule that runs, got ",
+                                                             detail::foreign_value(operands[i])));
       }
       ids_.push_back(operands[i].id());
       flags_.push_back(ids_.back() < linear_.size() ? linear_[ids_.back()] : 0);
@@ -173,10 +173,11 @@ class Batcher final : public Emitter, public detail::InnerHost {
                                ? batched_[operation.input(slot)] != 0
                                : !primitive.has_trait(Trait::holds_graph) || results[slot].type() != type;
       const Type expected = carried ? with_axis(type, size_) : type;
-      if (results[slot].emitter() != this || results[slot].type() != expected) {
+      if (!results[slot].is_of(*this) || results[slot].type() != expected) {
         rule_error(detail::str("expected result ", slot, " of type ", expected, ", got ",
-                               results[slot].emitter() != this ? std::string("a value of another emitter")
-                                                               : to_string(results[slot].type())));
+                               results[slot] == Value()      ? std::string("a default-constructed Value")
+                               : !results[slot].is_of(*this) ? std::string("a value of another emitter")
+                                                             : to_string(results[slot].type())));
       }
       values_[operation.output(slot)] = results[slot];
       batched_[operation.output(slot)] = carried ? 1 : 0;

@@ -106,10 +106,10 @@ class Linearizer final : public Emitter, public detail::InnerHost {
     ids_.resize(operands.size());
     ValueId all = 0;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) {
-        throw Error(ErrorKind::invalid_argument,
-                    detail::str('[', op.name(), "] expected operand ", i,
-                                " to be a value of the rule that runs, got another's"));
+      if (!operands[i].is_of(*this)) {
+        throw Error(ErrorKind::invalid_argument, detail::str('[', op.name(), "] expected operand ", i,
+                                                             " to be a value of the rule that runs, got ",
+                                                             detail::foreign_value(operands[i])));
       }
       ids_[i] = operands[i].id();
       all |= ids_[i];
@@ -132,7 +132,7 @@ class Linearizer final : public Emitter, public detail::InnerHost {
                              " results in the place of the primal ones, got ", results.size()));
     }
     for (std::size_t slot = 0; slot < results.size(); ++slot) {
-      if (results[slot].emitter() != this || (results[slot].id() & linear_bit) != 0 ||
+      if (!results[slot].is_of(*this) || (results[slot].id() & linear_bit) != 0 ||
           results[slot].type() != graph_.type(operation.output(slot))) {
         rule_error(detail::str("expected a primal value of type ", graph_.type(operation.output(slot)),
                                " to replace result ", slot));
@@ -328,12 +328,14 @@ class Linearizer final : public Emitter, public detail::InnerHost {
                              derivatives.size()));
     }
     for (std::size_t slot = 0; slot < derivatives.size(); ++slot) {
+      if (derivatives.unset(slot)) rule_error(detail::unset_derivative("tangent", slot));
       const std::optional<Value> tangent = derivatives[slot];
       if (!tangent) continue;
       const Type type = graph_.type(operation.output(slot));
-      if (tangent->emitter() != this || (tangent->id() & linear_bit) == 0) {
+      if (!tangent->is_of(*this) || (tangent->id() & linear_bit) == 0) {
         rule_error(detail::str("expected tangent ", slot,
-                               " to depend linearly on the operands' tangents, got a primal value"));
+                               " to depend linearly on the operands' tangents, got ",
+                               tangent->is_of(*this) ? "a primal value" : "a value of another emitter"));
       }
       if (tangent->type() != type || !is_inexact(type.dtype())) {
         rule_error(detail::str(

@@ -6,25 +6,38 @@
 
 namespace tidu::detail {
 
-void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation,
-                      const std::string& message) {
+namespace {
+
+// The place of an operation, which one of a linear graph has from what it derives from.
+std::string place_of(const Graph& graph, std::uint32_t operation, const Graph* primal) {
+  const std::uint32_t origin = graph.operation(operation).origin();
+  const bool knows_origin = primal != nullptr && origin < primal->num_operations();
+  const std::string_view where = knows_origin ? primal->operation(origin).where() : std::string_view();
+  return describe_operation(graph, operation) + (where.empty() ? "" : str(", ", printable(where)));
+}
+
+}  // namespace
+
+void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation, const std::string& message,
+                      const Graph* primal) {
   const std::string name(graph.operation(operation).name());
-  throw ADRuleError(rule, name, operation,
-                    str('[', name, "] ", message, "\n  rule: ", to_string(rule), ", ",
-                        describe_operation(graph, operation)));
+  throw ADRuleError(
+      rule, name, operation,
+      str('[', name, "] ", message, "\n  rule: ", to_string(rule), ", ", place_of(graph, operation, primal)));
+}
+
+std::string unset_derivative(std::string_view what, std::size_t index) {
+  return str("expected ", what, ' ', index,
+             " to be a value of the rule, or std::nullopt where it is zero, got a default-constructed Value");
 }
 
 void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph, std::uint32_t operation,
                      const Graph* primal) {
   const std::string_view kind = to_string(rule);
-  std::string place = describe_operation(graph, operation), message = error.what();
+  const std::string place = place_of(graph, operation, primal);
+  std::string message = error.what();
   // As raise_rule_error says it.
-  const bool says_so = message.find(str("rule: ", kind, ", ", place)) != std::string::npos;
-  const std::uint32_t origin = graph.operation(operation).origin();
-  const bool knows_origin = primal != nullptr && origin < primal->num_operations();
-  const std::string_view where = knows_origin ? primal->operation(origin).where() : std::string_view();
-  if (!where.empty()) place += str(", ", printable(where));
-  if (!says_so || !where.empty())
+  if (message.find(str("rule: ", kind, ", ", place)) == std::string::npos)
     message += str("\n  in the ", kind, " rule of ", graph.operation(operation).name(), ", ", place);
   const auto* of_rule = dynamic_cast<const ADRuleError*>(&error);
   if (of_rule != nullptr && !of_rule->operation())
@@ -33,11 +46,11 @@ void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph, std:
   throw Error(error.kind(), message);
 }
 
-void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation) {
+void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation, const Graph* primal) {
   const std::string got = foreign_exception();
   throw Error(ErrorKind::internal, str('[', graph.operation(operation).name(), "] expected the ",
                                        to_string(rule), " rule to run, got ", got, "\n  rule: ",
-                                       to_string(rule), ", ", describe_operation(graph, operation)));
+                                       to_string(rule), ", ", place_of(graph, operation, primal)));
 }
 
 void InnerHost::replace_results(std::span<const Value>) {

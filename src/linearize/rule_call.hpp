@@ -18,12 +18,22 @@ namespace tidu::detail {
 
 using RuleKind = ADRuleError::Rule;
 
-/// Throws: `message`, the primitive, and the operation's place.
+/// Throws: `message`, the primitive, and the operation's place. `primal`: what the operations of a linear
+/// graph derive from, where that is known.
 [[noreturn]] void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation,
-                                   const std::string& message);
+                                   const std::string& message, const Graph* primal = nullptr);
+
+/// What to say of a default-constructed Value among the tangents or cotangents of a rule.
+std::string unset_derivative(std::string_view what, std::size_t index);
 
 /// For a catch (...): throws an Error of what a rule threw that is none, with the operation's place.
-[[noreturn]] void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation);
+[[noreturn]] void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation,
+                                const Graph* primal);
+
+/// "another's" or "a default-constructed Value": an operand of what a rule emits that is none of its values.
+inline std::string_view foreign_value(const Value& value) {
+  return value.emitter() == nullptr ? "a default-constructed Value" : "another's";
+}
 
 /// Throws an Error that came out of a rule, with the operation's place where it does not say that itself.
 [[noreturn]] void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph,
@@ -39,7 +49,7 @@ auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& 
   } catch (const Error& error) {
     raise_from_rule(error, rule, graph, operation, primal);
   } catch (...) {
-    raise_foreign(rule, graph, operation);
+    raise_foreign(rule, graph, operation, primal);
   }
 }
 

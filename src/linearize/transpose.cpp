@@ -107,7 +107,7 @@ class Transposer {
 
  private:
   [[noreturn]] void rule_error(const std::string& message) const {
-    detail::raise_rule_error(RuleKind::transpose, graph_, target_.current, message);
+    detail::raise_rule_error(RuleKind::transpose, graph_, target_.current, message, options_.primal);
   }
 
   // What is neither floating nor complex carries no cotangent, and is no parameter where it depends on what
@@ -274,13 +274,15 @@ class Transposer {
                              derivatives.size()));
     }
     for (std::size_t k = 0; k < derivatives.size(); ++k) {
+      if (derivatives.unset(k)) rule_error(detail::unset_derivative("cotangent", k));
       const std::optional<Value> cotangent = derivatives[k];
       if (!cotangent) continue;
       if (active_[k] == 0)
         rule_error(detail::str("expected no cotangent for operand ", k, ", which is not linear, got one"));
-      if (cotangent->emitter() != &target_ || !target_.is_linear(*cotangent)) {
-        rule_error(detail::str("expected the cotangent of operand ", k,
-                               " to depend on the cotangents of the results"));
+      if (!cotangent->is_of(target_) || !target_.is_linear(*cotangent)) {
+        rule_error(detail::str(
+            "expected the cotangent of operand ", k, " to depend on the cotangents of the results, got ",
+            cotangent->is_of(target_) ? "a value that does not" : "one of another emitter"));
       }
       if (cotangent->type() != types_[k]) {
         rule_error(detail::str("expected a cotangent of type ", types_[k], " for operand ", k, ", got ",
@@ -326,7 +328,7 @@ void check_values(const Emitter& emitter, const Graph& graph, const Options& opt
   expect(graph.outputs().size(), cotangents.size(), "cotangents");
   const auto check = [&emitter](const Value& value, Type type, std::string_view what, std::string_view of,
                                 std::size_t i) {
-    if (value.emitter() != &emitter) {
+    if (!value.is_of(emitter)) {
       throw Error(ErrorKind::invalid_argument,
                   detail::str("linear_transpose: expected ", what, " of the emitter that is given for ", of,
                               ' ', i, ", got ", value.emitter() == nullptr ? "an unset one" : "another's"));

@@ -31,15 +31,16 @@ class Target : public Emitter {
     flags_.clear();
     any_linear_ = false;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) refuse_foreign(op, i);
+      if (!operands[i].is_of(*this)) refuse_foreign(op, operands, i);
       flags_.push_back(is_linear(operands[i]) ? 1 : 0);
       any_linear_ = any_linear_ || flags_.back() != 0;
     }
     if (any_linear_ && !op.primitive().linearity.allows(flags())) refuse_nonlinear(op);
   }
-  [[noreturn]] void refuse_foreign(const Op& op, std::size_t i) const {
-    throw Error(ErrorKind::invalid_argument, str('[', op.name(), "] expected operand ", i,
-                                                 " to be a value of the rule that runs, got another's"));
+  [[noreturn]] void refuse_foreign(const Op& op, std::span<const Value> operands, std::size_t i) const {
+    throw Error(ErrorKind::invalid_argument,
+                str('[', op.name(), "] expected operand ", i, " to be a value of the rule that runs, got ",
+                    foreign_value(operands[i])));
   }
   [[noreturn]] void refuse_nonlinear(const Op& op) const {
     raise_rule_error(RuleKind::transpose, graph_, current,
@@ -88,7 +89,7 @@ class BuilderTarget final : public Target {
     std::uint32_t mask = 0;
     ValueId all = 0;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].emitter() != this) refuse_foreign(op, i);
+      if (!operands[i].is_of(*this)) refuse_foreign(op, operands, i);
       const ValueId id = operands[i].id();
       ids_[i] = id & ~bits;
       all |= id;

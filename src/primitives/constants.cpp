@@ -3,6 +3,7 @@
 #include <bit>
 #include <optional>
 
+#include "graph/place.hpp"
 #include "graph/thread_kept.hpp"
 #include "primitives/elementwise_rules.hpp"
 #include "primitives/factor_rules.hpp"
@@ -110,8 +111,10 @@ Value full(Emitter& emitter, Type type, const Literal& scalar, Where where) {
 
 Value full_like(Value x, double value, Where where) {
   if (x.emitter() == nullptr) {
-    throw Error(ErrorKind::invalid_argument,
-                "[full] expected a value that belongs to an emitter, got a default-constructed Value");
+    throw Error(
+        ErrorKind::invalid_argument,
+        detail::str("[full] expected a value that belongs to an emitter, got a default-constructed Value",
+                    detail::at_place(where)));
   }
   return full(*x.emitter(), x.type(), value, where);
 }

@@ -80,7 +80,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
     std::vector<ValueId> ids;
     ids.reserve(operands.size());
     for (const Value& operand : operands) {
-      if (operand.emitter() != this) {
+      if (!operand.is_of(*this)) {
         throw Error(ErrorKind::internal,
                     detail::str('[', op.name(), "] a simplify rule used a value of another graph"));
       }
@@ -274,7 +274,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
     changed_ = true;
     bool fits = results.size() == types.size();
     for (std::size_t i = 0; fits && i < types.size(); ++i)
-      fits = results[i].emitter() == this && type_of(results[i].id()) == types[i];
+      fits = results[i].is_of(*this) && type_of(results[i].id()) == types[i];
     if (!fits) {
       throw Error(ErrorKind::internal,
                   detail::str('[', op.name(), "] the simplify rule gave ", results.size(), " values for ",

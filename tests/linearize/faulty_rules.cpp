@@ -93,5 +93,144 @@ TEST_CASE("what a rule throws that is no Error becomes one, which names the rule
   refused(detail::capture([&] { return applied(broken_infer); }), "type rule", "got bent");
 }
 
+constexpr Where user{"src/user.cpp", 12};
+
+// y = `primitive` of sin x at user.cpp:12, as a sum.
+Graph used(const Primitive& primitive) {
+  GraphBuilder g("f", standard_primitives().with({&primitive}));
+  return g.build(
+      {ops::reduce_sum(emit1(Op::make(primitive), {ops::sin(g.input("x", {f64, {3}}))}, user), {0})});
+}
+
+template <class Result>
+void says(const Result& result, ErrorKind kind, const std::string& message) {
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().kind() == kind);
+  CHECK(std::string(result.error().what()) == message);
+}
+
+constinit const Primitive no_transpose{
+    .name = "test.no_transpose", .linearity = linearity::linear, .infer = same_as_operand};
+constinit const Primitive three_cotangents{
+    .name = "test.three_cotangents",
+    .linearity = linearity::linear,
+    .infer = same_as_operand,
+    .transpose = [](TransposeContext&) -> Derivatives { return Derivatives::absent(3); }};
+constinit const Primitive wrong_types{.name = "test.wrong_types",
+                                      .linearity = linearity::linear,
+                                      .infer = same_as_operand,
+                                      .transpose = [](TransposeContext& c) -> Derivatives {
+                                        return *c.cotangent() + ops::full(c.emitter(), {f64, {2}}, 1.0);
+                                      }};
+
+TEST_CASE("errors of transpose rules name the user's place") {
+  const auto transposed = [](const Primitive& primitive) {
+    return detail::capture([&] { return grad(used(primitive)); });
+  };
+  says(transposed(no_transpose), ErrorKind::ad_rule,
+       "[test.no_transpose] expected a transpose rule, got a record without one\n"
+       "  rule: transpose, in operation 1 of \"f\" (derived from operation 1), user.cpp:12");
+  says(transposed(three_cotangents), ErrorKind::ad_rule,
+       "[test.three_cotangents] expected 1 cotangents from the transpose rule, got 3\n"
+       "  rule: transpose, in operation 1 of \"f\" (derived from operation 1), user.cpp:12");
+  says(transposed(wrong_types), ErrorKind::type,
+       "[add] expected operands of one type, got f64[3] and f64[2]\n"
+       "  in the transpose rule of test.wrong_types, in operation 1 of \"f\" (derived from operation 1), "
+       "user.cpp:12");
+  says(transposed(broken_linear), ErrorKind::internal,
+       "[test.broken_linear] expected the transpose rule to run, got bent\n"
+       "  rule: transpose, in operation 1 of \"f\" (derived from operation 1), user.cpp:12");
+}
+
+constinit const Primitive forgets{.name = "test.forgets",
+                                  .linearity = linearity::linear,
+                                  .infer = same_as_operand,
+                                  .jvp = [](JvpContext& c) -> Derivatives {
+                                    Value dy;  // set in one branch only
+                                    if (!c.op().attributes().empty()) dy = *c.tangent(0);
+                                    return dy;
+                                  },
+                                  .batch = [](BatchContext&) -> Values { return Value(); }};
+constinit const Primitive forgets_cotangent{
+    .name = "test.forgets_cotangent",
+    .linearity = linearity::linear,
+    .infer = same_as_operand,
+    .transpose = [](TransposeContext&) -> Derivatives { return {std::optional<Value>(Value())}; }};
+constinit const Primitive multiplies_by_none{
+    .name = "test.multiplies_by_none",
+    .infer = same_as_operand,
+    .jvp = [](JvpContext& c) -> Derivatives { return *c.tangent(0) * Value(); },
+    .batch = [](BatchContext& c) -> Values {
+      return ops::full_like(Value().type().rank() ? c.operand(0) : Value(), 1.0);
+    }};
+
+TEST_CASE("a default-constructed Value from a rule is refused, an absent derivative is a zero") {
+  says(try_linearize(used(forgets)), ErrorKind::ad_rule,
+       "[test.forgets] expected tangent 0 to be a value of the rule, or std::nullopt where it is zero, got a "
+       "default-constructed Value\n  rule: jvp, in operation 1 of \"f\", user.cpp:12");
+  says(try_batch(used(forgets), 2), ErrorKind::ad_rule,
+       "[test.forgets] expected result 0 of type f64[2,3], got a default-constructed Value\n"
+       "  rule: batch, in operation 1 of \"f\", user.cpp:12");
+  says(detail::capture([] { return grad(used(forgets_cotangent)); }), ErrorKind::ad_rule,
+       "[test.forgets_cotangent] expected cotangent 0 to be a value of the rule, or std::nullopt where it is "
+       "zero, got a default-constructed Value\n"
+       "  rule: transpose, in operation 1 of \"f\" (derived from operation 1), user.cpp:12");
+  says(try_linearize(used(multiplies_by_none)), ErrorKind::invalid_argument,
+       "[mul] expected operand 1 to be a value of the rule that runs, got a default-constructed Value\n"
+       "  in the jvp rule of test.multiplies_by_none, in operation 1 of \"f\", user.cpp:12");
+  says(try_batch(used(multiplies_by_none), 2), ErrorKind::invalid_argument,
+       "[Value] expected a value that belongs to an emitter, got a default-constructed Value\n"
+       "  in the batch rule of test.multiplies_by_none, in operation 1 of \"f\", user.cpp:12");
+  CHECK(Derivatives(std::nullopt).unset(0) == false);
+  CHECK(Derivatives::absent(2).unset(1) == false);
+  CHECK(Derivatives(std::optional<Value>()).unset(0) == false);
+  CHECK(Derivatives(Value()).unset(0));
+}
+
+std::optional<Value> kept;
+constinit const Primitive keeps{
+    .name = "test.keeps", .infer = same_as_operand, .jvp = [](JvpContext& c) -> Derivatives {
+      if (!kept) kept = *c.tangent(0) * c.primal(0);
+      return *kept;
+    }};
+
+TEST_CASE("a Value that outlived its emitter is refused, also where another emitter has its memory") {
+  kept.reset();
+  CHECK(try_linearize(used(keeps)).has_value());
+  for (int i = 0; i < 3; ++i) {
+    says(try_linearize(used(keeps)), ErrorKind::ad_rule,
+         "[test.keeps] expected tangent 0 to depend linearly on the operands' tangents, got a value of "
+         "another "
+         "emitter\n  rule: jvp, in operation 1 of \"f\", user.cpp:12");
+  }
+  // The second builder is where the first one was.
+  std::optional<GraphBuilder> builder(std::in_place, "f");
+  const Value old = builder->input("x", f64);
+  builder.reset();
+  builder.emplace("g");
+  const Value x = builder->input("x", f64);
+  says(detail::capture([&] { return ops::mul(x, old, user); }), ErrorKind::invalid_argument,
+       "[mul] expected operand 1 to be a value of this builder (\"g\"), got one of another\n"
+       "  in operation 0 of \"g\", user.cpp:12");
+}
+
+TEST_CASE("types and values that are refused while a graph is recorded have a place") {
+  GraphBuilder g("f");
+  const Value x = g.input("x", {f64, {2}}), y = g.input("y", {f64, {3}});
+  says(detail::capture([&] { return ops::add(x, y, user); }), ErrorKind::type,
+       "[add] expected operands of one type, got f64[2] and f64[3]\n  in operation 0 of \"f\", user.cpp:12");
+  says(detail::capture([&] { return ops::add(x, Value(), user); }), ErrorKind::invalid_argument,
+       "[add] expected operand 1 to be a value of this builder (\"f\"), got a default-constructed Value\n"
+       "  in operation 0 of \"f\", user.cpp:12");
+  says(
+      detail::capture([&] { return ops::add(Value(), x, user); }), ErrorKind::invalid_argument,
+      "[add] expected operands that belong to an emitter, got a default-constructed Value\n  at user.cpp:12");
+  says(detail::capture([&] { return emit1(Op::make(no_transpose), {x}, user); }),
+       ErrorKind::unknown_primitive,
+       "[test.no_transpose] expected a primitive of the graph's set, which has no such name (nearest: "
+       "transpose)\n"
+       "  in operation 0 of \"f\", user.cpp:12");
+}
+
 }  // namespace
 }  // namespace tidu::faulty_rules_cases

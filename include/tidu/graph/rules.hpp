@@ -4,6 +4,7 @@
 // goes to the augmented primal graph. Whoever calls a rule checks number and types of what it returns.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,16 +28,17 @@ class ADContext {
   virtual std::optional<Key128> cache_key() const { return std::nullopt; }
 };
 
-/// Tangents or cotangents, one per result or operand; an absent one is a zero that was never made.
+/// Tangents or cotangents, one per result or operand; an absent one (std::nullopt) is a zero that was never
+/// made. A default-constructed Value is neither: transforms refuse it as one that the rule forgot to set.
 class Derivatives {
  public:
   Derivatives() = default;
   /// One that is there.
   Derivatives(Value value) : values_(value) {}
   /// One that is absent.
-  Derivatives(std::nullopt_t) : values_(Value()) {}
+  Derivatives(std::nullopt_t) : values_(absent_value()) {}
   /// One.
-  Derivatives(const std::optional<Value>& value) : values_(value.value_or(Value())) {}
+  Derivatives(const std::optional<Value>& value) : values_(value.value_or(absent_value())) {}
   Derivatives(std::initializer_list<std::optional<Value>> values) {
     for (const auto& value : values) push_back(value);
   }
@@ -47,17 +49,21 @@ class Derivatives {
   static Derivatives absent(std::size_t count) {
     Derivatives none;
     none.values_.resize(count);
+    std::fill(none.values_.begin(), none.values_.end(), absent_value());
     return none;
   }
-  void push_back(const std::optional<Value>& value) { values_.push_back(value.value_or(Value())); }
+  void push_back(const std::optional<Value>& value) { values_.push_back(value.value_or(absent_value())); }
   /// Replaces one.
-  void set(std::size_t i, const std::optional<Value>& value) { values_[i] = value.value_or(Value()); }
+  void set(std::size_t i, const std::optional<Value>& value) { values_[i] = value.value_or(absent_value()); }
   std::size_t size() const { return values_.size(); }
   std::optional<Value> operator[](std::size_t i) const {
     return values_[i].emitter() == nullptr ? std::nullopt : std::optional<Value>(values_[i]);
   }
+  /// Is it a default-constructed Value?
+  bool unset(std::size_t i) const { return values_[i] == Value(); }
 
  private:
+  static Value absent_value() { return {nullptr, ~ValueId{0}}; }
   Values values_;
 };
 

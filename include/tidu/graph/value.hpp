@@ -34,14 +34,21 @@ struct Where {
 
 class Emitter;
 
+namespace detail {
+[[noreturn]] void refuse_unset_value();
+}
+
 /// A value that is being computed with. Cheap to copy; valid as long as its emitter.
 class Value {
  public:
   Value() = default;
   /// For emitters.
-  Value(Emitter* emitter, ValueId id) : emitter_(emitter), id_(id) {}
+  Value(Emitter* emitter, ValueId id);
   Emitter* emitter() const { return emitter_; }
+  /// Is it a value of that emitter, and not of one that was destroyed and whose memory that one has now?
+  bool is_of(const Emitter& emitter) const;
   ValueId id() const { return id_; }
+  /// Throws Error (invalid_argument) for a default-constructed one, as do dtype, shape and rank.
   Type type() const;
   DType dtype() const { return type().dtype(); }
   const Shape& shape() const { return type().shape(); }
@@ -51,6 +58,7 @@ class Value {
  private:
   Emitter* emitter_ = nullptr;
   ValueId id_ = 0;
+  std::uint32_t serial_ = 0;  // of the emitter
 };
 
 /// A list of values, without allocation up to four.
@@ -100,6 +108,9 @@ class Values {
 /// users (an emitter that executes, or records on a tape).
 class Emitter {
  public:
+  Emitter() : serial_(next_serial()) {}
+  Emitter(const Emitter&) : Emitter() {}
+  Emitter& operator=(const Emitter&) { return *this; }
   virtual ~Emitter() = default;
   /// The type of a value of this emitter.
   virtual Type type_of(ValueId id) const = 0;
@@ -111,9 +122,25 @@ class Emitter {
     return emit(op, operands, where)[0];
   }
   virtual const PrimitiveSet& primitives() const = 0;
+
+ private:
+  friend class Value;
+  static std::uint32_t next_serial();
+  const std::uint32_t serial_;  // of another emitter that was at this address, another one
 };
 
-inline Type Value::type() const { return emitter_->type_of(id_); }
+inline Value::Value(Emitter* emitter, ValueId id)
+    : emitter_(emitter), id_(id), serial_(emitter != nullptr ? emitter->serial_ : 0) {}
+
+inline bool Value::is_of(const Emitter& emitter) const {
+  return emitter_ == &emitter && serial_ == emitter.serial_;
+}
+
+inline Type Value::type() const {
+  if (emitter_ == nullptr) [[unlikely]]
+    detail::refuse_unset_value();
+  return emitter_->type_of(id_);
+}
 
 /// Emits on the emitter of the first operand; an op without operands needs the other form.
 /// Throws Error (invalid_argument) when there is no operand or a default-constructed one.
