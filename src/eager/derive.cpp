@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "eager/template.hpp"
+#include "graph/defect.hpp"
 #include "graph/in_all.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -53,8 +54,10 @@ class ProgramMaker {
     sort_residuals(needed);
     slice_forward();
     name_saved(plan);
-    build_forward();
-    build_transposed(needed);
+    tidu::detail::own_step(str("putting together backward of ", printable(graph_.name())), [&] {
+      build_forward();
+      build_transposed(needed);
+    });
     return program;
   }
 
@@ -341,9 +344,11 @@ Mask all_bits(std::size_t count) {
 
 // Would the rules fail again? What failed for a reason of its own (memory, a rule that reached for something
 // that was not there) is tried again the next time.
-bool lies_in_the_graph(ErrorKind kind) {
-  return kind == ErrorKind::ad_rule || kind == ErrorKind::invalid_argument || kind == ErrorKind::type ||
-         kind == ErrorKind::attribute || kind == ErrorKind::unknown_primitive;
+bool lies_in_the_graph(const Error& error) {
+  const ErrorKind kind = error.kind();
+  return dynamic_cast<const tidu::detail::Defect*>(&error) != nullptr || kind == ErrorKind::ad_rule ||
+         kind == ErrorKind::invalid_argument || kind == ErrorKind::type || kind == ErrorKind::attribute ||
+         kind == ErrorKind::unknown_primitive;
 }
 
 }  // namespace
@@ -408,7 +413,7 @@ std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant
         variant->derivations.publish(std::move(derivation), [](const Derivation&) { return false; });
       }
     } catch (const Error& error) {
-      if (!lies_in_the_graph(error.kind())) throw;
+      if (!lies_in_the_graph(error)) throw;
       variant->failure = error.clone();
       variant->saved.clear();
       for (std::size_t i = 0; i < output_types.size(); ++i)

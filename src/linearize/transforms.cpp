@@ -5,6 +5,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "graph/defect.hpp"
 #include "graph/input_index.hpp"
 #include "linearize/derive.hpp"
 #include "linearize/rule_call.hpp"
@@ -387,7 +388,8 @@ Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& opt
     const Value cotangent = closed.input(detail::str("cotangent.", number++), f.type(f.outputs()[k]));
     if (lin.tangent_of_output[k]) cotangents[*lin.tangent_of_output[k]] = cotangent;
   }
-  const std::vector<Value> values = inline_graph(closed, backward, cotangents, residuals);
+  const std::vector<Value> values = detail::own_step(
+      "closing a pullback", [&] { return inline_graph(closed, backward, cotangents, residuals); });
   std::vector<Value> gradients;
   for (const ValueId id : backward.outputs()) gradients.push_back(values[id]);
   result.backward = without_unread(closed.build(gradients));
