@@ -5,6 +5,7 @@
 #include <charconv>
 #include <ostream>
 
+#include "graph/json_tape.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cli {
@@ -62,15 +63,19 @@ constexpr Option all_options[] = {
      true},
     {"--cotangents", "C.json", "vjp",
      "a list aligned with the outputs; null where there is none: [tensor, null, ...]", true},
-    {"--wrt", "x,y", "grad", "the inputs to differentiate by; every floating and complex one when left out"},
+    {"--wrt", "x,y", "grad",
+     "the inputs to differentiate by; every floating and complex one when left out.\n"
+     "Names that hold commas stand in a JSON array: '[\"a,b\", \"c\"]'"},
     {"--wrt", "x,y", "jac",
-     "the inputs to differentiate by; every floating one when left out (complex ones are refused)"},
+     "the inputs to differentiate by; every floating one when left out (complex ones are refused).\n"
+     "Names that hold commas stand in a JSON array: '[\"a,b\", \"c\"]'"},
     {"--mode", "forward|reverse", "jac",
      "one pass per element of the inputs, or of the outputs (the default); the numbers are the same, of the\n"
      "output's dtype forward and of the input's in reverse"},
     {"--batched", "x,y", "eval jvp vjp grad",
      "map the graph over a leading axis that these inputs carry, and with them their tangents, all\n"
-     "cotangents, all outputs, and all gradients: those are per example, also of inputs not named"},
+     "cotangents, all outputs, and all gradients: those are per example, also of inputs not named.\n"
+     "Names that hold commas stand in a JSON array: '[\"a,b\", \"c\"]'"},
     {"--backend", "NAME", that_run, "the executor that runs the graph: "},
     {"--threads", "N", that_run, "how many threads the executor may use; its own choice when left out"},
     {"--eager", "", that_derive,
@@ -97,6 +102,26 @@ std::vector<std::string> split(std::string_view text, char separator) {
     from = to + 1;
   }
   return parts;
+}
+
+// The strings of a JSON array, which may hold commas; nothing where the text is something else.
+std::optional<std::vector<std::string>> names_in_json(const std::string& text) {
+  using detail::JsonTape;
+  if (!text.starts_with('[')) return std::nullopt;
+  try {
+    const JsonTape tape(text);
+    std::vector<std::string> names;
+    for (auto at = JsonTape::first(JsonTape::root); at != tape.end(JsonTape::root); at = tape.next(at))
+      names.emplace_back(tape.expect_string(at, "a name"));
+    return names;
+  } catch (const Error&) {  // a name that begins with a bracket
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> names_of(const std::string& text) {
+  const auto names = names_in_json(text);
+  return names && !names->empty() ? *names : split(text, ',');
 }
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
@@ -151,7 +176,7 @@ void set_option(Arguments& arguments, const Option& option, const std::string& v
   if (name == "--eager") arguments.eager = true;
   if (name == "--profile") arguments.profile_file = value;
   if (name == "--wrt" || name == "--batched") {
-    std::vector<std::string> names = split(value, ',');
+    std::vector<std::string> names = names_of(value);
     if (contains(names, ""))
       refuse(detail::str(name, ": expected names separated by commas, got ", detail::in_quotes(value)));
     (name == "--wrt" ? arguments.wrt : arguments.batched) = std::move(names);
@@ -262,7 +287,9 @@ void print_help(std::ostream& out, std::string_view program, std::string_view na
   out << "\n`" << program << " COMMAND --help` tells the options and the result of one.\n\n"
       << "A tensor is {\"dtype\": \"f64\", \"shape\": [2], \"data\": [1.5, \"nan\"]}, its data flat in "
          "row-major "
-         "order,\na complex number [re, im]. A derivative is null where no path leads to it.\n"
+         "order\nor in arrays nested as the shape is, a complex number [re, im]. A derivative is null where "
+         "no "
+         "path leads to it.\n"
       << "A file name of - stands for standard input. Results go to standard output, errors to standard "
          "error.\n\n"
       << "exit status\n"

@@ -68,6 +68,23 @@ JsonObject::Named named(const Job& job, const std::vector<std::size_t>& wrt, con
   return object;
 }
 
+// Tangents by `body`: where a transpose rule is missing, forward mode may need none.
+template <class Body>
+auto tangents_by_reverse_mode(Body&& body) {
+  try {
+    return body();
+  } catch (const ADRuleError& error) {
+    if (error.rule() != ADRuleError::Rule::transpose) throw;
+    error
+        .with_message(
+            detail::str(error.what(),
+                        "\n  with --eager, tangents are computed in reverse mode, from two backward "
+                        "runs of the tape; without --eager in forward mode"))
+        ->raise();
+    throw;  // not reached
+  }
+}
+
 // The transposed Jacobian as a tape of its own, ready to be run backward any number of times.
 class Pushforward {
  public:
@@ -118,7 +135,7 @@ int run_eager_jvp(const Session& session) {
   EagerRun run(job, wrt, profiled(session));
   const EagerValues tangents = as_values(job.mapped().tensors, job.graph().inputs().size(), wrt.size());
   JsonObject object = with_outputs_of(run);
-  object.list("tangents", Pushforward(run)(tangents));
+  object.list("tangents", tangents_by_reverse_mode([&] { return Pushforward(run)(tangents); }));
   return finish(session, job, run, object);
 }
 
@@ -234,6 +251,22 @@ class Block {
   std::optional<Tensor> tensor_;
 };
 
+using Blocks = std::vector<std::vector<Block>>;  // by output and leaf
+
+// The columns of all blocks, a pass for each.
+void push_columns(EagerRun& run, Blocks& blocks) {
+  const Pushforward push(run);
+  for (std::size_t i = 0; i < run.leaves().size(); ++i) {
+    const Type type = run.leaves()[i].tensor->type();
+    EagerValues tangents(run.leaves().size());
+    for (std::int64_t column = 0; column < num_unit_vectors(type); ++column) {
+      tangents[i].tensor = unit_vector(type, column);
+      const Tensors pushed = push(tangents);
+      for (std::size_t k = 0; k < blocks.size(); ++k) blocks[k][i].set_column(column, pushed[k]);
+    }
+  }
+}
+
 }  // namespace
 
 int run_eager_jac(const Session& session) {
@@ -242,22 +275,13 @@ int run_eager_jac(const Session& session) {
   const std::vector<std::size_t> wrt = jacobian_inputs(job);
   EagerRun run(job, wrt, profiled(session));
   const EagerValues& outputs = run.outputs();
-  std::vector<std::vector<Block>> blocks(outputs.size());
+  Blocks blocks(outputs.size());
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     for (const EagerValue& leaf : run.leaves())
       blocks[k].emplace_back(outputs[k].tensor->type(), leaf.tensor->type());
   }
   if (session.arguments.mode == "forward") {
-    const Pushforward push(run);
-    for (std::size_t i = 0; i < wrt.size(); ++i) {
-      const Type type = run.leaves()[i].tensor->type();
-      EagerValues tangents(wrt.size());
-      for (std::int64_t column = 0; column < num_unit_vectors(type); ++column) {
-        tangents[i].tensor = unit_vector(type, column);
-        const Tensors pushed = push(tangents);
-        for (std::size_t k = 0; k < outputs.size(); ++k) blocks[k][i].set_column(column, pushed[k]);
-      }
-    }
+    tangents_by_reverse_mode([&] { push_columns(run, blocks); });
   } else {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Type type = outputs[k].tensor->type();

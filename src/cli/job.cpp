@@ -175,8 +175,12 @@ std::vector<std::size_t> Job::positions(std::string_view option, const Names& na
   for (const std::string& name : names) {
     const auto position = index.find(name);
     if (!position) {
+      const bool commas = std::any_of(names_.begin(), names_.end(), [](const std::string& each) {
+        return each.find(',') != std::string::npos;
+      });
       refuse(detail::str(option, ": expected names of inputs, ", shown_names(names_), ", got ",
-                         detail::shortened(name)));
+                         detail::shortened(name),
+                         commas ? " (names that hold commas stand in a JSON array, '[\"a,b\"]')" : ""));
     }
     if (seen[*position])
       refuse(detail::str(option, ": expected each input once, got ", detail::shortened(name), " twice"));

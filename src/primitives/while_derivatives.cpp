@@ -168,11 +168,10 @@ Derivatives transpose_while(TransposeContext& c) {
   if (loop.shape.max_steps) return transpose_bounded(c, loop);
   throw ADRuleError(
       ADRuleError::Rule::transpose, "while", std::nullopt,
-      detail::str(
-          "[while] expected a loop with a bound for reverse mode, got one without in ",
-          detail::in_quotes(loop.body.name()),
-          ": nobody knows how many steps there would be to keep values of. Give it max_steps, or use "
-          "scan, or fori_loop with whole numbers as bounds; forward mode (jvp, jacfwd) needs neither"));
+      detail::str("[while] expected a loop with a bound for reverse mode, got one without in ",
+                  detail::in_quotes(loop.body.name()),
+                  ": nobody knows how many steps there would be to keep values of. Give it max_steps, or use "
+                  "scan, or fori_loop with whole numbers as bounds; forward mode needs neither"));
 }
 
 }  // namespace tidu::prim
