@@ -306,9 +306,11 @@ std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std
   return all;
 }
 
-std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optional<int>>& in_axes,
+std::vector<std::optional<int>> axes_of_arguments(const InAxes& given,
                                                   const std::vector<std::size_t>& offsets, Where where) {
   const std::size_t count = offsets.size() - 1;
+  const std::vector<std::optional<int>> in_axes =
+      given.for_all() ? std::vector<std::optional<int>>(count, given.axes()[0]) : given.axes();
   if (!in_axes.empty() && in_axes.size() != count) {
     refuse(ErrorKind::invalid_argument, "vmap",
            detail::str("expected an axis or none for each of ", count, " arguments, got ", in_axes.size()),

@@ -96,6 +96,27 @@ TEST_CASE("results have the examples along the axes that are asked for") {
   CHECK(contains(error_of([&] { (void)vmap(f, {0}, {2})(a); }), "vmap.cpp:" + std::to_string(__LINE__)));
 }
 
+TEST_CASE("a number is the axis of all arguments, or of all results") {
+  const Array a = reshape(arange(24), {2, 3, 4}).to(f64);
+  const auto f = [](const Array& x, const Array& y) { return std::pair(x - 2.0 * y, x); };
+  const auto [plain, first] = vmap(f, {1, 1}, {0, 0})(a, a);
+  const auto [numbered, second] = vmap(f, 1, 0)(a, a);
+  CHECK(numbered.shape() == Shape{3, 2, 4});
+  CHECK(distance(numbered, plain) == 0);
+  CHECK(distance(second, first) == 0);
+  const auto [last, moved] = vmap(f, -1, 1)(a, a);
+  CHECK(last.shape() == Shape{2, 4, 3});
+  CHECK(distance(last, moveaxis(a - 2.0 * a, 2, 1)) == 0);
+  CHECK(distance(moved, moveaxis(a, 2, 1)) == 0);
+  const auto twice = [](const Array& x) { return 2.0 * x; };
+  CHECK(distance(vmap(twice, 0)(a), 2.0 * a) == 0);
+  CHECK(distance(vmap(twice, 2, {-1})(a), 2.0 * a) == 0);
+  const std::vector<std::optional<int>> axes{1};
+  CHECK(distance(vmap(twice, axes, 1)(a), 2.0 * a) == 0);
+  CHECK(contains(error_of([&] { (void)vmap(twice, 3)(a); }), "got 3 for f64[2,3,4] (Array 0"));
+  CHECK(contains(error_of([&] { (void)vmap(f, 1, 3)(a, a); }), "got 3 (Array 0 of the results)"));
+}
+
 TEST_CASE("misuse of vmap") {
   const auto twice = [](const Array& x) { return 2.0 * x; };
   const auto both = [](const Array& x, const Array& y) { return x + y; };

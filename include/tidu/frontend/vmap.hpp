@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -14,11 +15,42 @@
 
 namespace tidu {
 
+/// Along which axis each argument of vmap has the examples, counted from the end where negative; nothing for
+/// one that is the same for all examples. A number is the axis of all arguments; left out: 0.
+class InAxes {
+ public:
+  InAxes() = default;
+  InAxes(int axis) : axes_{axis}, for_all_(true) {}
+  InAxes(std::initializer_list<std::optional<int>> axes) : axes_(axes) {}
+  InAxes(std::vector<std::optional<int>> axes) : axes_(std::move(axes)) {}
+  /// By argument; of all where for_all(), and axis 0 of all where empty.
+  const std::vector<std::optional<int>>& axes() const { return axes_; }
+  bool for_all() const { return for_all_; }
+
+ private:
+  std::vector<std::optional<int>> axes_;
+  bool for_all_ = false;
+};
+
+/// Along which axis results of vmap have the examples: one for each item of a pair or tuple, or one for all;
+/// left out: 0.
+class OutAxes {
+ public:
+  OutAxes() = default;
+  OutAxes(int axis) : axes_{axis} {}
+  OutAxes(std::initializer_list<int> axes) : axes_(axes) {}
+  OutAxes(std::vector<int> axes) : axes_(std::move(axes)) {}
+  const std::vector<int>& axes() const { return axes_; }
+
+ private:
+  std::vector<int> axes_;
+};
+
 namespace frontend_detail {
 
 /// By Array: the axes of the arguments that hold them. Throws Error (invalid_argument) for another number of
 /// them than there are arguments.
-std::vector<std::optional<int>> axes_of_arguments(const std::vector<std::optional<int>>& in_axes,
+std::vector<std::optional<int>> axes_of_arguments(const InAxes& in_axes,
                                                   const std::vector<std::size_t>& offsets, Where where);
 /// f mapped over these axes of the Arrays among its arguments; those without one are whole for all.
 std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& arguments,
@@ -47,7 +79,7 @@ template <class F>
 class Vmap {
  public:
   /// See vmap.
-  Vmap(F f, std::vector<std::optional<int>> in_axes, std::vector<int> out_axes, Where where)
+  Vmap(F f, InAxes in_axes, OutAxes out_axes, Where where)
       : f_(std::move(f)), in_axes_(std::move(in_axes)), out_axes_(std::move(out_axes)), where_(where) {}
 
   /// What f returns, of all examples.
@@ -60,8 +92,8 @@ class Vmap {
     std::vector<Array> outputs = frontend_detail::vmap_flat(
         frontend_detail::flat_function(f_, arguments, result), frontend_detail::arrays_of(arguments),
         frontend_detail::axes_of_arguments(in_axes_, frontend_detail::offsets(arguments), where_), where_);
-    if (!out_axes_.empty())
-      frontend_detail::move_examples(outputs, out_axes_, frontend_detail::offsets_of_results(*result),
+    if (!out_axes_.axes().empty())
+      frontend_detail::move_examples(outputs, out_axes_.axes(), frontend_detail::offsets_of_results(*result),
                                      where_);
     frontend_detail::replace_arrays(*result, outputs);
     return Out(std::move(*result));
@@ -69,21 +101,22 @@ class Vmap {
 
  private:
   F f_;
-  std::vector<std::optional<int>> in_axes_;
-  std::vector<int> out_axes_;
+  InAxes in_axes_;
+  OutAxes out_axes_;
   Where where_;
 };
 
 /// f for each example at once, written for one. in_axes says along which axis each argument has the examples
-/// (counted from the end where negative), with nothing for one that is the same for all; left out: axis 0 of
-/// all. An argument that is a vector of Arrays has one axis for all of them. out_axes says along which axis
-/// results are to have them: one for each item of a pair or tuple that f returns, or one for all; left out:
-/// axis 0. For a gradient of each example, say: vmap(grad(loss), {std::nullopt, 0, 0})(w, xs, ys). Calling it
-/// throws Error (invalid_argument) for axes that are not there, are of different extents, or are none at all,
-/// Error (ad_rule) for a primitive without a batch rule, and what f throws.
+/// (counted from the end where negative), with nothing for one that is the same for all; a number is the axis
+/// of all arguments, as in vmap(f, 1, 0); left out: axis 0 of all. An argument that is a vector of Arrays has
+/// one axis for all of them. out_axes says along which axis results are to have them: one for each item of a
+/// pair or tuple that f returns, or one for all; left out: axis 0. For a gradient of each example, say:
+/// vmap(grad(loss), {std::nullopt, 0, 0})(w, xs, ys). Calling it throws Error (invalid_argument) for axes
+/// that are not there, are of different extents, or are none at all, Error (ad_rule) for a primitive without
+/// a batch rule, and what f throws.
 template <frontend_detail::FunctionOfArrays F>
-Vmap<std::decay_t<F>> vmap(F&& f, std::vector<std::optional<int>> in_axes = {},
-                           std::vector<int> out_axes = {}, Where where = Where::current()) {
+Vmap<std::decay_t<F>> vmap(F&& f, InAxes in_axes = {}, OutAxes out_axes = {},
+                           Where where = Where::current()) {
   return {std::forward<F>(f), std::move(in_axes), std::move(out_axes), where};
 }
 
