@@ -44,6 +44,13 @@ void infer_custom_vjp(InferContext& c) {
   require_slots(c, backward, "backward", "input", backward.inputs(), slots);
   slots.clear();
   append_slots(slots, graph, graph.inputs(), "the cotangent of input", true);
+  for (std::size_t i = 0; i < graph.inputs().size() && backward.outputs().size() != slots.size(); ++i) {
+    const Type type = graph.type(graph.inputs()[i]);
+    c.require(is_inexact(type.dtype()), "expected ", slots.size(), " outputs of graph backward (",
+              detail::in_quotes(backward.name()),
+              "), a cotangent of each floating or complex input and none of ", "input ", i, ", ", type,
+              ", got ", backward.outputs().size());
+  }
   require_slots(c, backward, "backward", "output", backward.outputs(), slots);
 }
 
