@@ -1,6 +1,6 @@
 // within.cpp - where in an invocation of a whole graph a value first was not finite: the graph runs once
-// more, with all that it computes as results. Called when there is something to report, and silent where that
-// fails.
+// more, with all that it computes as results; then the graphs that the operation found holds, run by run.
+// Called when there is something to report, and silent where that fails.
 #include <exception>
 #include <optional>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "eager/anomaly.hpp"
 #include "eager/operand_buffer.hpp"
+#include "eager/regions.hpp"
 #include "tidu/graph/builder.hpp"
 
 namespace tidu::eager::detail {
@@ -31,16 +32,28 @@ std::uint32_t origin_of(const Graph& graph, std::uint32_t index) {
   return origin < index && !graph.operation(origin).is_linear() ? origin : no_index;
 }
 
-// What was found.
+// What was found: an operation, what its results hold, and where in the graphs that it holds.
 struct Found {
   std::uint32_t operation = no_index;
   std::string statistics{};
+  std::string inside{};
 };
+
+// Of what a derivative of that operation consists of, or of an operation of the graph itself.
+std::string subject(const Graph& graph, std::uint32_t index) {
+  const std::uint32_t origin = origin_of(graph, index);
+  return str("\n  within it first in ",
+             origin == no_index ? named(graph, index) : "the derivative of " + named(graph, origin));
+}
+
+std::string result_of(const Graph& graph, std::uint32_t index) {
+  if (origin_of(graph, index) == no_index) return ": its result ";
+  return str(": the result of ", graph.operation(index).name(), ' ');
+}
 
 class Search {
  public:
-  Search(const Host& host, Placement placement, const NodeView* node)
-      : host_(host), placement_(placement), node_(node) {}
+  Search(const Host& host, Placement placement, const NodeView* node) : execution_{host, placement, node} {}
 
   // The first operation of the graph with a result that is not finite; none where one has an effect.
   Found run(const Graph& graph, std::span<const void* const> inputs, bool transposed) const {
@@ -51,48 +64,82 @@ class Search {
       for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
         if (is_inexact(graph.type(operation.output(slot)).dtype())) ids.push_back(operation.output(slot));
     }
-    const Graph all = GraphBuilder::extending(graph)->build_ids(ids);
-    const ExecutorSlot slot;
-    const GraphCall call{all, slot, placement_, node_};
-    OperandBuffer results(host_.table, ids.size());
-    if (transposed) {
-      host_.run_transposed_linear(call, inputs, results.data());
-    } else {
-      host_.execute_forward(call, inputs, results.data());
-    }
-    results.filled = true;
+    OperandBuffer results(execution_.host.table, ids.size());
+    compute(graph, ids, inputs, transposed, results);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::optional<bool> finite = host_.is_finite(results.at(i));
-      if (finite && !*finite) return {*graph.producer(ids[i]), host_.statistics(results.at(i))};
+      const std::optional<bool> finite = execution_.host.is_finite(results.at(i));
+      if (!finite || *finite) continue;
+      const std::uint32_t operation = *graph.producer(ids[i]);
+      return {operation, execution_.host.statistics(results.at(i)),
+              inside(graph, operation, inputs, transposed)};
     }
     return {};
   }
 
  private:
-  const Host& host_;
-  Placement placement_;
-  const NodeView* node_;
+  void compute(const Graph& graph, const std::vector<ValueId>& ids, std::span<const void* const> inputs,
+               bool transposed, OperandBuffer& results) const {
+    const Graph all = GraphBuilder::extending(graph)->build_ids(ids);
+    const ExecutorSlot slot;
+    const GraphCall call{all, slot, execution_.placement, execution_.node};
+    if (transposed) {
+      execution_.host.run_transposed_linear(call, inputs, results.data());
+    } else {
+      execution_.host.execute_forward(call, inputs, results.data());
+    }
+    results.filled = true;
+  }
+
+  // Where in the runs of the graphs that an operation holds; empty where it holds none, or nobody can say.
+  std::string inside(const Graph& graph, std::uint32_t index, std::span<const void* const> inputs,
+                     bool transposed) const {
+    const Operation operation = graph.operation(index);
+    if (operation.primitive().strands == nullptr) return {};
+    try {
+      const std::vector<ValueId> ids(operation.inputs().begin(), operation.inputs().end());
+      OperandBuffer operands(execution_.host.table, ids.size());
+      compute(graph, ids, inputs, transposed, operands);
+      std::vector<const void*> given;
+      for (std::size_t k = 0; k < ids.size(); ++k) given.push_back(operands.at(k));
+      RegionRuns runs(execution_, graph, operation, std::move(given));
+      while (runs.next()) {
+        const Found found = run(runs.graph(), runs.inputs(), false);
+        if (found.operation == no_index) continue;
+        return str(runs.place(), subject(runs.graph(), found.operation),
+                   found.inside.empty() ? str(result_of(runs.graph(), found.operation), found.statistics)
+                                        : found.inside);
+      }
+    } catch (const std::exception&) {
+    }
+    return {};
+  }
+
+  RegionExecution execution_;
 };
 
-// Of what a derivative of that operation consists of.
-std::string sentence(const Graph& graph, std::uint32_t index, std::string_view derived,
-                     const std::string& statistics) {
-  return str("\n  within it first in the derivative of ", named(graph, index), ": the result of ", derived,
-             ' ', statistics);
+// Of a graph whose derivative `derived` is of.
+std::string sentence(const Graph& graph, std::uint32_t index, std::string_view derived, const Found& found) {
+  return str("\n  within it first in the derivative of ", named(graph, index),
+             found.inside.empty() ? str(": the result of ", derived, ' ', found.statistics) : found.inside);
 }
 
 // Of an operation of the graph itself.
-std::string sentence(const Graph& graph, std::uint32_t index, const std::string& statistics) {
-  const std::uint32_t origin = origin_of(graph, index);
-  if (origin != no_index) return sentence(graph, origin, graph.operation(index).name(), statistics);
-  return str("\n  within it first in ", named(graph, index), ": its result ", statistics);
+std::string sentence(const Graph& graph, std::uint32_t index, const Found& found) {
+  return str(subject(graph, index),
+             found.inside.empty() ? str(result_of(graph, index), found.statistics) : found.inside);
+}
+
+// Is there nothing to say but what is said of the operation already?
+bool is_one_operation(const Graph& graph) {
+  return graph.num_operations() == 0 ||
+         (graph.num_operations() == 1 && graph.operation(0).primitive().strands == nullptr);
 }
 
 }  // namespace
 
 std::string first_within(const Host& host, const RecorderCore::Request& request) {
   const Graph& graph = request.graph->graph;
-  if (graph.num_operations() < 2) return {};
+  if (is_one_operation(graph)) return {};
   std::vector<const void*> inputs;
   for (const RecordInput& input : request.inputs) {
     if (input.data == nullptr) return {};
@@ -100,7 +147,8 @@ std::string first_within(const Host& host, const RecorderCore::Request& request)
   }
   try {
     const Found found = Search(host, request.placement, nullptr).run(graph, inputs, false);
-    return found.operation == no_index ? "" : sentence(graph, found.operation, found.statistics);
+    const bool alone = graph.num_operations() == 1 && found.inside.empty();
+    return found.operation == no_index || alone ? "" : sentence(graph, found.operation, found);
   } catch (const std::exception&) {
     return {};
   }
@@ -109,7 +157,7 @@ std::string first_within(const Host& host, const RecorderCore::Request& request)
 std::string first_within(const Host& host, Node& node, const BackwardProgram& program,
                          std::span<const void* const> inputs) {
   const Graph& graph = node.variant->owner->graph;
-  if (graph.num_operations() < 2) return {};
+  if (is_one_operation(graph)) return {};
   const NodeView view(ref(&node));
   const Search search(host, node.placement(), &view);
   try {
@@ -124,14 +172,14 @@ std::string first_within(const Host& host, Node& node, const BackwardProgram& pr
       const Found found = search.run(program.forward, saved, false);
       if (found.operation == no_index) return {};
       const Graph& augmented = program.linearization->augmented;
-      return sentence(augmented, program.forward_origins[found.operation], found.statistics);
+      return sentence(augmented, program.forward_origins[found.operation], found);
     }
     const Found found = search.run(program.transposed, inputs, true);
     if (found.operation == no_index) return {};
     const std::uint32_t origin = program.transposed_origins[found.operation];
-    return origin == no_index ? ""
-                              : sentence(graph, origin, program.transposed.operation(found.operation).name(),
-                                         found.statistics);
+    return origin == no_index
+               ? ""
+               : sentence(graph, origin, program.transposed.operation(found.operation).name(), found);
   } catch (const std::exception&) {
     return {};
   }

@@ -1,0 +1,75 @@
+// regions.hpp - RegionRuns: the runs of the graphs that an operation holds, one after another, as its strands
+// (graph/strands.hpp) tell them: the steps of a loop, the branch that is taken, the one run of a call.
+// Anomaly mode follows them to the step and operation where a value first is not finite. Each step of a loop
+// runs its body once; slices of operands are made step by step.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "eager/node.hpp"
+#include "eager/operand_buffer.hpp"
+#include "tidu/eager/host.hpp"
+#include "tidu/graph/strands.hpp"
+
+namespace tidu::eager::detail {
+
+/// How graphs are run: by which executor, where, and of which node.
+struct RegionExecution {
+  const Host& host;
+  Placement placement{};
+  const NodeView* node = nullptr;
+};
+
+class RegionRuns {
+ public:
+  static constexpr std::int64_t max_steps = 10000;  ///< of a loop that is followed
+
+  /// `operands`: those of `operation`; they outlive this.
+  RegionRuns(const RegionExecution& execution, const Graph& graph, const Operation& operation,
+             std::vector<const void*> operands);
+  /// Has the operation runs that can be followed?
+  bool known() const { return kind_ != Kind::unknown; }
+  /// Goes on to the next run; false after the last one.
+  bool next();
+  /// What runs, and on what.
+  const Graph& graph() const { return graphs_[taken_]; }
+  std::span<const void* const> inputs() const { return inputs_; }
+  /// ", at step 2", ", in branch 1", or nothing.
+  std::string place() const;
+
+ private:
+  enum class Kind : std::uint8_t { unknown, call, branches, loop, loop_with_condition };
+  using Buffer = std::unique_ptr<OperandBuffer>;
+
+  void find_kind();
+  void find_length();
+  bool takes_branch();
+  bool begin_step();
+  const void* row_of(std::size_t operand, std::int64_t row);
+  void gather(std::size_t graph);
+  Buffer run(const Graph& graph, std::span<const void* const> inputs) const;
+  bool is_sliced(std::size_t operand, const Strand::Port& input) const;
+
+  const RegionExecution& execution_;
+  PrimitiveSet set_;
+  Op op_;
+  std::vector<Type> operand_types_, result_types_;
+  std::vector<const void*> operands_;  // of a loop: of the step that runs, the carries
+  std::vector<Strand> strands_;
+  std::vector<Graph> graphs_;
+  Kind kind_ = Kind::unknown;
+  std::size_t taken_ = 0;      // the graph that runs
+  std::size_t condition_ = 0;  // of a loop that has one
+  std::int64_t steps_ = 0, step_ = -1, row_ = 0;
+  bool reverse_ = false;
+  std::vector<const void*> inputs_;
+  std::vector<Buffer> slices_;  // of this step
+  Buffer carries_;
+};
+
+}  // namespace tidu::eager::detail
