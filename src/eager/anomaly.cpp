@@ -47,6 +47,12 @@ std::string at(const Node& node) {
   throw NonFiniteError(phase, node.name(), node.where(), node.sequence, message);
 }
 
+// ` "w"`, where it has a name.
+std::string name_of(const RecordInput& input) {
+  return input.node != nullptr && input.key ? after_space(eager::name_of(TraceRef(input.node), input.key))
+                                            : std::string();
+}
+
 // "loss > sub > log"
 std::string path_text(const Path& path) {
   std::string text;
@@ -105,7 +111,8 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
     message += str(' ', host.statistics(request.outputs[i]));
     for (std::size_t k = 0; k < request.inputs.size(); ++k) {
       if (request.inputs[k].data != nullptr)
-        message += str("\n  its input ", k, ' ', host.statistics(request.inputs[k].data));
+        message += str("\n  its input ", k, name_of(request.inputs[k]), ' ',
+                       host.statistics(request.inputs[k].data));
     }
     message += first_within(host, request);
     throw NonFiniteError(Phase::forward, name, where, 0, message);
@@ -168,7 +175,8 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   const auto what = [&suspect](const Cell& cell) {
     return str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
                printable(suspect.node.name()), at(suspect.node), ", along path ", path_text(suspect.path()),
-               ": the cotangent of its input ", suspect.node.variant->edges[cell.edge]);
+               ": the cotangent of its input ", suspect.node.variant->edges[cell.edge],
+               after_space(name_of_input(suspect.node, suspect.node.variant->edges[cell.edge])));
   };
   for (const Cell* cell : suspect.outgoing) {
     if (cell == nullptr || culprit != nullptr) continue;

@@ -230,7 +230,7 @@ void BackwardCall::check_versions(const Node& node, const BackwardProgram& progr
     throw Error(ErrorKind::tape,
                 str('[', printable(node.name()), "] expected ", NodeView(ref(&node)).saved_name(k),
                     " as it was when it was recorded, at version ", saved, ", got version ", *now,
-                    ": it was changed in place and backward reads it (clone it before the change)"));
+                    ": it was changed in place and backward reads it (change a copy of it instead)"));
   };
   for (const std::uint32_t k : program.forward_inputs) check(k);
   for (const std::uint32_t k : program.residuals)

@@ -408,6 +408,28 @@ Explanation explain(const ExplainRequest& request) {
       .explain();
 }
 
+std::string why_no_gradient(const UntypedRoot& root) {
+  constexpr std::size_t max_leaves = 3;
+  std::vector<Key> leaves;
+  for (const Key& leaf : leaves_below(node_of(root.node))) {
+    if (leaves.size() < max_leaves) leaves.push_back(leaf);
+  }
+  std::string text;
+  for (const Key& leaf : leaves) {
+    const Explanation why = explain({nullptr, {&root, 1}, {leaf, {}, true, 0}, {}, true, nullptr});
+    constexpr std::string_view status = "absent: ";
+    if (!why.text.starts_with(status)) continue;
+    text += (text.empty() ? "" : ", and ") + why.text.substr(status.size());
+  }
+  return text;
+}
+
+bool gives_gradient(TraceRef trace, const Key& key) {
+  const Node* node = node_of(trace.node());
+  return node->is_leaf() ||
+         (!node->blocked && node->variant->output_active[slot_of(trace, key, "value")] != 0);
+}
+
 }  // namespace detail
 
 std::string_view to_string(Explanation::Status status) {

@@ -349,13 +349,30 @@ std::size_t NodeView::num_saved() const {
   const detail::Node* node = node_of(node_.node());
   return node->freed() ? 0 : node->num_saved;
 }
+std::string detail::name_of_input(const Node& node, std::size_t input) {
+  for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+    const Edge& edge = node.edges()[e];
+    if (node.variant->edges[e] == input) return name_of(ref(edge.target), edge.target->key_of(edge.slot));
+  }
+  return {};
+}
+
+std::string detail::after_space(std::string_view name) {
+  return name.empty() ? std::string() : tidu::detail::str(' ', tidu::detail::in_quotes(name));
+}
+
 std::string NodeView::saved_name(std::size_t saved) const {
   check_index(saved, node_of(node_.node())->num_saved, "saved operands");
   const detail::Variant& variant = *node_of(node_.node())->variant;
   const detail::SavedSource& source = variant.saved[saved];
   constexpr const char* kinds[] = {"input ", "output ", "retained value "};
-  return tidu::detail::str(kinds[static_cast<std::size_t>(source.kind)], source.index, " (",
-                           variant.owner->graph.type(source.value), ')');
+  std::string name;
+  if (source.kind == detail::SavedSource::Kind::input)
+    name = detail::name_of_input(*node_of(node_.node()), source.index);
+  if (source.kind == detail::SavedSource::Kind::output)
+    name = name_of(node_, node_of(node_.node())->key_of(source.index));
+  return tidu::detail::str(kinds[static_cast<std::size_t>(source.kind)], source.index,
+                           detail::after_space(name), " (", variant.owner->graph.type(source.value), ')');
 }
 bool NodeView::freed() const { return node_of(node_.node())->freed(); }
 std::string NodeView::describe() const { return node_of(node_.node())->describe(); }

@@ -227,4 +227,9 @@ class ReadGuard {
   bool entered_;
 };
 
+/// The name that an input of an invocation was given, or an empty one: also of inputs without a gradient.
+std::string name_of_input(const Node& node, std::size_t input);
+/// ` "w"`, or nothing of an empty name.
+std::string after_space(std::string_view name);
+
 }  // namespace tidu::eager::detail

@@ -2,6 +2,7 @@
 #include "eager/reach.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace tidu::eager::detail {
 
@@ -56,6 +57,25 @@ std::vector<Cut> Reach::cuts() const {
     }
   }
   return found;
+}
+
+std::vector<Key> leaves_below(const Node* root) {
+  std::vector<Key> leaves;
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> stack{root};
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->is_leaf()) {
+      if (std::find(leaves.begin(), leaves.end(), node->first_key) == leaves.end())
+        leaves.push_back(node->first_key);
+      continue;
+    }
+    for (std::uint32_t e = 0; e < node->num_edges + node->num_passive; ++e)
+      stack.push_back(node->edges()[e].target);
+  }
+  return leaves;
 }
 
 }  // namespace tidu::eager::detail

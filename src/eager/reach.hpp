@@ -67,4 +67,7 @@ class Reach {
   bool has_blocked_ = false;
 };
 
+/// The keys of the leaves that a node depends on, along any edges; its own where it is a leaf.
+std::vector<Key> leaves_below(const Node* root);
+
 }  // namespace tidu::eager::detail

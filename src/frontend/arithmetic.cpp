@@ -80,7 +80,7 @@ Value is_infinite(Value x) { return ops::eq(ops::abs(x), ops::full_like(x, infin
 // |x + y i|, whose derivative, the sign of x + y i, is 0 at the origin and at most 1 anywhere.
 Value hypot_of(Value x, Value y, Where) {
   if (is_complex(x.dtype()))
-    throw Error(ErrorKind::type, detail::str("[hypot] expected real numbers, got ", x.type()));
+    throw Error(ErrorKind::type, "[hypot] " + frontend_detail::expected_real(x.type()));
   const Value re = widened(x), distance = ops::abs(ops::complex(re, widened(y)));
   return convert(distance, x.dtype());
 }

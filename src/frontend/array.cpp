@@ -52,7 +52,8 @@ void require_data(const Body& body, std::string_view function, Where where) {
       detail::str("expected an Array with data, got one that is being traced, which has a type (",
                   body.extra->type,
                   ") but no elements before the graph runs: choose between values by where() or maximum(), "
-                  "or compute with data outside of trace() and the transforms that trace"),
+                  "between computations by cond(), or compute with data outside of trace() and the "
+                  "transforms that trace"),
       where);
 }
 
@@ -80,17 +81,30 @@ eager::Gradients<Tensor> run_backward(std::span<const eager::Root<Tensor>> roots
   return eager::backward<Tensor>(roots, c.host, options, requested, &c.recorder);
 }
 
+// Why no gradient flows from an Array that requires none, to follow "that does not".
+std::string why_no_gradient(const Body& body) {
+  if (!grad_enabled()) {
+    return " (recording is off on this thread, as under no_grad and in the hooks of a backward call without "
+           "create_graph: GradMode(true) turns it on)";
+  }
+  if (body.trace) {  // of what an ExplainGuard has kept
+    const std::string cuts =
+        eager::detail::why_no_gradient({body.key, body.trace.node(), nullptr, nullptr, {}});
+    if (!cuts.empty()) return ": " + cuts;
+  }
+  const std::string blocked = context().blocked.text();
+  if (blocked.empty()) return {};
+  return detail::str(". Arrays that require a gradient went into operations without derivative: ", blocked,
+                     " (under an ExplainGuard it is known which of them this one comes from)");
+}
+
 eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string_view function, Where where) {
   const Body& body = body_of(array, function, where);
   require_data(body, function, where);
   if (!body.requires_grad) {
     refuse(ErrorKind::invalid_argument, function,
            detail::str("expected an Array that depends on a leaf which requires a gradient, got ",
-                       body.tensor.type(), " that does not",
-                       grad_enabled()
-                           ? ""
-                           : " (recording is off on this thread, as under no_grad and in the hooks of a"
-                             " backward call without create_graph: GradMode(true) turns it on)"),
+                       body.tensor.type(), " that does not", why_no_gradient(body)),
            where);
   }
   if (seed == nullptr && body.tensor.size() != 1) {
@@ -395,7 +409,12 @@ void Array::set_grad(const Array& gradient, Where where) const {
 Array Array::detach(Where where) const {
   const Body& body = body_of(*this, "Array::detach", where);
   if (is_traced() || is_parameter(context(), body)) return tidu::stop_gradient(*this, where);
-  return Array(body.tensor);
+  Array value(body.tensor);
+  if (context().recorder.options().keep_blocked && body.trace) {  // for explain(): a constant made of it
+    value.body_->key = body.key;
+    value.body_->trace = body.trace;
+  }
+  return value;
 }
 
 namespace {
@@ -434,7 +453,9 @@ HookHandle Array::add_hook(std::function<std::optional<Array>(const Array&)> hoo
 
 Array& Array::set_name(std::string name, Where where) {
   const Body& body = body_of(*this, "Array::set_name", where);
-  require_recorded(*this, body, bool(body.trace), "Array::set_name", "names belong", where);
+  const bool recorded =
+      body.trace && (body.requires_grad || !eager::detail::gives_gradient(body.trace, body.key));
+  require_recorded(*this, body, recorded, "Array::set_name", "names belong", where);
   eager::set_name(body.trace, body.key, std::move(name));
   return *this;
 }

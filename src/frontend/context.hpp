@@ -172,6 +172,23 @@ class HotDetector;
 class LazyTrace;
 struct LazyRunner;
 
+/// The last few operations without derivative that got an Array with a gradient, each once: what to name
+/// where backward is asked for of an Array that depends on no leaf.
+class BlockedOperations {
+ public:
+  void add(std::string_view name, Where where);
+  /// "floor (model.cpp:12) and argmax (model.cpp:14)", the first of them first; empty where there was none.
+  std::string text() const;
+
+ private:
+  static constexpr std::size_t max_operations = 4;
+  struct Entry {
+    std::string name;
+    Where where{};
+  };
+  std::vector<Entry> entries_;  // the last one last
+};
+
 struct Context {
   Context();
   ~Context();
@@ -191,6 +208,7 @@ struct Context {
   std::vector<std::shared_ptr<LazyTrace>> retired;  ///< traces before it that owe something
   std::unique_ptr<HotDetector> hot;                 ///< likewise
   std::uint64_t evaluations_before = 0;             ///< when the hot sequence began anew
+  BlockedOperations blocked;
   bool watches = false;  ///< anomaly or keep_blocked or profile: every operation goes to the recorder
   /// The least key (0 for those of other recorders) that was recorded as an input; what transforms ask to
   /// see whether a function used anything from outside.
@@ -293,8 +311,17 @@ void require_values(std::span<const Input> operands, std::string_view function, 
 /// "[function] message\n  in function(f64[3], f64[4]), file:line".
 [[noreturn]] void refuse(ErrorKind kind, std::string_view function, const std::string& message, Where where);
 std::string at_place(Where where);
+/// What to say of a complex operand of a function of real numbers.
+inline std::string expected_real(Type got) {
+  return detail::str("expected real numbers, got complex ones, ", got);
+}
 [[noreturn]] void raise_located(const Error& error, std::string_view function, std::span<const Type> types,
                                 Where where);
+/// The same with the names that operands were given by set_name: `in add("w" f64[3], f64[4])`.
+[[noreturn]] void raise_located(const Error& error, std::string_view function,
+                                std::span<const Input> operands, Where where);
+[[noreturn]] void raise_located(const Error& error, std::string_view function,
+                                std::span<const Array> arguments, Where where);
 
 /// Refuse an operand without a value.
 [[noreturn]] void refuse_no_value(std::string_view function, Where where);

@@ -68,7 +68,7 @@ Array from_numbers(const char* function, const Shape& shape, DType dtype, Where 
   });
   return dtype == f64 ? made : astype(made, dtype, where);
 } catch (const Error& error) {
-  frontend_detail::raise_located(error, function, {}, where);
+  frontend_detail::raise_located(error, function, std::span<const Type>(), where);
 }
 
 // An Array that no operand goes into.
@@ -104,7 +104,7 @@ Array filled(const char* function, const Shape& shape, const Number& value, DTyp
     std::copy_n(one.bytes(), width, to + static_cast<std::size_t>(i) * width);
   return Array(std::move(tensor));
 } catch (const Error& error) {
-  frontend_detail::raise_located(error, function, {}, where);
+  frontend_detail::raise_located(error, function, std::span<const Type>(), where);
 }
 
 }  // namespace

@@ -34,13 +34,46 @@ void refuse(ErrorKind kind, std::string_view function, const std::string& messag
   throw Error(kind, detail::str('[', function, "] ", message, "\n  in ", function, at_place(where)));
 }
 
-void raise_located(const Error& error, std::string_view function, std::span<const Type> types, Where where) {
-  std::string operands;
-  for (const Type& type : types) operands += detail::str(operands.empty() ? "" : ", ", type);
+namespace {
+
+[[noreturn]] void raise_with(const Error& error, std::string_view function, const std::string& operands,
+                             Where where) {
   const std::shared_ptr<Error> located =
       error.with_message(detail::str(error.what(), "\n  in ", function, '(', operands, ')', at_place(where)));
   located->raise();
   __builtin_unreachable();  // raise() throws, which g++ 12 does not see through the pointer
+}
+
+// `"w" f64[3]`
+std::string shown(const Input& operand) {
+  const Body* body = operand.body;
+  const bool traced = body != nullptr && is_traced(*body);
+  const Type type = traced ? body->extra->type : operand.tensor->type();
+  const std::string name = body != nullptr && !traced && body->trace && body->key
+                               ? eager::name_of(body->trace, body->key)
+                               : std::string();
+  return name.empty() ? detail::str(type) : detail::str(detail::in_quotes(name), ' ', type);
+}
+
+}  // namespace
+
+void raise_located(const Error& error, std::string_view function, std::span<const Type> types, Where where) {
+  std::string operands;
+  for (const Type& type : types) operands += detail::str(operands.empty() ? "" : ", ", type);
+  raise_with(error, function, operands, where);
+}
+
+void raise_located(const Error& error, std::string_view function, std::span<const Input> inputs,
+                   Where where) {
+  std::string operands;
+  for (const Input& input : inputs) operands += (operands.empty() ? "" : ", ") + shown(input);
+  raise_with(error, function, operands, where);
+}
+
+void raise_located(const Error& error, std::string_view function, std::span<const Array> arguments,
+                   Where where) {
+  const std::vector<Input> inputs(arguments.begin(), arguments.end());
+  raise_located(error, function, std::span<const Input>(inputs), where);
 }
 
 const Body& no_value() {
@@ -75,6 +108,32 @@ void require_arrays(std::span<const Array> arguments, std::string_view name, Whe
 void refuse_empty() {
   throw Error(ErrorKind::invalid_argument,
               "[Array] expected an Array with a value, got a default-constructed or moved-from one");
+}
+
+void BlockedOperations::add(std::string_view name, Where where) {
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.where.line == where.line && entry.where.file == where.file && entry.name == name;
+  });
+  if (known != entries_.end()) {
+    std::rotate(known, known + 1, entries_.end());
+    return;
+  }
+  if (entries_.size() == max_operations) entries_.erase(entries_.begin());
+  entries_.push_back({std::string(name), where});
+}
+
+std::string BlockedOperations::text() const {
+  std::string text;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    text += detail::str(i == 0                     ? ""
+                        : i + 1 == entries_.size() ? " and "
+                                                   : ", ",
+                        detail::printable(entry.name));
+    if (entry.where.file != nullptr)
+      text += detail::str(" (", detail::printable(entry.where.file), ':', entry.where.line, ')');
+  }
+  return text;
 }
 
 std::int64_t normal_axis(std::int64_t axis, std::size_t rank, std::string_view function, Where where) {

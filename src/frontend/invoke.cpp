@@ -68,15 +68,45 @@ std::vector<Type> input_types(std::span<const Input> operands) {
   return types;
 }
 
-eager::RecordedGraph make_graph(const Call& call, std::span<const Input> operands, const BuildMany& build) {
+std::vector<Type> traced_types(std::span<const Input> operands) {
+  std::vector<Type> types;
+  for (const Input& operand : operands)
+    types.push_back(operand.body != nullptr && is_traced(*operand.body) ? operand.body->extra->type
+                                                                        : operand.tensor->type());
+  return types;
+}
+
+eager::RecordedGraph make_graph(const Call& call, std::span<const Type> types, const BuildMany& build) {
   GraphBuilder::Options options;
   options.record_where = false;
   GraphBuilder builder(std::string(call.name), standard_primitives(), options);
   std::vector<Value> values;
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    values.push_back(builder.input(detail::str("x", i), operands[i].tensor->type()));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    values.push_back(builder.input(detail::str("x", i), types[i]));
   const Values results = build(builder, values);
   return eager::RecordedGraph::of(builder.build(std::span<const Value>(results.data(), results.size())));
+}
+
+// Would the call be right if no operand were complex?
+bool refuses_complex(const Call& call, std::span<const Type> types, const BuildMany& build) {
+  std::vector<Type> real;
+  for (const Type& type : types) real.emplace_back(real_dtype(type.dtype()), type.shape());
+  if (std::equal(real.begin(), real.end(), types.begin())) return false;
+  return detail::capture([&] { return make_graph(call, real, build); }).has_value();
+}
+
+// The error of a call, with its place. The operation that refuses a complex operand may be one that the user
+// has not written: the function refuses it then, unless the error speaks of complex numbers itself.
+[[noreturn]] void raise_refused(const Error& error, const Call& call, std::span<const Input> operands,
+                                const BuildMany& build, Where where) {
+  const std::vector<Type> types = traced_types(operands);
+  const bool speaks_of_it = std::string_view(error.what()).find("complex") != std::string_view::npos;
+  if (error.kind() != ErrorKind::type || speaks_of_it || !refuses_complex(call, types, build))
+    raise_located(error, call.name, operands, where);
+  const auto complex =
+      std::find_if(types.begin(), types.end(), [](const Type& type) { return is_complex(type.dtype()); });
+  raise_located(Error(ErrorKind::type, detail::str('[', call.name, "] ", expected_real(*complex))), call.name,
+                operands, where);
 }
 
 // The graph of a call, made once while there are not too many of them.
@@ -91,7 +121,7 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   for (const Input& operand : operands) append(operand.tensor->type().identity());
   for (const std::int64_t word : call.words) append(word);
   if (const eager::RecordedGraph* const found = c.graphs.find(key)) return *found;
-  return c.graphs.keep(std::move(key), make_graph(call, operands, build));
+  return c.graphs.keep(std::move(key), make_graph(call, input_types(operands), build));
 }
 
 // The entry of a call that has none; `made` keeps it where the cache does not. What compiles may compute with
@@ -155,37 +185,35 @@ void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executabl
   profile.add(std::move(event));
 }
 
-// Records the invocation that gave `made`; in NoGrad its results are looked at alone, in anomaly mode.
+// Records the invocation that gave `made`. Under NoGrad no gradient flows through it: in anomaly mode its
+// results are looked at, and explain() is told of it.
 void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Body& made,
             Where where, std::uint32_t device) {
   eager::detail::ShortArray<RecordInput, most_operands> inputs(operands.size());
   const std::uint64_t own = c.recorder.keys().source();
+  const bool keeps_blocked = c.recorder.options().keep_blocked;
+  bool grad = false;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Body* body = operands[i].body;
-    if (body == nullptr || !c.grad_mode) {
+    if (body == nullptr || (!c.grad_mode && !keeps_blocked)) {
       inputs[i] = {{}, nullptr, false, operands[i].tensor};
       continue;
     }
-    inputs[i] = {body->key, body->trace.node(), body->requires_grad, operands[i].tensor};
-    if (body->requires_grad) c.lowest = std::min(c.lowest, body->key.source == own ? body->key.counter : 0);
+    inputs[i] = {body->key, body->trace.node(), body->requires_grad && c.grad_mode, operands[i].tensor};
+    grad = grad || inputs[i].requires_grad;
+    if (inputs[i].requires_grad)
+      c.lowest = std::min(c.lowest, body->key.source == own ? body->key.counter : 0);
   }
   const void* outputs[1] = {&made.tensor};
   bool active = false;
   eager::detail::Node* node = c.recorder.core().record(
       {graph.shared(), inputs.span(), outputs, {}, placement_at(c, device), where}, &active);
+  if (grad && !active) c.blocked.add(graph.graph().name(), where);
   if (node != nullptr) {
     made.trace = eager::Trace::adopt(eager::detail::count_of(node));
     made.key = eager::detail::first_key(made.trace.node());
     made.requires_grad = active;
   }
-}
-
-std::vector<Type> traced_types(std::span<const Input> operands) {
-  std::vector<Type> types;
-  for (const Input& operand : operands)
-    types.push_back(operand.body != nullptr && is_traced(*operand.body) ? operand.body->extra->type
-                                                                        : operand.tensor->type());
-  return types;
 }
 
 // The results are values of the tracer's builder.
@@ -236,7 +264,7 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
     for (Value& result : results) result = traced_result(Value(&tracer.builder, result.id()), where);
     return results;
   } catch (const Error& error) {
-    raise_located(error, call.name, traced_types(operands), where);
+    raise_refused(error, call, operands, build, where);
   }
 }
 
@@ -246,7 +274,7 @@ std::uint32_t device_of_traced(std::span<const Input> operands, const Call& call
   try {
     return traced_device(operands, call.name);
   } catch (const Error& error) {
-    raise_located(error, call.name, traced_types(operands), where);
+    raise_located(error, call.name, operands, where);
   }
 }
 
@@ -343,9 +371,9 @@ namespace {
       run(c, *graph, *executable, inputs.span(), body.tensor, device);
     }
   } catch (const Error& error) {
-    raise_located(error, call.name, input_types(operands), where);
+    raise_refused(error, call, operands, one, where);
   }
-  if (grad && (c.grad_mode || looks_at_values(c))) record(c, *graph, operands, body, where, device);
+  if (grad && (c.grad_mode || records_without_grad(c))) record(c, *graph, operands, body, where, device);
   if (c.hot_on && device == 0) learn_hot(c, call, operands, *graph, body);
   return array;
 }
@@ -377,7 +405,7 @@ std::vector<Array> invoke_many(const Call& call, std::span<const Array> operands
     const eager::RecordedGraph graph = kept_graph(context(), call, inputs, build);
     return run_and_record(graph, operands, where);
   } catch (const Error& error) {
-    raise_located(error, call.name, input_types(inputs), where);
+    raise_refused(error, call, inputs, build, where);
   }
 }
 

@@ -13,7 +13,9 @@ inline const Executable& compiled(const CpuExecutor& executor, const eager::Reco
 }
 
 /// Is every result looked at, also where nothing is recorded?
-inline bool looks_at_values(const Context& c) { return c.watches && c.recorder.options().anomaly; }
+inline bool records_without_grad(const Context& c) {
+  return c.watches && (c.recorder.options().anomaly || c.recorder.options().keep_blocked);
+}
 
 /// Where the backward of an operation runs that was done there.
 inline eager::Placement placement_at(const Context& c, std::uint32_t device) {

@@ -162,7 +162,7 @@ Array standardize(const ArrayLike& like, const Axes& axes, double epsilon) {
   const Array x = array_of(like);
   const Ints list = normal_axes(axes, x, "standardize", where);
   if (is_complex(x.dtype()))
-    refuse(ErrorKind::type, "standardize", detail::str("expected real numbers, got ", x.type()), where);
+    refuse(ErrorKind::type, "standardize", frontend_detail::expected_real(x.type()), where);
   Ints words{std::bit_cast<std::int64_t>(epsilon)};
   words.insert(words.end(), list.begin(), list.end());
   const Input operands[] = {x};

@@ -101,15 +101,15 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
   for (const Array& input : inputs) {
     const Body& body = input.required();
     tensors.push_back(&body.tensor);
-    if (c.grad_mode)
-      recorded.emplace_back(body.key, body.trace, body.requires_grad, &body.tensor);
+    if (c.grad_mode || c.recorder.options().keep_blocked)
+      recorded.emplace_back(body.key, body.trace, body.requires_grad && c.grad_mode, &body.tensor);
     else
       recorded.emplace_back(eager::Key(), eager::Trace(), false, &body.tensor);
     grad = grad || body.requires_grad;
     if (body.requires_grad && c.grad_mode)
       c.lowest = std::min(c.lowest, body.key.source == own ? body.key.counter : 0);
   }
-  const bool records = c.grad_mode ? grad || c.watches : looks_at_values(c);
+  const bool records = c.grad_mode ? grad || c.watches : records_without_grad(c);
   if (records) given = {};
   std::uint32_t device = 0;
   eager::Operands<Tensor> results =
@@ -119,6 +119,9 @@ std::vector<Array> run_and_record(const eager::RecordedGraph& graph, std::span<c
     const eager::EagerOutputs outputs =
         c.recorder.record_graph(graph, recorded, std::span<const Tensor>(results.begin(), results.size()), {},
                                 placement_at(c, device), where);
+    const bool blocked = std::none_of(outputs.begin(), outputs.end(),
+                                      [](const eager::EagerOutput& output) { return output.requires_grad; });
+    if (blocked && grad && c.grad_mode) c.blocked.add(graph.graph().name(), where);
     for (std::size_t i = 0; i < results.size(); ++i)
       arrays.push_back(make_array(std::move(results[i]), outputs[i]));
   } else {

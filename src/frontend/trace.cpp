@@ -110,7 +110,7 @@ Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std:
   try {
     for (const Array& result : results) outputs.push_back(tracer->value_of(result));
   } catch (const Error& error) {
-    raise_located(error, name, types_of(like), where);
+    raise_located(error, name, like, where);
   }
   if (pure) require_pure(tracer, arguments, results, name, where);
   Graph graph = tracer->builder.build(outputs);
@@ -201,7 +201,7 @@ std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arg
   try {
     return run_and_record(call.graph, arguments, where, arguments);
   } catch (const Error& error) {
-    raise_located(error, "compiled", types_of(arguments), where);
+    raise_located(error, "compiled", arguments, where);
   }
 }
 
@@ -233,7 +233,7 @@ std::vector<Array> call_graph(const Graph& graph, std::span<const Array> argumen
       return frontend_detail::write_out(graph, *tracer, arguments, inputs, where);
     return frontend_detail::run_and_record(eager::RecordedGraph::of(graph), arguments, where);
   } catch (const Error& error) {
-    frontend_detail::raise_located(error, name, frontend_detail::types_of(arguments), where);
+    frontend_detail::raise_located(error, name, arguments, where);
   }
 }
 

@@ -108,7 +108,7 @@ void require_traceable(const FlatFunction& f, const std::vector<Array>& argument
     refuse(ErrorKind::tape, "vjp",
            detail::str("expected Array ", i, " of the arguments (", arguments[i].type(),
                        ") as it was when vjp was called, at version ", versions[i], ", got version ", now[i],
-                       ": it was changed in place (clone it before the change)"),
+                       ": it was changed in place (change a copy() of it instead)"),
            where);
   }
 }

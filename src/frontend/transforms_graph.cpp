@@ -51,7 +51,7 @@ auto located(const char* name, const std::vector<Array>& arguments, Where where,
   try {
     return make();
   } catch (const Error& error) {
-    raise_located(error, name, types_of(arguments), where);
+    raise_located(error, name, arguments, where);
   }
 }
 

@@ -65,6 +65,13 @@ struct ExplainRequest {
 };
 Explanation explain(const ExplainRequest& request);
 
+/// Of a root that requires no gradient, how the leaves below it reach it, as far as the tape was told to keep
+/// that: `"w" reaches the root only through floor (operation 3, head.cpp:77), which has no derivative`. Empty
+/// where there are no leaves.
+std::string why_no_gradient(const UntypedRoot& root);
+/// Does the value, an output of the trace or a leaf, get gradients? What was detached from it does not.
+bool gives_gradient(TraceRef trace, const Key& key);
+
 }  // namespace detail
 
 /// Why does `target` (a leaf by its key, or by key and trace; any other value with its trace) get no gradient
