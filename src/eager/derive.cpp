@@ -126,6 +126,16 @@ class ProgramMaker {
     return base_[id] == no_index && constant_[id] != 0;
   }
 
+  // Does the operation read constants alone, and is any of its results among the wanted values? `wanted` also
+  // holds the operands of impure operations, which need not be constants. After a call of is_constant.
+  bool gives_constant(std::uint32_t i, const std::vector<bool>& wanted) const {
+    const OperationRecord& record = augmented_.data().operations[i];
+    if (constant_[record.first_output] == 0) return false;
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
+      if (wanted[record.first_output + slot]) return true;
+    return false;
+  }
+
   void sort_residuals(const std::vector<bool>& needed) {
     const auto externals = program_->open.externals();
     needed_external_.assign(externals.size(), 0);
@@ -298,8 +308,7 @@ class ProgramMaker {
       std::vector<Value> values(augmented_.num_values());
       std::vector<std::uint32_t> constants_alone;
       emit_augmented(
-          builder, values, [&](std::uint32_t i) { return wanted[augmented_.operation(i).output()]; },
-          constants_alone);
+          builder, values, [&](std::uint32_t i) { return gives_constant(i, wanted); }, constants_alone);
       for (const std::size_t i : constants) externals[i] = values[program_->open_externals[i]];
     }
     const std::vector<Value> values = inline_graph(builder, open, cotangents, externals, &needed);
