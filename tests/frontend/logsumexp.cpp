@@ -4,7 +4,7 @@
 
 #include "support.hpp"
 
-namespace tidu::test {
+namespace tidu::test::logsumexp_cases {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -177,4 +177,4 @@ TEST_CASE("the primitive's weights add up to 1, however large the numbers are") 
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::logsumexp_cases

@@ -5,7 +5,7 @@
 
 #include "support.hpp"
 
-namespace tidu::test {
+namespace tidu::test::masked_slopes_cases {
 namespace {
 
 struct SingularFunction {
@@ -248,4 +248,4 @@ TEST_CASE("a slope that nothing masks stays infinite") {
 }
 
 }  // namespace
-}  // namespace tidu::test
+}  // namespace tidu::test::masked_slopes_cases
