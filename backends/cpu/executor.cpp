@@ -14,10 +14,57 @@
 #include "cpu/inner_program.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/processors.hpp"
+#include "graph/kept_bytes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/program/cache.hpp"
 
 namespace tidu {
+
+namespace {
+
+// What an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
+// constants, and a workspace or two. Of a small program most is what any one has. Each graph that an
+// operation holds is a program of its own.
+class Footprint {
+ public:
+  std::size_t of(const Program& program) {
+    return of(program.graph(), false) + 2 * program.plan().small_bytes + program.plan().constant_bytes;
+  }
+
+ private:
+  static std::size_t sum(std::size_t a, std::size_t b) {
+    constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4;
+    return std::min(a + b, most);
+  }
+  // Graphs nest at most max_graph_depth deep, and so does this.
+  std::size_t of(const Graph& graph, bool with_constants) {
+    std::size_t bytes = 8192 + 256 * graph.num_operations() + 96 * graph.num_values();
+    for (const OperationRecord& record : graph.data().operations) {
+      for (const auto& [name, value] : record.op->attributes) {
+        if (const auto* const literal = with_constants ? value.get_if<Literal>() : nullptr)
+          bytes = sum(bytes, literal->type().bytes());
+        for (const std::shared_ptr<const GraphData>& held : value.graphs()) {
+          auto known = held_.find(held.get());
+          if (known == held_.end()) known = held_.emplace(held.get(), of(Graph(held), true)).first;
+          bytes = sum(bytes, known->second);
+        }
+      }
+    }
+    return bytes;
+  }
+  std::unordered_map<const GraphData*, std::size_t> held_;
+};
+
+// Bytes of literals that the graph holds and the program compiled from it does not, as rules of functions.
+std::size_t literals_beside(const Graph& program, const Graph& graph) {
+  detail::KeptBytes kept;
+  kept.add(program);
+  const std::size_t there = kept.literals();
+  kept.add(graph);
+  return kept.literals() - there;
+}
+
+}  // namespace
 
 Result<std::vector<Tensor>> Executable::try_run(std::span<const Tensor> inputs) const {
   return detail::capture([&] { return compiled_->run(inputs); });
@@ -46,6 +93,7 @@ std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
 int Executable::threads() const { return compiled_->threads(); }
 const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->reused().sets; }
 std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
+std::size_t Executable::kept_bytes() const { return Footprint().of(program()); }
 
 CpuExecutor::CpuExecutor(const CpuOptions& options)
     : options_(options),
@@ -139,43 +187,6 @@ bool CpuExecutor::supports(const Primitive& primitive, DType dtype) const {
   return kernels_->supports(primitive.name, dtype);
 }
 
-namespace {
-
-// What an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
-// constants, and a workspace or two. Of a small program most is what any one has. Each graph that an
-// operation holds is a program of its own.
-class Footprint {
- public:
-  std::size_t of(const Program& program) {
-    return of(program.graph(), false) + 2 * program.plan().small_bytes + program.plan().constant_bytes;
-  }
-
- private:
-  static std::size_t sum(std::size_t a, std::size_t b) {
-    constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4;
-    return std::min(a + b, most);
-  }
-  // Graphs nest at most max_graph_depth deep, and so does this.
-  std::size_t of(const Graph& graph, bool with_constants) {
-    std::size_t bytes = 8192 + 256 * graph.num_operations() + 96 * graph.num_values();
-    for (const OperationRecord& record : graph.data().operations) {
-      for (const auto& [name, value] : record.op->attributes) {
-        if (const auto* const literal = with_constants ? value.get_if<Literal>() : nullptr)
-          bytes = sum(bytes, literal->type().bytes());
-        for (const std::shared_ptr<const GraphData>& held : value.graphs()) {
-          auto known = held_.find(held.get());
-          if (known == held_.end()) known = held_.emplace(held.get(), of(Graph(held), true)).first;
-          bytes = sum(bytes, known->second);
-        }
-      }
-    }
-    return bytes;
-  }
-  std::unordered_map<const GraphData*, std::size_t> held_;
-};
-
-}  // namespace
-
 // The executor's number stands for its kernels and options.
 Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
   return detail::capture([&] {
@@ -194,7 +205,8 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
         return tensors;
       };
       auto made = std::make_shared<const Executable>(compile(Program::make(graph, options, evaluate)));
-      return CacheMade<Executable>{made, Footprint().of(made->program())};
+      return CacheMade<Executable>{made,
+                                   made->kept_bytes() + literals_beside(made->program().graph(), graph)};
     });
     return found->with_keys_of(graph);
   });

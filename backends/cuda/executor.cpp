@@ -9,6 +9,7 @@
 #include "cuda/opener.hpp"
 #include "cuda/rules.hpp"
 #include "cuda/watched.hpp"
+#include "graph/kept_bytes.hpp"
 #include "tidu/cuda.hpp"
 #include "tidu/graph/strands.hpp"
 #include "tidu/primitives/control_flow.hpp"
@@ -45,6 +46,10 @@ std::vector<Tensor> CudaExecutable::run(std::initializer_list<Tensor> inputs) co
 const Program& CudaExecutable::program() const { return compiled_->program(); }
 std::size_t CudaExecutable::num_steps() const { return compiled_->num_steps(); }
 std::size_t CudaExecutable::workspace_bytes() const { return compiled_->workspace_bytes(); }
+std::size_t CudaExecutable::kept_bytes() const {
+  const Graph& small = program().graph();
+  return 8192 + 1024 * small.num_operations() + 96 * small.num_values() + compiled_->kept_bytes();
+}
 
 CudaExecutor::CudaExecutor(const CudaOptions& options)
     : options_(options),
@@ -218,10 +223,10 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
       options.shift = false;
       const Graph written_out = with_control_flow_written_out(without_unread(graph));
       auto made = std::make_shared<const CudaExecutable>(compile(Program::make(written_out, options)));
-      const Graph& small = made->program().graph();
-      const std::size_t bytes =
-          8192 + 1024 * small.num_operations() + 96 * small.num_values() + made->compiled_->kept_bytes();
-      return CacheMade<CudaExecutable>{made, bytes};
+      detail::KeptBytes literals;
+      literals.add(made->program().graph());
+      literals.add(graph);
+      return CacheMade<CudaExecutable>{made, made->kept_bytes() + literals.literals()};
     });
   });
 }

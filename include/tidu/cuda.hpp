@@ -148,6 +148,8 @@ class CudaExecutable {
   std::size_t num_steps() const;
   /// Bytes of temporaries of a run.
   std::size_t workspace_bytes() const;
+  /// What it keeps between runs, on the device too, an estimate.
+  std::size_t kept_bytes() const;
 
  private:
   friend class CudaExecutor;

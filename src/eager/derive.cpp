@@ -7,6 +7,7 @@
 #include "eager/template.hpp"
 #include "graph/defect.hpp"
 #include "graph/in_all.hpp"
+#include "graph/kept_bytes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/linearize/transpose.hpp"
@@ -360,6 +361,22 @@ bool lies_in_the_graph(const Error& error) {
          kind == ErrorKind::unknown_primitive;
 }
 
+// What is kept with a template counts for it.
+std::unique_ptr<Derivation> counted(const Template* owner, std::unique_ptr<Derivation> derivation) {
+  const Linearization& made = *derivation->linearization;
+  count_bytes(owner, tidu::detail::array_bytes(made.augmented) + tidu::detail::array_bytes(made.linear));
+  return derivation;
+}
+std::unique_ptr<BackwardProgram> counted(const Template* owner, std::unique_ptr<BackwardProgram> program) {
+  std::size_t bytes = 0;
+  for (const Graph* graph : {&program->forward, &program->transposed, &program->open})
+    bytes += tidu::detail::array_bytes(*graph);
+  count_bytes(owner, bytes);
+  program->forward_slot.count_for(owner);
+  program->transposed_slot.count_for(owner);
+  return program;
+}
+
 }  // namespace
 
 std::optional<Key128> key_of(ADContext* context) {
@@ -417,9 +434,11 @@ std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant
       std::unique_ptr<BackwardProgram> program = make_program(
           *variant, derivation->linearization, seeded, all_bits(variant->edges.size()), true, context, &plan);
       variant->saved = std::move(plan);
-      derivation->programs.publish(std::move(program), [](const BackwardProgram&) { return false; });
       if (derivation->context) {
-        variant->derivations.publish(std::move(derivation), [](const Derivation&) { return false; });
+        derivation->programs.publish(counted(this, std::move(program)),
+                                     [](const BackwardProgram&) { return false; });
+        variant->derivations.publish(counted(this, std::move(derivation)),
+                                     [](const Derivation&) { return false; });
       }
     } catch (const Error& error) {
       if (!lies_in_the_graph(error)) throw;
@@ -446,7 +465,7 @@ BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, bool w
   }
   // Contexts whose keys never come again fill no memory.
   if (derivation == nullptr && key && (user == nullptr || known < most_contexts)) {
-    derivation = derivations.publish(make_derivation(*this, user),
+    derivation = derivations.publish(counted(owner, make_derivation(*this, user)),
                                      [&](const Derivation& other) { return other.context == key; });
   } else if (derivation == nullptr) {
     keep = make_derivation(*this, user);
@@ -457,8 +476,10 @@ BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, bool w
   };
   for (BackwardProgram* at = derivation->programs.head(); at != nullptr; at = at->next)
     if (same(*at)) return *at;
-  return *derivation->programs.publish(
-      make_program(*this, derivation->linearization, seeded, wanted, wide_accumulation, user, nullptr), same);
+  auto made =
+      make_program(*this, derivation->linearization, seeded, wanted, wide_accumulation, user, nullptr);
+  if (keep == nullptr) made = counted(owner, std::move(made));
+  return *derivation->programs.publish(std::move(made), same);
 }
 
 const BackwardProgram::Recorded& Variant::recorded(BackwardProgram& program) const {

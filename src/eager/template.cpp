@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <list>
 #include <unordered_map>
 
+#include "graph/cache_in_front.hpp"
 #include "graph/fork_locks.hpp"
+#include "graph/kept_bytes.hpp"
 #include "tidu/eager/recorder.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -15,13 +18,15 @@ namespace tidu::eager {
 namespace detail {
 namespace {
 
-// Interned templates, each held once by the store. Never destroyed: tapes in static variables may outlive it.
+// Interned templates, each held once by the store, the longest unused last. Never destroyed: tapes in static
+// variables may outlive it. A template is in use while anybody else holds it, and then stays.
 class Store {
  public:
   static Store& get() {
     static Store* const store = [] {
       auto* made = new Store;
       tidu::detail::ForkLocks::add(tidu::detail::ForkRank::templates, made->mutex_);
+      tidu::detail::CacheInFront::set([] { return Store::get().clear(); });
       return made;
     }();
     return *store;
@@ -29,45 +34,78 @@ class Store {
 
   const Template* intern(const Graph& graph, const Op* op) {
     const Key128 key = tidu::detail::mix(graph.structural_key(), graph.name());
+    if (const Template* const found = find(key, graph)) return found;
+    auto made = std::make_unique<Template>(graph, op);
     Idle idle;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto [first, last] = templates_.equal_range(key);
-    for (auto at = first; at != last; ++at) {
-      if (!same(at->second->graph, graph)) continue;
-      retain(at->second);
-      return at->second;
+    if (const Template* const found = find_locked(key, graph)) return found;
+    if (entries_.size() >= next_count_ || bytes_ + made->bytes > next_bytes_) {
+      constexpr auto most = [](std::size_t limit) { return limit - limit / 4; };
+      sweep(idle, most(count_limit_), most(bytes_limit_));
     }
-    if (templates_.size() >= next_sweep_) sweep(idle);
-    auto made = std::make_unique<Template>(graph, op);
-    templates_.emplace(key, made.get());
+    entries_.push_front({key, made.get()});
+    try {
+      table_.emplace(key, entries_.begin());
+    } catch (...) {
+      entries_.pop_front();
+      throw;
+    }
+    bytes_ += made->bytes;
     retain(made.get());
     return made.release();
   }
-  std::size_t set_limit(std::size_t count) {
+  /// Counts more bytes for a template that the caller holds.
+  void count(const Template* graph, std::size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    graph->bytes += bytes;
+    bytes_ += bytes;
+  }
+  std::size_t set_count_limit(std::size_t count) {
     Idle idle;
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::swap(count, limit_);
-    next_sweep_ = limit_;
-    if (templates_.size() > limit_) sweep(idle);
+    std::swap(count, count_limit_);
+    sweep(idle, count_limit_, bytes_limit_);
     return count;
+  }
+  std::size_t set_bytes_limit(std::size_t bytes) {
+    Idle idle;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::swap(bytes, bytes_limit_);
+    sweep(idle, count_limit_, bytes_limit_);
+    return bytes;
+  }
+  // A template may hold another one, which is idle once the first is gone.
+  std::size_t clear() {
+    for (std::size_t dropped = 0;;) {
+      Idle idle;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      sweep(idle, 0, 0);
+      if (idle.entries.empty()) return dropped;
+      dropped += idle.entries.size();
+    }
   }
   TemplateStatistics statistics() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {templates_.size(), derivations.load(), transpositions.load(), evictions_, looked_at_};
+    return {entries_.size(), derivations.load(), transpositions.load(), evictions_, looked_at_, bytes_};
   }
 
   std::atomic<std::uint64_t> derivations{0};
   std::atomic<std::uint64_t> transpositions{0};
 
  private:
+  struct Entry {
+    Key128 key;
+    const Template* graph;
+  };
+  using Entries = std::list<Entry>;
   // What goes, without the lock: what executors kept goes with it, whose destructors are users'.
   struct Idle {
-    std::vector<const Template*> templates;
+    Entries entries;
     Idle() = default;
     Idle(const Idle&) = delete;
     Idle& operator=(const Idle&) = delete;
     ~Idle() {
-      for (const Template* graph : templates) release(graph);
+      for (const Entry& entry : entries) release(entry.graph);
     }
   };
   // Ids of retained values are ids of the template's graph, so numbering must agree too.
@@ -76,26 +114,48 @@ class Store {
            std::equal(a.inputs().begin(), a.inputs().end(), b.inputs().begin(), b.inputs().end()) &&
            structurally_equal(a, b);
   }
-  // Drops what only the store holds. When nearly everything is in use the next sweep waits until as many
-  // again have come.
-  void sweep(Idle& idle) {
-    looked_at_ += templates_.size();
-    for (auto at = templates_.begin(); at != templates_.end();) {
-      if (at->second->references.load(std::memory_order_acquire) == 1) {
-        idle.templates.push_back(at->second);
-        at = templates_.erase(at);
-      } else {
-        ++at;
-      }
+  const Template* find(const Key128& key, const Graph& graph) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return find_locked(key, graph);
+  }
+  const Template* find_locked(const Key128& key, const Graph& graph) {
+    const auto [first, last] = table_.equal_range(key);
+    for (auto at = first; at != last; ++at) {
+      const Entries::iterator entry = at->second;
+      if (!same(entry->graph->graph, graph)) continue;
+      entries_.splice(entries_.begin(), entries_, entry);
+      retain(entry->graph);
+      return entry->graph;
     }
-    evictions_ += idle.templates.size();
-    next_sweep_ = std::max(limit_, 2 * templates_.size());
+    return nullptr;
+  }
+  // Drops the longest unused of those that only the store holds, until no more than so many entries and bytes
+  // are left. When nearly everything is in use the next sweep waits until half or a quarter as much again has
+  // come, so that it looks at few templates for each that comes.
+  void sweep(Idle& idle, std::size_t most_entries, std::size_t most_bytes) {
+    for (auto at = entries_.end();
+         at != entries_.begin() && (entries_.size() > most_entries || bytes_ > most_bytes);) {
+      const auto entry = --at;
+      ++looked_at_;
+      if (entry->graph->references.load(std::memory_order_acquire) != 1) continue;
+      ++at;
+      const auto [first, last] = table_.equal_range(entry->key);
+      table_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == entry; }));
+      bytes_ -= entry->graph->bytes;
+      idle.entries.splice(idle.entries.end(), entries_, entry);
+    }
+    evictions_ += idle.entries.size();
+    next_count_ = std::max(count_limit_, entries_.size() + entries_.size() / 2);
+    next_bytes_ = std::max(bytes_limit_, bytes_ + bytes_ / 4);
   }
 
   std::mutex mutex_;
-  std::unordered_multimap<Key128, const Template*> templates_;
-  std::size_t limit_ = 16384;
-  std::size_t next_sweep_ = 16384;  // how many there are then
+  Entries entries_;
+  std::unordered_multimap<Key128, Entries::iterator> table_;
+  std::size_t count_limit_ = 16384, bytes_limit_ = std::size_t{256} << 20;
+  // How many entries and bytes there are when the next sweep is due.
+  std::size_t next_count_ = count_limit_, next_bytes_ = bytes_limit_;
+  std::size_t bytes_ = 0;  // of all templates
   std::uint64_t evictions_ = 0;
   std::uint64_t looked_at_ = 0;
 };
@@ -105,13 +165,19 @@ class Store {
 void count_derivation() { Store::get().derivations.fetch_add(1, std::memory_order_relaxed); }
 void count_transposition() { Store::get().transpositions.fetch_add(1, std::memory_order_relaxed); }
 
+void count_bytes(const Template* graph, std::size_t bytes) { Store::get().count(graph, bytes); }
+
 void retain(const Template* graph) noexcept { tidu::detail::count_up(graph->references); }
 void release(const Template* graph) noexcept {
   if (tidu::detail::count_down(graph->references) == 1) delete graph;
 }
 
 Template::Template(Graph the_graph, const Op* of)
-    : graph(std::move(the_graph)), op_name(of != nullptr ? of->name() : std::string_view()) {
+    : graph(std::move(the_graph)), op_name(of != nullptr ? of->name() : std::string_view()), slot(this) {
+  tidu::detail::KeptBytes kept;
+  kept.add(graph);
+  literal_bytes = kept.literals();
+  bytes = kept.all();
   for (const ValueId id : graph.inputs()) input_types.push_back(graph.type(id));
   for (const ValueId id : graph.outputs()) output_types.push_back(graph.type(id));
 }
@@ -182,7 +248,8 @@ struct OpCache::Entry {
 };
 namespace {
 constexpr std::size_t op_cache_entries = 1024;
-}
+constexpr std::size_t op_cache_bytes = std::size_t{32} << 20;  // of literals
+}  // namespace
 
 OpCache::OpCache() = default;
 OpCache::~OpCache() = default;
@@ -198,12 +265,25 @@ const Template* OpCache::find(const Op& op, std::span<const Type> types, const P
   for (std::size_t i = 0; same && i < types.size(); ++i) same = entry.types[i] == types[i].identity();
   if (same) return entry.graph->shared();
   RecordedGraph graph = RecordedGraph::of(op, types, set);
+  make_room(graph.shared()->literal_bytes);
+  if (entry.graph) bytes_ -= entry.graph->shared()->literal_bytes;
+  bytes_ += graph.shared()->literal_bytes;
   entry.op = op.record();
   entry.held = op;
   entry.count = static_cast<std::uint32_t>(types.size());
   for (std::size_t i = 0; i < types.size() && i < 4; ++i) entry.types[i] = types[i].identity();
   entry.graph = std::move(graph);
   return entry.graph->shared();
+}
+
+// Operations that carry much data are mostly made anew for each call: all of them go at once.
+void OpCache::make_room(std::size_t bytes) {
+  if (bytes == 0 || bytes_ + bytes <= op_cache_bytes) return;
+  for (std::size_t i = 0; i < op_cache_entries; ++i) {
+    Entry& entry = entries_[i];
+    if (entry.graph && entry.graph->shared()->literal_bytes != 0) entry = Entry();
+  }
+  bytes_ = 0;
 }
 
 std::size_t num_outputs(const Template* graph) noexcept { return graph->output_types.size(); }
@@ -215,13 +295,17 @@ ExecutorSlot::~ExecutorSlot() {
     delete std::exchange(at, at->next);
 }
 
-const void* ExecutorSlot::keep(std::uint64_t id, std::shared_ptr<const void> value) const {
+const void* ExecutorSlot::keep(std::uint64_t id, std::shared_ptr<const void> value, std::size_t bytes) const {
   auto entry = std::make_unique<Entry>(Entry{id, std::move(value), head_.load(std::memory_order_acquire)});
   for (;;) {
     for (const Entry* at = entry->next; at != nullptr; at = at->next)
       if (at->id == id) return at->value.get();
-    if (head_.compare_exchange_weak(entry->next, entry.get(), std::memory_order_acq_rel))
-      return entry.release()->value.get();
+    if (!head_.compare_exchange_weak(entry->next, entry.get(), std::memory_order_acq_rel)) continue;
+    const void* const kept = entry.release()->value.get();
+    // The literals of the graph count already.
+    if (owner_ != nullptr && bytes > owner_->literal_bytes)
+      detail::count_bytes(owner_, bytes - owner_->literal_bytes);
+    return kept;
   }
 }
 
@@ -248,6 +332,10 @@ const ExecutorSlot& RecordedGraph::slot() const { return template_->slot; }
 std::span<const Type> RecordedGraph::output_types() const { return template_->output_types; }
 
 TemplateStatistics template_statistics() { return detail::Store::get().statistics(); }
-std::size_t set_template_limit(std::size_t count) { return detail::Store::get().set_limit(count); }
+std::size_t set_template_limit(std::size_t count) { return detail::Store::get().set_count_limit(count); }
+std::size_t set_template_bytes_limit(std::size_t bytes) {
+  return detail::Store::get().set_bytes_limit(bytes);
+}
+std::size_t clear_templates() { return detail::Store::get().clear(); }
 
 }  // namespace tidu::eager

@@ -154,6 +154,8 @@ class Template {
   std::vector<Type> output_types;
   ExecutorSlot slot;
   mutable std::atomic<std::uint32_t> references{1};
+  std::size_t literal_bytes = 0;  ///< of the graph and those inside
+  mutable std::size_t bytes = 0;  ///< these, and of what is kept with it; changed under the store's lock
 
   /// `active`: by input. Derives when it is new, with a context that has a key, or none.
   const Variant& variant(const Mask& active, const Mask& given, bool outputs_given,
@@ -188,6 +190,8 @@ std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
                                               const Mask& seeded, const Mask& wanted, bool wide_accumulation,
                                               ADContext* context, std::vector<SavedSource>* plan);
 
+/// More bytes that are kept with a template, which the caller holds.
+void count_bytes(const Template* graph, std::size_t bytes);
 void count_derivation();
 void count_transposition();
 

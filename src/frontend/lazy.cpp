@@ -116,19 +116,6 @@ std::shared_ptr<LazyTrace> LazyTrace::make() {
 LazyTrace::LazyTrace() : limit_(least_limit) { tidu::detail::before_write.store(before_write); }
 LazyTrace::~LazyTrace() = default;
 
-bool LazyTrace::takes(const Graph& graph) {
-  const auto address = reinterpret_cast<std::uintptr_t>(&graph.data());
-  auto& known = known_[(address >> 4) * 0x9e3779b97f4a7c15ULL >> 56];
-  for (const Known& entry : known)
-    if (entry.graph && &entry.graph->data() == &graph.data()) return entry.takes;
-  std::move_backward(known.begin(), known.end() - 1, known.end());
-  known[0].graph = graph;
-  known[0].takes = graph.primitives() == standard_primitives() && graph.externals().empty() &&
-                   !graph.outputs().empty() && !graph.data().has_effects && !graph.data().has_collectives &&
-                   !Spread(graph).moves();
-  return known[0].takes;
-}
-
 // --- values
 
 // Where the leaf with these elements is found, or would be.
@@ -238,7 +225,9 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
       leave(taken_up);
     }
   }
-  if (!takes(graph)) return false;
+  const Known& known = look_at(graph);
+  if (!known.takes) return false;
+  const std::size_t literal_bytes = known.literal_bytes;
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
     // Of another thread, which may give it its elements just now.
@@ -254,7 +243,8 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
     input->pending()->settle();
     lock.lock();
   }
-  if (due_ || ops_.size() >= limit_) {
+  fresh_bytes_ += literal_bytes;
+  if (due_ || fresh_bytes_ > byte_limit_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
     if (ops_.size() >= most_pending) {
       lock.unlock();

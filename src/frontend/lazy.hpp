@@ -313,7 +313,13 @@ class LazyTrace {
   static bool referred(const Value& value) {
     return value.promise->references.load(std::memory_order_acquire) > 1;
   }
-  bool takes(const Graph& graph);
+  struct Known {
+    const GraphData* address = nullptr;
+    std::weak_ptr<const GraphData> graph;
+    std::size_t literal_bytes = 0;
+    bool takes = false;
+  };
+  const Known& look_at(const Graph& graph);
   std::uint32_t value_of(const Tensor& tensor);
   std::size_t place_of(const Tensor& tensor) const;
   std::uint32_t leaf(const Tensor& tensor);
@@ -386,7 +392,7 @@ class LazyTrace {
   std::size_t limit_;  // of operations before those that nobody refers to are looked for
   bool due_ = false;   // it is time to: much of what is recorded was evaluated, or much memory is held
   static constexpr std::size_t least_bytes = std::size_t{1} << 26;
-  std::size_t fresh_bytes_ = 0;           // of leaves that came since they were looked for
+  std::size_t fresh_bytes_ = 0;           // of leaves and literals that came since they were looked for
   std::size_t byte_limit_ = least_bytes;  // of them
   std::unique_ptr<Run> spare_;
   // Empty, with room for what comes.
@@ -406,10 +412,6 @@ class LazyTrace {
   static constexpr std::size_t seen_ways = 8;
   std::array<std::array<Seen, seen_ways>, 64> seen_;
   std::uint64_t looked_for_ = 0;
-  struct Known {
-    std::optional<Graph> graph;
-    bool takes = false;
-  };
   std::array<std::array<Known, 4>, 256> known_;  // graphs met lately, by address
   std::vector<std::unique_ptr<Pattern>> patterns_;
   std::size_t replaced_ = 0;    // how many had to go

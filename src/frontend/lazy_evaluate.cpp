@@ -253,8 +253,7 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
     made->graph = prune(builder.build(outputs));
     if (runner.cpu != nullptr) made->compile(*runner.cpu);
     if (greedy && runner.cpu == &cpu()) made->deferral = Deferral::make(made->graph);
-    const std::size_t graphs = made->deferral != nullptr ? 2 : 1;
-    const std::size_t bytes = 4096 + 16 * run.words.size() + 64 * graphs * made->graph.num_operations();
+    const std::size_t bytes = 4096 + 16 * run.words.size() + made->kept_bytes();
     return CacheMade<Program>{std::move(made), bytes};
   });
 }

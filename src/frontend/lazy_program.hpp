@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "frontend/lazy.hpp"
+#include "graph/kept_bytes.hpp"
 #include "tidu/cpu/executor.hpp"
 
 namespace tidu::frontend_detail {
@@ -69,6 +70,19 @@ struct LazyTrace::Program {
   std::vector<ReusableInputs> reused;
   std::shared_ptr<const Deferral> deferral;  // or null
 
+  /// What it compiled may have a place of its own in the cache, and is counted there too: it may be dropped
+  /// there first.
+  std::size_t kept_bytes() const {
+    detail::KeptBytes kept;
+    for (const Graph& part : parts) kept.add(part);
+    kept.add(graph);
+    std::size_t bytes = executable ? executable->kept_bytes() : 0;
+    if (deferral != nullptr) {
+      kept.add(deferral->graph);
+      bytes += deferral->executable.kept_bytes();
+    }
+    return bytes + kept.all();
+  }
   void compile(const CpuExecutor& executor) {
     executable.emplace(executor.compile(graph));
     reused = safely_reused(*executable);

@@ -35,6 +35,9 @@ class Search {
     });
     index = 0;
     each(member(node, "operations"), [&](Index at) { operation(at, index++, name, level); });
+    const Index named = level == 0 ? member(node, "graphs") : absent;
+    if (named == absent || tape_.kind(named) != Kind::object) return;
+    for (Index at = JsonTape::first(named); at != tape_.end(named); at = tape_.next(at + 1)) graph(at + 1, 1);
   }
 
   std::string lines() const {

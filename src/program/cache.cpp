@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/cache_in_front.hpp"
 #include "graph/fork_locks.hpp"
 
 namespace tidu {
@@ -93,6 +94,7 @@ struct CompileCache::State {
   CacheLimits limits;
   CacheStatistics counters;
   std::size_t bytes = 0;
+  bool of_process = false;
 };
 
 CompileCache::CompileCache(const CacheLimits& limits) : state_(std::make_unique<State>()) {
@@ -191,6 +193,7 @@ CacheStatistics CompileCache::statistics() const {
 }
 
 std::size_t CompileCache::clear() {
+  if (state_->of_process) detail::CacheInFront::clear();
   State::Entries dropped;
   const std::lock_guard lock(state_->mutex);
   for (auto at = state_->entries.begin(); at != state_->entries.end();) {
@@ -216,6 +219,7 @@ CacheLimits CompileCache::set_limits(const CacheLimits& limits) {
 CompileCache& compile_cache() {
   static CompileCache* const cache = [] {
     auto* made = new CompileCache;
+    made->state_->of_process = true;
     detail::ForkLocks::add(detail::ForkRank::compiled, made->state_->mutex,
                            [] { compile_cache().state_->forget_others(); });
     return made;

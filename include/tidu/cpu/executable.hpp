@@ -73,6 +73,8 @@ class Executable {
   int threads() const;
   /// Steps that a run takes.
   std::size_t num_instructions() const;
+  /// What it keeps between runs, an estimate: instructions, constants, and the workspaces of small values.
+  std::size_t kept_bytes() const;
 
  private:
   std::shared_ptr<const cpu_detail::Compiled> compiled_;

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -15,23 +17,40 @@
 
 namespace tidu::eager {
 
+namespace detail {
+class Template;
+void retain(const Template* graph) noexcept;
+void release(const Template* graph) noexcept;
+}  // namespace detail
+
 /// Where an executor keeps what it compiled from a graph. Any thread may read; entries live as long as the
 /// graph they belong to. An executor object is meant to live long: each one leaves an entry of its own.
 class ExecutorSlot {
  public:
   ExecutorSlot() = default;
+  /// For the eager layer itself: what is kept here counts for that template, which outlives the slot.
+  explicit ExecutorSlot(const detail::Template* owner) : owner_(owner) {}
   ExecutorSlot(const ExecutorSlot&) = delete;
   ExecutorSlot& operator=(const ExecutorSlot&) = delete;
   ~ExecutorSlot();
 
   /// What the executor `id` keeps here, made by `make()` (which returns a T) the first time. Two threads may
-  /// both make it; one is kept. What make() throws passes through, and nothing is kept.
+  /// both make it; one is kept. What make() throws passes through, and nothing is kept. A T that has a
+  /// `std::size_t kept_bytes() const` counts for the limit of set_template_bytes_limit with what that says.
   template <class T, class Make>
   const T& get(std::uint64_t id, Make&& make) const {
     for (const Entry* entry = head_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
       if (entry->id == id) return *static_cast<const T*>(entry->value.get());
-    return *static_cast<const T*>(keep(id, std::make_shared<const T>(std::forward<Make>(make)())));
+    auto made = std::make_shared<const T>(std::forward<Make>(make)());
+    std::size_t bytes = 0;
+    if constexpr (requires(const T& kept) {
+                    { kept.kept_bytes() } -> std::convertible_to<std::size_t>;
+                  })
+      bytes = made->kept_bytes();
+    return *static_cast<const T*>(keep(id, std::move(made), bytes));
   }
+  /// For the eager layer itself, before anything is kept: see the constructor.
+  void count_for(const detail::Template* owner) { owner_ = owner; }
 
  private:
   struct Entry {
@@ -39,15 +58,10 @@ class ExecutorSlot {
     std::shared_ptr<const void> value;
     const Entry* next;
   };
-  const void* keep(std::uint64_t id, std::shared_ptr<const void> value) const;
+  const void* keep(std::uint64_t id, std::shared_ptr<const void> value, std::size_t bytes) const;
   mutable std::atomic<const Entry*> head_{nullptr};
+  const detail::Template* owner_ = nullptr;
 };
-
-namespace detail {
-class Template;
-void retain(const Template* graph) noexcept;
-void release(const Template* graph) noexcept;
-}  // namespace detail
 
 /// A handle to an interned template; cheap to copy.
 class RecordedGraph {
@@ -90,17 +104,27 @@ class RecordedGraph {
   const detail::Template* template_;
 };
 
-/// What the process-wide store of templates has done so far. Counters only grow, `templates` aside.
+/// What the process-wide store of templates has done so far. Counters only grow, `templates` and `bytes`
+/// aside.
 struct TemplateStatistics {
   std::uint64_t templates = 0;       ///< interned now
   std::uint64_t derivations = 0;     ///< linearizations: what calls JVP rules
   std::uint64_t transpositions = 0;  ///< what calls transpose rules
-  std::uint64_t evictions = 0;       ///< templates dropped from the store because it was full
+  std::uint64_t evictions = 0;       ///< templates dropped from the store because it was full, or cleared
   std::uint64_t looked_at = 0;       ///< templates that were looked at to find those
+  std::size_t bytes = 0;             ///< kept by the templates, an estimate; see set_template_bytes_limit
 };
 /// The counters as they are now.
 TemplateStatistics template_statistics();
-/// Most templates that are kept when no tape uses them; 16384 at first. Returns the bound that was in force.
+/// Most templates that are kept when no tape uses them; 16384 at first. The longest unused go. Returns the
+/// bound that was in force.
 std::size_t set_template_limit(std::size_t count);
+/// Most bytes that templates keep which no tape uses; 256 MiB at first. What counts are the literals that
+/// their graphs hold, such as data that a rule of custom_vjp captures, with all their elements; and by an
+/// estimate the graphs, what is derived of them and what executors compiled. The longest unused go. Returns
+/// the bound that was in force.
+std::size_t set_template_bytes_limit(std::size_t bytes);
+/// Drops all templates that no tape uses; compile_cache().clear() calls it. Returns how many went.
+std::size_t clear_templates();
 
 }  // namespace tidu::eager

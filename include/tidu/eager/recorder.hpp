@@ -141,7 +141,9 @@ class OpCache {
 
  private:
   struct Entry;
+  void make_room(std::size_t bytes);
   std::unique_ptr<Entry[]> entries_;
+  std::size_t bytes_ = 0;  // of literals that the entries' graphs hold
 };
 
 }  // namespace detail

@@ -145,7 +145,7 @@ class CustomJvp {
 /// (invalid_argument) where f or rule uses an Array that requires a gradient (but under no_grad) or is
 /// traced, and is no argument. Data that changes from call to call belongs in an argument: what f and rule
 /// capture becomes part of their graphs, of which each is derived, compiled and kept by itself, up to a
-/// number of graphs and not of bytes.
+/// number of graphs and of bytes (eager::set_template_bytes_limit, compile_cache()).
 template <class F, class Jvp>
 CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Where where = Where::current()) {
   return {std::forward<F>(f), std::forward<Jvp>(rule), where};

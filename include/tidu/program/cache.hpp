@@ -86,7 +86,9 @@ class CompileCache {
 
   /// The counters as they are now.
   CacheStatistics statistics() const;
-  /// Drops everything that is not being made just now; returns the number of entries.
+  /// Drops everything that is not being made just now; returns the number of entries. Of compile_cache() also
+  /// the templates of recorded graphs that no tape uses (eager::clear_templates), which keep what was
+  /// compiled.
   std::size_t clear();
   /// Those that are in force.
   CacheLimits limits() const;
