@@ -33,12 +33,13 @@ std::string to_text(const ExecutorReport& report) {
                           '\n');
   }
   if (report.ok) {
-    text += "the executor passes:";
+    std::string tested;
     for (std::size_t i = 0; i < num_executor_checks; ++i) {
-      text +=
-          detail::str(i == 0 ? " " : ", ", to_string(static_cast<ExecutorCheck>(i)), ' ', report.tested[i]);
+      if (report.tested[i] == 0) continue;
+      tested += detail::str(tested.empty() ? " " : ", ", to_string(static_cast<ExecutorCheck>(i)), ' ',
+                            report.tested[i]);
     }
-    text += '\n';
+    text += tested.empty() ? "nothing was tested\n" : "the executor passes:" + tested + '\n';
   }
   for (const std::string& note : report.notes) text += "note: " + note + '\n';
   return text;
@@ -69,6 +70,7 @@ ExecutorReport check_executor(const AnyExecutor& executor, const ExecutorKitOpti
   run(kit, "hooks", check_foreign_slots, ExecutorCheck::slots);
   run(kit, "operands", check_operands, ExecutorCheck::operands);
   run(kit, "backward", check_backward, ExecutorCheck::backward);
+  note_untested(kit, report);
   return report;
 }
 
@@ -78,6 +80,7 @@ ExecutorReport check_slots(const AnyExecutor& first, const AnyExecutor& second,
   Kit kit(first, options, report);
   kit.make_trials();
   const auto test = [&](Hook hook, const std::vector<Trial>& trials) {
+    kit.announce(ExecutorCheck::slots, to_string(hook));
     for (const Trial& trial : trials) {
       const Graph& graph = trial.graph.graph();
       const eager::ExecutorSlot shared;
@@ -92,11 +95,12 @@ ExecutorReport check_slots(const AnyExecutor& first, const AnyExecutor& second,
           kit.log.tested(ExecutorCheck::slots);
           for (std::size_t i = 0; expected && got && i < got->size(); ++i) {
             if (same_bits((*expected)[i], (*got)[i])) continue;
+            const ShownPair shown = show_pair((*expected)[i], (*got)[i]);
             kit.log.finding(
                 ExecutorCheck::slots, to_string(hook),
-                detail::str(trial.what, ": expected ", show((*expected)[i]), " for result ", i, " of the ",
+                detail::str(trial.what, ": expected ", shown.expected, " for result ", i, " of the ",
                             executor == &first ? "first" : "second", " executor, as by itself, got ",
-                            show((*got)[i]), " with a slot that both use", show(graph, trial.inputs)));
+                            shown.got, " with a slot that both use", show(graph, trial.inputs)));
           }
         }
       }

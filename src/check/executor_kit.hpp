@@ -28,6 +28,12 @@ std::string_view to_string(Hook hook);
 
 /// "f64[2,2] 0.5 -1 …", at most 8 elements.
 std::string show(const Tensor& tensor);
+/// Two tensors that differ, so that the texts do: with 17 digits, the element that differs, or its bytes
+/// where less does not tell them apart.
+struct ShownPair {
+  std::string expected, got;
+};
+ShownPair show_pair(const Tensor& expected, const Tensor& got);
 /// "\n  graph:\n…\n  input 0: …".
 std::string show(const Graph& graph, const Tensors& inputs);
 /// Same type, same bits.
@@ -96,6 +102,8 @@ class Kit {
   Log log;
   Random random;
 
+  /// Writes to stderr what is tested next, before the executor may crash.
+  void announce(ExecutorCheck check, std::string_view hook) const;
   bool usable(const Primitive& primitive, DType dtype) const;
   bool usable(const Graph& graph) const;  ///< and all that it holds
   /// Are the derivatives there that a tape runs of this graph, recorded as one node or operation by
@@ -152,6 +160,10 @@ class Kit {
   void make_trials();
 
  private:
+  void make_odd_trials(DType dtype);
+  void make_stacks(DType dtype);
+  void make_factorizations_of_stacks(DType dtype);
+  void make_random_trials(DType dtype);
   void add_function(const std::string& what, const Graph& graph, bool exact, bool always);
   bool add_transposed(const std::string& what, const Graph& graph, bool exact);
 };
@@ -166,5 +178,7 @@ void check_threads(Kit& kit);
 void check_foreign_slots(Kit& kit);
 void check_operands(Kit& kit);
 void check_backward(Kit& kit);
+/// Notes what none of these tested.
+void note_untested(Kit& kit, const ExecutorReport& report);
 
 }  // namespace tidu::check

@@ -79,9 +79,10 @@ class Watcher final : public eager::BackwardExecutor<AnyOperand> {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (same_bits(tensors[i], tensor(*inputs[i]))) continue;
       ++faults_;
+      const ShownPair shown = show_pair(tensors[i], tensor(*inputs[i]));
       kit_.log.finding(ExecutorCheck::ownership, to_string(hook),
-                       str("within backward: expected input ", i, " to stay ", show(tensors[i]), ", got ",
-                           show(tensor(*inputs[i])), show(call.graph, tensors)));
+                       str("within backward: expected input ", i, " to stay ", shown.expected, ", got ",
+                           shown.got, show(call.graph, tensors)));
     }
     if (!outcome.values) return Error(ErrorKind::execution, outcome.failure);
     return std::move(*outcome.values);
@@ -248,8 +249,9 @@ class Call {
           gradient != nullptr ? kit_.executor.to_tensor(*gradient) : Tensor::zeros(wanted.type());
       if (kit_.agrees(wanted, value, expected.exact, expected.scale)) continue;
       // Where a hook was at fault, that is the finding.
+      const ShownPair shown = show_pair(wanted, value);
       if (watcher_.faults() == 0)
-        say(str("expected ", show(wanted), " as ", what, " of input ", wrt_[k], ", got ", show(value)));
+        say(str("expected ", shown.expected, " as ", what, " of input ", wrt_[k], ", got ", shown.got));
       return;
     }
   }
@@ -276,6 +278,7 @@ class Call {
 }  // namespace
 
 void check_backward(Kit& kit) {
+  kit.announce(ExecutorCheck::backward, "whole backward calls, recorded ones too");
   for (const Kit::Function& function : kit.functions) {
     const auto one = [&](ExecutorCheck check, bool by_operations, auto judge) {
       Call call(kit, function, check);

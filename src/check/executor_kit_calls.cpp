@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "check/derived.hpp"
@@ -18,21 +19,66 @@ std::string_view to_string(Hook hook) {
   return hook == Hook::execute_forward ? "execute_forward" : "run_transposed_linear";
 }
 
-std::string show(const Tensor& tensor) {
-  constexpr std::int64_t most = 8;
+namespace {
+
+constexpr std::int64_t most_shown = 8;  // elements
+
+std::string show_element(const Tensor& tensor, std::int64_t i, int digits) {
+  std::ostringstream number;
+  number.precision(digits);
+  const std::complex<double> z = tensor.at(i);
+  is_complex(tensor.dtype()) ? number << z : number << z.real();
+  return number.str();
+}
+
+std::string show_digits(const Tensor& tensor, int digits) {
   std::string text = to_string(tensor.type());
-  for (std::int64_t i = 0; i < std::min(tensor.size(), most); ++i) {
-    const std::complex<double> z = tensor.at(i);
-    std::ostringstream number;
-    number.precision(9);
-    if (is_complex(tensor.dtype())) {
-      number << ' ' << z;
-    } else {
-      number << ' ' << z.real();
-    }
-    text += number.str();
+  for (std::int64_t i = 0; i < std::min(tensor.size(), most_shown); ++i)
+    text += ' ' + show_element(tensor, i, digits);
+  return text + (tensor.size() > most_shown ? " …" : "");
+}
+
+std::string show_bytes(const Tensor& tensor, std::int64_t i) {
+  const std::size_t width = size_of(tensor.dtype());
+  std::string text = " (bytes";
+  for (std::size_t k = 0; k < width; ++k) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned>(tensor.bytes()[static_cast<std::size_t>(i) * width + k]);
+    text += {' ', digits[byte >> 4U], digits[byte & 15U]};
   }
-  return text + (tensor.size() > most ? " …" : "");
+  return text + ')';
+}
+
+// The first element whose bytes differ; -1 for none.
+std::int64_t first_difference(const Tensor& a, const Tensor& b) {
+  const std::size_t width = size_of(a.dtype());
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * width;
+    if (std::memcmp(a.bytes() + at, b.bytes() + at, width) != 0) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::string show(const Tensor& tensor) { return show_digits(tensor, 9); }
+
+ShownPair show_pair(const Tensor& expected, const Tensor& got) {
+  for (const int digits : {9, 17}) {
+    ShownPair shown{show_digits(expected, digits), show_digits(got, digits)};
+    if (shown.expected != shown.got) return shown;
+  }
+  ShownPair shown{show(expected), show(got)};
+  const std::int64_t at = first_difference(expected, got);
+  if (at < 0) return shown;
+  std::string a = show_element(expected, at, 17), b = show_element(got, at, 17);
+  if (a == b) {  // NaNs, say
+    a += show_bytes(expected, at);
+    b += show_bytes(got, at);
+  }
+  shown.expected += str(" with ", a, " as element ", at);
+  shown.got += str(" with ", b, " as element ", at);
+  return shown;
 }
 
 std::string show(const Graph& graph, const Tensors& inputs) {
@@ -104,6 +150,13 @@ Kit::Kit(const AnyExecutor& tested_executor, const ExecutorKitOptions& kit_optio
       throw Error(ErrorKind::invalid_argument,
                   str("check_executor: expected floating or complex dtypes, got ", dtype));
   }
+}
+
+void Kit::announce(ExecutorCheck check, std::string_view hook) const {
+  if (!options.announce) return;
+  const std::string line = str("check_executor: ", to_string(check), ", ", hook, '\n');
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
 }
 
 bool Kit::usable(const Primitive& primitive, DType dtype) const {
@@ -268,8 +321,9 @@ bool Kit::judge(ExecutorCheck check, std::string_view hook, const Trial& trial, 
   for (std::size_t i = 0; i < results->size(); ++i) {
     const Tensor &expected = trial.expected[i], &got = (*results)[i];
     if (agrees(expected, got, trial.exact, trial.scale)) continue;
+    const ShownPair shown = show_pair(expected, got);
     log.finding(check, hook,
-                str(trial.what, ": expected ", show(expected), " for result ", i, ", got ", show(got),
+                str(trial.what, ": expected ", shown.expected, " for result ", i, ", got ", shown.got,
                     show(trial.graph.graph(), trial.inputs)));
     return false;
   }
@@ -292,9 +346,9 @@ void Kit::judge_ownership(std::string_view hook, const std::string& what, const 
     const Tensor now = executor.to_tensor(inputs[i]);
     const std::optional<std::uint64_t> version = executor.version(inputs[i]);
     if (!same_bits(before.tensors[i], now)) {
-      log.finding(
-          ExecutorCheck::ownership, hook,
-          str(what, ": expected operand ", i, " to stay ", show(before.tensors[i]), ", got ", show(now)));
+      const ShownPair shown = show_pair(before.tensors[i], now);
+      log.finding(ExecutorCheck::ownership, hook,
+                  str(what, ": expected operand ", i, " to stay ", shown.expected, ", got ", shown.got));
     } else if (version != before.versions[i]) {
       log.finding(ExecutorCheck::ownership, hook,
                   str(what, ": expected version ", before.versions[i].value_or(0), " of operand ", i,

@@ -1,8 +1,6 @@
-// executor_kit_faults.cpp - errors and what comes after them, threads, slots, and the methods that may be
-// written.
+// executor_kit_faults.cpp - errors and what comes after them, threads, and slots.
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <system_error>
 #include <thread>
 
@@ -41,6 +39,7 @@ Tensor of_other_shape(Kit& kit, const Tensor& tensor) {
 }
 
 void check_errors_of(Kit& kit, Hook hook, const std::vector<Trial>& trials) {
+  kit.announce(ExecutorCheck::errors, to_string(hook));
   std::size_t left = 12;
   for (const Trial& trial : trials) {
     if (trial.inputs.empty() || trial.graph.graph().num_operations() == 0) continue;
@@ -74,6 +73,7 @@ void check_errors_of(Kit& kit, Hook hook, const std::vector<Trial>& trials) {
 }
 
 void check_errors_of_addition(Kit& kit) {
+  kit.announce(ExecutorCheck::errors, "add_operands");
   for (const DType dtype : kit.options.dtypes) {
     if (!kit.options.typed || !kit.usable(prim::add, dtype)) continue;
     const Type type(dtype, {3});
@@ -108,7 +108,7 @@ void check_errors(Kit& kit) {
 
 void check_threads(Kit& kit) {
   if (kit.options.threads < 2) {
-    kit.log.note("several threads: not tested");
+    kit.log.note("threads: not tested, for options.threads is less than 2");
     return;
   }
   std::vector<Shared> shared;
@@ -121,6 +121,7 @@ void check_threads(Kit& kit) {
       if (expected) shared.push_back({hook, &trial, std::move(inputs), std::move(*expected)});
     }
   };
+  kit.announce(ExecutorCheck::threads, "both hooks");
   share(Hook::execute_forward, kit.forward);
   share(Hook::run_transposed_linear, kit.transposed);
 
@@ -142,10 +143,11 @@ void check_threads(Kit& kit) {
         const auto results = kit.tensors(ExecutorCheck::threads, hook, *one.trial, outcome);
         for (std::size_t i = 0; results && i < results->size(); ++i) {
           if (same_bits(one.expected[i], (*results)[i])) continue;
+          const ShownPair shown = show_pair(one.expected[i], (*results)[i]);
           kit.log.finding(ExecutorCheck::threads, hook,
-                          str(one.trial->what, ": expected ", show(one.expected[i]), " for result ", i,
-                              " as on one thread, got ", show((*results)[i]), " with ", kit.options.threads,
-                              " threads", show(one.trial->graph.graph(), one.trial->inputs)));
+                          str(one.trial->what, ": expected ", shown.expected, " for result ", i,
+                              " as on one thread, got ", shown.got, " with ", kit.options.threads, " threads",
+                              show(one.trial->graph.graph(), one.trial->inputs)));
         }
       }
     }
@@ -168,6 +170,7 @@ void check_foreign_slots(Kit& kit) {
   struct Stranger : eager::ExecutorIdentity {
   } before, after;
   const auto test = [&](Hook hook, const std::vector<Trial>& trials) {
+    kit.announce(ExecutorCheck::slots, to_string(hook));
     const std::size_t count = std::min<std::size_t>(trials.size(), 40);
     std::vector<std::unique_ptr<ExecutorSlot>> slots;
     for (std::size_t i = 0; i < count; ++i) {
@@ -191,119 +194,6 @@ void check_foreign_slots(Kit& kit) {
   };
   test(Hook::execute_forward, kit.forward);
   test(Hook::run_transposed_linear, kit.transposed);
-}
-
-namespace {
-
-class OperandMethods {
- public:
-  OperandMethods(Kit& kit, Type type) : kit_(kit), executor_(kit.executor), type_(type) {}
-
-  void check_type() {
-    const AnyOperand x = executor_.from_tensor(random_input(kit_.random, type_, true));
-    kit_.log.tested(ExecutorCheck::operands);
-    if (const std::optional<Type> described = executor_.describe(x)) {
-      if (*described != type_) say("describe", str("expected ", type_, ", got ", *described));
-    } else {
-      kit_.log.note("describe gives no type: types of seeds and cotangents are not checked");
-    }
-    if (const std::size_t bytes = executor_.bytes(x); bytes != 0 && bytes < type_.bytes())
-      say("bytes", str("expected at least ", type_.bytes(), " for ", type_, ", got ", bytes));
-  }
-  void check_ones() {
-    if (!is_inexact(type_.dtype())) return;
-    Result<std::optional<AnyOperand>> ones = executor_.ones_like(type_);
-    kit_.log.tested(ExecutorCheck::operands);
-    if (!ones) {
-      say("ones_like", str("expected ones of ", type_, ", got an error: ", ones.error().what()));
-    } else if (!*ones) {
-      kit_.log.note("ones_like gives nothing: every root needs a seed");
-    } else {
-      const Tensor got = executor_.to_tensor(**ones);
-      const Tensor expected = tensor_of(type_, Numbers(static_cast<std::size_t>(type_.size()), 1.0));
-      if (!same_bits(expected, got)) say("ones_like", str("expected ", show(expected), ", got ", show(got)));
-    }
-  }
-  void check_predicates() {
-    judge(Numbers(count(), 0.0), true, true);
-    if (count() == 0) return;
-    judge(Numbers(count(), 1.0), true, false);
-    for (const std::size_t at : {std::size_t{0}, count() - 1}) {
-      Numbers one(count(), 0.0);
-      one[at] = 1.0;
-      judge(one, true, false);
-      if (!is_inexact(type_.dtype())) continue;
-      one[at] = -0.0;
-      judge(one, true, true);
-      one[at] = std::numeric_limits<double>::quiet_NaN();
-      judge(one, false, false);
-      one[at] = -std::numeric_limits<double>::infinity();
-      judge(one, false, false);
-    }
-  }
-  void check_version() {
-    AnyOperand x = executor_.from_tensor(random_input(kit_.random, type_, true));
-    const std::optional<std::uint64_t> before = executor_.version(x);
-    if (!before) {
-      kit_.log.note("version is unknown: writes to what a tape keeps go unnoticed");
-      return;
-    }
-    kit_.log.tested(ExecutorCheck::operands);
-    const Tensor elements = executor_.to_tensor(x);
-    if (executor_.version(x) != before) say("version", "expected it to stay when elements are read");
-    if (!executor_.can_write()) return;
-    std::uint64_t last = *before;
-    for (int round = 0; round < 2; ++round) {
-      executor_.write(x);
-      const std::optional<std::uint64_t> now = executor_.version(x);
-      if (now.value_or(0) <= last)
-        say("version", str("expected more than ", last, " after a write, got ", now.value_or(0)));
-      last = now.value_or(0);
-    }
-  }
-
- private:
-  std::size_t count() const { return static_cast<std::size_t>(type_.size()); }
-  void say(std::string_view method, const std::string& message) {
-    kit_.log.finding(ExecutorCheck::operands, method, message);
-  }
-  void judge(const Numbers& numbers, bool finite, bool zero) {
-    const Tensor tensor = tensor_of(type_, numbers);
-    const AnyOperand x = executor_.from_tensor(tensor);
-    kit_.log.tested(ExecutorCheck::operands);
-    const auto one = [&](std::string_view method, std::optional<bool> got, bool expected) {
-      if (!got) {
-        kit_.log.note(str(method, " gives nothing: anomaly mode and explain() know less"));
-      } else if (*got != expected) {
-        say(method, str("expected ", expected ? "true" : "false", " for ", show(tensor)));
-      }
-    };
-    one("is_finite", executor_.is_finite(x), finite);
-    one("is_zero", executor_.is_zero(x), zero);
-  }
-
-  Kit& kit_;
-  const AnyExecutor& executor_;
-  Type type_;
-};
-
-}  // namespace
-
-void check_operands(Kit& kit) {
-  for (const DType dtype : kit.options.dtypes) {
-    for (const Shape& shape : {Shape{}, Shape{4}, Shape{2, 3}, Shape{0}}) {
-      OperandMethods methods(kit, Type(dtype, shape));
-      const std::string failure = failure_of([&] {
-        methods.check_type();
-        methods.check_ones();
-        methods.check_predicates();
-        if (!shape.empty() && shape[0] != 0) methods.check_version();
-      });
-      if (!failure.empty())
-        kit.log.finding(ExecutorCheck::operands, "operands",
-                        str(Type(dtype, shape), ": expected answers, got ", failure));
-    }
-  }
 }
 
 }  // namespace tidu::check

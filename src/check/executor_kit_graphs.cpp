@@ -1,11 +1,12 @@
 // executor_kit_graphs.cpp - the graphs that executors are tested with beside random ones: pure routing,
-// constants alone, inputs that nobody reads, no elements, scalars, one output twice; and what is derived from
-// each.
+// constants alone, inputs that nobody reads, no elements, scalars, one output twice, stacks of matrices; and
+// what is derived from each.
 #include "check/derived.hpp"
 #include "check/executor_kit.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/linalg.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::check {
@@ -21,46 +22,123 @@ Graph graph_of(const char* name, std::initializer_list<Type> types, Make make) {
   return builder.build(std::span<const Value>(outputs.data(), outputs.size()));
 }
 
+std::string named(const Graph& graph, DType dtype) {
+  return graph.name() + " of " + std::string(to_string(dtype));
+}
+
 }  // namespace
+
+void Kit::make_odd_trials(DType dtype) {
+  const Type scalar(dtype), vector(dtype, {3}), matrix(dtype, {2, 3}), empty(dtype, {0}), none(dtype, {2, 0});
+  const auto odd = [&](const Graph& graph) { add_function(named(graph, dtype), graph, true, true); };
+  using In = const std::vector<Value>&;
+  odd(graph_of("routing", {vector, matrix}, [](In x) { return Values{x[1], x[0], x[1]}; }));
+  odd(graph_of("routing of nothing", {empty, scalar, none}, [](In x) { return Values{x[2], x[1], x[0]}; }));
+  odd(graph_of("identity", {scalar}, [](In x) { return Values{x[0]}; }));
+  odd(graph_of("inputs that nobody reads", {vector, scalar, matrix}, [](In x) { return Values{x[1]}; }));
+  odd(graph_of("differences", {vector, vector}, [](In x) { return Values{x[0] - x[1], x[1] - x[0]}; }));
+  odd(graph_of("sums without elements", {none, empty}, [](In x) {
+    return Values{ops::reduce_sum(x[0], {0, 1}), x[1] + x[1], ops::reduce_sum(x[0], {1})};
+  }));
+  odd(graph_of("one output twice", {matrix}, [](In x) {
+    const Value y = x[0] * x[0];
+    return Values{y, x[0], y};
+  }));
+  GraphBuilder constants("constants alone", standard_primitives(), unplaced);
+  const Value seven = ops::full(constants, vector, 7.0);
+  const Graph graph = constants.build({seven, ops::full(constants, scalar, 1.0), seven});
+  if (usable(graph)) forward.push_back(trial(named(graph, dtype), graph, true));
+}
+
+// Arrays of rank 3: kernels that are right for one matrix may take the others of a stack for it.
+void Kit::make_stacks(DType dtype) {
+  const Type stack(dtype, {2, 3, 4}), other(dtype, {2, 4, 5}), row(dtype, {3, 4});
+  const auto add = [&](const Graph& graph) { add_function(named(graph, dtype), graph, true, true); };
+  using In = const std::vector<Value>&;
+  add(graph_of("matrix products of stacks", {stack, other}, [](In x) {
+    return Values{ops::dot_general(x[0], x[1], {{2}, {1}, {0}, {0}}),
+                  ops::dot_general(x[0], x[0], {{1, 2}, {1, 2}, {0}, {0}})};
+  }));
+  add(graph_of("a product of a stack with one matrix", {stack, row}, [](In x) {
+    return Values{ops::dot_general(x[0], x[1], {{2}, {1}, {}, {}})};
+  }));
+  add(graph_of("transposes of stacks", {stack}, [](In x) {
+    return Values{ops::transpose(x[0], {0, 2, 1}), ops::transpose(x[0], {2, 0, 1})};
+  }));
+  add(graph_of("sums over axes of stacks", {stack}, [](In x) {
+    return Values{ops::reduce_sum(x[0], {1}), ops::reduce_sum(x[0], {0, 2}), ops::reduce_sum(x[0], {2})};
+  }));
+  add(graph_of("repetition along axes of stacks", {row, stack}, [](In x) {
+    return Values{ops::broadcast_in_dim(x[0], {2, 3, 4}, {1, 2}) * x[1],
+                  ops::broadcast_in_dim(x[0], {3, 2, 4}, {0, 2})};
+  }));
+  add(graph_of("concatenation and parts of stacks", {stack, stack}, [](In x) {
+    const Value joined = ops::concatenate(std::vector{x[0], x[1]}, 1);  // [2, 6, 4]
+    return Values{joined, ops::slice(joined, {0, 2, 1}, {2, 5, 3})};
+  }));
+  add(graph_of("running sums of stacks", {stack}, [](In x) {
+    return Values{ops::cumsum(x[0], 1), ops::rev(x[0], {0, 2})};
+  }));
+}
+
+// Products of the factors and eigenvalues do not depend on signs and phases, which are up to the executor;
+// derivatives read vectors that do, and are not tested of these.
+void Kit::make_factorizations_of_stacks(DType dtype) {
+  const Type stack(dtype, {2, 3, 3});
+  const auto add = [&](const char* name, bool unique, Values (*make)(Value matrix, Value x)) {
+    GraphBuilder builder(name, standard_primitives(), unplaced);
+    const Value x = builder.input("x0", stack);
+    Numbers diagonal(18, 0.0);
+    for (std::size_t i = 0; i < 6; ++i)
+      diagonal[i / 3 * 9 + i % 3 * 4] = 8.0 * static_cast<double>(1 + i % 3);
+    const Value apart = ops::constant(builder, tensor_of(stack, diagonal).to_literal());
+    Values outputs;
+    try {
+      outputs = make(apart + x, x);
+    } catch (const Error&) {
+      return;  // the primitive takes no such dtype
+    }
+    const Graph graph = builder.build(std::span<const Value>(outputs.data(), outputs.size()));
+    if (unique || !usable(graph)) {
+      add_function(named(graph, dtype), graph, false, true);
+    } else {
+      forward.push_back(trial(named(graph, dtype), graph, false));
+    }
+  };
+  add("Cholesky factors of stacks", true, [](Value m, Value) { return Values{ops::cholesky(m)}; });
+  add("triangular solutions of stacks", true, [](Value m, Value x) {
+    return Values{ops::triangular_solve(m, x, {.left_side = true, .lower = true})};
+  });
+  add("LU factors of stacks", true, [](Value m, Value) { return Values{ops::lu(m)[0]}; });
+  add("QR factors of stacks", false, [](Value m, Value) {
+    const Values qr = ops::qr(m);
+    return Values{ops::dot_general(qr[0], qr[1], {{2}, {1}, {0}, {0}})};
+  });
+  add("eigenvalues of stacks", false, [](Value m, Value) { return Values{ops::eigh(m)[1]}; });
+  add("singular values of stacks", false, [](Value m, Value) { return Values{ops::svd(m)[1]}; });
+}
+
+void Kit::make_random_trials(DType dtype) {
+  std::size_t made = 0;
+  for (std::uint64_t i = 0; i < 4 * options.graphs && made < options.graphs; ++i) {
+    const bool exact = i % 2 == 0;
+    const Graph f =
+        random_graph(random.bits(), dtype, exact, [&](const Primitive& p, DType d) { return usable(p, d); });
+    const std::size_t before = functions.size();
+    add_function(detail::str("random graph ", made, " of ", dtype), f, exact, false);
+    made += functions.size() - before;
+  }
+  if (made < options.graphs)
+    log.note(detail::str("random graphs of ", dtype, ": ", made, " instead of ", options.graphs,
+                         ", for want of primitives"));
+}
 
 void Kit::make_trials() {
   for (const DType dtype : options.dtypes) {
-    const Type scalar(dtype), vector(dtype, {3}), matrix(dtype, {2, 3}), empty(dtype, {0}),
-        none(dtype, {2, 0});
-    const auto odd = [&](const Graph& graph) {
-      add_function(graph.name() + " of " + std::string(to_string(dtype)), graph, true, true);
-    };
-    using In = const std::vector<Value>&;
-    odd(graph_of("routing", {vector, matrix}, [](In x) { return Values{x[1], x[0], x[1]}; }));
-    odd(graph_of("routing of nothing", {empty, scalar, none}, [](In x) { return Values{x[2], x[1], x[0]}; }));
-    odd(graph_of("identity", {scalar}, [](In x) { return Values{x[0]}; }));
-    odd(graph_of("inputs that nobody reads", {vector, scalar, matrix}, [](In x) { return Values{x[1]}; }));
-    odd(graph_of("differences", {vector, vector}, [](In x) { return Values{x[0] - x[1], x[1] - x[0]}; }));
-    odd(graph_of("sums without elements", {none, empty}, [](In x) {
-      return Values{ops::reduce_sum(x[0], {0, 1}), x[1] + x[1], ops::reduce_sum(x[0], {1})};
-    }));
-    odd(graph_of("one output twice", {matrix}, [](In x) {
-      const Value y = x[0] * x[0];
-      return Values{y, x[0], y};
-    }));
-    GraphBuilder constants("constants alone", standard_primitives(), unplaced);
-    const Value seven = ops::full(constants, vector, 7.0);
-    const Graph graph = constants.build({seven, ops::full(constants, scalar, 1.0), seven});
-    if (usable(graph))
-      forward.push_back(trial("constants alone of " + std::string(to_string(dtype)), graph, true));
-
-    std::size_t made = 0;
-    for (std::uint64_t i = 0; i < 4 * options.graphs && made < options.graphs; ++i) {
-      const bool exact = i % 2 == 0;
-      const Graph f = random_graph(random.bits(), dtype, exact,
-                                   [&](const Primitive& p, DType d) { return usable(p, d); });
-      const std::size_t before = functions.size();
-      add_function(detail::str("random graph ", made, " of ", dtype), f, exact, false);
-      made += functions.size() - before;
-    }
-    if (made < options.graphs)
-      log.note(detail::str("random graphs of ", dtype, ": ", made, " instead of ", options.graphs,
-                           ", for want of primitives"));
+    make_odd_trials(dtype);
+    make_random_trials(dtype);
+    make_stacks(dtype);
+    make_factorizations_of_stacks(dtype);
   }
   for (std::size_t i = 0; i < options.more_graphs.size(); ++i)
     add_function(detail::str("graph ", i, " of the caller's"), options.more_graphs[i], false, true);

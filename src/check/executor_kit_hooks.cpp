@@ -30,9 +30,10 @@ void judge_repetition(Kit& kit, Hook hook, const Trial& trial, const Tensors& fi
   const auto again = kit.tensors(ExecutorCheck::determinism, to_string(hook), trial, second);
   for (std::size_t i = 0; again && i < first.size(); ++i) {
     if (same_bits(first[i], (*again)[i])) continue;
+    const ShownPair shown = show_pair(first[i], (*again)[i]);
     kit.log.finding(ExecutorCheck::determinism, to_string(hook),
                     str(trial.what, ": expected the same bits ", how, " for result ", i, ", got ",
-                        show(first[i]), " and ", show((*again)[i]), show(trial.graph.graph(), trial.inputs)));
+                        shown.expected, " and ", shown.got, show(trial.graph.graph(), trial.inputs)));
     return;
   }
 }
@@ -85,10 +86,11 @@ void judge_held(Kit& kit, const Held& held, const char* when) {
     Tensor now;
     const std::string failure = failure_of([&] { now = kit.executor.to_tensor(held.values[i]); });
     if (failure.empty() && same_bits(held.tensors[i], now)) continue;
+    const ShownPair shown =
+        failure.empty() ? show_pair(held.tensors[i], now) : ShownPair{show(held.tensors[i]), failure};
     kit.log.finding(ExecutorCheck::lifetime, held.hook,
-                    str(held.trial->what, ": expected result ", i, " to stay ", show(held.tensors[i]), ' ',
-                        when, ", got ", failure.empty() ? show(now) : failure,
-                        show(held.trial->graph.graph(), held.trial->inputs)));
+                    str(held.trial->what, ": expected result ", i, " to stay ", shown.expected, ' ', when,
+                        ", got ", shown.got, show(held.trial->graph.graph(), held.trial->inputs)));
     return;
   }
 }
@@ -141,11 +143,14 @@ void check_writes(Kit& kit, Hook hook, DType dtype) {
 }  // namespace
 
 void check_results(Kit& kit) {
-  for (const auto& [hook, trials] : both(kit))
+  for (const auto& [hook, trials] : both(kit)) {
+    kit.announce(ExecutorCheck::results, to_string(hook));
     for (const Trial& trial : trials) judge_trial(kit, hook, trial);
+  }
 }
 
 void check_addition(Kit& kit) {
+  kit.announce(ExecutorCheck::results, "add_operands");
   for (const DType dtype : kit.options.dtypes) {
     if (!kit.usable(prim::add, dtype)) {
       kit.log.note(str("add_operands of ", dtype, ": left out for want of add"));
@@ -167,6 +172,7 @@ void check_addition(Kit& kit) {
 
 void check_aliasing(Kit& kit) {
   for (const auto& [hook, trials] : both(kit)) {
+    kit.announce(ExecutorCheck::aliasing, to_string(hook));
     for (const Trial& trial : trials) {
       // The first input of each type stands for all of that type.
       std::vector<std::size_t> stand_in(trial.inputs.size());
@@ -201,6 +207,7 @@ void check_aliasing(Kit& kit) {
 void check_lifetime(Kit& kit) {
   std::vector<Held> held;
   for (const auto& [hook, trials] : both(kit)) {
+    kit.announce(ExecutorCheck::lifetime, to_string(hook));
     for (std::size_t i = 0; i < std::min<std::size_t>(trials.size(), 40); ++i) {
       const Trial& trial = trials[i];
       AnyOperands inputs = kit.operands(trial.inputs);
@@ -215,6 +222,7 @@ void check_lifetime(Kit& kit) {
       judge_held(kit, held.back(), "when the graph runs again on others");
     }
   }
+  kit.announce(ExecutorCheck::lifetime, "add_operands");
   for (const Held& one : held) {
     judge_held(kit, one, "when other graphs have run");
     for (std::size_t i = 0; i < one.tensors.size(); ++i) {

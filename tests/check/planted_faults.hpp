@@ -22,6 +22,7 @@ using Inputs = std::span<const Tensor* const>;
 inline ExecutorKitOptions few() {
   ExecutorKitOptions options;
   options.graphs = 12;  // not scaled: the faults show in what these contain
+  options.announce = false;
   return options;
 }
 

@@ -60,7 +60,8 @@ struct ExecutorKitOptions {
   std::uint64_t seed = 1;  ///< of random graphs and inputs
   /// Random graphs for each check that takes such.
   std::size_t graphs = 60;
-  /// Dtypes of random graphs: floating or complex.
+  /// Dtypes of random graphs: floating or complex. Without any, `more_graphs` alone are tested, and operands
+  /// of the types of their inputs and outputs.
   std::vector<DType> dtypes{f64, f32};
   /// Does the executor have this standard primitive (dtype: see Executor::supports)? Graphs with others, in
   /// their derivatives too, are left out. Empty: it has all.
@@ -80,6 +81,8 @@ struct ExecutorKitOptions {
   bool typed = true;
   /// Findings with messages of their own, per check and hook; further ones are counted.
   std::size_t shown = 2;
+  /// Write to stderr which check and hook come next: where the executor crashes, the last line names them.
+  bool announce = true;
 };
 
 /// One thing that an executor does wrong.
@@ -98,7 +101,8 @@ struct ExecutorFinding {
 struct ExecutorReport {
   bool ok = true;                         ///< are there no findings?
   std::vector<ExecutorFinding> findings;  ///< by check and hook
-  /// What was not tested and why.
+  /// What was not tested, and why where that depends on the executor or the options: whole checks, methods
+  /// that say nothing, dtypes, primitives that stand in no graph.
   std::vector<std::string> notes;
   /// By ExecutorCheck: in how many places it was tested.
   std::array<std::size_t, num_executor_checks> tested{};
@@ -107,7 +111,7 @@ struct ExecutorReport {
   bool found(ExecutorCheck check, std::string_view hook) const;
 };
 
-/// Findings and notes, or what was tested. Ends in a newline.
+/// Findings, or how much was tested by check; then what was not tested. Ends in a newline.
 std::string to_text(const ExecutorReport& report);
 
 namespace check {
