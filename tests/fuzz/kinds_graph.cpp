@@ -74,6 +74,26 @@ Values linear(G& g) {
   return ops::linear_call(alone(jvp_parts(h.graph)), alone(vjp_parts(h.graph)), residuals, h.operands);
 }
 
+// Cotangents of what that is linear in, from its results.
+Values transposed(G& g) {
+  const Held h = held(g);
+  const Graph of = alone(jvp_parts(h.graph)), transpose = alone(vjp_parts(h.graph));
+  std::vector<Value> operands = h.operands, all = h.operands;
+  Ints linear, outputs;
+  for (const Value& operand : h.operands) {
+    linear.push_back(static_cast<std::int64_t>(all.size()));
+    all.push_back(g.like(operand));
+  }
+  for (const Value result : ops::call(of, all)) {
+    outputs.push_back(static_cast<std::int64_t>(outputs.size()));
+    operands.push_back(result);
+  }
+  const Op op = Op::make(
+      prim::custom_jvp_transpose,
+      {{"graph", transpose}, {"of", of}, {"jvp", jvp(of)}, {"linear", linear}, {"outputs", outputs}});
+  return operands[0].emitter()->emit(op, operands);
+}
+
 Value conjugate_of(Value x) { return is_complex(x.dtype()) ? ops::conj(x) : x; }
 Graph of_inputs(const char* name, std::size_t count, Type type,
                 const std::function<Value(const std::vector<Value>&)>& f) {
@@ -198,6 +218,7 @@ constexpr G::Kind graph_table[] = {{"call", G::any, called},
                                    {"custom_jvp_call", outermost, with_jvp},
                                    {"custom_vjp_call", outermost, with_vjp},
                                    {"linear_call", outermost, linear},
+                                   {"custom_jvp_transpose", outermost, transposed},
                                    {"custom_linear_solve", outermost & ~unsigned{G::exact}, solved_linearly},
                                    {"custom_root", outermost & ~unsigned{G::exact}, root_found},
                                    {"scan", outermost & ~unsigned{G::exact}, scanned},
