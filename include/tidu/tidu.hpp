@@ -45,6 +45,7 @@
 #include <tidu/graph/attribute.hpp>
 #include <tidu/graph/builder.hpp>
 #include <tidu/graph/counter.hpp>
+#include <tidu/graph/deferred_graph.hpp>
 #include <tidu/graph/dot.hpp>
 #include <tidu/graph/dtype.hpp>
 #include <tidu/graph/error.hpp>

@@ -148,8 +148,9 @@ void check_functions(DType dtype, double tolerance, bool second) {
     const Masked at = masked(row, dtype);
     const Array inside = Array(row.inside).to(dtype);
     const double slope = grad(row.f)(inside).item(), bend = grad(grad(row.f))(inside).item();
-    for (const auto& [where_masked, f] : with_masks(row, at)) {
-      CAPTURE(where_masked);
+    for (const auto& masked_function : with_masks(row, at)) {
+      CAPTURE(masked_function.first);
+      const auto& f = masked_function.second;
       check_first(f, at, slope, tolerance);
       if (second) check_second(f, at, bend, tolerance);
     }
@@ -193,8 +194,9 @@ TEST_CASE("masked slopes of complex functions are 0") {
   for (const DType dtype : {c128, c64}) {
     const Array z = stack({Array(C(0, 0)), Array(inside), Array(C(0, 0)), Array(inside)}).to(dtype);
     const Array keep = array({0.0, 1.0, 0.0, 1.0}).to(bool_);
-    for (const auto& [name, f] : functions) {
-      CAPTURE(name);
+    for (const auto& function : functions) {
+      CAPTURE(function.first);
+      const auto& f = function.second;
       const auto value = [&g = f](const Array& x) { return sum(real(g(x))); };
       const auto before = [&](const Array& x) { return value(where(keep, x, z)); };
       const auto after = [&, &g = f](const Array& x) { return sum(real(where(keep, g(x), 0.0))); };

@@ -89,7 +89,8 @@ TEST_CASE("misuse of a builder is an error") {
   };
   invalid([&] { return test::mul(x, foreign); },
           "[mul] expected operand 1 to be a value of this builder (\"f\"), got one of another");
-  invalid([&] { return test::mul(x, Value()); }, "got a default-constructed Value\n  in operation 0 of \"f\"");
+  invalid([&] { return test::mul(x, Value()); },
+          "got a default-constructed Value\n  in operation 0 of \"f\"");
   invalid([&] { return test::mul(Value(), x); }, "default-constructed Value");
   invalid([&] { return builder.input("x", f64); }, "expected a new input, got \"x\" a second time in \"f\"");
   invalid([&] { return builder.input("", f64); }, "expected a name, got an empty one");

@@ -19,10 +19,10 @@ mutation("C2", "ties between recorders are broken by chance", "src/eager/cells.c
          "return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
          "return a->edge != b->edge ? a->edge > b->edge : a < b;")
 mutation("C3", "cotangents are summed in a second place too", "src/eager/cells.cpp",
-         "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());",
-         "  Cell* second[] = {duplicate(*into)};\n  const CellGuard spare(table, second);\n"
-         "  host.add_operands({into->type, graph, placement}, second[0]->operand(), from->operand());\n"
-         "  host.add_operands({into->type, graph, placement}, into->operand(), from->operand());")
+         "  host.add_operands({into.type, graph, placement}, into.operand(), from.operand());",
+         "  Cell* second[] = {duplicate(into)};\n  const CellGuard spare(table, second);\n"
+         "  host.add_operands({into.type, graph, placement}, second[0]->operand(), from.operand());\n"
+         "  host.add_operands({into.type, graph, placement}, into.operand(), from.operand());")
 mutation("C4", "what a slot holds flows into the graph", "src/eager/order.cpp",
          "  std::swap(cells[0], leaf.cell);\n}\n\n// --- order",
          "  std::swap(cells[0], leaf.cell);\n"

@@ -46,7 +46,7 @@ mutation("P5", "keep_graph does not keep where more than two operands are saved"
          "  if ((!options.keep_graph || node.num_saved > 2) && !creates_graph) node.free();")
 
 mutation("P6", "sums of cotangents are not recorded", "src/eager/cells.cpp",
-         "  if (creates_graph && (into->trace != nullptr || from->trace != nullptr)) {",
+         "  if (creates_graph && (into.trace != nullptr || from.trace != nullptr)) {",
          "  if (false) {")
 mutation("P6", "seeds are taken for constants", "src/eager/discover.cpp",
          "    if (creates_graph) set_recorded(*cell, *root.recorded);",
@@ -133,7 +133,7 @@ mutation("P14", "of the values of the forward the last that is not finite is nam
 mutation("P14", "seeds are not looked at", "src/eager/discover.cpp",
          "    if (options.anomaly) check_seed(looker, *cell, node);", "")
 mutation("P14", "sums are not looked at", "src/eager/cells.cpp",
-         "  if (options.anomaly) [[unlikely]]\n    check_sum(looker, *into, from->sequence);\n", "")
+         "  if (options.anomaly) [[unlikely]]\n    check_sum(looker, into, from.sequence);\n", "")
 
 mutation("P15", "a tape is freed by recursion", "src/eager/node.cpp",
          "  if (dead.busy) return;\n", "", programs=("test_eager_small_stack",))

@@ -6,7 +6,7 @@ EVALUATE = "src/frontend/lazy_evaluate.cpp"
 mutation("N1", "what nobody refers to is computed too", EVALUATE,
          "if (waits(value) && referred(value)) want(value);", "if (waits(value)) want(value);", programs=LAZY)
 mutation("N1", "operations run at once", "src/frontend/lazy.cpp",
-         "  if (!takes(graph)) return false;", "  if (takes(graph)) return false;", programs=LAZY,
+         "  if (!known.takes) return false;", "  if (known.takes) return false;", programs=LAZY,
          wide="no promise is ever made")
 mutation("N2", "what was computed on the way is not kept", EVALUATE,
          "if (value.wanted == sweep_ || referred(value)) {", "if (value.wanted == sweep_) {", programs=LAZY,

@@ -20,11 +20,15 @@ namespace tidu {
 class InAxes {
  public:
   InAxes() = default;
+  /// The axis of all arguments.
   InAxes(int axis) : axes_{axis}, for_all_(true) {}
+  /// By argument.
   InAxes(std::initializer_list<std::optional<int>> axes) : axes_(axes) {}
+  /// By argument.
   InAxes(std::vector<std::optional<int>> axes) : axes_(std::move(axes)) {}
   /// By argument; of all where for_all(), and axis 0 of all where empty.
   const std::vector<std::optional<int>>& axes() const { return axes_; }
+  /// Is one axis that of all arguments?
   bool for_all() const { return for_all_; }
 
  private:
@@ -37,9 +41,13 @@ class InAxes {
 class OutAxes {
  public:
   OutAxes() = default;
+  /// The axis of all results.
   OutAxes(int axis) : axes_{axis} {}
+  /// By item of the result.
   OutAxes(std::initializer_list<int> axes) : axes_(axes) {}
+  /// By item of the result.
   OutAxes(std::vector<int> axes) : axes_(std::move(axes)) {}
+  /// By item; one for all, or none: axis 0.
   const std::vector<int>& axes() const { return axes_; }
 
  private:
