@@ -28,19 +28,19 @@ struct Setting {
 
 TEST_CASE("in a scan, the step and the operation") {
   const Setting s;
-  int line = __LINE__ + 1;
-  CHECK(within([&] {
-          (void)scan([&](const Array& c, const Array& v) { return std::pair(c + log(v * s.w), c); },
-                     Array(0.0), s.x);
-        }) == "\n  within it first in operation 0, scan (" + here(line) +
-                  "), at step 2\n  within it first in operation 1, log (" + here(line) +
-                  "): its result f64[] has 1 infinity");
-  line = __LINE__ + 1;
-  CHECK(within([&] {
-          scan([&](const Array& c, const Array& v) { return std::pair(c + sqrt(v * s.w), std::nullopt); },
-               Array(0.0), s.x)
-              .first.backward();
-        }) ==
+  int line = __LINE__ + 1;  // of the step, one on of the scan
+  const auto logs = [&](const Array& c, const Array& v) { return std::pair(c + log(v * s.w), c); };
+  const auto sum_of_logs = [&] { (void)scan(logs, Array(0.0), s.x); };
+  const std::string forward = within(sum_of_logs);
+  CHECK(forward == "\n  within it first in operation 0, scan (" + here(line + 1) +
+                       "), at step 2\n  within it first in operation 1, log (" + here(line) +
+                       "): its result f64[] has 1 infinity");
+  line = __LINE__ + 2;
+  const auto roots = [&](const Array& c, const Array& v) {
+    return std::pair(c + sqrt(v * s.w), std::nullopt);
+  };
+  const std::string backward = within([&] { scan(roots, Array(0.0), s.x).first.backward(); });
+  CHECK(backward ==
         "\n  within it first in operation 0, scan, at step 2\n  within it first in the derivative of "
         "operation 1, sqrt (" +
             here(line) + "): the result of div f64[] has 1 infinity");

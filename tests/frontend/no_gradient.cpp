@@ -43,12 +43,12 @@ TEST_CASE("backward from what reaches its leaf through operations without deriva
     for (int i = 0; i < 3; ++i) (void)(w > 1.0);
     (void)argmax(w);
     const Array loss = sum(round(w));
-    CHECK(contains(error_of([&] { loss.backward(); }),
-                   "greater (" + here(first) + "), argmax (" + here(first + 1) + ") and round (" +
-                       here(first + 2) +
-                       ") (under an ExplainGuard it is known which of them this one comes from)\n"
-                       "  in Array::backward, " +
-                       here(first + 3)));
+    const std::string error = error_of([&] { loss.backward(); });
+    CHECK(contains(error, "greater (" + here(first) + "), argmax (" + here(first + 1) + ") and round (" +
+                              here(first + 2) +
+                              ") (under an ExplainGuard it is known which of them this one comes from)\n"
+                              "  in Array::backward, " +
+                              here(first + 3)));
   }
   SUBCASE("of an Array that was detached") {
     const ExplainGuard guard;
