@@ -18,7 +18,7 @@ namespace {
 
 using check::Tensors;
 using Arrays = std::vector<Array>;
-using Function = std::function<Arrays(const Arrays&)>;
+using ArrayFunction = std::function<Arrays(const Arrays&)>;
 
 enum class Quantity { value, jvp, vjp, jvp_of_vjp, vjp_of_jvp, vjp_of_vjp, jvp_of_jvp };
 constexpr std::array quantities{Quantity::value,      Quantity::jvp,        Quantity::vjp,
@@ -96,7 +96,7 @@ class Comparison {
  private:
   // --- the ways
 
-  Function function(Form form) const {
+  ArrayFunction function(Form form) const {
     const ModeCase& c = case_;
     const auto whole = [&c](const Arrays& x) {
       Arrays all = arrays_of(c.inputs);
@@ -112,7 +112,7 @@ class Comparison {
     }
     return whole;
   }
-  static Function mapped(const Function& f) {
+  static ArrayFunction mapped(const ArrayFunction& f) {
     return [f](const Arrays& x) {
       Arrays stacks, first;
       for (const Array& array : x) stacks.push_back(stack({array, array}));
@@ -145,7 +145,7 @@ class Comparison {
     return outputs;
   }
 
-  Function quantity(const Function& f, Quantity q) const {
+  ArrayFunction quantity(const ArrayFunction& f, Quantity q) const {
     const Arrays u = arrays_of(u_), w = arrays_of(w_), v = arrays_of(v_);
     const auto forward = [f](const Arrays& tangent) {
       return [f, tangent](const Arrays& x) { return jvp(f, x, tangent).second; };
@@ -163,7 +163,7 @@ class Comparison {
     return f;
   }
 
-  Arrays in_mode(Mode mode, const Function& q) const {
+  Arrays in_mode(Mode mode, const ArrayFunction& q) const {
     const Arrays x = arrays_of(x_);
     switch (mode) {
       case Mode::tape: return q(x);
