@@ -6,8 +6,12 @@
 
 #include "check/culprit.hpp"
 #include "check/faults.hpp"
+#include "check/implicit_rules.hpp"
 #include "check/inside.hpp"
+#include "check/singular.hpp"
 #include "check/terms.hpp"
+#include "primitives/inner_graphs.hpp"
+#include "tidu/graph/builder.hpp"
 #include "tidu/tensor/inspect.hpp"
 
 namespace tidu::check {
@@ -31,15 +35,20 @@ class Checker {
   }
 
   CheckReport run() {
-    const FrozenValues frozen = frozen_values(graph_);
-    const Faults faults = test(subject_, frozen, executor_, options_, options_.order, kinds_);
+    const TestResult result = test_with_rules(subject_, executor_, options_, options_.order, kinds_);
+    const Faults& faults = result.faults;
     report_.worst = faults.worst;
     report_.comparisons = faults.comparisons;
     report_.notes = faults.notes;
     note_not_finite();
+    if (faults.not_finite) {
+      for (std::string& note : notes_on_singular_operations(subject_, executor_, options_))
+        report_.notes.push_back(std::move(note));
+    }
+    note_implicit_rules(result.views);
     compare_outputs_of_rules(graph_, subject_.inputs, std::nullopt);
     // Where terms cancel, the whole may hide what its operations show.
-    if (faults.any() || faults.cancelled) locate(faults);
+    if (faults.any() || faults.cancelled) locate(faults, result.views);
     report_.ok = report_.findings.empty();
     return std::move(report_);
   }
@@ -60,6 +69,33 @@ class Checker {
     const Tensors outputs = executor_.run(graph_, subject_.inputs);
     for (std::size_t slot = 0; slot < outputs.size(); ++slot)
       note(detail::str("output ", slot), outputs[slot]);
+  }
+
+  // Which operations of the graph have, or hold operations that have, a rule that is right by values.
+  void note_implicit_rules(const RuleViews& views) {
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      if (!holds_implicit_rule(graph_, i, views)) continue;
+      report_.notes.push_back(detail::str(
+          named(i),
+          ", has, or holds, a custom rule that is not the derivative of its graph by each operand: it was "
+          "compared with differences in which all operands move, those behind stop_gradient too"));
+    }
+  }
+  static bool holds_implicit_rule(const Graph& graph, std::uint32_t operation, const RuleViews& views) {
+    if (views.empty()) return false;
+    bool found = false;
+    prim::visit_operations(single_operation(graph, operation), [&](const Operation& inner, const Graph&) {
+      found = found || view_of(views, inner) == RuleView::by_values;
+    });
+    return found;
+  }
+  // "operation 3, div (file.cpp:12)"
+  std::string named(std::uint32_t index) const {
+    const Operation operation = graph_.operation(index);
+    return detail::str("operation ", index, ", ", operation.name(),
+                       operation.where().empty()
+                           ? std::string()
+                           : detail::str(" (", detail::printable(operation.where()), ')'));
   }
 
   // The outputs of a custom rule stand for those of its graph, and must be them; also in graphs that
@@ -87,7 +123,7 @@ class Checker {
       const Tensors results = executor_.run(given, operands);
       for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
         const Tensor& expected = values[operation.output(slot)];
-        const double tolerance = difference_tolerance(graph, options_);
+        const double tolerance = difference_tolerance(graph, options_, has_iterating_rule(graph));
         double error = relative_error(results[slot], expected);
         if (error > tolerance && std::isfinite(error)) {
           const double terms = magnitude_of_terms(operation.op().graph("graph"), one.inputs, slot, executor_);
@@ -114,7 +150,18 @@ class Checker {
     }
   }
 
-  void locate(const Faults& whole) {
+  // An operation, which has an implicit rule, against differences as part of the graph up to it.
+  std::optional<Faults::Fault> fault_in_graph(std::uint32_t operation) const {
+    std::vector<ValueId> outputs;
+    for (std::size_t slot = 0; slot < graph_.operation(operation).num_outputs(); ++slot)
+      outputs.push_back(graph_.operation(operation).output(slot));
+    Subject part = subject_;
+    part.graph = GraphBuilder::extending(graph_)->build_ids(std::move(outputs));
+    return test_with_rules(part, executor_, options_, options_.order, just(CheckKind::differences))
+        .faults.of[index(CheckKind::differences)];
+  }
+
+  void locate(const Faults& whole, const RuleViews& views) {
     const Tensors values = all_values(graph_, subject_.inputs, executor_);
     const std::vector<bool> active = reached_from(graph_, subject_.wrt);
     std::string untested;
@@ -122,8 +169,15 @@ class Checker {
       const Subject one = alone(graph_, i, values, active);
       if (one.inputs.empty()) continue;
       try {
-        const FrozenValues frozen = frozen_values(one.graph);
-        blame(i, one, test(one, frozen, executor_, options_, options_.order, kinds_), whole);
+        Faults faults = test_with_rules(one, executor_, options_, options_.order, kinds_).faults;
+        std::optional<Faults::Fault>& differences = faults.of[index(CheckKind::differences)];
+        if (differences && holds_implicit_rule(graph_, i, views)) {
+          differences = report_.findings.empty() ? fault_in_graph(i) : std::nullopt;
+          if (!report_.findings.empty())
+            report_.notes.push_back(named(i) +
+                                    ", was not compared with differences: that takes right rules before it");
+        }
+        blame(i, one, faults, whole);
       } catch (const ADRuleError&) {
         // The graph needs no such rule of it, or not yet: the operation may be right.
         untested += detail::str(untested.empty() ? ", but for operation " : ", ", i, " (",
@@ -216,12 +270,8 @@ class Checker {
   // One finding for each fault, at the first operation that shows it.
   void add(CheckFinding finding, const std::string& direction, const std::string& cause) {
     if (known(finding)) return;
-    const Operation operation = graph_.operation(*finding.operation);
-    const std::string place = operation.where().empty()
-                                  ? std::string()
-                                  : detail::str(" (", detail::printable(operation.where()), ')');
-    finding.message = detail::str(describe(finding.kind), " in operation ", *finding.operation, ", ",
-                                  finding.operation_primitive, place, direction, "\n  ", cause);
+    finding.message =
+        detail::str(describe(finding.kind), " in ", named(*finding.operation), direction, "\n  ", cause);
     report_.findings.push_back(std::move(finding));
   }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "check/derived.hpp"
+#include "check/implicit_rules.hpp"
 #include "check/inside.hpp"
 
 namespace tidu::check {
@@ -59,9 +60,8 @@ class Finder {
         const Subject one = alone(graph, i, values, active);
         if (one.inputs.empty() || (one.wrt.empty() && kind != CheckKind::batch)) continue;
         try {
-          const FrozenValues frozen = frozen_values(one.graph);
-          if (!test(one, frozen, executor_, options_, order, just(kind)).any()) continue;
-          const Faults faults = test(one, frozen, executor_, options_, order, all_kinds);
+          if (!test_with_rules(one, executor_, options_, order, just(kind)).faults.any()) continue;
+          const Faults faults = test_with_rules(one, executor_, options_, order, all_kinds).faults;
           if (!faults.of[index(kind)]) continue;
           Culprit found = find(one, kind, faults);
           found.place += (found.place.empty() ? "" : ", in ") + place_of(graph, i, run.place);
@@ -191,7 +191,7 @@ class Finder {
       if (one.wrt.empty() && kind != CheckKind::batch) continue;
       try {
         const LevelResult result =
-            check_level(one, frozen_values(one.graph), executor_, options_, just(kind));
+            check_level(one, difference_function(one, executor_), executor_, options_, just(kind));
         if (!result.ok()) return std::string(graph.operation(i).name());
       } catch (const ADRuleError&) {
         // Without a rule that nobody needs, it may be right.

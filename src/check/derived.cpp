@@ -1,7 +1,11 @@
 // derived.cpp - see derived.hpp.
 #include "check/derived.hpp"
 
+#include <algorithm>
+#include <ranges>
 #include <unordered_set>
+
+#include "tidu/tensor/inspect.hpp"
 
 namespace tidu::check {
 
@@ -56,12 +60,24 @@ Derived::Derived(const Graph& f, std::span<const std::size_t> wrt) {
   outputs.insert(outputs.end(), linearization_.residuals.begin(), linearization_.residuals.end());
   forward_ = builder->build_ids(std::move(outputs));
   linear_ = close(linearization_.linear);
-  const Transposition transposed = linear_transpose(linearization_.linear);
-  transposed_ = close(transposed.graph);
-  cotangent_of_wrt_ = transposed.cotangent_of_input;
-  const Transposition twice = linear_transpose(transposed.graph);
-  twice_ = close(twice.graph);
-  twice_of_seed_ = twice.cotangent_of_input;
+  try {
+    const Transposition transposed = linear_transpose(linearization_.linear);
+    transposed_ = close(transposed.graph);
+    cotangent_of_wrt_ = transposed.cotangent_of_input;
+    const Transposition twice = linear_transpose(transposed.graph);
+    twice_ = close(twice.graph);
+    twice_of_seed_ = twice.cotangent_of_input;
+  } catch (const Error& error) {
+    if (!is_refused_transpose(error, f.primitives())) throw;
+    refusal_ = error.what();
+  }
+}
+
+bool is_refused_transpose(const Error& error, const PrimitiveSet& primitives) {
+  const auto* refused = dynamic_cast<const ADRuleError*>(&error);
+  if (refused == nullptr || refused->rule() != ADRuleError::Rule::transpose) return false;
+  const Primitive* primitive = primitives.find(refused->primitive());
+  return primitive != nullptr && primitive->transpose != nullptr;
 }
 
 Point::Point(const Derived& derived, std::span<const Tensor> inputs, const Executor& executor)
@@ -117,6 +133,11 @@ MaybeTensors Point::twice_transposed(const Tensors& tangents) const {
     by_output.push_back(at ? std::optional<Tensor>(results[*at]) : std::nullopt);
   }
   return by_output;
+}
+
+bool Point::all_finite() const {
+  const auto finite = [](const Tensor& tensor) { return tidu::all_finite(tensor); };
+  return std::ranges::all_of(outputs_, finite) && std::ranges::all_of(values_ | std::views::values, finite);
 }
 
 MaybeTensors Point::random_cotangents(Random& random) const {

@@ -4,11 +4,13 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "check/numeric.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/linearize/linearize.hpp"
 #include "tidu/linearize/transpose.hpp"
@@ -31,8 +33,13 @@ Graph rebuilt(const Graph& graph, const PrimitiveSet& primitives);
 /// f's derivatives by the inputs in `wrt`, as graphs.
 class Derived {
  public:
-  /// Throws ADRuleError when a rule is missing.
+  /// Throws ADRuleError when a rule is missing. Where a transpose rule refuses (a loop without a bound),
+  /// there is forward mode alone.
   Derived(const Graph& f, std::span<const std::size_t> wrt);
+  /// Otherwise vjp() and twice_transposed() are not to be called.
+  bool has_reverse() const { return refusal_.empty(); }
+  /// Why not.
+  const std::string& refusal() const { return refusal_; }
 
   const Graph& graph() const { return linearization_.primal; }
   const Linearization& linearization() const { return linearization_; }
@@ -46,6 +53,7 @@ class Derived {
   Linearization linearization_;
   Graph forward_;  // outputs: f's, then residuals
   Closed linear_, transposed_, twice_;
+  std::string refusal_;
   std::vector<std::optional<std::size_t>> cotangent_of_wrt_;  // position among transposed_'s outputs
   std::vector<std::optional<std::size_t>>
       twice_of_seed_;  // by output of linear_: position among twice_'s outputs
@@ -64,6 +72,8 @@ class Point {
   MaybeTensors vjp(const MaybeTensors& cotangents) const;
   /// The transpose of the transpose: as jvp.
   MaybeTensors twice_transposed(const Tensors& tangents) const;
+  /// Are all outputs and residuals?
+  bool all_finite() const;
   /// A random cotangent for each active output.
   MaybeTensors random_cotangents(Random& random) const;
   Tensors random_tangents(Random& random) const;
@@ -80,6 +90,9 @@ class Point {
   Tensors inputs_, outputs_;
   std::unordered_map<ValueKey, Tensor> values_;
 };
+
+/// Does a transpose rule that is there refuse, so that a graph has no reverse mode?
+bool is_refused_transpose(const Error& error, const PrimitiveSet& primitives);
 
 /// One operation of a graph as a graph of its own: an input "operand.i" for each operand.
 Graph single_operation(const Graph& graph, std::uint32_t operation);

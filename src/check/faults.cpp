@@ -3,19 +3,25 @@
 
 namespace tidu::check {
 
-Faults test(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
+Faults test(const Subject& subject, const DifferenceFunction& function, const Executor& executor,
             const CheckOptions& options, int order, const Kinds& kinds) {
   Faults faults;
-  std::vector<Subject> level{subject};
-  for (int at = 1; at <= order && !level.empty(); ++at) {
-    for (const Subject& one : level) {
-      const LevelResult result = check_level(one, frozen, executor, options, kinds);
+  std::vector<Level> levels{{subject, function}};
+  for (int at = 1; at <= order && !levels.empty(); ++at) {
+    for (const auto& [one, one_function] : levels) {
+      const LevelResult result = check_level(one, one_function, executor, options, kinds);
       for (std::size_t k = 0; k < num_check_kinds; ++k) {
         faults.worst[k] = std::max(faults.worst[k], result.worst[k]);
         faults.comparisons[k] += result.comparisons[k];
         if (result.failed[k] && !faults.of[k]) faults.of[k] = Faults::Fault{one, *result.failed[k], at};
       }
       faults.cancelled = faults.cancelled || result.cancelled;
+      faults.not_finite = faults.not_finite || result.not_finite;
+      if (at == 1 && !result.no_reverse.empty()) {
+        faults.notes.push_back(detail::str("forward mode was checked and reverse mode was not, which ",
+                                           detail::in_quotes(one.graph.name()),
+                                           " has not: ", result.no_reverse));
+      }
       for (const std::size_t k : result.without_differences) {
         std::string note = detail::str("jvp was not compared with differences in output ", k, " of ",
                                        detail::in_quotes(one.graph.name()), at > 1 ? " at second order" : "",
@@ -26,11 +32,11 @@ Faults test(const Subject& subject, const FrozenValues& frozen, const Executor& 
       faults.notes.insert(faults.notes.end(), result.notes.begin(), result.notes.end());
     }
     if (faults.any() || at == order) break;
-    std::vector<Subject> next;
-    for (const Subject& one : level) {
-      for (Subject& derived : next_order(one, options.seed, faults.notes)) next.push_back(std::move(derived));
+    std::vector<Level> next;
+    for (const Level& level : levels) {
+      for (Level& derived : next_order(level, options.seed, faults.notes)) next.push_back(std::move(derived));
     }
-    level = std::move(next);
+    levels = std::move(next);
   }
   return faults;
 }

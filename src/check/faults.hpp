@@ -23,7 +23,8 @@ struct Faults {
   std::array<std::optional<Fault>, num_check_kinds> of;
   std::array<double, num_check_kinds> worst{};
   std::array<std::size_t, num_check_kinds> comparisons{};
-  bool cancelled = false;  ///< see LevelResult
+  bool cancelled = false;   ///< see LevelResult
+  bool not_finite = false;  ///< likewise
   std::vector<std::string> notes;
   bool any() const {
     return std::any_of(of.begin(), of.end(), [](const auto& fault) { return fault.has_value(); });
@@ -37,7 +38,7 @@ constexpr Kinds just(CheckKind kind) {
 }
 
 /// Tests of a subject, then of the graphs of its jvp and vjp, until something fails.
-Faults test(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
+Faults test(const Subject& subject, const DifferenceFunction& function, const Executor& executor,
             const CheckOptions& options, int order, const Kinds& kinds);
 
 /// An operation of `graph` by itself on these values; wrt: operands with a true flag in `active`.

@@ -126,6 +126,19 @@ bool has_custom_rule(const Graph& graph) {
   return found;
 }
 
+bool has_iterating_rule(const Graph& graph) {
+  bool found = false;
+  prim::visit_operations(graph, [&](const Operation& operation, const Graph&) {
+    if (found || custom_rule(operation).empty()) return;
+    for (const Graph& held : attribute_graphs(operation)) {
+      prim::visit_operations(held, [&](const Operation& inner, const Graph&) {
+        found = found || inner.name() == prim::while_loop.name;
+      });
+    }
+  });
+  return found;
+}
+
 std::vector<Execution> executions(const Subject& one, const Executor& executor) {
   const Operation operation = one.graph.operation(0);
   if (!operation.primitive().has_trait(Trait::holds_graph) || !custom_rule(operation).empty()) return {};

@@ -20,6 +20,9 @@ std::vector<Graph> attribute_graphs(const Operation& operation);
 /// Has one of them such a rule, or what it holds?
 bool has_custom_rule(const Graph& graph);
 
+/// Does such an operation, in its graph or in its rules, hold a while, which ends at a tolerance of its own?
+bool has_iterating_rule(const Graph& graph);
+
 /// Of a loop, how many are looked at: a first step from zeros may show nothing.
 inline constexpr std::size_t most_steps = 8;
 

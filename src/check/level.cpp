@@ -5,15 +5,18 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "check/freeze.hpp"
-#include "check/perturb.hpp"
+#include "check/differences.hpp"
 #include "check/terms.hpp"
 #include "primitives/inner_graphs.hpp"
 #include "tidu/linearize/batch.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/tensor/inspect.hpp"
 
 namespace tidu::check {
 namespace {
+
+// What is left where a rule's loop ends, of which the rule is that of the limit.
+constexpr double tolerance_of_loops = 1e-3;
 
 // The least precise of the inexact dtypes of the graph and of those that it holds.
 double coarsest_epsilon(const Graph& graph) {
@@ -27,36 +30,64 @@ double coarsest_epsilon(const Graph& graph) {
   return epsilon;
 }
 
+// Of the jvp or vjp `next` of `level`: the same derivative of the function of `level`.
+DifferenceFunction next_function(const Level& level, const Subject& next, bool forward) {
+  const DifferenceFunction& function = level.function;
+  if (!function.obstacle.empty() || function.graph.share() == level.subject.graph.share())
+    return {next.graph, next.wrt, next.inputs, function.obstacle, function.iterates};
+  try {
+    const Names names = names_at(function.graph, function.wrt);
+    const Graph graph = (forward ? jvp_parts(function.graph, names) : vjp_parts(function.graph, names)).graph;
+    DifferenceFunction result = function;
+    result.graph = graph;
+    for (std::size_t i = level.subject.inputs.size(); i < next.inputs.size(); ++i) {
+      result.wrt.push_back(result.inputs.size());
+      result.inputs.push_back(next.inputs[i]);
+    }
+    check_inputs(graph, result.inputs);
+    return result;
+  } catch (const Error& error) {
+    return {next.graph, next.wrt, next.inputs,
+            detail::str("its steps and branches written out have no such derivative: ", error.what())};
+  }
+}
+
 class Tester {
  public:
-  Tester(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
+  Tester(const Subject& subject, const DifferenceFunction& function, const Executor& executor,
          const CheckOptions& options)
       : subject_(subject),
         executor_(executor),
         options_(options),
         epsilon_(coarsest_epsilon(subject.graph)),
-        rounding_(rounding_tolerance(subject.graph, options)),
-        difference_(difference_tolerance(subject.graph, options)),
+        rounding_(rounding_tolerance(subject.graph, options, function.iterates)),
+        difference_(difference_tolerance(subject.graph, options, function.iterates)),
         derived_(subject.graph, subject.wrt),
         point_(derived_, subject.inputs, executor),
-        frozen_(freeze(subject.graph, subject.inputs, frozen, executor)),
-        inside_(frozen.inside),
+        function_(function),
+        difference_test_(
+            function, point_.outputs(), executor, epsilon_, difference_, options.seed,
+            [this](std::size_t output, const Tensors& u) { return terms_of_tangent(output, u); }),
         random_(options.seed),
         compared_(subject.graph.outputs().size()),
         doubted_(subject.graph.outputs().size()) {}
 
   LevelResult run(Kinds kinds) {
-    if (kinds[index(CheckKind::differences)] && !frozen_.all) {
+    if (kinds[index(CheckKind::differences)] && !function_.obstacle.empty()) {
       kinds[index(CheckKind::differences)] = false;
       result_.notes.push_back(detail::str("jvp was not compared with differences in ",
-                                          detail::in_quotes(subject_.graph.name()), ": it holds ", inside_,
-                                          " without tangent in a loop without a bound, or in more steps and "
-                                          "branches than are written out for that"));
+                                          detail::in_quotes(subject_.graph.name()), ": ",
+                                          function_.obstacle));
     }
+    result_.no_reverse = derived_.refusal();
+    if (!derived_.has_reverse())
+      kinds[index(CheckKind::transpose)] = kinds[index(CheckKind::twice_transposed)] = false;
+    result_.not_finite = !point_.all_finite();
     for (std::size_t direction = 0; direction < options_.directions; ++direction) {
       const Tensors u = point_.random_tangents(random_);
       const MaybeTensors v = point_.random_cotangents(random_);
       const MaybeTensors ju = point_.jvp(u);
+      note_not_finite(ju);
       if (kinds[index(CheckKind::linearity)]) linearity(direction, u, ju);
       if (kinds[index(CheckKind::differences)]) differences(direction, u, ju);
       if (kinds[index(CheckKind::transpose)]) transpose(direction, u, v, ju);
@@ -70,14 +101,6 @@ class Tester {
   }
 
  private:
-  // An error and what of it is beyond doubt.
-  struct Judged {
-    double error = 0.0;
-    double certain = 0.0;
-    std::size_t comparisons = 1;
-    std::vector<std::size_t> compared{}, doubted{};  // of differences: elements, by output
-    std::vector<double> certain_of{};                // likewise: what is beyond doubt
-  };
   void met(CheckKind kind, const Judged& judged, double tolerance, std::size_t direction) {
     const std::size_t k = index(kind);
     const double error = judged.certain;
@@ -116,6 +139,11 @@ class Tester {
     return failed && failed->direction == direction;
   }
 
+  void note_not_finite(const MaybeTensors& tensors) {
+    for (const std::optional<Tensor>& tensor : tensors)
+      result_.not_finite = result_.not_finite || (tensor && !all_finite(*tensor));
+  }
+
   // The tangents with all but those of one input zero.
   Tensors only(const Tensors& u, std::size_t chosen) const {
     Tensors one;
@@ -151,98 +179,20 @@ class Tester {
     }
   }
 
-  Judged difference_error(const Tensors& u, const MaybeTensors& ju) {
-    const auto moved = [&](double s) {
-      Tensors inputs = frozen_inputs();
-      for (std::size_t k = 0; k < u.size(); ++k)
-        inputs[subject_.wrt[k]] = combine(1.0, inputs[subject_.wrt[k]], s, u[k]);
-      return inputs;
-    };
-    const auto f = [&](double s) { return executor_.run(frozen_.graph, moved(s)); };
-    std::vector<Difference> expected = differentiate(f, epsilon_);
-    const std::vector<double> no_terms(ju.size(), 0.0);
-    Judged judged = judge(expected, ju, no_terms);
-    if (std::isinf(judged.certain)) return judged;
-    // How far rounding in f goes takes as long to find as the differences did: only where they disagree.
-    if (judged.certain > difference_ && shake()) {
-      expected = differentiate(f, epsilon_, [&](double s) { return shaken_->run(moved(s)); });
-      judged = judge(expected, ju, no_terms);
-      if (within_terms(judged.certain, difference_) <= difference_) return judged;
-    }
-    // What cancels differs from differences, or is too small to be compared with them.
-    bool again = false;
-    std::vector<double> terms(ju.size(), 0.0);
-    for (std::size_t k = 0; k < ju.size(); ++k) {
-      const bool none = judged.doubted[k] > 0 && judged.compared[k] == 0;
-      if (!ju[k] || (judged.certain_of[k] <= difference_ && !none)) continue;
-      terms[k] = terms_of_tangent(k, u);
-      again = true;
-    }
-    if (!again) return judged;
-    Judged second = judge(expected, ju, terms);
-    if (judged.certain > difference_) within_terms(second.certain, difference_);
-    return second;
-  }
-  // False where this executor cannot run what it takes.
-  bool shake() {
-    if (!shaken_ && !cannot_shake_) {
-      try {
-        shaken_.emplace(frozen_.graph, subject_.wrt, frozen_inputs(), executor_, options_.seed);
-      } catch (const Error&) {
-        cannot_shake_ = true;
-      }
-    }
-    return shaken_.has_value();
-  }
-  Tensors frozen_inputs() const {
-    Tensors inputs = subject_.inputs;
-    inputs.insert(inputs.end(), frozen_.extra.begin(), frozen_.extra.end());
-    return inputs;
-  }
-  // Relative to the largest element, or to `terms` where they are larger.
-  Judged judge(const std::vector<Difference>& expected, const MaybeTensors& ju,
-               const std::vector<double>& terms) const {
-    Judged worst{.comparisons = 0};
-    worst.compared = worst.doubted = std::vector<std::size_t>(ju.size());
-    worst.certain_of.resize(ju.size());
-    for (std::size_t k = 0; k < ju.size(); ++k) {
-      if (!is_inexact(point_.outputs()[k].dtype())) continue;
-      double scale = terms[k];
-      for (std::size_t i = 0; i < expected[k].value.size(); ++i) {
-        if (std::isfinite(expected[k].uncertainty[i]))
-          scale = std::max(scale, std::abs(expected[k].value[i]));
-        const std::complex<double> got = ju[k] ? ju[k]->at(static_cast<std::int64_t>(i)) : 0.0;
-        if (std::isfinite(std::abs(got))) scale = std::max(scale, std::abs(got));
-      }
-      for (std::size_t i = 0; i < expected[k].value.size(); ++i) {
-        const auto element = static_cast<std::int64_t>(i);
-        const std::complex<double> got = ju[k] ? ju[k]->at(element) : 0.0;
-        const double error = relative_error(got, expected[k].value[i], scale);
-        const double doubt = scale > 0.0 ? 10.0 * expected[k].uncertainty[i] / scale : 0.0;
-        const bool known = std::isfinite(expected[k].uncertainty[i]);
-        if (known) worst.certain_of[k] = std::max(worst.certain_of[k], error - doubt);
-        // Neither right nor wrong is what the differences are too inexact for.
-        if (!known || doubt >= difference_ || (error > difference_ && error - doubt <= difference_)) {
-          if (std::isfinite(std::abs(point_.outputs()[k].at(element)))) ++worst.doubted[k];
-          continue;
-        }
-        worst.error = std::max(worst.error, error);
-        ++worst.comparisons;
-        ++worst.compared[k];
-      }
-      worst.certain = std::max(worst.certain, worst.certain_of[k]);
-    }
-    return worst;
+  Judged difference_error(const Tensors& u, const MaybeTensors& ju, bool looks_for_kinks) {
+    Judged judged = difference_test_.judge(u, ju, looks_for_kinks);
+    result_.cancelled = result_.cancelled || judged.cancelled;
+    return judged;
   }
   void differences(std::size_t direction, const Tensors& u, const MaybeTensors& ju) {
-    const Judged judged = difference_error(u, ju);
+    const Judged judged = difference_error(u, ju, true);
     for (std::size_t k = 0; k < ju.size(); ++k) {
       compared_[k] += judged.compared[k];
       doubted_[k] += judged.doubted[k];
     }
     met(CheckKind::differences, judged, difference_, direction);
     narrow(CheckKind::differences, direction, u,
-           [&](const Tensors& one) { return difference_error(one, point_.jvp(one)).certain; });
+           [&](const Tensors& one) { return difference_error(one, point_.jvp(one), false).certain; });
   }
 
   double transpose_error(const MaybeTensors& ju, const MaybeTensors& v, const Tensors& u,
@@ -263,6 +213,7 @@ class Tester {
   }
   void transpose(std::size_t direction, const Tensors& u, const MaybeTensors& v, const MaybeTensors& ju) {
     const MaybeTensors jtv = point_.vjp(v);
+    note_not_finite(jtv);
     const double error = transpose_error(ju, v, u, jtv);
     met(CheckKind::transpose, error, rounding_, direction);
     narrow(CheckKind::transpose, direction, u,
@@ -381,10 +332,8 @@ class Tester {
   double epsilon_, rounding_, difference_;
   Derived derived_;
   Point point_;
-  Frozen frozen_;
-  std::string inside_;            // see FrozenValues
-  std::optional<Shaken> shaken_;  // frozen_.graph, once it is needed
-  bool cannot_shake_ = false;
+  const DifferenceFunction& function_;
+  DifferenceTest difference_test_;
   std::unordered_map<std::size_t, Terms> terms_;  // by output of the linear graph, as needed
   Random random_;
   std::vector<std::size_t> compared_, doubted_;  // by output: elements, with differences
@@ -397,16 +346,16 @@ bool LevelResult::ok() const {
   return std::none_of(failed.begin(), failed.end(), [](const auto& one) { return one.has_value(); });
 }
 
-double difference_tolerance(const Graph& graph, const CheckOptions& options) {
+double difference_tolerance(const Graph& graph, const CheckOptions& options, bool iterates) {
   if (options.difference_tolerance > 0.0) return options.difference_tolerance;
   const double epsilon = coarsest_epsilon(graph);
-  return epsilon < 1e-12 ? 1e-7 : epsilon < 1e-5 ? 2e-3 : 0.2;
+  return std::max(epsilon < 1e-12 ? 1e-7 : epsilon < 1e-5 ? 2e-3 : 0.2, iterates ? tolerance_of_loops : 0.0);
 }
 
-double rounding_tolerance(const Graph& graph, const CheckOptions& options) {
+double rounding_tolerance(const Graph& graph, const CheckOptions& options, bool iterates) {
   if (options.rounding_tolerance > 0.0) return options.rounding_tolerance;
   const double epsilon = coarsest_epsilon(graph);
-  return epsilon < 1e-12 ? 1e-10 : epsilon < 1e-5 ? 1e-3 : 0.1;
+  return std::max(epsilon < 1e-12 ? 1e-10 : epsilon < 1e-5 ? 1e-3 : 0.1, iterates ? tolerance_of_loops : 0.0);
 }
 
 std::vector<std::size_t> inexact_inputs(const Graph& graph) {
@@ -417,34 +366,38 @@ std::vector<std::size_t> inexact_inputs(const Graph& graph) {
   return positions;
 }
 
-LevelResult check_level(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
+LevelResult check_level(const Subject& subject, const DifferenceFunction& function, const Executor& executor,
                         const CheckOptions& options, const Kinds& kinds) {
-  return Tester(subject, frozen, executor, options).run(kinds);
+  return Tester(subject, function, executor, options).run(kinds);
 }
 
-std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed, std::vector<std::string>& notes) {
-  std::vector<Subject> subjects;
-  if (subject.wrt.empty()) return subjects;
+std::vector<Level> next_order(const Level& level, std::uint64_t seed, std::vector<std::string>& notes) {
+  const Subject& subject = level.subject;
+  std::vector<Level> levels;
+  if (subject.wrt.empty()) return levels;
   const Names names = names_at(subject.graph, subject.wrt);
   Random random(seed);
   for (const bool forward : {true, false}) {
-    Derivative derivative;
+    std::optional<Derivative> derivative;
     try {
       derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
     } catch (const Error& error) {
+      if (!forward && is_refused_transpose(error, subject.graph.primitives()))
+        continue;  // said at first order
       if (error.kind() != ErrorKind::unknown_primitive) throw;
       notes.push_back(detail::str("second order was not tested of the ", forward ? "jvp" : "vjp", " of ",
                                   detail::in_quotes(subject.graph.name()), ": ", error.what()));
       continue;
     }
-    Subject next{derivative.graph, subject.wrt, subject.inputs};
-    for (std::size_t i = subject.inputs.size(); i < derivative.graph.inputs().size(); ++i) {
+    Subject next{derivative->graph, subject.wrt, subject.inputs};
+    for (std::size_t i = subject.inputs.size(); i < derivative->graph.inputs().size(); ++i) {
       next.wrt.push_back(i);
-      next.inputs.push_back(random_tensor(random, derivative.graph.type(derivative.graph.inputs()[i])));
+      next.inputs.push_back(random_tensor(random, derivative->graph.type(derivative->graph.inputs()[i])));
     }
-    subjects.push_back(std::move(next));
+    DifferenceFunction function = next_function(level, next, forward);
+    levels.push_back({std::move(next), std::move(function)});
   }
-  return subjects;
+  return levels;
 }
 
 }  // namespace tidu::check

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "check/derived.hpp"
-#include "check/freeze.hpp"
+#include "check/difference_function.hpp"
+#include "check/subject.hpp"
 #include "tidu/check/check_gradients.hpp"
 
 namespace tidu::check {
@@ -31,29 +32,30 @@ struct LevelResult {
   bool cancelled = false;
   /// Outputs of whose elements none could be compared with differences, though they are finite.
   std::vector<std::size_t> without_differences;
+  /// Is any value, tangent or cotangent not finite?
+  bool not_finite = false;
+  std::string no_reverse;  ///< why there is no reverse mode, if so
   std::vector<std::string> notes;
   bool ok() const;
-};
-
-/// A graph to be tested, by the inputs in `wrt` at `inputs`.
-struct Subject {
-  Graph graph;
-  std::vector<std::size_t> wrt;
-  Tensors inputs;
 };
 
 /// Positions of the floating and complex inputs.
 std::vector<std::size_t> inexact_inputs(const Graph& graph);
 
-LevelResult check_level(const Subject& subject, const FrozenValues& frozen, const Executor& executor,
+LevelResult check_level(const Subject& subject, const DifferenceFunction& function, const Executor& executor,
                         const CheckOptions& options, const Kinds& kinds = all_kinds);
 
 /// The graphs of jvp and vjp of `subject` at random tangents and cotangents, by all their inexact inputs that
-/// derive from wrt. One that cannot be made for want of words of the set is left out, with a note.
-std::vector<Subject> next_order(const Subject& subject, std::uint64_t seed, std::vector<std::string>& notes);
+/// derive from wrt, with their difference functions. One that cannot be made for want of words of the set, or
+/// because there is no reverse mode, is left out, with a note.
+struct Level {
+  Subject subject;
+  DifferenceFunction function;
+};
+std::vector<Level> next_order(const Level& level, std::uint64_t seed, std::vector<std::string>& notes);
 
-/// Relative errors that pass for this graph.
-double difference_tolerance(const Graph& graph, const CheckOptions& options);
-double rounding_tolerance(const Graph& graph, const CheckOptions& options);
+/// Relative errors that pass for this graph; `iterates`: see DifferenceFunction.
+double difference_tolerance(const Graph& graph, const CheckOptions& options, bool iterates);
+double rounding_tolerance(const Graph& graph, const CheckOptions& options, bool iterates);
 
 }  // namespace tidu::check

@@ -50,6 +50,8 @@ class Spread {
 
 }  // namespace
 
+double largest_step(double epsilon) { return epsilon < 1e-12 ? 4e-3 : epsilon < 1e-5 ? 0.1 : 0.5; }
+
 std::uint64_t Random::bits() {
   std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -166,8 +168,7 @@ double relative_error(const Tensor& a, const Tensor& b, double scale) {
 
 std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon,
                                       const std::function<Tensors(double)>& rounded_otherwise) {
-  // Truncation is of order h^4, rounding of order epsilon / h.
-  const double largest = epsilon < 1e-12 ? 4e-3 : epsilon < 1e-5 ? 0.1 : 0.5;
+  const double largest = largest_step(epsilon);
   const Tensors at_zero = f(0.0);
   std::vector<Difference> best(at_zero.size());
   for (std::size_t k = 0; k < at_zero.size(); ++k) {
@@ -203,6 +204,7 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
           size = std::max(size, std::abs(y[s]));
         }
         const std::complex<double> y0 = at_zero[k].at(element);
+        if (!finite(y0)) continue;  // the values on both sides of a pole have no slope at it
         const std::complex<double> coarse = (8.0 * (y[4] - y[1]) - (y[5] - y[0])) / (12.0 * h);
         const std::complex<double> fine = (8.0 * (y[3] - y[2]) - (y[4] - y[1])) / (6.0 * h);
         // The weights of `fine` add up to 3 / h; what is rounded otherwise moves by about four times as much
@@ -227,6 +229,29 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
     }
   }
   return best;
+}
+
+std::vector<Difference> differentiate_at(const std::function<Tensors(double)>& f, double step) {
+  // f at -2h, -h, -h/2, 0, h/2, h, 2h
+  std::array<Tensors, 7> at;
+  constexpr std::array<double, 7> steps{-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0};
+  for (std::size_t s = 0; s < steps.size(); ++s) at[s] = f(steps[s] * step);
+  std::vector<Difference> results(at[0].size());
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    for (std::int64_t element = 0; element < at[0][k].size(); ++element) {
+      std::array<std::complex<double>, 7> y;
+      for (std::size_t s = 0; s < y.size(); ++s) y[s] = at[s][k].at(element);
+      const std::complex<double> coarse = (8.0 * (y[5] - y[1]) - (y[6] - y[0])) / (12.0 * step);
+      const std::complex<double> fine = (8.0 * (y[4] - y[2]) - (y[5] - y[1])) / (6.0 * step);
+      // Of a smooth function, the gap of one-sided slopes halves with the step.
+      const double gap = std::abs(y[5] - 2.0 * y[3] + y[1]) / step;
+      const double half_gap = 2.0 * std::abs(y[4] - 2.0 * y[3] + y[2]) / step;
+      const double uncertainty = std::abs(coarse - fine) + std::max(0.0, half_gap - 0.5 * gap);
+      results[k].value.push_back(finite(fine) ? fine : 0.0);
+      results[k].uncertainty.push_back(std::isfinite(uncertainty) ? uncertainty : infinity);
+    }
+  }
+  return results;
 }
 
 }  // namespace tidu::check

@@ -66,6 +66,8 @@ struct Difference {
   Numbers value;
   std::vector<double> uncertainty;
 };
+/// The largest step of differences: truncation is of order h^4, rounding of order epsilon / h.
+double largest_step(double epsilon);
 /// d/ds of f(s) at 0 by five-point central differences at several steps, the best of them for each element;
 /// `epsilon` is that of the dtype in which f is computed. One Difference for each tensor that f returns.
 /// Without `rounded_otherwise` rounding is taken to be relative to f; with it, f(s) after other roundings,
@@ -73,5 +75,8 @@ struct Difference {
 /// is added to.
 std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon,
                                       const std::function<Tensors(double)>& rounded_otherwise = {});
+/// The same at one step, which is so large that rounding does not count: for functions that are rough at
+/// smaller scales. Roughness, and kinks, are part of the uncertainty.
+std::vector<Difference> differentiate_at(const std::function<Tensors(double)>& f, double step);
 
 }  // namespace tidu::check

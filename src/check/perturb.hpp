@@ -19,9 +19,11 @@ struct Perturbed {
   std::vector<ValueId> values;       ///< aligned with `changed`: the value of `graph` that each changes
   Tensors inputs;                    ///< the graph's, then zeros
 };
-/// `chosen`: flags by value of `graph`, which has no externals. Throws Error (unknown_primitive) when the set
-/// names no add.
-Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen);
+/// `chosen`: flags by value of `graph`, which has no externals. With `keep_decisions` operations of exact
+/// dtype (comparisons) have values without addends as operands, lest x == max(x, y) be another in each run.
+/// Throws Error (unknown_primitive) when the set names no add.
+Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen,
+                  bool keep_decisions = false);
 
 /// Runs a graph as if it had been rounded otherwise: all values that depend on the inputs in `wrt` are moved
 /// at random by up to two units in the last place, also those of graphs within, as far as these can be

@@ -29,7 +29,7 @@ Terms::Terms(const Graph& graph, std::size_t output, const Executor& executor)
     const Graph one = with_outputs(written, std::array{output});
     perturbed_ = perturb(one, {}, std::vector<bool>(one.num_values(), true));
     derived_.emplace(perturbed_.graph, perturbed_.changed);
-    if (!derived_->active(0)) derived_.reset();
+    if (!derived_->active(0) || !derived_->has_reverse()) derived_.reset();
   } catch (const Error&) {  // a missing rule
     derived_.reset();
   }

@@ -23,11 +23,14 @@ bool is_control_flow(const Operation& operation) {
 // Which graphs hold such, each looked through once.
 class Finder {
  public:
+  explicit Finder(const std::function<bool(const Operation&)>& stays) : stays_(stays) {}
+  bool stays(const Operation& operation) const { return stays_ && stays_(operation); }
   bool holds_control_flow(const Graph& graph) {
     const auto [found, fresh] = known_.try_emplace(graph.share().get(), false);
     if (!fresh) return found->second;
     for (std::size_t i = 0; i < graph.num_operations(); ++i) {
       const Operation operation = graph.operation(i);
+      if (stays(operation)) continue;
       const auto* inner = prim::called_graph(operation);
       // Graphs nest at most max_graph_depth deep, and so do these calls.
       if (is_control_flow(operation) || (inner != nullptr && holds_control_flow(Graph(*inner))))
@@ -37,6 +40,7 @@ class Finder {
   }
 
  private:
+  const std::function<bool(const Operation&)>& stays_;
   std::unordered_map<const GraphData*, bool> known_;
 };
 
@@ -62,13 +66,15 @@ class Writer {
                             detail::in_quotes(graph.name())));
   }
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {
-    if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
-    if (operation.name() == prim::cond.name) return branches(operation.op(), operands);
-    if (is_bounded_loop(operation))
-      return write(prim::while_as_scan(prim::WhileParts(operation.op())), operands);
-    if (const auto* inner = prim::called_graph(operation);
-        inner != nullptr && finder_.holds_control_flow(Graph(*inner)))
-      return write(Graph(*inner), operands);
+    if (!finder_.stays(operation)) {
+      if (operation.name() == prim::scan.name) return steps(prim::ScanParts(operation.op()), operands);
+      if (operation.name() == prim::cond.name) return branches(operation.op(), operands);
+      if (is_bounded_loop(operation))
+        return write(prim::while_as_scan(prim::WhileParts(operation.op())), operands);
+      if (const auto* inner = prim::called_graph(operation);
+          inner != nullptr && finder_.holds_control_flow(Graph(*inner)))
+        return write(Graph(*inner), operands);
+    }
     const Values results = builder_.emit(operation.op(), operands);
     return {results.begin(), results.end()};
   }
@@ -138,8 +144,9 @@ class Writer {
 
 }  // namespace
 
-Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations) {
-  Finder finder;
+Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations,
+                                    const std::function<bool(const Operation&)>& stays) {
+  Finder finder(stays);
   if (!graph.externals().empty() || !finder.holds_control_flow(graph)) return graph;
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> inputs;

@@ -64,10 +64,14 @@ void copy_operation(GraphBuilder& builder, Frame& frame, const Operation& operat
 
 }  // namespace
 
-Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
+Graph write_out_graphs(const Graph& graph, std::size_t max_operations,
+                       const std::function<bool(const Operation&)>& stays) {
+  const auto graph_to_write = [&](const Operation& operation) {
+    return stays && stays(operation) ? nullptr : inner_graph(operation);
+  };
   bool any = false;
   for (std::size_t i = 0; i < graph.num_operations() && !any; ++i)
-    any = inner_graph(graph.operation(i)) != nullptr;
+    any = graph_to_write(graph.operation(i)) != nullptr;
   if (!any) return graph;
   if (detail::operations_in_all(graph, stands_for) > max_operations) {
     throw Error(ErrorKind::invalid_argument,
@@ -99,7 +103,7 @@ Graph write_out_graphs(const Graph& graph, std::size_t max_operations) {
     const Operation operation = frame.graph.operation(frame.next++);
     operands.clear();
     for (const ValueId id : operation.inputs()) operands.push_back(frame.values[id]);
-    if (const auto* inner = inner_graph(operation)) {
+    if (const auto* inner = graph_to_write(operation)) {
       const std::uint32_t where =
           operation.where().empty() ? frame.where : builder.intern_where(operation.where());
       enter(frames, Graph(*inner), operands, where, operation.output());

@@ -236,8 +236,9 @@ TEST_CASE("check_gradients: outputs that agree are not looked at again for those
     CheckOptions options;
     options.batch = 0;
     Tensors inputs{vector({0.3, -0.7, 1.1})};
-    const std::size_t faults = check::check_level({g.build(values), {0}, inputs}, {}, counting, options,
-                                                  check::just(CheckKind::differences))
+    const check::Subject subject{g.build(values), {0}, inputs};
+    const std::size_t faults = check::check_level(subject, check::difference_function(subject, counting),
+                                                  counting, options, check::just(CheckKind::differences))
                                    .failed[check::index(CheckKind::differences)]
                                    .has_value();
     CHECK(faults == 1);

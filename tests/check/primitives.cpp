@@ -37,7 +37,6 @@ std::string failures(const check::LevelResult& result) {
 
 void test_row(const Row& row, DType dtype, std::uint64_t seed) {
   check::Subject subject = subject_of(row, dtype, seed, standard_primitives());
-  const check::FrozenValues frozen = check::frozen_values(subject.graph);
   const std::vector<std::size_t> inexact = check::inexact_inputs(subject.graph);
   const CheckOptions options = options_for(row, subject.graph);
   std::size_t judged = 0;
@@ -46,23 +45,23 @@ void test_row(const Row& row, DType dtype, std::uint64_t seed) {
     for (std::size_t i = 0; i < inexact.size(); ++i) {
       if ((mask >> i & 1U) != 0) subject.wrt.push_back(inexact[i]);
     }
-    std::vector<check::Subject> level{subject};
-    for (int order = 1; order <= row.order && !level.empty(); ++order) {
-      std::vector<check::Subject> next;
-      for (const check::Subject& one : level) {
-        const check::LevelResult result = check::check_level(one, frozen, reference(), options);
+    std::vector<check::Level> levels{{subject, check::difference_function(subject, reference())}};
+    for (int order = 1; order <= row.order && !levels.empty(); ++order) {
+      std::vector<check::Level> next;
+      for (const check::Level& one : levels) {
+        const check::LevelResult result = check::check_level(one.subject, one.function, reference(), options);
         const std::string text = failures(result);
         judged += result.comparisons[check::index(CheckKind::differences)];
         CHECK_MESSAGE(text.empty(), describe(row, dtype), ", by operands ", detail::list(subject.wrt),
                       ", order ", order, ": ", text);
         if (order < row.order) {
           std::vector<std::string> notes;
-          for (check::Subject& derived : check::next_order(one, seed, notes))
+          for (check::Level& derived : check::next_order(one, seed, notes))
             next.push_back(std::move(derived));
           CHECK(notes.empty());
         }
       }
-      level = std::move(next);
+      levels = std::move(next);
     }
   }
   // At ties and bounds there is no derivative for differences to find; elsewhere they must have had a say.

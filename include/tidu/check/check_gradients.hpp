@@ -87,9 +87,14 @@ std::string to_text(const CheckReport& report);
 /// with seeded random directions. Where one fails, each operation is tested by itself on the values that it
 /// sees, and within one that holds graphs what it runs: the branch taken, the first steps of a loop. An
 /// element whose differences cannot be relied on (a kink, a pole, digits that rounding takes) is not judged
-/// by them, or only as far as they can be; results of primitives without tangent (stop_gradient, floor) and
-/// of integer dtype are kept fixed in differences. Differences of f16 and bf16 tell nothing: such a graph is
-/// tested as it is without them, and with all tests once more in f32, where the executor has that.
+/// by them, or only as far as they can be; notes name operations that are not finite, or whose derivatives
+/// are not, by operand and index. Results of primitives without tangent (stop_gradient, floor) and of integer
+/// dtype are kept fixed in differences, at every order. A custom rule that is not the derivative of its graph
+/// by each operand (a solve with a factor behind stop_gradient, a root by bisection) is compared with
+/// differences in which all of its operands move, and a note says so; one that holds a while, which ends at a
+/// tolerance of its own, within 1e-3. Where a transpose rule refuses (a while without a bound), forward mode
+/// is tested alone, and a note says why. Differences of f16 and bf16 tell nothing: such a graph is tested as
+/// it is without them, and with all tests once more in f32, where the executor has that.
 /// Errors: invalid_argument and type as Executor::run; ADRuleError for a missing jvp or transpose rule;
 /// execution.
 CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
