@@ -48,8 +48,8 @@ struct WhileShape {
 /// The same function with every scan written out, step by step, and every while with a bound, and every cond
 /// as all its branches and a choice between their results, and the graphs that hold such too: for executors
 /// that know no control flow. `graph` itself where there are none; a while without a bound stays, and so do
-/// operations for which `stays` is true, with what they hold. Throws Error (invalid_argument) where that takes
-/// more than `max_operations` operations.
+/// operations for which `stays` is true, with what they hold. Throws Error (invalid_argument) where that
+/// takes more than `max_operations` operations.
 Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20,
                                     const std::function<bool(const Operation&)>& stays = {});
 
