@@ -15,7 +15,7 @@ namespace tidu::prim {
 /// The results of value(x), whose tangents are those that tangent(x, value(x), dx) gives, in the same order
 /// and of the same types: linear in dx, one for each operand. The graphs have no source locations: those of
 /// the call are the user's.
-/// `anew`: what the rule gives for the results, of which derivatives of higher order are those.
+/// `anew`: how the results are computed where a derivative is taken.
 template <class F, class Anew, class Tangent>
 Values differentiated_anew(const char* name, std::span<const Value> x, const F& value, const Anew& anew,
                            const Tangent& tangent) {

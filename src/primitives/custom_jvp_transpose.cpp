@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "primitives/custom_rules.hpp"
+#include "primitives/implicit.hpp"
 #include "primitives/scan.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -82,19 +83,6 @@ void infer_transpose(InferContext& c) {
   for (const std::size_t k : parts.outputs) inputs.push_back({parts.output(k), "the cotangent of output", k});
   require_slots(c, graph, "graph", "input", graph.inputs(), inputs);
   require_slots(c, graph, "graph", "output", graph.outputs(), outputs);
-}
-
-// Of a transposed graph: the outputs that `inner` has, with zeros for the others of these inputs.
-Graph with_all_cotangents(const InnerTransposition& inner, const Graph& of, const std::vector<bool>& linear) {
-  const auto builder = GraphBuilder::extending(inner.graph);
-  std::vector<Value> outputs;
-  for (std::size_t i = 0; i < linear.size(); ++i) {
-    if (!linear[i]) continue;
-    const std::optional<std::size_t>& at = inner.cotangent_of_input[i];
-    outputs.push_back(at ? builder->value(inner.graph.outputs()[*at])
-                         : zeros(*builder, of.type(of.inputs()[i])));
-  }
-  return builder->build(outputs);
 }
 
 // M of Note [Derivative of a transposed rule]: the tangents of parts.outputs. Inputs: those of `of`, then the
@@ -254,19 +242,15 @@ Derivatives transpose_custom_jvp_call(TransposeContext& c) {
   }
   if (seeded.empty()) return Derivatives::absent(c.num_operands());
   const Graph wanted = restricted(of, std::vector<bool>(c.num_operands(), true), seeded);
-  const InnerTransposition inner =
-      c.host().transpose(separated(wanted, linear), linear, std::vector<bool>(seeded.size(), true));
-  const Op op = Op::make(custom_jvp_transpose, {{"graph", with_all_cotangents(inner, of, linear)},
+  const Op op = Op::make(custom_jvp_transpose, {{"graph", transposed_graph(c.host(), wanted, linear)},
                                                 {"of", of},
                                                 {"jvp", c.op().attribute("jvp")},
                                                 {"linear", positions},
                                                 {"outputs", outputs}});
   const Values cotangents = c.emitter().emit(op, operands);
   Derivatives result = Derivatives::absent(c.num_operands());
-  for (std::size_t j = 0; j < positions.size(); ++j) {
-    const auto i = static_cast<std::size_t>(positions[j]);
-    if (inner.cotangent_of_input[i]) result.set(i, cotangents[j]);
-  }
+  for (std::size_t j = 0; j < positions.size(); ++j)
+    result.set(static_cast<std::size_t>(positions[j]), cotangents[j]);
   return result;
 }
 

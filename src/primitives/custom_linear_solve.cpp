@@ -105,12 +105,13 @@ Op transposed_solve(RuleHost& host, const Op& op) {
   }
   require_linear(op, ADRuleError::Rule::transpose);
   const Graph matvec = op.graph("matvec");
-  return Op::make(op.primitive(),
-                  {{"matvec", symmetric ? matvec : transposed_graph(host, matvec, num_consts(op))},
-                   {"solve", *transpose},
-                   {"transpose_solve", GraphList{solve.share()}},
-                   {"num_consts", op.integer("num_consts")},
-                   {"symmetric", symmetric}});
+  std::vector<bool> linear(matvec.inputs().size(), true);
+  std::fill_n(linear.begin(), num_consts(op), false);
+  return Op::make(op.primitive(), {{"matvec", symmetric ? matvec : transposed_graph(host, matvec, linear)},
+                                   {"solve", *transpose},
+                                   {"transpose_solve", GraphList{solve.share()}},
+                                   {"num_consts", op.integer("num_consts")},
+                                   {"symmetric", symmetric}});
 }
 
 Derivatives transpose_linear_solve(TransposeContext& c) {

@@ -120,6 +120,8 @@ std::optional<std::size_t> residuals_of_linear(const Operation& operation) {
     return static_cast<std::size_t>(operation.op().integer("num_residuals"));
   if (operation.name() == custom_jvp_transpose.name)
     return operation.num_inputs() - operation.op().ints("outputs").size();
+  if (operation.name() == custom_linear_solve.name)
+    return static_cast<std::size_t>(operation.op().integer("num_consts"));
   return std::nullopt;
 }
 

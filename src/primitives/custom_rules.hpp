@@ -42,8 +42,8 @@ Derivatives tangents_by_jvp(RuleEvaluation& evaluation, const Graph& rule, std::
 /// The transpose of a custom_jvp_call: a custom_jvp_transpose.
 Derivatives transpose_custom_jvp_call(TransposeContext& c);
 
-/// Of an operation that is linear in its last operands by its making (linear_call, custom_jvp_transpose): how
-/// many come before; of any other one nothing.
+/// Of an operation that is linear in its last operands by its making (linear_call, custom_jvp_transpose,
+/// custom_linear_solve): how many come before; of any other one nothing.
 std::optional<std::size_t> residuals_of_linear(const Operation& operation);
 /// Of a custom_vjp_call: do the cotangents of these operands read no residual that depends on them? A
 /// function whose rule is true is linear in them then.

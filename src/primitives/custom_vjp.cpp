@@ -54,19 +54,30 @@ void infer_custom_vjp(InferContext& c) {
   require_slots(c, backward, "backward", "output", backward.outputs(), slots);
 }
 
-// A custom_vjp_call whose linear graph is wanted.
-struct LinearizedCall {
-  VjpGraphs graphs;
-  RuleHost& host;
-  std::vector<Value> primals;
-  std::vector<bool> active;  // by operand
-};
+// These outputs of backward, which is given residuals after its own that it does not read.
+Graph backward_with_residuals(const VjpGraphs& graphs, const std::vector<Value>& residuals,
+                              const std::vector<std::size_t>& kept) {
+  const Graph& backward = graphs.backward;
+  GraphBuilder builder(backward.name(), backward.primitives());
+  const std::size_t own = graphs.forward.outputs().size() - graphs.graph.outputs().size();
+  std::vector<Value> inputs;
+  for (std::size_t r = 0; r < residuals.size(); ++r) {
+    const Value input = builder.input(detail::str("residual.", r), residuals[r].type());
+    if (r < own) inputs.push_back(input);
+  }
+  for (std::size_t i = own; i < backward.inputs().size(); ++i)
+    inputs.push_back(builder.input(detail::str("cotangent.", i - own), backward.type(backward.inputs()[i])));
+  const std::vector<Value> values = inline_graph(builder, backward, inputs);
+  std::vector<Value> outputs;
+  for (const std::size_t k : kept) outputs.push_back(values[backward.outputs()[k]]);
+  return builder.build(outputs);
+}
 
 // The linear graph of a custom_vjp_call for the operands that are active.
 class RuleMaker {
  public:
-  RuleMaker(const LinearizedCall& ruled, std::vector<Value> residuals)
-      : c_(ruled), graph_(ruled.graphs.graph), backward_(ruled.graphs.backward) {
+  RuleMaker(JvpContext& c, const VjpGraphs& graphs, std::vector<Value> residuals)
+      : c_(c), graphs_(graphs), graph_(graphs.graph), backward_(graphs.backward) {
     rule_.residuals = std::move(residuals);
     own_residuals_ = rule_.residuals.size();
   }
@@ -98,7 +109,7 @@ class RuleMaker {
     const std::vector<Standing> made = standings(backward_, inputs);
     const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.inputs());
     for (std::size_t k = 0; k < inexact.size(); ++k) {
-      if (!c_.active[inexact[k]] || (!made[k].depends && made[k].zero)) continue;
+      if (!c_.active(inexact[k]) || (!made[k].depends && made[k].zero)) continue;
       affine_ = affine_ || !made[k].depends;
       kept_.push_back(k);
       rule_.inputs.push_back(inexact[k]);
@@ -116,7 +127,7 @@ class RuleMaker {
     rule_.inputs.clear();
     const std::vector<std::size_t> inexact = inexact_positions(graph_, graph_.inputs());
     for (std::size_t k = 0; k < inexact.size(); ++k) {
-      if (!c_.active[inexact[k]]) continue;
+      if (!c_.active(inexact[k])) continue;
       kept_.push_back(k);
       rule_.inputs.push_back(inexact[k]);
     }
@@ -150,7 +161,7 @@ class RuleMaker {
       Graph backward = without_unread(rule_.backward);
       if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= most_written_out)
         backward = with_effects_written_out(backward);
-      return c_.host.transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
+      return c_.host().transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
       return std::nullopt;
@@ -182,13 +193,13 @@ class RuleMaker {
   void from_graph() {
     std::vector<bool> active(graph_.inputs().size(), false);
     for (const std::size_t i : rule_.inputs) active[i] = true;
-    const InnerLinearization inner = c_.host.linearize(graph_, active);
-    rule_.residuals.insert(rule_.residuals.end(), c_.primals.begin(), c_.primals.end());
+    const InnerLinearization inner = c_.host().linearize(graph_, active);
+    rule_.residuals.insert(rule_.residuals.end(), c_.primals().begin(), c_.primals().end());
     GraphBuilder builder(graph_.name() + ".linear", graph_.primitives());
-    start_linear(builder, c_.primals.size());
+    start_linear(builder, c_.primals().size());
     const std::span<const Value> formal(formal_);
     const std::vector<Value> primal =
-        inline_graph(builder, inner.primal, formal.subspan(own_residuals_, c_.primals.size()));
+        inline_graph(builder, inner.primal, formal.subspan(own_residuals_, c_.primals().size()));
     std::vector<Value> arguments;
     for (const ValueId id : inner.primal.outputs().subspan(graph_.outputs().size()))
       arguments.push_back(primal[id]);
@@ -202,23 +213,12 @@ class RuleMaker {
                            : zeros(builder, graph_.type(graph_.outputs()[k])));
     }
     rule_.linear = builder.build(outputs);
-    // backward takes the further residuals too, and does not read them.
-    GraphBuilder same(rule_.backward.name(), graph_.primitives());
-    std::vector<Value> inputs;
-    for (std::size_t i = 0; i < own_residuals_ + c_.primals.size(); ++i) {
-      const Value input = same.input(detail::str("residual.", i), rule_.residuals[i].type());
-      if (i < own_residuals_) inputs.push_back(input);
-    }
-    for (const std::size_t k : rule_.outputs)
-      inputs.push_back(same.input(detail::str("cotangent.", k), graph_.type(graph_.outputs()[k])));
-    const std::vector<Value> values = inline_graph(same, rule_.backward, inputs);
-    outputs.clear();
-    for (const ValueId id : rule_.backward.outputs()) outputs.push_back(values[id]);
-    rule_.backward = same.build(outputs);
+    rule_.backward = backward_with_residuals(graphs_, rule_.residuals, kept_);
   }
 
-  const LinearizedCall& c_;
-  Graph graph_, backward_;
+  JvpContext& c_;
+  const VjpGraphs& graphs_;
+  const Graph &graph_, &backward_;
   std::size_t own_residuals_ = 0;
   bool affine_ = false;            // backward has a constant part, or is not linear
   std::vector<std::size_t> kept_;  // outputs of backward
@@ -228,22 +228,19 @@ class RuleMaker {
 };
 
 Derivatives jvp_custom_vjp(JvpContext& c) {
-  LinearizedCall ruled{VjpGraphs(c.op()), c.host(), {c.primals().begin(), c.primals().end()}, {}};
-  const Graph& forward = ruled.graphs.forward;
+  const VjpGraphs graphs(c.op());
+  const Graph& forward = graphs.forward;
   const Values results = emit_results(c, forward);
   const std::size_t count = results.size();
   std::vector<Tracked> inputs;
-  for (std::size_t i = 0; i < c.num_operands(); ++i) {
-    inputs.push_back({c.primal(i), c.primal(i).type()});
-    ruled.active.push_back(c.active(i));
-  }
+  for (const Value& primal : c.primals()) inputs.push_back({primal, primal.type()});
   RuleEvaluation evaluation(c.emitter(), custom_vjp_call.name);
   const std::vector<Tracked> outputs =
       evaluation.run(forward, inputs, results_known(forward, {results.data(), count}));
   std::vector<Value> residuals;
   for (std::size_t r = count; r < outputs.size(); ++r) residuals.push_back(*outputs[r].value);
 
-  const std::optional<LinearRule> rule = RuleMaker(ruled, std::move(residuals)).make();
+  const std::optional<LinearRule> rule = RuleMaker(c, graphs, std::move(residuals)).make();
   Derivatives result = Derivatives::absent(count);
   if (!rule) return result;
   const Values tangents = tangents_by(c, *rule);
@@ -335,25 +332,6 @@ Graph call_as_graph(const Op& op, const Graph& graph, const std::vector<bool>& l
   const Values results = builder.emit(op, operands);
   std::vector<Value> outputs;
   for (const std::size_t k : rule.outputs) outputs.push_back(results[k]);
-  return builder.build(outputs);
-}
-
-// Backward with `more` residuals after its own, which it does not read, of which it gives these outputs.
-Graph backward_with_residuals(const VjpGraphs& graphs, const std::vector<Value>& residuals,
-                              const std::vector<std::size_t>& kept) {
-  const Graph& backward = graphs.backward;
-  GraphBuilder builder(backward.name(), backward.primitives());
-  const std::size_t own = graphs.forward.outputs().size() - graphs.graph.outputs().size();
-  std::vector<Value> inputs;
-  for (std::size_t r = 0; r < residuals.size(); ++r) {
-    const Value input = builder.input(detail::str("residual.", r), residuals[r].type());
-    if (r < own) inputs.push_back(input);
-  }
-  for (std::size_t i = own; i < backward.inputs().size(); ++i)
-    inputs.push_back(builder.input(detail::str("cotangent.", i - own), backward.type(backward.inputs()[i])));
-  const std::vector<Value> values = inline_graph(builder, backward, inputs);
-  std::vector<Value> outputs;
-  for (const std::size_t k : kept) outputs.push_back(values[backward.outputs()[k]]);
   return builder.build(outputs);
 }
 

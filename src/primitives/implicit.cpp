@@ -72,14 +72,14 @@ std::vector<std::optional<Value>> tangents_by_consts(JvpContext& c, const Graph&
   return result;
 }
 
-Graph transposed_graph(RuleHost& host, const Graph& graph, std::size_t count) {
-  std::vector<bool> linear(graph.inputs().size(), true);
-  std::fill_n(linear.begin(), count, false);
+Graph transposed_graph(RuleHost& host, const Graph& graph, const std::vector<bool>& linear) {
   const std::vector<bool> depends = depending_on(graph, linear);
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> arguments, results;
-  for (std::size_t i = 0; i < count; ++i)
-    arguments.push_back(builder.input(detail::str("const.", i), graph.type(graph.inputs()[i])));
+  for (std::size_t i = 0; i < linear.size(); ++i) {
+    if (!linear[i])
+      arguments.push_back(builder.input(detail::str("const.", i), graph.type(graph.inputs()[i])));
+  }
   std::vector<std::size_t> outputs;
   for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
     const ValueId id = graph.outputs()[k];
@@ -88,18 +88,20 @@ Graph transposed_graph(RuleHost& host, const Graph& graph, std::size_t count) {
     outputs.push_back(k);
     arguments.push_back(cotangent);
   }
-  std::vector<std::optional<Value>> cotangents(graph.inputs().size());
+  std::vector<std::optional<Value>> cotangents(linear.size());
   if (!outputs.empty()) {
     const Graph read = restricted(graph, std::vector<bool>(linear.size(), true), outputs);
     const InnerTransposition inner =
         host.transpose(separated(read, linear), linear, std::vector<bool>(outputs.size(), true));
     const std::vector<Value> values = inline_graph(builder, inner.graph, arguments);
-    for (std::size_t i = count; i < cotangents.size(); ++i) {
+    for (std::size_t i = 0; i < linear.size(); ++i) {
       if (const auto& at = inner.cotangent_of_input[i]) cotangents[i] = values[inner.graph.outputs()[*at]];
     }
   }
-  for (std::size_t i = count; i < cotangents.size(); ++i)
+  for (std::size_t i = 0; i < linear.size(); ++i) {
+    if (!linear[i]) continue;
     results.push_back(cotangents[i] ? *cotangents[i] : zeros(builder, graph.type(graph.inputs()[i])));
+  }
   return builder.build(results);
 }
 

@@ -24,9 +24,9 @@ std::vector<Slot> operand_slots(const InferContext& c, std::size_t num_consts, s
 /// them; none where it is zero.
 std::vector<std::optional<Value>> tangents_by_consts(JvpContext& c, const Graph& graph,
                                                      std::size_t num_consts, std::span<const Value> x);
-/// A graph that is linear in the inputs after the first `count`, transposed: from these and a cotangent of
-/// each output to one of each linear input, zeros where it is absent.
-Graph transposed_graph(RuleHost& host, const Graph& graph, std::size_t count);
+/// A graph that is linear in the inputs with a true flag, transposed: from the other inputs and a cotangent
+/// of each output to one of each linear input, zeros where it is absent.
+Graph transposed_graph(RuleHost& host, const Graph& graph, const std::vector<bool>& linear);
 
 /// Can dense_solution solve for unknowns of these types: f32 and c64, or f64 and c128?
 bool has_dense_solution(std::span<const Type> unknowns);

@@ -269,6 +269,17 @@ TEST_CASE("custom_linear_solve: in the rules of users") {
                      }),
                      expected, wrt);
   }
+  // A solve is not linear in what its equation is made of.
+  GraphBuilder n("nonlinear");
+  const Value nd = n.input("d", v3), nb = n.input("b", v3), ndd = n.input("dd", v3);
+  (void)n.input("db", v3);
+  const Graph nonlinear = n.build({solution(nd, nb), solution(ndd, nb)});
+  const Graph wrong = around([&](Value p, Value q) {
+    return ops::custom_jvp_call(solve, nonlinear, std::array{p, q})[0];
+  });
+  CHECK_THROWS_WITH_AS(linearize(wrong, {.wrt = std::vector<std::size_t>{0}}),
+                       doctest::Contains("linear in its tangents, got custom_linear_solve of them"),
+                       ADRuleError);
 }
 
 TEST_CASE("custom_linear_solve: dumps") {

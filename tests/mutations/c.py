@@ -59,7 +59,7 @@ mutation("C9", "versions of what computes residuals only are checked", "src/eage
 mutation("C9", "versions of all that is saved are checked", "src/eager/engine.cpp",
          "  for (const std::uint32_t k : program.forward_inputs) check(k);",
          "  for (std::uint32_t k = 0; k < node.num_saved; ++k) check(k);")
-mutation("C10", "a forward on one thread waits for that on another", "src/eager/derive.cpp",
+mutation("C10", "a forward on one thread waits for that on another", "src/eager/variant.cpp",
          "  variant->owner = this;",
          "  static std::recursive_mutex one_at_a_time;\n"
          "  const std::lock_guard<std::recursive_mutex> lock(one_at_a_time);\n  variant->owner = this;",

@@ -45,13 +45,13 @@ mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/
 mutation("T7", "messages do not say which node failed", "src/eager/engine.cpp",
          "    place = str(\"the backward of \", printable(node.name()), '(', types, ')',",
          "    place = str(\"backward \", '(', types, ')',")
-mutation("T7", "a rule's passing failure is kept for good", "src/eager/derive.cpp",
+mutation("T7", "a rule's passing failure is kept for good", "src/eager/variant.cpp",
          "if (!lies_in_the_graph(error)) throw;", "if (false && !lies_in_the_graph(error)) throw;")
 mutation("T8", "JVP rules get no context", "src/eager/derive.cpp",
          "  options.context = context;\n  count_derivation();", "  count_derivation();")
-mutation("T8", "what one context gave is used for another", "src/eager/derive.cpp",
+mutation("T8", "what one context gave is used for another", "src/eager/variant.cpp",
          "if (at->context == key) derivation = at;", "derivation = at;")
-mutation("T8", "what a context without a key gave is kept", "src/eager/derive.cpp",
+mutation("T8", "what a context without a key gave is kept", "src/eager/variant.cpp",
          "    keep = make_derivation(*this, user);\n    derivation = keep.get();",
          "    static_cast<void>(keep);\n"
          "    derivation = derivations.head() != nullptr ? derivations.head() : derivations.publish(\n"

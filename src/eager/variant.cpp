@@ -1,0 +1,157 @@
+// variant.cpp - what a template keeps for a mask of active inputs: the operands that nodes save, and
+// derivations and backward programs by context, which are made when they are first asked for (derive.cpp).
+#include <algorithm>
+
+#include "eager/template.hpp"
+#include "graph/defect.hpp"
+#include "graph/kept_bytes.hpp"
+#include "tidu/graph/builder.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::eager::detail {
+namespace {
+
+using tidu::detail::str;
+
+Mask all_bits(std::size_t count) {
+  Mask mask = make_mask(count);
+  for (std::size_t i = 0; i < count; ++i) set(mask, i);
+  return mask;
+}
+
+// Would the rules fail again? What failed for a reason of its own (memory, a rule that reached for something
+// that was not there) is tried again the next time.
+bool lies_in_the_graph(const Error& error) {
+  const ErrorKind kind = error.kind();
+  return dynamic_cast<const tidu::detail::Defect*>(&error) != nullptr || kind == ErrorKind::ad_rule ||
+         kind == ErrorKind::invalid_argument || kind == ErrorKind::type || kind == ErrorKind::attribute ||
+         kind == ErrorKind::unknown_primitive;
+}
+
+// What is kept with a template counts for it.
+std::unique_ptr<Derivation> counted(const Template* owner, std::unique_ptr<Derivation> derivation) {
+  const Linearization& made = *derivation->linearization;
+  count_bytes(owner, tidu::detail::array_bytes(made.augmented) + tidu::detail::array_bytes(made.linear));
+  return derivation;
+}
+std::unique_ptr<BackwardProgram> counted(const Template* owner, std::unique_ptr<BackwardProgram> program) {
+  std::size_t bytes = 0;
+  for (const Graph* graph : {&program->forward, &program->transposed, &program->open})
+    bytes += tidu::detail::array_bytes(*graph);
+  count_bytes(owner, bytes);
+  program->forward_slot.count_for(owner);
+  program->transposed_slot.count_for(owner);
+  return program;
+}
+
+}  // namespace
+
+std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant, ADContext* context) const {
+  variant->owner = this;
+  for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
+    if (test(variant->active, i)) variant->edges.push_back(i);
+  variant->output_active.assign(output_types.size(), 0);
+  if (variant->saves_everything) {
+    for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
+      if (test(variant->given, i)) variant->saved.push_back({SavedSource::Kind::input, i, graph.inputs()[i]});
+    if (variant->outputs_given) {
+      for (std::uint32_t i = 0; i < graph.outputs().size(); ++i)
+        variant->saved.push_back({SavedSource::Kind::output, i, graph.outputs()[i]});
+    }
+    for (std::uint32_t i = 0; i < variant->retained.size(); ++i)
+      variant->saved.push_back({SavedSource::Kind::retained, i, variant->retained[i]});
+    for (std::size_t i = 0; i < output_types.size(); ++i)
+      variant->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
+  } else {
+    try {
+      std::unique_ptr<Derivation> derivation = make_derivation(*variant, context);
+      const auto& tangents = derivation->linearization->tangent_of_output;
+      Mask seeded = make_mask(output_types.size());
+      for (std::size_t i = 0; i < output_types.size(); ++i) {
+        variant->output_active[i] = tangents[i] ? 1 : 0;
+        if (tangents[i]) set(seeded, i);
+      }
+      std::vector<SavedSource> plan;
+      std::unique_ptr<BackwardProgram> program = make_program(
+          *variant, derivation->linearization, seeded, all_bits(variant->edges.size()), true, context, &plan);
+      variant->saved = std::move(plan);
+      if (derivation->context) {
+        derivation->programs.publish(counted(this, std::move(program)),
+                                     [](const BackwardProgram&) { return false; });
+        variant->derivations.publish(counted(this, std::move(derivation)),
+                                     [](const Derivation&) { return false; });
+      }
+    } catch (const Error& error) {
+      if (!lies_in_the_graph(error)) throw;
+      variant->failure = error.clone();
+      variant->saved.clear();
+      for (std::size_t i = 0; i < output_types.size(); ++i)
+        variant->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
+    }
+  }
+  variant->single_output = output_types.size() == 1;
+  for (const char active : variant->output_active) variant->any_active = variant->any_active || active != 0;
+  return variant;
+}
+
+BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, bool wide_accumulation,
+                                  ADContext* user, std::shared_ptr<Derivation>& keep) const {
+  if (failure != nullptr && (user == nullptr || key_of(user) == context)) failure->raise();
+  const std::optional<Key128> key = key_of(user);
+  Derivation* derivation = nullptr;
+  std::size_t known = 0;
+  for (Derivation* at = derivations.head(); key && at != nullptr && derivation == nullptr; at = at->next) {
+    if (at->context == key) derivation = at;
+    ++known;
+  }
+  // Contexts whose keys never come again fill no memory.
+  if (derivation == nullptr && key && (user == nullptr || known < most_contexts)) {
+    derivation = derivations.publish(counted(owner, make_derivation(*this, user)),
+                                     [&](const Derivation& other) { return other.context == key; });
+  } else if (derivation == nullptr) {
+    keep = make_derivation(*this, user);
+    derivation = keep.get();
+  }
+  const auto same = [&](const BackwardProgram& program) {
+    return program.seeded == seeded && program.wanted == wanted && program.accumulates(wide_accumulation);
+  };
+  for (BackwardProgram* at = derivation->programs.head(); at != nullptr; at = at->next)
+    if (same(*at)) return *at;
+  auto made =
+      make_program(*this, derivation->linearization, seeded, wanted, wide_accumulation, user, nullptr);
+  if (keep == nullptr) made = counted(owner, std::move(made));
+  return *derivation->programs.publish(std::move(made), same);
+}
+
+const BackwardProgram::Recorded& Variant::recorded(BackwardProgram& program) const {
+  if (const BackwardProgram::Recorded* made = program.recorded.head()) return *made;
+  const Graph& augmented = program.linearization->augmented;
+  GraphBuilder builder("backward of " + owner->name(), augmented.primitives());
+  std::vector<Value> inputs;
+  for (const Type type : owner->input_types)
+    inputs.push_back(builder.input(std::to_string(inputs.size()), type));
+  std::vector<Value> cotangents;
+  for (const std::uint32_t slot : program.seeded_outputs)
+    cotangents.push_back(builder.input(str("cotangent.", slot), owner->output_types[slot]));
+  const std::vector<bool> wanted = reachable(augmented, program.open_externals);
+  const std::vector<Value> values = inline_graph(builder, augmented, inputs, {}, &wanted);
+  std::vector<Value> externals;
+  for (const ValueId id : program.open_externals) externals.push_back(values[id]);
+  const std::vector<bool> needed = reachable(program.open, program.open_outputs);
+  const std::vector<Value> results = inline_graph(builder, program.open, cotangents, externals, &needed);
+  std::vector<Value> outputs;
+  for (const ValueId id : program.open_outputs) outputs.push_back(results[id]);
+  const auto places = [&](const std::vector<ValueId>& ids) {
+    std::vector<ValueId> at;
+    for (const ValueId id : ids)
+      at.push_back(wanted[id] && values[id].emitter() != nullptr ? values[id].id() : no_index);
+    return at;
+  };
+  std::vector<ValueId> saved_at = places(program.saved_values);
+  std::vector<ValueId> computed_at = places(program.computed);
+  auto made = std::make_unique<BackwardProgram::Recorded>(BackwardProgram::Recorded{
+      RecordedGraph::of(builder.build(outputs)), std::move(saved_at), std::move(computed_at), nullptr});
+  return *program.recorded.publish(std::move(made), [](const BackwardProgram::Recorded&) { return true; });
+}
+
+}  // namespace tidu::eager::detail
