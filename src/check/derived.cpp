@@ -2,7 +2,6 @@
 #include "check/derived.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <unordered_set>
 
 #include "tidu/tensor/inspect.hpp"
@@ -137,7 +136,8 @@ MaybeTensors Point::twice_transposed(const Tensors& tangents) const {
 
 bool Point::all_finite() const {
   const auto finite = [](const Tensor& tensor) { return tidu::all_finite(tensor); };
-  return std::ranges::all_of(outputs_, finite) && std::ranges::all_of(values_ | std::views::values, finite);
+  return std::all_of(outputs_.begin(), outputs_.end(), finite) &&
+         std::all_of(values_.begin(), values_.end(), [&](const auto& value) { return finite(value.second); });
 }
 
 MaybeTensors Point::random_cotangents(Random& random) const {

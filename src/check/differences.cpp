@@ -10,7 +10,7 @@
 namespace tidu::check {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unlimited = std::numeric_limits<double>::infinity();
 
 // Is a slope that is not finite wrong there? A function that has none, as sqrt at 0, has differences that
 // grow as steps shrink.
@@ -108,7 +108,7 @@ Judged DifferenceTest::judge(const Tensors& u, const MaybeTensors& ju, bool look
 }
 
 void DifferenceTest::mark_kinks(Differences& expected) const {
-  for (const auto& [output, element] : kinks_) expected[output].uncertainty[element] = infinity;
+  for (const auto& [output, element] : kinks_) expected[output].uncertainty[element] = unlimited;
 }
 
 // A function has a derivative where its slopes along directions add up. At a kink (the middle of three equal

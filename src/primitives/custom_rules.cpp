@@ -100,7 +100,7 @@ Values emit_results(JvpContext& c, const Graph& rule) {
     }
     op = Op::make(op.primitive(), std::move(attributes));
   }
-  const Values results = c.emitter().emit(op, c.primals());
+  Values results = c.emitter().emit(op, c.primals());
   c.host().replace_results(std::span<const Value>(results.data(), results.size()));
   return results;
 }

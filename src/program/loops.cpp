@@ -47,7 +47,7 @@ bool has_few_axes(const Graph& graph, const OperationRecord& record) {
 }
 
 // Made of nothing, or of one element after another of what is not cut.
-bool is_cheap(const Primitive& primitive) {
+bool is_by_element(const Primitive& primitive) {
   return !primitive.has_trait(Trait::product) && !primitive.has_trait(Trait::reduction);
 }
 
@@ -169,7 +169,7 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
           (!can_add || is_half(graph.type(record.first_output).dtype())))
         continue;  // 16-bit sums are rounded once, not after each block
       std::uint32_t phase = 1, depth = 0;
-      bool floats = is_cheap(primitive) && factor.of_result() != Factors::none;
+      bool floats = is_by_element(primitive) && factor.of_result() != Factors::none;
       bool outside = true;
       for (std::size_t k = 0; k < operands.size(); ++k) {
         const Role* role = role_of(operands[k]);
