@@ -2,8 +2,10 @@
 // linearize, transpose, and sort the residuals into saved operands, values that are computed anew, and
 // constants.
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
+#include "eager/forward_slice.hpp"
 #include "eager/template.hpp"
 #include "graph/defect.hpp"
 #include "graph/in_all.hpp"
@@ -156,126 +158,23 @@ class ProgramMaker {
     used_[source] = 1;
   }
 
-  // What must run to compute `computed` from operands that are saved.
+  // What must run to compute `computed` from operands that are saved. Results that the variant's plan did not
+  // save are computed anew, although this program alone would read them.
   void slice_forward(bool plans) {
     if (program_->computed.empty()) return;
-    remade_.assign(augmented_.num_values(), 0);
-    if (!plans) remake_what_was_not_saved();
-    slice_from_saved();
-    if (remake_compared()) slice_from_saved();
-    for (const ValueId id : forward_base_) use(base_[id]);
-    std::sort(forward_base_.begin(), forward_base_.end());
-  }
-
-  // Results that the plan of the variant made anew, and so did not save, although this program need not.
-  void remake_what_was_not_saved() {
-    for (std::uint32_t s = 0; s < sources_.size(); ++s)
-      remade_[source_ids_[s]] = sources_[s].kind == SavedSource::Kind::input ? 0 : 1;
-    for (const SavedSource& saved : variant_.saved) remade_[linearization_->in_augmented(saved.value)] = 0;
-  }
-
-  bool is_saved(ValueId id) const { return base_[id] != no_index && remade_[id] == 0; }
-
-  void slice_from_saved() {
-    const GraphData& g = augmented_.data();
-    in_slice_.assign(g.operations.size(), 0);
-    forward_base_.clear();
-    std::vector<ValueId> stack = program_->computed;
-    std::vector<char> seen(augmented_.num_values(), 0);
-    while (!stack.empty()) {
-      const ValueId id = stack.back();
-      stack.pop_back();
-      if (seen[id] != 0) continue;
-      seen[id] = 1;
-      if (is_saved(id)) {
-        forward_base_.push_back(id);
-        continue;
-      }
-      const std::uint32_t operation = *augmented_.producer(id);
-      if (in_slice_[operation] != 0) continue;
-      in_slice_[operation] = 1;
-      const OperationRecord& record = g.operations[operation];
-      if (record.op->impure) {
-        throw Error(ErrorKind::invalid_argument,
-                    str('[', record.op->primitive->name,
-                        "] expected its results to be retained, since backward needs them and an impure "
-                        "operation is not run twice\n  ",
-                        describe_operation(augmented_, operation)));
-      }
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k)
-        stack.push_back(g.operands[record.first_input + k]);
+    std::vector<Saved> saved(augmented_.num_values(), Saved::no);
+    for (std::uint32_t s = 0; s < sources_.size(); ++s) {
+      const bool input = sources_[s].kind == SavedSource::Kind::input;
+      if (input || plans) saved[source_ids_[s]] = input ? Saved::as_input : Saved::as_result;
     }
-  }
-
-  // A program that computes a value anew may round it otherwise than the one that computed it first: that
-  // has other operations to compile together. What compares such a value with a saved one that was made of
-  // it, x = max x say, would then find none equal. So the saved one is made anew as well, by the same
-  // program. Says whether there are such.
-  bool remake_compared() {
-    const GraphData& g = augmented_.data();
-    const std::vector<ValueId> compared = compared_with_saved();
-    if (compared.empty()) return false;
-    std::vector<char> read(augmented_.num_values(), 0);  // by the comparisons, in the slice
-    std::vector<ValueId> stack = compared;
-    while (!stack.empty()) {
-      const ValueId id = stack.back();
-      stack.pop_back();
-      if (read[id] != 0) continue;
-      read[id] = 1;
-      if (is_saved(id)) continue;
-      const OperationRecord& record = g.operations[*augmented_.producer(id)];
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k)
-        stack.push_back(g.operands[record.first_input + k]);
+    if (!plans) {
+      for (const SavedSource& each : variant_.saved)
+        if (each.kind != SavedSource::Kind::input)
+          saved[linearization_->in_augmented(each.value)] = Saved::as_result;
     }
-    bool any = false;
-    std::vector<char> follows(augmented_.num_values(), 0);  // made of what is read and computed anew
-    for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
-      const OperationRecord& record = g.operations[i];
-      const bool arithmetic = !has(record.op->primitive->traits, Trait::shape_only);
-      bool made = false;
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k)
-        made = made || follows[g.operands[record.first_input + k]] != 0;
-      for (ValueId id = record.first_output; id < record.first_output + record.num_outputs; ++id) {
-        follows[id] = made || (in_slice_[i] != 0 && arithmetic && read[id] != 0) ? 1 : 0;
-        if (!made || read[id] == 0 || !is_saved(id) || !is_output(id) || record.op->impure) continue;
-        remade_[id] = 1;
-        any = true;
-      }
-    }
-    return any;
-  }
-
-  // Was it saved after the operations of the graph computed it?
-  bool is_output(ValueId id) const { return sources_[base_[id]].kind != SavedSource::Kind::input; }
-
-  // The operands of comparisons in the slice of which one is computed anew, by arithmetic, and one reads
-  // saved results.
-  std::vector<ValueId> compared_with_saved() const {
-    const GraphData& g = augmented_.data();
-    std::vector<char> anew(augmented_.num_values(), 0), saved(augmented_.num_values(), 0);
-    for (const ValueId id : forward_base_) saved[id] = is_output(id) ? 1 : 0;
-    std::vector<ValueId> compared;
-    for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
-      if (in_slice_[i] == 0) continue;
-      const OperationRecord& record = g.operations[i];
-      const std::span<const ValueId> operands(g.operands.data() + record.first_input, record.num_inputs);
-      bool made = false, reads_saved = false, inexact = false;
-      for (const ValueId id : operands) {
-        made = made || anew[id] != 0;
-        reads_saved = reads_saved || saved[id] != 0;
-        inexact = inexact || is_inexact(augmented_.type(id).dtype());
-      }
-      const bool compares =
-          operands.size() == 2 && inexact && is_bool(augmented_.type(record.first_output).dtype());
-      if (compares && made && reads_saved) compared.insert(compared.end(), operands.begin(), operands.end());
-      const bool arithmetic = !has(record.op->primitive->traits, Trait::shape_only);
-      for (ValueId id = record.first_output; id < record.first_output + record.num_outputs; ++id) {
-        if (is_saved(id)) continue;
-        anew[id] = made || arithmetic ? 1 : 0;
-        saved[id] = reads_saved ? 1 : 0;
-      }
-    }
-    return compared;
+    slice_.emplace(augmented_, std::move(saved));
+    slice_->compute(program_->computed);
+    for (const ValueId id : slice_->reads()) use(base_[id]);
   }
 
   // What a later derivative reads, and this one does not. The derivative of a value is what its rule makes of
@@ -354,12 +253,12 @@ class ProgramMaker {
     if (program_->computed.empty()) return;
     GraphBuilder builder("residuals of " + variant_.owner->name(), graph_.primitives());
     std::vector<Value> values(augmented_.num_values());
-    for (const ValueId id : forward_base_) {
+    for (const ValueId id : slice_->reads()) {
       values[id] = builder.input(std::to_string(program_->forward_inputs.size()), augmented_.type(id));
       program_->forward_inputs.push_back(saved_index(id));
     }
     emit_augmented(
-        builder, values, [&](std::uint32_t i) { return in_slice_[i] != 0; }, program_->forward_origins);
+        builder, values, [&](std::uint32_t i) { return slice_->runs(i); }, program_->forward_origins);
     std::vector<Value> outputs;
     for (const ValueId id : program_->computed) outputs.push_back(values[id]);
     program_->forward = builder.build(outputs);
@@ -430,9 +329,8 @@ class ProgramMaker {
   std::vector<ValueId> source_ids_;
   std::vector<char> used_;               // by source
   std::vector<std::uint32_t> saved_of_;  // by source: index of the saved operand
-  std::vector<char> constant_, needed_external_, in_slice_;
-  std::vector<char> remade_;  // by value: computed anew, although it is saved
-  std::vector<ValueId> forward_base_;
+  std::vector<char> constant_, needed_external_;
+  std::optional<ForwardSlice> slice_;
 };
 
 }  // namespace
