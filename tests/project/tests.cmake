@@ -6,6 +6,8 @@ add_test(NAME planted_faults_fit COMMAND Python3::Interpreter -B "${PROJECT_SOUR
 add_test(NAME umbrella_header COMMAND Python3::Interpreter -B "${scripts}/umbrella.py")
 add_test(NAME documented_commands COMMAND Python3::Interpreter -B "${scripts}/check_commands.py")
 add_test(NAME documented_commands_self_test COMMAND Python3::Interpreter -B "${scripts}/check_commands.py" --self-test)
+add_test(NAME house COMMAND Python3::Interpreter -B "${scripts}/house.py")
+add_test(NAME house_self_test COMMAND Python3::Interpreter -B "${scripts}/house.py" --self-test)
 add_test(NAME advised_functions COMMAND Python3::Interpreter -B "${scripts}/check_messages.py")
 add_test(NAME advised_functions_self_test COMMAND Python3::Interpreter -B "${scripts}/check_messages.py" --self-test)
 add_test(NAME documentation_text COMMAND Python3::Interpreter -B "${scripts}/docs.py" check)
