@@ -68,7 +68,7 @@ run_native() {
 # their own, as those in /usr/include are for this machine's processor.
 run_aarch64() {
   local folder=$1 preset=$2 headers=$PWD/build/matrix-headers
-  local tests=(test_graph test_linearize test_eager test_program test_reference test_cpu test_cli)
+  local tests=(test_graph test_linearize test_eager test_optimizer test_reference test_cpu test_cli)
   shift 2
   [ -d "$headers" ] || scripts/gpu.sh bundle "$headers" || return 1
   scripts/build.sh "$preset" -B "$folder" "$@" "-DCMAKE_FIND_ROOT_PATH=$headers" -DTIDU_MPI=OFF -DTIDU_CUDA=OFF -DTIDU_BUILD_BENCH=OFF \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps include/tidu/tidu.hpp, which includes every public header but the opt-in ones.
+"""Keeps include/tidu/tidu.hpp, which includes every public header but the opt-in and deprecated ones.
 
 usage: umbrella.py          exit status 1 when the file is not what it should be
        umbrella.py --write  writes it
@@ -8,6 +8,8 @@ import pathlib
 import sys
 
 from check_layers import OPT_IN
+
+DEPRECATED = "tidu/program/"  # headers that forward to others
 
 HEAD = """// All of tidu but the headers that name someone else's types:
 // {opt_in}.
@@ -21,7 +23,7 @@ def wanted(include):
     headers = sorted(path.relative_to(include).as_posix() for path in (include / "tidu").rglob("*.hpp"))
     left_out = {f"tidu/{name}.hpp" for name in OPT_IN} | {"tidu/tidu.hpp"}
     names = ", ".join(f"{name}.hpp" for name in OPT_IN)
-    return HEAD.format(opt_in=names) + "".join(f"#include <{h}>\n" for h in headers if h not in left_out)
+    return HEAD.format(opt_in=names) + "".join(f"#include <{h}>\n" for h in headers if h not in left_out and not h.startswith(DEPRECATED))
 
 
 def main(arguments):

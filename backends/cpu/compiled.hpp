@@ -19,7 +19,7 @@
 #include "cpu/kernel_table.hpp"
 #include "cpu/unread.hpp"
 #include "tidu/cpu/executable.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::cpu_detail {

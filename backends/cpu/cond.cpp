@@ -29,7 +29,7 @@ void run_cond(const CondState& s, const Call& call) {
 
 }  // namespace
 
-bool is_cond(const Operation& operation) { return operation.name() == prim::cond.name; }
+bool is_cond(const Operation& operation) { return &operation.primitive() == &prim::cond; }
 
 Plan plan_cond(const Operation& operation, Type index, const InnerContext& context) {
   const Op op = operation.op();

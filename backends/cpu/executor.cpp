@@ -15,8 +15,8 @@
 #include "cpu/kernel_table.hpp"
 #include "cpu/processors.hpp"
 #include "graph/kept_bytes.hpp"
+#include "tidu/optimizer/cache.hpp"
 #include "tidu/primitives/elementwise.hpp"
-#include "tidu/program/cache.hpp"
 
 namespace tidu {
 

@@ -24,7 +24,7 @@
 
 #include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
-#include "program/chunks.hpp"
+#include "cpu/schedule/chunks.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/primitives/elementwise.hpp"
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/kernels/strided.hpp"
 #include "cpu/layout.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -31,8 +33,7 @@ void copy_parts(const PartsState& s, const Call& call) noexcept {
 
 bool makes_parts(const Graph& graph, std::uint32_t index) {
   const Operation operation = graph.operation(index);
-  const std::string_view name = operation.op().name();
-  if (name != "transpose" && name != "slice" && name != "concatenate") return false;
+  if (!is_any_of(operation, prim::transpose, prim::slice, prim::concatenate)) return false;
   const Type type = graph.type(operation.output());
   return type.size() > 1 && type.rank() <= most_axes_moved;
 }
@@ -72,9 +73,8 @@ MovedParts MovedValues::parts_of(ValueId id) const {
 
 std::optional<MovedParts> MovedValues::result_of(std::uint32_t index) const {
   const Operation operation = graph_.operation(index);
-  const std::string_view name = operation.op().name();
   MovedParts made;
-  if (name == "transpose") {
+  if (is_any_of(operation, prim::transpose)) {
     const Ints& permutation = operation.op().ints("permutation");
     made = parts_of(operation.inputs()[0]);
     for (MovedPart& part : made) {
@@ -82,7 +82,7 @@ std::optional<MovedParts> MovedValues::result_of(std::uint32_t index) const {
       for (std::size_t k = 0; k < axes.size(); ++k)
         part.axes[k] = axes[static_cast<std::size_t>(permutation[k])];
     }
-  } else if (name == "slice") {
+  } else if (is_any_of(operation, prim::slice)) {
     made = parts_of(operation.inputs()[0]);
     if (made.size() != 1) return std::nullopt;
     const Ints& starts = operation.op().ints("start_indices");

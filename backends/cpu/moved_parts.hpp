@@ -11,7 +11,7 @@
 
 #include "cpu/kernel.hpp"
 #include "cpu/products/product_places.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -8,9 +8,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/moved_parts.hpp"
 #include "cpu/products/product_places.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -96,7 +99,7 @@ class MoveFinder {
   bool is_move(std::uint32_t index) const { return alone_[index] && makes_parts(graph_, index); }
   bool is_product(std::uint32_t index) const {
     return products_ && alone_[index] && (done_.empty() || !done_[index]) &&
-           graph_.operation(index).op().name() == "dot_general";
+           is_any_of(graph_.operation(index), prim::dot_general);
   }
   // Bytes of what moves make for others, by what it comes from.
   void find_moved(const std::vector<std::size_t>& movers) {
@@ -229,7 +232,7 @@ class MoveFinder {
     std::optional<ValueId> found;
     for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
       const Operation sum = graph_.operation(nodes[k].index);
-      if (sum.op().name() != "add" || !is_zero(sum.inputs()[1])) return std::nullopt;
+      if (!is_any_of(sum, prim::add) || !is_zero(sum.inputs()[1])) return std::nullopt;
       if (sum.output() == result) found = program_.roots()[sum.inputs()[0]];
     }
     return found;
@@ -238,7 +241,7 @@ class MoveFinder {
   bool is_zero(ValueId id) const {
     const ValueId source = program_.splats()[id];
     const auto maker = source == no_index ? std::nullopt : graph_.producer(source);
-    if (!maker || graph_.operation(*maker).op().name() != "full") return false;
+    if (!maker || !is_any_of(graph_.operation(*maker), prim::full)) return false;
     for (const auto& [name, value] : graph_.operation(*maker).op().attributes()) {
       const auto* literal = value.get_if<Literal>();
       if (literal == nullptr) continue;

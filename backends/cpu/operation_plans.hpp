@@ -11,7 +11,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/unread.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/node_memory.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -41,7 +43,7 @@ class PartFinder {
     const ScheduleNode& at = program_.schedule().nodes[node];
     if (at.kind != NodeKind::operation || takeovers_.values[node].results.size() != 1) return false;
     const Operation operation = graph_.operation(at.index);
-    if (operation.op().name() != "concatenate" || takeovers_.plans.contains(node)) return false;
+    if (!is_any_of(operation, prim::concatenate) || takeovers_.plans.contains(node)) return false;
     const ValueId result = operation.output();
     const auto axis = static_cast<std::size_t>(operation.op().integer("dimension"));
     const SlotId slot = program_.slot_of(result);

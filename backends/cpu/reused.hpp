@@ -12,7 +12,7 @@
 
 #include "cpu/compiled.hpp"
 #include "cpu/takeovers.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
 

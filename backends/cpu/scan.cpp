@@ -74,7 +74,7 @@ void run_scan(const ScanState& s, const Call& call) {
 
 }  // namespace
 
-bool is_scan(const Operation& operation) { return operation.name() == prim::scan.name; }
+bool is_scan(const Operation& operation) { return &operation.primitive() == &prim::scan; }
 
 Plan plan_scan(const Operation& operation, const InnerContext& context) {
   const Op op = operation.op();

@@ -1,8 +1,9 @@
 // scan_body.cpp - what of a scan's body depends on consts alone, and which of its carries are only added to.
 #include "cpu/scan_body.hpp"
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::cpu_detail {
 namespace {

@@ -14,8 +14,8 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/operation_plans.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -6,6 +6,9 @@
 // gradient is never read.
 #include "cpu/unread.hpp"
 
+#include "cpu/is_any_of.hpp"
+#include "tidu/primitives/structural.hpp"
+
 #include <algorithm>
 #include <string_view>
 
@@ -25,7 +28,7 @@ class Reads {
         matters_(graph.num_values(), false) {
     for (const OperationRecord& record : g_.operations) {
       const Primitive& primitive = *record.op->primitive;
-      bool matters = primitive.has_trait(Trait::product) || primitive.name == "scatter_add";
+      bool matters = primitive.has_trait(Trait::product) || is_any_of(primitive, prim::scatter_add);
       if (hands_on(primitive)) {
         for (std::uint32_t k = 0; k < record.num_inputs; ++k)
           matters = matters || matters_[g_.operands[record.first_input + k]];
@@ -75,14 +78,14 @@ class Reads {
     if (record.num_outputs == 1) {
       const ValueId result = record.first_output;
       const ReadElements& elements = of_[result].read;
-      if (primitive.name == "slice")
+      if (is_any_of(primitive, prim::slice))
         return read(operands[0], matters_[operands[0]] ? of_slice(record, elements) : nullptr);
-      if (primitive.name == "scatter_add") {
+      if (is_any_of(primitive, prim::scatter_add)) {
         read(operands[0], elements);
         read(operands[1], nullptr);
         return read(operands[2], matters_[operands[2]] ? of_updates(record, elements) : nullptr);
       }
-      if (primitive.name == "take") {
+      if (is_any_of(primitive, prim::take)) {
         read(operands[1], nullptr);
         return read(operands[0], matters_[operands[0]] ? of_taken(record, elements) : nullptr);
       }
@@ -196,7 +199,7 @@ class Reads {
   // Does what is read of its result say what is read of an operand?
   static bool hands_on(const Primitive& primitive) {
     return primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::view) ||
-           primitive.name == "slice" || primitive.name == "take";
+           is_any_of(primitive, prim::slice, prim::take);
   }
   // May so many more elements be looked at?
   bool spend(std::size_t elements) {
@@ -216,9 +219,9 @@ class Reads {
 // Does it leave something out?
 bool narrows(const GraphData& g, std::span<const std::byte* const> constant_at) {
   return std::any_of(g.operations.begin(), g.operations.end(), [&](const OperationRecord& record) {
-    const std::string_view name = record.op->primitive->name;
-    return name == "scatter_add" ||
-           (name == "take" && constant_at[g.operands[record.first_input + 1]] != nullptr);
+    return is_any_of(*record.op->primitive, prim::scatter_add) ||
+           (is_any_of(*record.op->primitive, prim::take) &&
+            constant_at[g.operands[record.first_input + 1]] != nullptr);
   });
 }
 

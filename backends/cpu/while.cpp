@@ -16,6 +16,7 @@
 #include "cpu/step_runner.hpp"
 #include "primitives/while.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/primitives/control_flow.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -130,7 +131,7 @@ void find_operands(const prim::WhileParts& loop, WhileState& s) {
 
 }  // namespace
 
-bool is_while(const Operation& operation) { return operation.name() == prim::while_loop.name; }
+bool is_while(const Operation& operation) { return &operation.primitive() == &prim::while_loop; }
 
 Plan plan_while(const Operation& operation, const InnerContext& context) {
   const prim::WhileParts loop(operation.op());

@@ -12,6 +12,7 @@
 #include "tensor/calls.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/literal.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
@@ -73,9 +74,9 @@ bool prefers_cudnn() {
   return word == "cudnn";
 }
 
-Compiled::Compiled(std::shared_ptr<Runtime> runtime, Program program, const CompileOptions& options)
-    : runtime_(std::move(runtime)), program_(std::move(program)), options_(options) {
-  const Graph& graph = program_.graph();
+Compiled::Compiled(std::shared_ptr<Runtime> runtime, Graph optimized, const CompileOptions& options)
+    : runtime_(std::move(runtime)), graph_(std::move(optimized)), options_(options) {
+  const Graph& graph = graph_;
   for (const ValueId input : graph.inputs()) input_types_.push_back(graph.type(input));
   for (const ValueId output : graph.outputs()) output_types_.push_back(graph.type(output));
   NodeOptions node_options;
@@ -89,10 +90,10 @@ Compiled::Compiled(std::shared_ptr<Runtime> runtime, Program program, const Comp
     for (Step& step : node.plan.steps)
       if (std::holds_alternative<CollectiveStep>(step))
         bind_axes(step, options.axes.get(), graph.operation(node.operations.front()).name());
-    const bool constant = is_constant(graph, node, program_.options().constant_bytes);
+    const bool constant = is_constant(graph, node, options_.constant_bytes);
     (constant ? constants : nodes).push_back(std::move(node));
   }
-  layout_ = lay_out(graph, program_.roots(), constants, nodes);
+  layout_ = lay_out(graph, passes::storage_roots(graph), constants, nodes);
   lanes_ = spread(find_dependencies(nodes, layout_), options.lanes);
   make_constants(constants);
   load(std::move(nodes));
@@ -105,7 +106,7 @@ Compiled::~Compiled() {
 void Compiled::explain(const Error& error, const Node& node) const {
   std::string message = error.what();
   if (!node.operations.empty()) {
-    message += detail::str("\n  ", describe_operation(program_.graph(), node.operations.front()));
+    message += detail::str("\n  ", describe_operation(graph_, node.operations.front()));
     if (node.operations.size() > 1)
       message += detail::str(" and ", node.operations.size() - 1, " more in one kernel");
   }
@@ -244,7 +245,7 @@ void Compiled::run_plainly(const Addresses& at, Stream stream) const {
 
 // "mul+add and 3 more", where the first of them stands, and what they make.
 void Compiled::enter(const Node& node, ActivitySpan& span) const {
-  const Graph& graph = program_.graph();
+  const Graph& graph = graph_;
   constexpr std::size_t most_names = 3;
   std::string name, where;
   std::size_t bytes = 0;
@@ -266,7 +267,7 @@ void Compiled::launch(ReplayGraph graph, Stream stream) const {
   if (!span) return;
   std::size_t bytes = 0;
   for (const Type type : output_types_) bytes += type.bytes();
-  const std::string& name = program_.graph().name();
+  const std::string& name = graph_.name();
   span.finish(detail::str(name.empty() ? "program" : name, " (", num_steps_, " steps)"), bytes);
 }
 
@@ -293,10 +294,10 @@ class WorkspaceLease {
 void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
                         Stream stream) const {
   if (inputs.size() != input_types_.size() || outputs.size() != output_types_.size())
-    detail::refuse_call(program_.graph(), inputs, outputs.size());
+    detail::refuse_call(graph_, inputs, outputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] == nullptr || inputs[i]->type() != input_types_[i])
-      detail::refuse_call(program_.graph(), inputs, outputs.size());
+      detail::refuse_call(graph_, inputs, outputs.size());
 
   Addresses at;
   std::vector<Tensor> uploaded;  // until the run was put on the stream

@@ -22,7 +22,8 @@
 #include "cuda/kept_memory.hpp"
 #include "cuda/layout.hpp"
 #include "cuda/runtime.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::cuda_detail {
@@ -39,6 +40,7 @@ struct CompileOptions {
   bool tf32 = false;
   bool cudnn = prefers_cudnn();  ///< for convolutions
   bool replay = true;
+  std::size_t constant_bytes = OptimizeOptions().constant_bytes;
   std::uint32_t lanes = 4;           ///< streams that independent nodes may run on
   std::shared_ptr<const Axes> axes;  ///< of collectives; null: none
 };
@@ -46,14 +48,14 @@ struct CompileOptions {
 class Compiled {
  public:
   /// Throws Error (execution, out_of_memory).
-  Compiled(std::shared_ptr<Runtime> runtime, Program program, const CompileOptions& options);
+  Compiled(std::shared_ptr<Runtime> runtime, Graph graph, const CompileOptions& options);
   ~Compiled();
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
 
   /// Puts a run on `stream`. Throws Error (invalid_argument, type, execution, out_of_memory).
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs, Stream stream) const;
-  const Program& program() const { return program_; }
+  const Graph& graph() const { return graph_; }
   Runtime& runtime() const { return *runtime_; }
   std::size_t num_steps() const { return num_steps_; }
   std::size_t workspace_bytes() const { return layout_.workspace_bytes; }
@@ -97,7 +99,7 @@ class Compiled {
   [[noreturn]] void explain(const Error& error, const Node& node) const;
 
   std::shared_ptr<Runtime> runtime_;
-  Program program_;
+  Graph graph_;
   CompileOptions options_;
   Layout layout_;
   std::vector<LoadedNode> nodes_;

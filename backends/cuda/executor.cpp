@@ -12,9 +12,9 @@
 #include "graph/kept_bytes.hpp"
 #include "tidu/cuda.hpp"
 #include "tidu/graph/strands.hpp"
+#include "tidu/optimizer/cache.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
-#include "tidu/program/cache.hpp"
 
 namespace tidu {
 
@@ -32,7 +32,7 @@ Result<std::vector<Tensor>> CudaExecutable::try_run(std::span<const Tensor> inpu
   return detail::capture([&] {
     std::vector<const Tensor*> pointers;
     for (const Tensor& input : inputs) pointers.push_back(&input);
-    std::vector<Tensor> outputs(program().graph().outputs().size());
+    std::vector<Tensor> outputs(graph().outputs().size());
     run_into(pointers, outputs);
     return outputs;
   });
@@ -43,11 +43,11 @@ std::vector<Tensor> CudaExecutable::run(std::span<const Tensor> inputs) const {
 std::vector<Tensor> CudaExecutable::run(std::initializer_list<Tensor> inputs) const {
   return run(std::span<const Tensor>(inputs.begin(), inputs.size()));
 }
-const Program& CudaExecutable::program() const { return compiled_->program(); }
+const Graph& CudaExecutable::graph() const { return compiled_->graph(); }
 std::size_t CudaExecutable::num_steps() const { return compiled_->num_steps(); }
 std::size_t CudaExecutable::workspace_bytes() const { return compiled_->workspace_bytes(); }
 std::size_t CudaExecutable::kept_bytes() const {
-  const Graph& small = program().graph();
+  const Graph& small = graph();
   return 8192 + 1024 * small.num_operations() + 96 * small.num_values() + compiled_->kept_bytes();
 }
 
@@ -218,36 +218,28 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph) const {
     const CacheRequest request{detail::mix(detail::mix(graph.structural_key(), graph.name()), id()), words,
                                &graph};
     return *compile_cache().get<CudaExecutable>(request, [&] {
-      ProgramOptions options = options_.program;
-      options.block = false;  // `fuse` is read when it is compiled
-      options.shift = false;
-      const Graph written_out = with_control_flow_written_out(without_unread(graph));
-      auto made = std::make_shared<const CudaExecutable>(compile(Program::make(written_out, options)));
+      auto made = std::make_shared<const CudaExecutable>(compile(graph, options_.compile));
       detail::KeptBytes literals;
-      literals.add(made->program().graph());
+      literals.add(made->graph());
       literals.add(graph);
       return CacheMade<CudaExecutable>{made, made->kept_bytes() + literals.literals()};
     });
   });
 }
 
-Result<CudaExecutable> CudaExecutor::try_compile(const Program& program) const {
+Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph,
+                                                 const CudaCompileOptions& options) const {
   return detail::capture([&] {
-    cuda_detail::CompileOptions options;
-    options.fuse = program.options().fuse;
-    options.tf32 = options_.tf32;
-    options.replay = options_.replay;
-    options.axes = axes_;
-    options.lanes = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
-    Program runnable = program;
-    const Graph written_out = with_control_flow_written_out(program.graph());
-    if (program.options().fuse || program.options().block || written_out.share() != program.graph().share()) {
-      ProgramOptions plain = program.options();
-      plain.fuse = plain.block = false;
-      runnable = Program::make(written_out, plain);
-    }
-    return CudaExecutable(
-        std::make_shared<const cuda_detail::Compiled>(opener_->runtime(), std::move(runnable), options));
+    cuda_detail::CompileOptions compiling;
+    compiling.fuse = options.fuse;
+    compiling.tf32 = options_.tf32;
+    compiling.replay = options_.replay;
+    compiling.constant_bytes = options.optimize.constant_bytes;
+    compiling.axes = axes_;
+    compiling.lanes = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
+    const Graph straight = with_control_flow_written_out(without_unread(graph));
+    return CudaExecutable(std::make_shared<const cuda_detail::Compiled>(
+        opener_->runtime(), optimize(straight, options.optimize), compiling));
   });
 }
 

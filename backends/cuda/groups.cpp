@@ -20,9 +20,9 @@
 #include "cuda/rules.hpp"
 #include "cuda/rules/epilogues.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/optimizer/passes.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::cuda_detail {
 namespace {

@@ -282,7 +282,7 @@ int run(const examples::Arguments& arguments) {
   const double seconds = std::stod(arguments.text("--seconds", "1"));
   const Workload workload = make(registry, name, setting);
   if (arguments.has("--program")) {
-    std::cout << workload.program;
+    if (workload.text) std::cout << workload.text();
     return examples::exit_good;
   }
   if (arguments.has("--steps")) {

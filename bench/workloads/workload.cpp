@@ -59,10 +59,7 @@ Workload of_executable(const Executable& executable, std::vector<Tensor> inputs,
     }
     return first;
   };
-  return {.results = results,
-          .run = [state] { state->run(); },
-          .program = executable.program(),
-          .peak_bytes = executable.program().peak_bytes()};
+  return {.results = results, .run = [state] { state->run(); }};
 }
 
 }  // namespace
@@ -73,7 +70,10 @@ Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Se
 #ifdef TIDU_WITH_CUDA
   if (setting.gpu != nullptr) {
     for (Tensor& input : inputs) input = setting.gpu->put(input).value();
-    Workload workload = of_executable(setting.gpu->compile(graph), std::move(inputs), outputs, first_state);
+    const tidu::CudaExecutable executable = setting.gpu->compile(graph);
+    Workload workload = of_executable(executable, std::move(inputs), outputs, first_state);
+    workload.text = [executable] { return tidu::to_text(executable.graph()); };
+    workload.peak_bytes = executable.workspace_bytes();
     workload.finish = [gpu = setting.gpu] { gpu->synchronize(); };
     return workload;
   }
@@ -83,6 +83,7 @@ Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Se
   if (setting.own_memory) --options.cached_bytes;
   const tidu::Executable executable = tidu::cpu().with_options(options).compile(graph);
   Workload workload = of_executable(executable, std::move(inputs), outputs, first_state);
+  workload.text = [executable] { return tidu::to_text(executable.program()); };
   workload.peak_bytes = executable.peak_bytes();
   return workload;
 }

@@ -28,8 +28,9 @@ struct Workload {
   /// The same work, or the part of it that cannot be saved, by hand, in each of these ways; the fastest
   /// counts.
   std::vector<std::function<void()>> bounds{};
-  tidu::Program program{};     ///< what runs, where it is one
-  std::size_t peak_bytes = 0;  ///< predicted, above the inputs
+  /// What runs as text, where that is a program or graph.
+  std::function<std::string()> text{};
+  std::size_t peak_bytes = 0;  ///< predicted, above the inputs; of a device without outputs
   /// On a device: waits for what `run` and `bounds` have put there.
   std::function<void()> finish{};
   bool issuing = false;  ///< counts how long the host puts runs on the device, not how long they take there

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "tidu/eager/executor.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/tensor/executor.hpp"
 #include "tidu/tensor/inspect.hpp"
 
@@ -39,6 +39,12 @@ class Opener;
 class Watched;
 using Axes = std::map<std::string, std::shared_ptr<const Communicator>, std::less<>>;
 }  // namespace cuda_detail
+
+/// How a graph is compiled for a device.
+struct CudaCompileOptions {
+  bool fuse = true;            ///< may a kernel take several operations?
+  OptimizeOptions optimize{};  ///< what optimize() may do before
+};
 
 /// How the CUDA executor runs.
 struct CudaOptions {
@@ -57,9 +63,8 @@ struct CudaOptions {
   std::string kernel_cache = "default";
   /// Most bytes of the files there; beyond them those go that were not read for longest.
   std::uint64_t kernel_cache_bytes = std::uint64_t{1} << 30;
-  /// How graphs become programs. `fuse` says whether kernels may take several operations; `block` is not for
-  /// devices.
-  ProgramOptions program{};
+  /// How graphs are compiled.
+  CudaCompileOptions compile{};
 };
 
 /// What an executor's device has done so far, and what it holds.
@@ -143,7 +148,8 @@ class CudaExecutable {
   /// its output. Throws Error.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
 
-  const Program& program() const;
+  /// The operations that it runs, optimized.
+  const Graph& graph() const;
   /// Kernels, calls and copies of a run.
   std::size_t num_steps() const;
   /// Bytes of temporaries of a run.
@@ -238,13 +244,15 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   /// the later one has it. Opens the device.
   std::shared_ptr<const void> profile_device(eager::Profile& profile) const override;
 
-  /// A graph may come from compile_cache(), a Program is always compiled. Errors: those of Program::make;
-  /// execution where a kernel is missing, naming operation and place, or where there is no device;
-  /// out_of_memory.
+  /// A graph may come from compile_cache(); with options of its own it is always compiled. Control flow is
+  /// written out, and the graph optimized. Errors: those of optimize; execution where a kernel is missing,
+  /// naming operation and place, or where there is no device; out_of_memory.
   Result<CudaExecutable> try_compile(const Graph& graph) const;
-  Result<CudaExecutable> try_compile(const Program& program) const;
+  Result<CudaExecutable> try_compile(const Graph& graph, const CudaCompileOptions& options) const;
   CudaExecutable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }
-  CudaExecutable compile(const Program& program) const { return std::move(try_compile(program)).value(); }
+  CudaExecutable compile(const Graph& graph, const CudaCompileOptions& options) const {
+    return std::move(try_compile(graph, options)).value();
+  }
 
   /// Opens the device unless it is open. Throws Error (execution) in one line when there is none.
   void open() const;

@@ -8,6 +8,9 @@
 #include <tidu/cli/cli.hpp>
 #include <tidu/cpu/executable.hpp>
 #include <tidu/cpu/executor.hpp>
+#include <tidu/cpu/program.hpp>
+#include <tidu/cpu/schedule.hpp>
+#include <tidu/cpu/schedule_passes.hpp>
 #include <tidu/eager/anomaly.hpp>
 #include <tidu/eager/backward.hpp>
 #include <tidu/eager/dump.hpp>
@@ -72,6 +75,9 @@
 #include <tidu/linearize/linearize.hpp>
 #include <tidu/linearize/transforms.hpp>
 #include <tidu/linearize/transpose.hpp>
+#include <tidu/optimizer/cache.hpp>
+#include <tidu/optimizer/optimize.hpp>
+#include <tidu/optimizer/passes.hpp>
 #include <tidu/primitives/collectives.hpp>
 #include <tidu/primitives/control_flow.hpp>
 #include <tidu/primitives/convolution.hpp>
@@ -81,10 +87,6 @@
 #include <tidu/primitives/random.hpp>
 #include <tidu/primitives/strong_zeros.hpp>
 #include <tidu/primitives/structural.hpp>
-#include <tidu/program/cache.hpp>
-#include <tidu/program/passes.hpp>
-#include <tidu/program/program.hpp>
-#include <tidu/program/schedule.hpp>
 #include <tidu/reference/executor.hpp>
 #include <tidu/tensor/executor.hpp>
 #include <tidu/tensor/inspect.hpp>

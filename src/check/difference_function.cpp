@@ -7,8 +7,8 @@
 #include "check/derived.hpp"
 #include "check/inside.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/optimizer/passes.hpp"
 #include "tidu/primitives/control_flow.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::check {
 namespace {

@@ -8,8 +8,8 @@
 #include "check/derived.hpp"
 #include "primitives/inner_graphs.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/optimizer/passes.hpp"
 #include "tidu/primitives/control_flow.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::check {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::check {
 namespace {

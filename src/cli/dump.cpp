@@ -8,12 +8,12 @@
 
 #include "cli/commands.hpp"
 #include "cli/io.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/html.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/program.hpp"
 #include "tidu/tensor/executor.hpp"
 
 namespace tidu::cli {

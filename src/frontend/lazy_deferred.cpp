@@ -6,6 +6,7 @@
 #include "frontend/context.hpp"
 #include "frontend/lazy_program.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -18,7 +19,8 @@ std::optional<Operation> mover_of(const Graph& graph, ValueId id) {
   const std::optional<std::uint32_t> maker = graph.producer(id);
   if (!maker) return std::nullopt;
   const Operation operation = graph.operation(*maker);
-  const bool moves = operation.primitive().has_trait(Trait::view) || operation.name() == "transpose";
+  const bool moves =
+      operation.primitive().has_trait(Trait::view) || &operation.primitive() == &prim::transpose;
   if (!moves || operation.num_inputs() != 1 || operation.num_outputs() != 1) return std::nullopt;
   return operation;
 }
@@ -31,7 +33,7 @@ class DeferredProduct {
     const std::optional<std::uint32_t> maker = graph_.producer(root(result, behind_));
     if (!maker) return;
     const Operation operation = graph_.operation(*maker);
-    if (operation.name() != "dot_general") return;
+    if (&operation.primitive() != &prim::dot_general) return;
     std::size_t bytes = 0;
     for (const ValueId id : operation.inputs()) {
       sources_.push_back(root(id, before_.emplace_back()));

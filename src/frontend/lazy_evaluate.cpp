@@ -6,7 +6,7 @@
 #include "frontend/hot.hpp"
 #include "frontend/lazy_program.hpp"
 #include "tidu/eager/profile.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::frontend_detail {
 namespace {

@@ -1,5 +1,5 @@
 // cache.cpp - CompileCache: entries in a list, the longest unused last, and a table from address to entry.
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // fold.cpp - what depends on constants alone is computed once, by an evaluator that program is given.
 #include <limits>
 
-#include "program/rewrite.hpp"
+#include "optimizer/rewrite.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {
@@ -99,7 +99,7 @@ Graph graph_of(const Graph& graph, std::span<const ValueId> wanted) {
 
 }  // namespace
 
-Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const ProgramOptions& options) {
+Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const OptimizeOptions& options) {
   const auto make_constant = graph.primitives().vocabulary().constant;
   if (evaluate == nullptr || make_constant == nullptr) return graph;
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();

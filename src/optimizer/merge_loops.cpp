@@ -20,7 +20,7 @@
 #include "graph/operation_hash.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/strands.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {

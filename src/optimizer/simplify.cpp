@@ -10,12 +10,12 @@
 #include <optional>
 
 #include "graph/foreign_exception.hpp"
-#include "program/rewrite.hpp"
+#include "optimizer/rewrite.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/simplify.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {

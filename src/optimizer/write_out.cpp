@@ -6,7 +6,7 @@
 #include "graph/in_all.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {

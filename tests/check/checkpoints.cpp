@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "check/custom_support.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/graph/merge.hpp"
 #include "tidu/primitives/custom.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu::test::custom_calls {
 namespace {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "check/same_function.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/html.hpp"
 #include "tidu/graph/infer.hpp"
@@ -11,7 +12,6 @@
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/strong_zeros.hpp"
-#include "tidu/program/program.hpp"
 
 namespace {
 

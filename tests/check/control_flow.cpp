@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "check/same_function.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/html.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/strong_zeros.hpp"
-#include "tidu/program/program.hpp"
 
 namespace {
 

@@ -3,9 +3,9 @@
 // of several types, complex and Hermitian systems, batches, loops, branches, rules of users, dumps, refusals.
 #include "check/custom_support.hpp"
 #include "check/implicit_support.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
-#include "tidu/program/program.hpp"
 
 namespace {
 

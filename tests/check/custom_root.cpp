@@ -5,9 +5,9 @@
 
 #include "check/custom_support.hpp"
 #include "check/implicit_support.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
-#include "tidu/program/program.hpp"
 
 namespace {
 

@@ -1,10 +1,10 @@
 // effects.cpp - operations that hold graphs with effects: they run as often as they are called, in every form
 // that a graph takes.
 #include "check/helpers.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/primitives/custom.hpp"
-#include "tidu/program/program.hpp"
 
 namespace {
 

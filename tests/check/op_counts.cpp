@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "check/helpers.hpp"
+#include "tidu/optimizer/passes.hpp"
 #include "tidu/primitives/linalg.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace {
 

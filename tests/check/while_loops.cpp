@@ -7,6 +7,7 @@
 #include "check/helpers.hpp"
 #include "check/same_function.hpp"
 #include "tidu/cpu/executor.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/dot.hpp"
 #include "tidu/graph/html.hpp"
 #include "tidu/graph/infer.hpp"
@@ -14,7 +15,6 @@
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/strong_zeros.hpp"
-#include "tidu/program/program.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::test {
 namespace {

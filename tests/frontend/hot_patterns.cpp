@@ -2,7 +2,7 @@
 // one repetition to the next though the operations are the same.
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::test {
 namespace {

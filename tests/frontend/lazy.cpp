@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "support.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::test {
 namespace {

@@ -1,9 +1,10 @@
 // Random graphs and their derivatives, simplified and with constants folded, or without what graphs in
 // operations compute for nobody: the same bits on the reference executor and on the CPU without fused groups.
 #include "fuzz/generator.hpp"
-#include "program/simplify_support.hpp"
+#include "optimizer/simplify_support.hpp"
 #include "support/support.hpp"
 #include "tidu/graph/strands.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::test {
 namespace {

@@ -77,14 +77,14 @@ fault("lines", "what something else reads, too, is not made", FIND_LINES,
       "reading[record.first_output] != readers[record.first_output]", "readers[record.first_output] == 0")
 fault("lines", "what an operation moves that is made after all is not made", FIND_LINES,
       "    for (const ValueId id : move.inputs()) make(id);\n", "")
-BETWEEN = "src/program/moves_between"
+BETWEEN = "backends/cpu/schedule/moves_between"
 mutation("moves between", "a move stands where it stood, behind a group that reads it", BETWEEN + ".hpp",
-         "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_program",))
+         "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_cpu",))
 mutation("moves between", "what it moves stays behind it", BETWEEN + ".cpp",
          "places[at].before = std::min(places[at].before, places[i].before)", "places[at].before += 0",
-         programs=("test_program",))
-mutation("moves between", "a group reads what is moved of what it makes", "src/program/fuse.cpp",
-         "made_by_[id] >= node", "made_by_[id] > node", programs=("test_program",))
+         programs=("test_cpu",))
+mutation("moves between", "a group reads what is moved of what it makes", "backends/cpu/schedule/fuse.cpp",
+         "made_by_[id] >= node", "made_by_[id] > node", programs=("test_cpu",))
 
 # Products that are added to something.
 UPDATE = "backends/cpu/products/product_update.cpp"

@@ -5,7 +5,7 @@ UNREAD = "src/graph/unread.cpp"
 
 
 def fault(*what):
-    mutation("unread", *what, programs=("test_program",))
+    mutation("unread", *what, programs=("test_optimizer",))
 
 
 fault("a carry that is only read inside is left out", UNREAD,
@@ -28,7 +28,7 @@ fault("roles are those of all operands", "src/graph/copying.cpp", "operands == n
 fault("a cond's operand is not that of the other branches", "src/primitives/cond.cpp",
       "    strand.inputs = in_branches(i);\n", "    strand.inputs = in_branches(branches[0].inputs().size() - 1 - i);\n")
 
-MERGE = "src/program/merge_loops.cpp"
+MERGE = "src/optimizer/merge_loops.cpp"
 fault("loops that carry other things are one", MERGE, " || !is_equal(j, j))", ")")
 fault("loops of other lengths or directions are one", MERGE,
       "return !x.second.graphs().empty() || x.second == y.second;", "return true;")

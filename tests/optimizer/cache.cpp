@@ -1,5 +1,5 @@
 // cache.cpp - CompileCache: hits, misses and what tells requests apart; limits, failures, counters.
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 using namespace tidu;
 

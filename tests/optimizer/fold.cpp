@@ -1,6 +1,6 @@
 // What depends on constants alone is computed when a program is made, by the evaluator that is given.
 #include "simplify_support.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu::test {
 

@@ -1,6 +1,6 @@
 // Operations that run graphs on the same operands become one: loops for a value and for its derivative,
 // conds.
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cpu/compare.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/control_flow.hpp"
-#include "tidu/program/program.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

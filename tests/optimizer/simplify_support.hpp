@@ -12,9 +12,9 @@
 
 #include "tidu/cpu/executor.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/optimizer/passes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/passes.hpp"
 #include "tidu/reference/executor.hpp"
 
 namespace tidu::test {

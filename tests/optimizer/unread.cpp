@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tidu/cpu/executor.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/strands.hpp"
@@ -15,7 +16,6 @@
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/program.hpp"
 #include "tidu/reference/executor.hpp"
 
 namespace tidu {

@@ -5,6 +5,10 @@
 // that cannot is made, and so is all that it is made of. What has been found to be lines of that stays it.
 #include "cpu/groups/find_lines.hpp"
 
+#include "cpu/is_any_of.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
+
 #include <algorithm>
 #include <string_view>
 
@@ -15,8 +19,7 @@ namespace {
 constexpr std::size_t least_gathered = std::size_t{1} << 16;
 
 bool is_move(const Graph& graph, std::uint32_t operation) {
-  const std::string_view name = graph.data().operations[operation].op->primitive->name;
-  return name == "slice" || name == "pad" || name == "broadcast_in_dim" || name == "iota" ||
+  return is_any_of(graph.operation(operation), prim::slice, prim::pad, prim::broadcast_in_dim, prim::iota) ||
          passes::roll_of(graph, operation);
 }
 

@@ -361,7 +361,7 @@ class GroupPlanner {
       const ValueId from = roots_[operation.inputs()[0]];
       FoldStep fold;
       fold.size = size_of(graph_.type(from).dtype());
-      fold.functions = fold_functions(operation.op().name(), graph_.type(from).dtype());
+      fold.functions = fold_functions(operation.primitive(), graph_.type(from).dtype());
       if (fold.functions.block == nullptr) no_kernel(graph_, index);
       fold.from = place_of(from);
       fold.result = result_at_.at(operation.output());

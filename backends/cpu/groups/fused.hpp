@@ -10,8 +10,8 @@
 #include "cpu/groups/fused_columns.hpp"
 #include "cpu/groups/fused_lines.hpp"
 #include "cpu/kernel_table.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -6,10 +6,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/kernels/short_rows.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -107,7 +109,7 @@ std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows
     return usable ? operation : no_index;
   };
   const std::uint32_t slice = maker(id);
-  if (slice == no_index || graph_.operation(slice).op().name() != "slice" ||
+  if (slice == no_index || !is_any_of(graph_.operation(slice), prim::slice) ||
       !is_words(graph_.type(id).dtype()))
     return std::nullopt;
   const Op op = graph_.operation(slice).op();
@@ -130,9 +132,9 @@ std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows
     const Operation operation = graph_.operation(index);
     const ValueId from = operation.inputs()[0];
     if (graph_.type(from).rank() != 2) return std::nullopt;
-    if (operation.op().name() == "transpose") {
+    if (is_any_of(operation, prim::transpose)) {
       if (operation.op().ints("permutation")[0] == 1) along = 1 - along;
-    } else if (operation.op().name() == "take") {
+    } else if (is_any_of(operation, prim::take)) {
       const ValueId indices = operation.inputs()[1];
       if (column.indices != no_index || check_indices_ || operation.op().string("mode") != "clip" ||
           operation.op().integer("axis") != static_cast<std::int64_t>(along) ||
@@ -169,7 +171,7 @@ void ColumnFinder::leave_out(std::vector<std::uint32_t>& operations) {
   std::unordered_map<ValueId, std::uint32_t> reads;  // by those that are done
   for (const std::uint32_t index : operations) {
     const Operation operation = graph_.operation(index);
-    const bool is_column = operation.op().name() == "slice";
+    const bool is_column = is_any_of(operation, prim::slice);
     if (!is_column && reads[operation.output()] != readers_[operation.output()]) continue;
     done_[index] = true;
     for (const ValueId id : operation.inputs()) ++reads[program_.roots()[id]];
@@ -214,7 +216,7 @@ void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& 
 // A concatenate with one element of each operand in a row?
 bool ColumnFinder::is_of_columns(std::uint32_t index, std::int64_t rows) const {
   const Operation operation = graph_.operation(index);
-  if (operation.op().name() != "concatenate") return false;
+  if (!is_any_of(operation, prim::concatenate)) return false;
   const Type type = graph_.type(operation.output());
   const auto along = static_cast<std::size_t>(operation.op().integer("dimension"));
   return AxisShape::of(type, along).outer == rows && is_words(type.dtype()) &&

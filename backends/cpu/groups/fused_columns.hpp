@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -6,8 +6,8 @@
 #include "cpu/compiled.hpp"
 #include "cpu/groups/turned.hpp"
 #include "cpu/kernel_table.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -3,8 +3,11 @@
 #include <string_view>
 
 #include "cpu/groups/fused_lines.hpp"
+#include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -138,14 +141,13 @@ Lines lines_of_array(Type type) {
 
 std::optional<Lines> lines_moved(const Graph& graph, std::uint32_t index, const Lines& operand) {
   const Operation operation = graph.operation(index);
-  const std::string_view name = operation.op().name();
   const Type type = graph.type(operation.output());
-  if (name == "iota") return iota(operation, type);
+  if (is_any_of(operation, prim::iota)) return iota(operation, type);
   Lines lines = operand;
   bool fits = false;
-  if (name == "slice") fits = slice(operation, type, lines);
-  if (name == "pad") fits = pad(graph, operation, lines);
-  if (name == "broadcast_in_dim") fits = broadcast(graph, operation, type, lines);
+  if (is_any_of(operation, prim::slice)) fits = slice(operation, type, lines);
+  if (is_any_of(operation, prim::pad)) fits = pad(graph, operation, lines);
+  if (is_any_of(operation, prim::broadcast_in_dim)) fits = broadcast(graph, operation, type, lines);
   if (const std::optional<passes::Roll> rolled = passes::roll_of(graph, index)) fits = roll(*rolled, lines);
   if (!fits) return std::nullopt;
   return lines;

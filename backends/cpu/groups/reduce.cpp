@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "cpu/groups/lanes.hpp"
+#include "cpu/is_any_of.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/parallel.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -482,13 +484,13 @@ constexpr KernelEntry reduction_entries[] = {
 
 }  // namespace
 
-FoldFunctions fold_functions(std::string_view name, DType dtype) {
-  if (name == "reduce_sum") return functions_of<Sum>(dtype);
-  if (name == "reduce_prod") return functions_of<Product>(dtype);
-  if (name == "reduce_max") return functions_of<Largest>(dtype);
-  if (name == "reduce_min") return functions_of<Smallest>(dtype);
-  if (name == "reduce_and") return functions_of<All>(dtype);
-  if (name == "reduce_or") return functions_of<Any>(dtype);
+FoldFunctions fold_functions(const Primitive& primitive, DType dtype) {
+  if (is_any_of(primitive, prim::reduce_sum)) return functions_of<Sum>(dtype);
+  if (is_any_of(primitive, prim::reduce_prod)) return functions_of<Product>(dtype);
+  if (is_any_of(primitive, prim::reduce_max)) return functions_of<Largest>(dtype);
+  if (is_any_of(primitive, prim::reduce_min)) return functions_of<Smallest>(dtype);
+  if (is_any_of(primitive, prim::reduce_and)) return functions_of<All>(dtype);
+  if (is_any_of(primitive, prim::reduce_or)) return functions_of<Any>(dtype);
   return {};
 }
 

@@ -237,7 +237,7 @@ struct FoldFunctions {
   void (*block)(const std::byte* x, std::int64_t count, std::byte* part) = nullptr;
   void (*finish)(const std::byte* parts, std::int64_t count, std::byte* result) = nullptr;
 };
-FoldFunctions fold_functions(std::string_view name, DType dtype);
+FoldFunctions fold_functions(const Primitive& primitive, DType dtype);
 
 /// Calls line(x, y) for every output where the contiguous group is reduced, else rows(x, columns, y) for
 /// every tile of outputs.

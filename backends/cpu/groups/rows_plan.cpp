@@ -15,7 +15,10 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "cpu/is_any_of.hpp"
 #include "tidu/graph/error.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -134,8 +137,7 @@ class RowsPlanner {
     }
     if (item.kind == Kind::fold) ++item.ready;
     if (item.kind == Kind::fold || item.kind == Kind::column) {
-      const std::string_view name = operation.op().name();
-      if (name != "reduce_sum" && name != "reduce_max" && name != "reduce_min") return false;
+      if (!is_any_of(operation, prim::reduce_sum, prim::reduce_max, prim::reduce_min)) return false;
       if (graph_.type(item.result).dtype() == bool_) return false;
     }
     if (item.kind == Kind::of_row && result_of_.find(item.result) != result_of_.end() &&
@@ -145,13 +147,11 @@ class RowsPlanner {
     return true;
   }
   static double own_cost(const Operation& operation) {
-    const std::string_view name = operation.op().name();
-    if (name == "div" || name == "divide_no_nan" || name == "multiply_no_nan" || name == "sqrt") return 4;
-    for (const std::string_view cheap : {"add", "sub", "mul", "neg", "abs", "max", "min", "square", "lt",
-                                         "le", "gt", "ge", "eq", "ne", "select_n"}) {
-      if (name == cheap) return 1;
-    }
-    return 8;
+    if (is_any_of(operation, prim::div, prim::divide_no_nan, prim::multiply_no_nan, prim::sqrt)) return 4;
+    const bool cheap =
+        is_any_of(operation, prim::add, prim::sub, prim::mul, prim::neg, prim::abs, prim::max, prim::min,
+                  prim::square, prim::lt, prim::le, prim::gt, prim::ge, prim::eq, prim::ne, prim::select_n);
+    return cheap ? 1 : 8;
   }
   bool is_result(const Item& item) const { return result_of_.find(item.result) != result_of_.end(); }
   // Does it take elements in a phase of its own?
@@ -334,8 +334,9 @@ class RowsPlanner {
                                       code_.picks.begin());
   }
   static LaneOp fold_of(const Operation& operation, LaneOp sum) {
-    const std::string_view name = operation.op().name();
-    const int which = name == "reduce_sum" ? 0 : name == "reduce_max" ? 1 : 2;
+    const int which = is_any_of(operation, prim::reduce_sum)   ? 0
+                      : is_any_of(operation, prim::reduce_max) ? 1
+                                                               : 2;
     return static_cast<LaneOp>(static_cast<int>(sum) + which);
   }
   std::uint16_t loaded_again(const Item& item) {

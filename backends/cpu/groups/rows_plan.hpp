@@ -7,8 +7,8 @@
 
 #include "cpu/groups/rows.hpp"
 #include "cpu/kernels/folds.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

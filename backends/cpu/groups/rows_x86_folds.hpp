@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/groups/rows_x86.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -235,13 +236,13 @@ class FoldAssembler : protected RowsAssembler {
   void finish_folds() {
     vzeroupper();
     for (const LaneStep& step : folds_) {
-      const char* const name = with(step.op) == LaneOp::add   ? "reduce_sum"
-                               : with(step.op) == LaneOp::max ? "reduce_max"
-                                                              : "reduce_min";
+      const Primitive& reduction = with(step.op) == LaneOp::add   ? prim::reduce_sum
+                                   : with(step.op) == LaneOp::max ? prim::reduce_max
+                                                                  : prim::reduce_min;
       lea(rdi, ptr[r15 + parts_at_ + step.index * parts_size_]);
       mov(rsi, static_cast<std::uint64_t>(code_.columns));
       lea(rdx, in_slot(step.index));
-      mov(rax, reinterpret_cast<std::uintptr_t>(fold_functions(name, code_.dtype).finish));
+      mov(rax, reinterpret_cast<std::uintptr_t>(fold_functions(reduction, code_.dtype).finish));
       call(rax);
     }
   }

@@ -21,7 +21,7 @@
 
 #include "cpu/compiled.hpp"
 #include "cpu/groups/lanes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
 

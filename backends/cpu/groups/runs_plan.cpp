@@ -7,7 +7,9 @@
 #include <unordered_map>
 
 #include "cpu/groups/runs.hpp"
-#include "tidu/program/passes.hpp"
+#include "cpu/is_any_of.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -162,10 +164,10 @@ class RunFinder {
     return true;
   }
   std::optional<LaneOp> fold_of(std::uint32_t operation) const {
-    const std::string_view name = g_.operations[operation].op->primitive->name;
-    if (name == "reduce_sum") return LaneOp::fold_sum;
-    if (name == "reduce_max") return LaneOp::fold_max;
-    if (name == "reduce_min") return LaneOp::fold_min;
+    const Primitive& primitive = *g_.operations[operation].op->primitive;
+    if (is_any_of(primitive, prim::reduce_sum)) return LaneOp::fold_sum;
+    if (is_any_of(primitive, prim::reduce_max)) return LaneOp::fold_max;
+    if (is_any_of(primitive, prim::reduce_min)) return LaneOp::fold_min;
     return std::nullopt;
   }
   std::int64_t vector_bytes() const { return static_cast<std::int64_t>(options_.lanes->vector_bytes()); }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -43,7 +45,7 @@ TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues
         (!done.empty() && done[nodes[next].index]))
       continue;
     const Operation operation = graph.operation(nodes[next].index);
-    if (operation.primitive().name != "transpose") continue;
+    if (!is_any_of(operation, prim::transpose)) continue;
     const ValueId value = program.roots()[operation.inputs()[0]], result = operation.output();
     std::vector<ValueId>& results = values[node].results;
     const auto at = std::find(results.begin(), results.end(), value);

@@ -15,8 +15,8 @@
 #include "cpu/compiled.hpp"
 #include "cpu/groups/rows_plan.hpp"
 #include "cpu/kernels/strided.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

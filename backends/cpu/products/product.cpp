@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/strided.hpp"
 #include "cpu/layout.hpp"
@@ -15,6 +16,7 @@
 #include "cpu/products/product_update.hpp"
 #include "cpu/unread.hpp"
 #include "tidu/graph/error.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -295,7 +297,7 @@ std::span<const KernelEntry> product_kernels() { return product_entries; }
 Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places) {
   const Type lhs = request.in[0], rhs = request.in[1], result = request.out[0];
   const std::optional<GemmType> type = gemm_type(lhs.dtype());
-  if (request.op.primitive().name != "dot_general" || !type || rhs.dtype() != lhs.dtype() ||
+  if (!is_any_of(request.op.primitive(), prim::dot_general) || !type || rhs.dtype() != lhs.dtype() ||
       result.size() == 0)
     return {};
   const IntLists& numbers_list = request.op.lists("dimension_numbers");
@@ -370,7 +372,7 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
 std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_loop) {
   const DType dtype = request.in[0].dtype();
   const bool has_kernels = (dtype == f32 || dtype == f64) && request.in[1].dtype() == dtype;
-  if (request.op.primitive().name != "dot_general" || !has_kernels || request.out[0].size() == 0)
+  if (!is_any_of(request.op.primitive(), prim::dot_general) || !has_kernels || request.out[0].size() == 0)
     return std::nullopt;
   const Arranged product = arrange_product(request, *gemm_type(dtype));
   if (product.lhs.packed || product.rhs.packed) return std::nullopt;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cpu/parallel.hpp"
-#include "program/multiplications.hpp"
+#include "cpu/schedule/multiplications.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {

@@ -5,8 +5,8 @@
 
 #include "cpu/compiled.hpp"
 #include "cpu/kernel_table.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "cpu/is_any_of.hpp"
 #include "cpu/node_memory.hpp"
 #include "tidu/graph/graph.hpp"
+#include "tidu/primitives/elementwise.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
@@ -44,13 +46,12 @@ class UpdateFinder {
     if (nodes[node].size != 3 || values_[node].results.size() != 1) return std::nullopt;
     const Operation scaled = graph_.operation(nodes[node + 1].index);
     const Operation sum = graph_.operation(nodes[node + 2].index);
-    const std::string_view name = sum.primitive().name;
     const DType dtype = graph_.type(sum.output()).dtype();
-    if (scaled.primitive().name != "mul" || (name != "add" && name != "sub") ||
+    if (!is_any_of(scaled, prim::mul) || !is_any_of(sum, prim::add, prim::sub) ||
         (dtype != f32 && dtype != f64) || values_[node].results[0] != sum.output())
       return std::nullopt;
     ProductUpdate update;
-    update.subtract = name == "sub";
+    update.subtract = is_any_of(sum, prim::sub);
     const bool is_second = sum.inputs()[1] == scaled.output();
     if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;
     update.x = program_.roots()[sum.inputs()[is_second ? 0 : 1]];

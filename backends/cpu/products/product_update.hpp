@@ -13,8 +13,8 @@
 
 #include "cpu/kernel.hpp"
 #include "cpu/products/gemm.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 namespace tidu::cpu_detail {
 

@@ -21,13 +21,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "program/fuse_node.hpp"
-#include "program/groups.hpp"
-#include "program/loops.hpp"
-#include "program/moves_between.hpp"
-#include "program/open_products.hpp"
+#include "cpu/schedule/fuse_node.hpp"
+#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/loops.hpp"
+#include "cpu/schedule/moves_between.hpp"
+#include "cpu/schedule/open_products.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "program/groups.hpp"
+#include "cpu/schedule/groups.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "tidu/cpu/schedule.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/schedule.hpp"
 
 namespace tidu::passes {
 

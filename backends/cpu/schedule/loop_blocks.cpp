@@ -4,9 +4,12 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "program/chunks.hpp"
-#include "program/groups.hpp"
-#include "program/loops.hpp"
+#include "cpu/is_any_of.hpp"
+#include "cpu/schedule/chunks.hpp"
+#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/loops.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::passes {
 namespace {
@@ -151,9 +154,8 @@ class LoopMaker {
     const auto primitive = [&](std::size_t i) -> const Primitive& {
       return *g_.operations[operations_[i]].op->primitive;
     };
-    const std::string_view last = primitive(2).name;
-    return primitive(0).has_trait(Trait::product) && primitive(1).name == "mul" &&
-           (last == "sub" || last == "add") && terms_of(operations_[0]) <= most_terms;
+    return primitive(0).has_trait(Trait::product) && is_any_of(primitive(1), prim::mul) &&
+           is_any_of(primitive(2), prim::add, prim::sub) && terms_of(operations_[0]) <= most_terms;
   }
   double terms_of(std::uint32_t operation) const {
     const auto made = static_cast<double>(c_.graph.type(g_.operations[operation].first_output).size());
@@ -276,8 +278,8 @@ class LoopMaker {
            heavy_.find(c_.roots[g_.operations[operation].first_output]) == heavy_.end();
   }
   bool makes_lines(std::uint32_t operation) const {
-    const std::string_view name = g_.operations[operation].op->primitive->name;
-    return c_.options.fuse && (name == "slice" || name == "pad" || roll_of(c_.graph, operation));
+    return c_.options.fuse &&
+           (is_any_of(c_.graph.operation(operation), prim::slice, prim::pad) || roll_of(c_.graph, operation));
   }
   // What others than element-wise operations of the loop read; and may one group do all that is light? Of
   // loops with products, blocks are chosen as if it did not.

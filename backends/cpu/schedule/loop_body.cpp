@@ -2,7 +2,7 @@
 #include <array>
 #include <unordered_map>
 
-#include "program/loops.hpp"
+#include "cpu/schedule/loops.hpp"
 #include "tidu/graph/builder.hpp"
 
 namespace tidu::passes {

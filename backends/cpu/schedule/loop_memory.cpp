@@ -2,7 +2,7 @@
 #include <array>
 #include <span>
 
-#include "program/loops.hpp"
+#include "cpu/schedule/loops.hpp"
 #include "tidu/graph/factors.hpp"
 
 namespace tidu::passes {

@@ -8,7 +8,7 @@
 //
 // Note [Worth a loop]: what is made and read within a loop is never in memory but for a block. That is the
 // gain; sums over the axis cost, as they are read and written once for each block.
-#include "program/loops.hpp"
+#include "cpu/schedule/loops.hpp"
 
 #include <algorithm>
 #include <optional>

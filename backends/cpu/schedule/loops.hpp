@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu::passes {
 

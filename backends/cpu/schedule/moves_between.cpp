@@ -1,13 +1,14 @@
 // moves_between.cpp - see moves_between.hpp.
-#include "program/moves_between.hpp"
+#include "cpu/schedule/moves_between.hpp"
 
-#include <string_view>
+#include "cpu/is_any_of.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::passes {
 
 bool MovesBetween::moves(const Graph& graph, std::uint32_t operation) {
-  const std::string_view name = graph.data().operations[operation].op->primitive->name;
-  return name == "slice" || name == "pad" || name == "broadcast_in_dim" || name == "iota" ||
+  return is_any_of(graph.operation(operation), prim::slice, prim::pad, prim::broadcast_in_dim, prim::iota) ||
          roll_of(graph, operation).has_value();
 }
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 

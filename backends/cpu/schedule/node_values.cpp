@@ -1,8 +1,8 @@
 // node_values.cpp - what a node of the schedule reads from memory, and what it leaves there.
 #include <vector>
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 

@@ -1,10 +1,10 @@
 // open_products.cpp - see open_products.hpp.
-#include "program/open_products.hpp"
+#include "cpu/schedule/open_products.hpp"
 
 #include <array>
 #include <span>
 
-#include "program/multiplications.hpp"
+#include "cpu/schedule/multiplications.hpp"
 
 namespace tidu::passes {
 namespace {

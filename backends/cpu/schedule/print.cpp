@@ -1,7 +1,7 @@
 // print.cpp - the text of a program.
 #include <sstream>
 
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu {
 namespace {

@@ -1,14 +1,15 @@
-// program.cpp - Program::make: the passes in order.
-#include "tidu/program/program.hpp"
+// program.cpp - Program::make: the optimizer, then the passes of the scheduler in order.
+#include "tidu/cpu/program.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 #include <algorithm>
 #include <ostream>
 
-#include "program/groups.hpp"
-#include "program/loops.hpp"
+#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/loops.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/strands.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu {
 
@@ -18,21 +19,11 @@ Program::Program() {
 }
 
 Program Program::make(const Graph& graph, const Options& options, const ConstantEvaluator& evaluate) {
-  if (!graph.externals().empty()) {
-    const ValueId first = graph.externals()[0];
-    throw Error(ErrorKind::invalid_argument,
-                detail::str("Program::make: expected a graph without externals, got ",
-                            graph.externals().size(), " in ", detail::in_quotes(graph.name()),
-                            ", the first a ", graph.type(first), " with key ", to_hex(graph.key(first)),
-                            "; merge it with the graph that defines them first"));
-  }
   auto data = std::make_shared<Data>();
   data->options = options;
-  const Graph written_out = without_unread(passes::write_out_graphs(graph, options.max_operations));
-  data->graph = options.simplify ? passes::simplify(written_out, options.fast_math) : prune(written_out);
-  if (options.simplify) data->graph = passes::merge_loops(data->graph);
-  if (options.fuse && options.shift) data->graph = passes::moves_as_shifts(data->graph);
-  data->graph = without_unread(passes::fold_constants(data->graph, evaluate, options));
+  GraphPass shift;
+  if (options.fuse && options.shift) shift = passes::moves_as_shifts;
+  data->graph = optimize(graph, options, evaluate, shift);
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
   data->roots = passes::storage_roots(data->graph);
   data->splats = passes::find_splats(data->graph);

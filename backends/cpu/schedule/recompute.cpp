@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "program/cheap.hpp"
-#include "program/groups.hpp"
+#include "cpu/schedule/cheap.hpp"
+#include "cpu/schedule/groups.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 namespace {

@@ -1,17 +1,20 @@
 // roll.cpp - which concatenates roll an array along an axis.
-#include "tidu/program/passes.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
+#include "tidu/primitives/structural.hpp"
+
+#include "cpu/is_any_of.hpp"
 
 namespace tidu::passes {
 
 std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation) {
   const Operation concatenate = graph.operation(operation);
-  if (concatenate.op().name() != "concatenate" || concatenate.inputs().size() != 2) return std::nullopt;
+  if (!is_any_of(concatenate, prim::concatenate) || concatenate.inputs().size() != 2) return std::nullopt;
   Roll roll;
   roll.axis = static_cast<std::size_t>(concatenate.op().integer("dimension"));
   const Type type = graph.type(concatenate.output());
   for (std::size_t part = 0; part < 2; ++part) {
     const auto maker = graph.producer(concatenate.inputs()[part]);
-    if (!maker || graph.operation(*maker).op().name() != "slice") return std::nullopt;
+    if (!maker || !is_any_of(graph.operation(*maker), prim::slice)) return std::nullopt;
     const Operation slice = graph.operation(*maker);
     const ValueId from = slice.inputs()[0];
     if (graph.type(from) != type || (part == 1 && from != roll.from)) return std::nullopt;

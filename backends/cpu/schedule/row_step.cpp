@@ -1,8 +1,8 @@
 // row_step.cpp - which folds, repetitions and choices of rows go row by row.
 #include <array>
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/factors.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 

@@ -9,29 +9,36 @@
 #include <utility>
 #include <vector>
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/graph/literal.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/primitives/elementwise.hpp"
+#include "tidu/primitives/structural.hpp"
 
 namespace tidu::passes {
 
 /// What the pass writes with, of the graph's set.
 struct ShiftWords {
   explicit ShiftWords(const PrimitiveSet& set)
-      : slice(set.find("slice")),
-        pad(set.find("pad")),
-        concatenate(set.find("concatenate")),
-        reshape(set.find("reshape")),
-        select(set.find("select_n")),
-        broadcast(set.find("broadcast_in_dim")),
-        full(set.find("full")) {}
+      : slice(in_set(set, prim::slice)),
+        pad(in_set(set, prim::pad)),
+        concatenate(in_set(set, prim::concatenate)),
+        reshape(in_set(set, prim::reshape)),
+        select(in_set(set, prim::select_n)),
+        broadcast(in_set(set, prim::broadcast_in_dim)),
+        full(in_set(set, prim::full)) {}
   bool are_there() const {
     return slice != nullptr && pad != nullptr && concatenate != nullptr && reshape != nullptr &&
            select != nullptr && broadcast != nullptr && full != nullptr;
   }
   const Primitive *slice, *pad, *concatenate, *reshape, *select, *broadcast, *full;
+
+ private:
+  static const Primitive* in_set(const PrimitiveSet& set, const Primitive& primitive) {
+    return set.find(primitive.name) == &primitive ? &primitive : nullptr;
+  }
 };
 
 /// Where along each axis of a shape elements count: [first, last).

@@ -14,15 +14,16 @@
 #include <map>
 #include <numeric>
 
-#include "program/cheap.hpp"
-#include "program/shift_writer.hpp"
-#include "tidu/program/passes.hpp"
+#include "cpu/schedule/cheap.hpp"
+#include "cpu/schedule/shift_writer.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {
 
 // Below, operations run one by one; above, what says which elements count, a byte for each, takes its time.
-constexpr std::int64_t fewest_elements = 512, most_elements = std::int64_t{1} << 20;
+constexpr std::int64_t min_shifted_elements = 512, most_elements = std::int64_t{1} << 20;
 // An array of one axis has its elements side by side in any way, and so has a long row.
 constexpr std::int64_t fewest_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
 constexpr std::size_t most_shared = 2;     // operations that several moves compute
@@ -61,7 +62,7 @@ class Shifter {
   }
   // What selects are generated for.
   static bool fits(Type type) {
-    return (type.dtype() == f32 || type.dtype() == f64) && type.size() >= fewest_elements &&
+    return (type.dtype() == f32 || type.dtype() == f64) && type.size() >= min_shifted_elements &&
            type.size() <= most_elements;
   }
 

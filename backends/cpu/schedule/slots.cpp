@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/program/passes.hpp"
 
 namespace tidu::passes {
 namespace {

@@ -1,8 +1,9 @@
 // verify.cpp - a plan is followed byte by byte, as a check that does not share the planner's reasoning.
 #include <map>
 
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {

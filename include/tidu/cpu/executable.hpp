@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/tensor/executor.hpp"
 #include "tidu/tensor/tensor.hpp"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tidu/cpu/executable.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/eager/executor.hpp"
-#include "tidu/program/program.hpp"
 #include "tidu/tensor/executor.hpp"
 #include "tidu/tensor/inspect.hpp"
 #include "tidu/tensor/kernel.hpp"

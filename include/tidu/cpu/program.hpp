@@ -1,27 +1,25 @@
-// program.hpp - Program: a graph made ready to run. Equal operations are merged, dead ones dropped, graphs
-// inside operations written out, and what is left is scheduled over numbered slots. Immutable, printable, and
-// of no backend: it knows the traits of primitives and no names. A backend compiles it to something that
-// runs.
+// program.hpp - Program: a graph made ready to run on a CPU. It is optimized (tidu/optimizer/optimize.hpp),
+// its operations are fused, tiled and scheduled, and its values assigned to numbered slots. Immutable and
+// printable. CpuExecutor compiles it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tidu/cpu/schedule.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
-#include "tidu/graph/literal.hpp"
-#include "tidu/program/schedule.hpp"
+#include "tidu/optimizer/optimize.hpp"
 
 namespace tidu {
 
-/// What Program::make may do.
-struct ProgramOptions {
+/// What Program::make may do, and optimize() before it.
+struct ProgramOptions : OptimizeOptions {
   /// Let the result of an element-wise operation take the place of an operand that nobody reads afterwards.
   bool in_place = true;
   /// Let element-wise operations on as many elements run together, without memory between them.
@@ -33,29 +31,14 @@ struct ProgramOptions {
   /// to share. Part of `fuse`.
   bool group_products = true;
   /// Let pads and rolls that element-wise operations read be all elements at a distance, of which some are
-  /// selected, with what was computed of slices before. Part of `fuse`; not for devices.
+  /// selected, with what was computed of slices before. Part of `fuse`.
   bool shift = true;
   /// Bytes that a block's values may take, so that they stay in a core's cache.
   std::size_t block_bytes = std::size_t{1} << 20;
   /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.
   std::size_t loop_bytes = std::size_t{1} << 19;
-  /// Let primitives put less work in the place of their operations, by rules that change no bit of a result
-  /// (which NaN it is does not count).
-  bool simplify = true;
-  /// Let these rules also be such as are exact but for rounding, signs of zeros, infinities and NaNs.
-  bool fast_math = false;
-  /// Results of operations without operands are made once, when the program is compiled, if they have at most
-  /// this many bytes (a tensor that the operation carries as an attribute: always).
-  std::size_t constant_bytes = std::size_t{1} << 16;
-  /// Most operations that writing out inner graphs may lead to: a few nested graphs can stand for more than
-  /// any memory holds.
-  std::size_t max_operations = std::size_t{1} << 26;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
-
-/// Computes the outputs of a graph without inputs. A program knows no executor: who compiles hands it one, to
-/// compute what depends on constants alone.
-using ConstantEvaluator = std::function<std::vector<Literal>(const Graph& graph)>;
 
 /// A cheap handle; copies share, and any thread may read.
 class Program {

@@ -6,7 +6,7 @@
 #include "cpu/compare.hpp"
 #include "cpu/groups/fused_columns.hpp"
 #include "cpu/kernels/interleave.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -1,7 +1,7 @@
 // Loops over many complex numbers, whose every element is what one number alone gives; exp by generated code
 // nearly so.
 #include "cpu/compare.hpp"
-#include "program/simplify_support.hpp"
+#include "optimizer/simplify_support.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -6,9 +6,9 @@
 #include "cpu/compare.hpp"
 #include "graph/counting_allocator.hpp"
 #include "support/support.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/control_flow.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu {
 namespace {

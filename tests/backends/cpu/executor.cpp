@@ -3,8 +3,8 @@
 #include <set>
 
 #include "cpu/compare.hpp"
+#include "tidu/optimizer/cache.hpp"
 #include "tidu/primitives/control_flow.hpp"
-#include "tidu/program/cache.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

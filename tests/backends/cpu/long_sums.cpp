@@ -5,10 +5,10 @@
 
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/linalg.hpp"
-#include "tidu/program/program.hpp"
 
 namespace long_sums {
 namespace {

@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "program/loops.hpp"
+#include "cpu/schedule/loops.hpp"
+#include "tidu/cpu/program.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu {
 namespace {

@@ -6,8 +6,8 @@
 #include "cpu/groups/lanes.hpp"
 #include "support/distance.hpp"
 #include "support/support.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -5,11 +5,11 @@
 #include <random>
 
 #include "support/support.hpp"
+#include "tidu/cpu/program.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/passes.hpp"
-#include "tidu/program/program.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

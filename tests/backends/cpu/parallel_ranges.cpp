@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cpu/compare.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -7,8 +7,8 @@
 
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -8,8 +8,9 @@
 #include "cpu/compare.hpp"
 #include "support/distance.hpp"
 #include "support/support.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

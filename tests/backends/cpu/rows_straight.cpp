@@ -10,7 +10,7 @@
 #include "cpu/groups/rows_plan.hpp"
 #include "cpu/vector_units.hpp"
 #include "support/support.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -4,7 +4,7 @@
 
 #include "cpu/compare.hpp"
 #include "cpu/vector_units.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/cpu/schedule_passes.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

@@ -159,7 +159,7 @@ TEST_CASE("a communicator is left with the last program that uses it") {
   GraphBuilder builder("left");
   const Graph graph = builder.build({ops::psum(builder.input("x", Type(f64, {4})), "i", 1)});
   std::optional<CudaExecutable> program =
-      with_axes(machine->cuda, {{"i", *alone}}).compile(Program::make(graph));
+      with_axes(machine->cuda, {{"i", *alone}}).compile(graph, CudaCompileOptions{});
   alone.reset();
   CHECK(elements(program->run({row(1)})[0]) == Row{1, 2, 3, 4});
   const std::size_t before = device->handles();

@@ -17,8 +17,8 @@
 #include "support/support.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/primitives/control_flow.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu::test::compile_cases {
 namespace {
@@ -28,11 +28,9 @@ using Kernels = std::map<std::string, std::shared_ptr<const KernelSource>>;
 
 // Nodes of the program of a graph, or of as many operations as have a plan.
 void add_kernels(const Graph& graph, Kernels& to, int& refused) {
-  ProgramOptions options;
-  options.fuse = options.block = false;
-  const Program program = Program::make(with_control_flow_written_out(graph), options);
+  const Graph optimized = optimize(with_control_flow_written_out(graph));
   try {
-    for (const cuda_detail::Node& node : cuda_detail::plan_nodes(program.graph())) {
+    for (const cuda_detail::Node& node : cuda_detail::plan_nodes(optimized)) {
       for (const cuda_detail::Step& step : node.plan.steps) {
         if (const auto* launch = std::get_if<cuda_detail::Launch>(&step))
           to.emplace(launch->kernel->entry, launch->kernel);

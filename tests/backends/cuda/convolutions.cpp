@@ -10,8 +10,8 @@
 #include "cuda/groups.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/primitives/convolution.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu::test::convolutions_cases {
 namespace {
@@ -99,9 +99,7 @@ TEST_CASE("convolutions of layers and their gradients are steps of a library") {
     for (const DType dtype : {f32, f64, f16, bf16}) {
       if (dtype != f32 && layer.groups == 1 && layer.strides != Ints{2, 2}) continue;
       const Graph graph = graph_of(layer, dtype);
-      ProgramOptions options;
-      options.fuse = options.block = false;
-      const Graph both = Program::make(vjp(graph), options).graph();
+      const Graph both = optimize(vjp(graph));
       for (const Graph& one : {graph, both}) {
         Case made{one, nodes_of(one), {}};
         for (const ValueId input : one.inputs())

@@ -22,7 +22,7 @@
 #include "cuda/kernels/prelude.hpp"
 #include "cuda/library_emulation.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/program/passes.hpp"
+#include "tidu/optimizer/passes.hpp"
 #include "tidu/reference/executor.hpp"
 
 namespace tidu::test {

@@ -15,7 +15,7 @@
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/frontend/modes.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::test {
 namespace {

@@ -17,7 +17,7 @@
 #include "cuda/runtime.hpp"
 #include "tensor/dlpack_structs.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::test::foreign_cases {
 namespace {

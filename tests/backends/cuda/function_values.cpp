@@ -8,7 +8,7 @@
 #include "cuda/emulator.hpp"
 #include "cuda/groups.hpp"
 #include "cuda/this_machine.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/cpu/program.hpp"
 
 namespace tidu::test {
 namespace {

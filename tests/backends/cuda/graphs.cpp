@@ -18,10 +18,10 @@
 #include "support/support.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/program.hpp"
 #include "tidu/reference/executor.hpp"
 #include "tidu/tensor/json.hpp"
 
@@ -53,12 +53,7 @@ class Batch {
   void add(const Graph& graph, std::vector<Tensor> inputs, std::string name) {
     ++all_;
     if (!shard_.next()) return;
-    ProgramOptions options;
-    options.fuse = options.block = false;
-    Case one{Program::make(with_control_flow_written_out(graph), options).graph(),
-             {},
-             std::move(inputs),
-             std::move(name)};
+    Case one{optimize(with_control_flow_written_out(graph)), {}, std::move(inputs), std::move(name)};
     try {
       one.nodes = cuda_detail::plan_nodes(one.graph);
     } catch (const Error&) {

@@ -12,9 +12,9 @@
 #include "cuda/this_machine.hpp"
 #include "support/midpoints.hpp"
 #include "support/support.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/random.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu::test {
 namespace {
@@ -130,7 +130,7 @@ TEST_CASE("kernels round numbers that become 16 bits once") {
   const auto check = [](DType dtype, const Midpoints& all) {
     GraphBuilder g("narrow");
     const Value x = g.input("x", all.numbers.type());
-    const Graph graph = Program::make(g.build({ops::convert_element_type(x, dtype)})).graph();
+    const Graph graph = optimize(g.build({ops::convert_element_type(x, dtype)}));
     const std::vector<cuda_detail::Node> nodes = cuda_detail::plan_nodes(graph);
     CHECK(count_wrong(Emulator::shared().run(graph, nodes, std::span(&all.numbers, 1)).at(0), all.bits) == 0);
   };

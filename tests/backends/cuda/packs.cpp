@@ -10,9 +10,9 @@
 #include "fuzz/generator.hpp"
 
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/optimizer/optimize.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
-#include "tidu/program/program.hpp"
 
 namespace tidu::test::packs_cases {
 namespace {
@@ -20,11 +20,7 @@ namespace {
 using cuda_detail::Launch;
 using cuda_detail::Node;
 
-Graph program_of(const Graph& graph) {
-  ProgramOptions options;
-  options.fuse = options.block = false;
-  return Program::make(graph, options).graph();
-}
+Graph program_of(const Graph& graph) { return optimize(graph); }
 std::vector<Node> nodes_of(const Graph& graph) { return cuda_detail::plan_nodes(program_of(graph)); }
 const std::string& first_kernel(const Node& node) {
   return std::get<Launch>(node.plan.steps.at(0)).kernel->text;

@@ -8,8 +8,8 @@
 #include "tidu/frontend/functions.hpp"
 #include "tidu/frontend/modes.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/optimizer/cache.hpp"
 #include "tidu/primitives/elementwise.hpp"
-#include "tidu/program/cache.hpp"
 
 namespace tidu::test {
 namespace {
@@ -27,7 +27,7 @@ std::vector<ProfileEvent> device_events(const Profile& profile) {
 
 CudaOptions step_by_step() {
   CudaOptions options;
-  options.program.fuse = false;
+  options.compile.fuse = false;
   return options;
 }
 

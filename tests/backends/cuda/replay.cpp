@@ -9,7 +9,7 @@
 #include "cuda/memory.hpp"
 #include "cuda/runtime.hpp"
 #include "tidu/cuda.hpp"
-#include "tidu/program/cache.hpp"
+#include "tidu/optimizer/cache.hpp"
 
 namespace tidu::test {
 namespace {
@@ -18,7 +18,7 @@ using namespace cuda_detail;
 
 CudaOptions without_fusion() {
   CudaOptions options;
-  options.program.fuse = false;
+  options.compile.fuse = false;
   return options;
 }
 

@@ -39,10 +39,7 @@ const CudaExecutor* chosen_device() { return insists() ? this_machine() : nullpt
 
 std::vector<Tensor> run_there(const CudaExecutor& device, const Graph& graph, std::span<const Tensor> inputs,
                               bool fuse) {
-  ProgramOptions options;
-  options.fuse = fuse;
-  options.block = false;
-  return device.compile(Program::make(graph, options)).run(inputs);
+  return device.compile(graph, CudaCompileOptions{.fuse = fuse}).run(inputs);
 }
 
 }  // namespace tidu::test

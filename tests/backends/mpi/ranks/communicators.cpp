@@ -11,8 +11,8 @@
 #include "mpi/ranks/session.hpp"
 #include "mpi/ranks/watched_calls.hpp"
 #include "tidu/graph/builder.hpp"
+#include "tidu/optimizer/cache.hpp"
 #include "tidu/primitives/collectives.hpp"
-#include "tidu/program/cache.hpp"
 
 namespace tidu::test {
 namespace {
