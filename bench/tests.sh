@@ -10,6 +10,11 @@ mkdir -p "$folder"
 python3 -B "$here/run.py" --program "$program" --only mlp_2_16 call hand_simple_small_c100 --quick --threads 1 --rounds 2 \
   --seconds 0.01 --inputs "$folder/inputs" --cache "$folder" --json "$folder/out.json" --details "$folder/details.json" \
   --picture "$folder/out.svg" >"$folder/table.txt" 2>"$folder/progress.txt"
+# What each rewrite gains: one of them, on a workload and on a dump.
+python3 -B "$here/ablation.py" --program "$program" --only mlp_2_16 --passes vector_code --rounds 1 --seconds 0.01 \
+  --inputs "$folder/inputs" --cache "$folder" --files "$here/../tests/data/conformance/add_plain.json" --json "$folder/gains.json" \
+  >"$folder/gains.txt" 2>>"$folder/progress.txt"
+grep -q '^| vector_code | [0-9.]*, mlp_2_16 | [0-9.]*, add_plain.json | [0-9] of 2 |$' "$folder/gains.txt"
 # Who is told to end says what there is.
 python3 -B "$here/run.py" --program "$program" --only mlp_2_16 compile/100000 --threads 1 --rounds 2 --seconds 0.01 \
   --inputs "$folder/inputs" --cache "$folder" >"$folder/ended.txt" 2>"$folder/ended_progress.txt" &

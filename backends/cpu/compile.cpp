@@ -46,7 +46,7 @@ class Compiler {
     for (const ValueId id : graph_.outputs()) to_.output_types_.push_back(graph_.type(id));
     place_inputs_and_outputs();
     make_constants();
-    plans_.find_reads(to_.constant_at_);
+    if (runs(CpuPass::demanded_elements)) plans_.find_reads(to_.constant_at_);
     const Schedule& schedule = given_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
@@ -55,11 +55,12 @@ class Compiler {
     take_over(any);
     if (plan_->large_bytes > given_.plan().large_bytes + little) take_over(little);
     place_small_values();
-    const std::vector<Run> runs = find_runs(to_.program_, options_, takeovers_.bound);
-    auto next_run = runs.begin();
+    std::vector<Run> blocks;
+    if (runs(CpuPass::straight_line)) blocks = find_runs(to_.program_, options_, takeovers_.bound);
+    auto next_run = blocks.begin();
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
-      if (next_run != runs.end() && next_run->first == i) {
+      if (next_run != blocks.end() && next_run->first == i) {
         run(*next_run, node.index);
         for (std::size_t k = 0; k < next_run->count; ++k) told_.cannot_fail.insert(i + k);
         i += next_run->count - 1;  // of nodes of size 1
@@ -73,11 +74,12 @@ class Compiler {
       }
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    to_.reused_ = find_reused_inputs(to_.program_, takeovers_, told_, kernels_);
+    if (runs(CpuPass::donation)) to_.reused_ = find_reused_inputs(to_.program_, takeovers_, told_, kernels_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
  private:
+  bool runs(CpuPass pass) const { return given_.options().passes.runs(pass); }
   // Values of one element outside the workspace get a place in its small region.
   std::size_t extra_small() {
     const std::size_t at = to_.small_bytes_;
@@ -229,7 +231,8 @@ class Compiler {
   // Who does what, and the memory for that: what steps do beside has changed who reads what, and when.
   void take_over(std::size_t most_kept) {
     takeovers_ = find_takeovers(given_, plans_, options_, kernels_, around_, most_kept);
-    const std::vector<passes::PlacedPart> parts = find_placed_parts(given_, takeovers_);
+    std::vector<passes::PlacedPart> parts;
+    if (runs(CpuPass::concat_in_place)) parts = find_placed_parts(given_, takeovers_);
     const bool as_given = takeovers_.done.empty() && parts.empty();
     to_.program_ = as_given ? given_ : place_again(given_, takeovers_.values, parts);
     plan_ = &to_.program_.plan();

@@ -25,11 +25,12 @@ class TakeoverFinder {
         plans_(plans),
         options_(options),
         has_foreign_(kernels.has_foreign()),
+        passes_(program.options().passes),
         around_(around),
         most_kept_(most_kept) {}
 
   Takeovers find() {
-    if (!around_.sums.empty()) find_sums();
+    if (!around_.sums.empty() && runs(CpuPass::accumulate_in_place)) find_sums();
     const bool has_composites = std::any_of(nodes_.begin(), nodes_.end(), [](const ScheduleNode& node) {
       return node.kind != NodeKind::operation;
     });
@@ -46,7 +47,7 @@ class TakeoverFinder {
       make_updates_and_moves();
       turn_results();
     }
-    if (!has_foreign_) {
+    if (!has_foreign_ && runs(CpuPass::inplace_updates)) {
       scatter_in_place(program_, plans_, found_.values, found_.bound, found_.plans, found_.done);
     }
     leave_sums();
@@ -57,6 +58,7 @@ class TakeoverFinder {
   }
 
  private:
+  bool runs(CpuPass pass) const { return passes_.runs(pass); }
   // By operation: is it a step of its own, in no group and no loop?
   std::vector<bool> find_alone() const {
     std::vector<bool> alone(graph_.num_operations(), false);
@@ -125,7 +127,7 @@ class TakeoverFinder {
   void find_extras() {
     if (options_.lanes == nullptr || has_foreign_) return;
     ColumnFinder finder(program_, found_.values, around_.wholes, options_.check_indices);
-    for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
+    for (std::size_t i = 0; runs(CpuPass::gather_prologues) && i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
       Columns columns = finder.find(i);
       if (!columns.empty()) found_.extras[i].columns = std::move(columns);
@@ -137,7 +139,7 @@ class TakeoverFinder {
     }
     const std::vector<std::uint32_t> readers = count_readers(program_, found_.values);
     const LinesFinder lines_finder(program_, alone, found_.values, readers, done);
-    for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
+    for (std::size_t i = 0; runs(CpuPass::fused_loads) && i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
       std::vector<LinesOperand> lines = lines_finder.find(found_.values[i]);
       if (!lines.empty()) found_.extras[i].lines = std::move(lines);
@@ -154,9 +156,12 @@ class TakeoverFinder {
       alone[k] = alone[k] && (found_.bound.empty() || !found_.bound[k]) && plans_.reads_of(k) == nullptr &&
                  !reads_sum(k);
     }
-    for (const auto& [node, update] : find_updates(program_, found_.values, alone)) {
-      if (found_.extras.count(node) == 0) make_update(node, update);
+    if (runs(CpuPass::matmul_epilogues)) {
+      for (const auto& [node, update] : find_updates(program_, found_.values, alone)) {
+        if (found_.extras.count(node) == 0) make_update(node, update);
+      }
     }
+    if (!runs(CpuPass::copy_elision)) return;
     found_.plans.merge(make_moves(program_, found_.values, alone, around_.fixed.empty(), most_kept_,
                                   options_.threads, found_.done));
   }
@@ -181,7 +186,9 @@ class TakeoverFinder {
 
   // See Note [Turned results].
   void turn_results() {
-    if (options_.lanes == nullptr || has_foreign_ || options_.depth > 0) return;
+    if (options_.lanes == nullptr || has_foreign_ || options_.depth > 0 ||
+        !runs(CpuPass::transpose_epilogues))
+      return;
     found_.turned = find_turned(program_, found_.values, found_.done, options_);
     if (!found_.turned.empty()) found_.done.resize(graph_.num_operations());
     for (const auto& [node, turned] : found_.turned) found_.done[turned.operation] = true;
@@ -193,6 +200,7 @@ class TakeoverFinder {
   OperationPlans& plans_;
   const CompileOptions& options_;
   const bool has_foreign_;  // they know whole operations alone
+  const CpuPasses passes_;
   const Surroundings& around_;
   const std::size_t most_kept_;
   Takeovers found_;

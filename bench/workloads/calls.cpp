@@ -59,6 +59,7 @@ Workload compile_chain(const Setting& setting, std::int64_t operations) {
       value_and_grad(trace([operations](const Array& a) { return chain(a, operations); }, x.type()));
   CpuOptions options;
   options.threads = setting.threads;
+  options.program = setting.program;
   const CpuExecutor executor = cpu().with_options(options);
   // A graph would come from the cache the second time, a Program is always compiled.
   const auto compiled = [=] {
@@ -78,6 +79,7 @@ Workload cache_hit(const Setting& setting) {
   const auto graph = [x] { return trace([](const Array& a) { return chain(a, 99); }, x.type()); };
   CpuOptions options;
   options.threads = setting.threads;
+  options.program = setting.program;
   const CpuExecutor executor = cpu().with_options(options);
   const Executable kept = executor.compile(graph());
   struct Fresh {

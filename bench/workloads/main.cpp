@@ -37,11 +37,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
     R"(usage: tidu_workloads WORKLOAD [options]     times of tidu and of the bound by hand
-       tidu_workloads --list                 the workloads
+       tidu_workloads --list                 the workloads; file:DUMP is one, too: a graph with its inputs, as
+                                             NAME.graph.json beside NAME.inputs.json, or one file with both
        tidu_workloads --serve [options]      requests from standard input, one a line; an answer in JSON to each:
                                              prepare WORKLOAD, tidu SECONDS, bound SECONDS, apart
   --inputs DIR    where the files of inputs are, which bench/inputs.py writes; default: build/bench/inputs
   --threads N     threads that tidu and the bound may use; default 1
+  --without NAMES leaves rewrites of the CPU executor out, with commas between them: those of tidu/cpu/passes.hpp,
+                  merge_loops, offset_views, tiling, grouped_matmuls, in_place or fuse
   --device cuda   runs on a device instead of the CPU
   --seconds S     how long to measure each; default 1
   --json          print the times as JSON
@@ -207,6 +210,8 @@ json checks(const std::vector<Tensor>& results) {
 }
 
 Workload make(const Registry& registry, const std::string& name, const Setting& setting) {
+  constexpr std::string_view file = "file:";
+  if (name.starts_with(file)) return workloads::of_file(name.substr(file.size()), setting);
   const auto found = registry.find(name);
   if (found == registry.end()) throw std::runtime_error("expected a workload that --list names, got " + name);
   Workload workload = found->second(setting);
@@ -214,6 +219,31 @@ Workload make(const Registry& registry, const std::string& name, const Setting& 
   if (setting.gpu != nullptr && !name.starts_with("chain/") && !name.starts_with("elementwise10/"))
     workload.bounds.clear();
   return workload;
+}
+
+// ProgramOptions without these rewrites.
+tidu::ProgramOptions without(const std::string& names) {
+  tidu::ProgramOptions options;
+  const std::pair<const char*, bool*> others[] = {{"merge_loops", &options.merge_loops},
+                                                  {"offset_views", &options.shift},
+                                                  {"tiling", &options.block},
+                                                  {"grouped_matmuls", &options.group_products},
+                                                  {"in_place", &options.in_place},
+                                                  {"fuse", &options.fuse}};
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    const auto other = std::find_if(std::begin(others), std::end(others),
+                                    [&](const auto& each) { return each.first == name; });
+    const std::optional<tidu::CpuPass> pass = tidu::cpu_pass_of(name);
+    if (other != std::end(others)) {
+      *other->second = false;
+    } else if (pass) {
+      options.passes = options.passes.without(*pass);
+    } else {
+      throw std::runtime_error("expected a rewrite that --help names behind --without, got " + name);
+    }
+  }
+  return options;
 }
 
 json answer(const Registry& registry, const Setting& setting, Workload& workload, const std::string& line) {
@@ -263,6 +293,7 @@ int run(const examples::Arguments& arguments) {
   workloads::add_calls(registry);
   workloads::add_device(registry);
   const Setting setting{
+      .program = without(arguments.text("--without", "")),
       .inputs = arguments.text("--inputs", "build/bench/inputs"),
       .threads = static_cast<int>(arguments.integer("--threads", 1, 1, 1024)),
       .gpu = arguments.text("--device", "").empty()
@@ -323,7 +354,8 @@ int run(const examples::Arguments& arguments) {
 
 int main(int argc, char** argv) {
   return examples::run_program("tidu_workloads", usage, argc, argv, [&] {
-    return run(examples::Arguments(argc, argv, {"--inputs", "--threads", "--seconds", "--device"},
+    return run(examples::Arguments(argc, argv,
+                                   {"--inputs", "--threads", "--seconds", "--device", "--without"},
                                    {"--list", "--serve", "--json", "--program", "--alone", "--steps"}));
   });
 }

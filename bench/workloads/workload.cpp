@@ -80,6 +80,7 @@ Workload of_graph(const tidu::Graph& graph, std::vector<Tensor> inputs, const Se
 #endif
   tidu::CpuOptions options;
   options.threads = setting.threads;
+  options.program = setting.program;
   if (setting.own_memory) --options.cached_bytes;
   const tidu::Executable executable = tidu::cpu().with_options(options).compile(graph);
   Workload workload = of_executable(executable, std::move(inputs), outputs, first_state);

@@ -38,7 +38,8 @@ struct Workload {
 
 /// Where and how.
 struct Setting {
-  std::filesystem::path inputs;  ///< the folder of input files, which bench/inputs.py writes
+  tidu::ProgramOptions program{};  ///< of the CPU executor
+  std::filesystem::path inputs;    ///< the folder of input files, which bench/inputs.py writes
   int threads = 1;
   const tidu::CudaExecutor* gpu = nullptr;  ///< where graphs run instead of the CPU
   bool own_memory = false;                  ///< which goes with the workload, and is not the executor's
@@ -71,6 +72,10 @@ void print_steps(const Workload& workload, const tidu::CudaExecutor& gpu);
 constexpr std::size_t no_state = static_cast<std::size_t>(-1);
 Workload of_graph(const tidu::Graph& graph, std::vector<tidu::Tensor> inputs, const Setting& setting,
                   std::size_t first_state = no_state);
+
+/// A graph that was dumped, with the inputs that were: NAME.graph.json beside NAME.inputs.json, or a file
+/// that has "graph" and "inputs".
+Workload of_file(const std::filesystem::path& file, const Setting& setting);
 
 /// Throws std::runtime_error unless they are equal to the last bit.
 void expect_same(const std::vector<tidu::Tensor>& got, const std::vector<tidu::Tensor>& expected);

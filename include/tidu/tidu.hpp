@@ -8,6 +8,7 @@
 #include <tidu/cli/cli.hpp>
 #include <tidu/cpu/executable.hpp>
 #include <tidu/cpu/executor.hpp>
+#include <tidu/cpu/passes.hpp>
 #include <tidu/cpu/program.hpp>
 #include <tidu/cpu/schedule.hpp>
 #include <tidu/cpu/schedule_passes.hpp>

@@ -19,7 +19,7 @@ Graph optimize(const Graph& graph, const OptimizeOptions& options, const Constan
   }
   const Graph inlined = without_unread(passes::write_out_graphs(graph, options.max_operations));
   Graph made = options.simplify ? passes::simplify(inlined, options.fast_math) : prune(inlined);
-  if (options.simplify) made = passes::merge_loops(made);
+  if (options.simplify && options.merge_loops) made = passes::merge_loops(made);
   if (for_target) made = for_target(made);
   return without_unread(passes::fold_constants(made, evaluate, options));
 }

@@ -49,9 +49,10 @@ enum class Extent : std::uint8_t { whole, of_row, of_columns };
 class Fuser {
  public:
   Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan,
-        bool group_products)
+        const ProgramOptions& options)
       : plan_(std::move(plan)),
-        group_products_(group_products),
+        group_products_(options.group_products),
+        fuses_rows_(options.passes.runs(CpuPass::row_fusion)),
         graph_(graph),
         g_(graph.data()),
         roots_(storage_roots(graph)),
@@ -256,6 +257,7 @@ class Fuser {
 
   // The step of an operation that groups of rows may take, or of kind none.
   RowStep step_of(std::uint32_t operation) const {
+    if (!fuses_rows_) return {};
     const OperationRecord& record = g_.operations[operation];
     for (const ValueId id : operands(record)) {
       if (splats_[id] != no_index) return {};
@@ -425,6 +427,7 @@ class Fuser {
 
   LoopPlan plan_;
   const bool group_products_;
+  const bool fuses_rows_;
   const Graph& graph_;
   const GraphData& g_;
   const std::vector<ValueId> roots_;
@@ -444,11 +447,11 @@ class Fuser {
 }  // namespace
 
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
-                        std::vector<bool>& is_constant, LoopPlan plan, bool group_products) {
+                        std::vector<bool>& is_constant, LoopPlan plan, const ProgramOptions& options) {
   if (plan.items.empty()) {
     for (std::uint32_t i = 0; i < graph.num_operations(); ++i) plan.items.push_back({false, i});
   }
-  return Fuser(graph, splats, is_constant, std::move(plan), group_products).run();
+  return Fuser(graph, splats, is_constant, std::move(plan), options).run();
 }
 
 }  // namespace tidu::passes

@@ -29,12 +29,12 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   data->splats = passes::find_splats(data->graph);
   passes::LoopPlan loops;
   if (options.block) loops = passes::find_loops(data->graph, data->roots, data->splats, options, is_constant);
-  data->schedule = options.fuse ? passes::fused_schedule(data->graph, data->splats, is_constant,
-                                                         std::move(loops), options.group_products)
-                                : passes::sequential_schedule(data->graph, is_constant, std::move(loops));
-  if (options.fuse)
+  data->schedule =
+      options.fuse ? passes::fused_schedule(data->graph, data->splats, is_constant, std::move(loops), options)
+                   : passes::sequential_schedule(data->graph, is_constant, std::move(loops));
+  if (options.fuse && options.passes.runs(CpuPass::rematerialize))
     data->schedule = passes::compute_again(data->graph, std::move(data->schedule), data->roots, data->splats);
-  if (options.fuse)
+  if (options.fuse && options.passes.runs(CpuPass::delay_matmuls))
     data->schedule =
         passes::delay_products(data->graph, std::move(data->schedule), data->roots, data->splats);
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tidu/cpu/passes.hpp"
 #include "tidu/cpu/schedule.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/graph/graph.hpp"
@@ -37,6 +38,8 @@ struct ProgramOptions : OptimizeOptions {
   std::size_t block_bytes = std::size_t{1} << 20;
   /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.
   std::size_t loop_bytes = std::size_t{1} << 19;
+  /// Further rewrites, each of which can be left out.
+  CpuPasses passes{};
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
 

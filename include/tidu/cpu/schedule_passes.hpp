@@ -85,10 +85,11 @@ std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation);
 /// What is repeated along all rows, or folds them all, may have the elements of several of the group's rows.
 /// The node of such a group has the number of columns for an index.
 ///
-/// With `group_products`, products of the same attributes and types that are small, but not tiny, and need
-/// nothing that is made behind the first of them stand there in a product group.
+/// With `options.group_products`, products of the same attributes and types that are small, but not tiny, and
+/// need nothing that is made behind the first of them stand there in a product group.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
-                        std::vector<bool>& is_constant, LoopPlan plan = {}, bool group_products = true);
+                        std::vector<bool>& is_constant, LoopPlan plan = {},
+                        const ProgramOptions& options = {});
 
 /// The schedule in which groups do not leave what other groups, which alone read it, can compute again with a
 /// few sums and products from one array of its size and from what is smaller. The operations that make it

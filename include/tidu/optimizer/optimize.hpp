@@ -21,6 +21,9 @@ struct OptimizeOptions {
   bool simplify = true;
   /// Let these rules also be such as are exact but for rounding, signs of zeros, infinities and NaNs.
   bool fast_math = false;
+  /// Let operations that run graphs on the same operands, step by step the same carries, be one. Part of
+  /// `simplify`.
+  bool merge_loops = true;
   /// Results of operations without operands are made once, when the graph is compiled, if they have at most
   /// this many bytes (a tensor that the operation carries as an attribute: always).
   std::size_t constant_bytes = std::size_t{1} << 16;
