@@ -8,6 +8,7 @@
 #include "check/faults.hpp"
 #include "check/implicit_rules.hpp"
 #include "check/inside.hpp"
+#include "check/kinks.hpp"
 #include "check/singular.hpp"
 #include "check/terms.hpp"
 #include "primitives/inner_graphs.hpp"
@@ -89,14 +90,7 @@ class Checker {
     });
     return found;
   }
-  // "operation 3, div (file.cpp:12)"
-  std::string named(std::uint32_t index) const {
-    const Operation operation = graph_.operation(index);
-    return detail::str("operation ", index, ", ", operation.name(),
-                       operation.where().empty()
-                           ? std::string()
-                           : detail::str(" (", detail::printable(operation.where()), ')'));
-  }
+  std::string named(std::uint32_t index) const { return named_operation(graph_, index); }
 
   // The outputs of a custom rule stand for those of its graph, and must be them; also in graphs that
   // operations hold. `top`: the operation of the checked graph that `graph` is in.
@@ -194,6 +188,9 @@ class Checker {
                                             describe(kind), "); each operation by itself agrees", untested));
         continue;
       }
+      if (kind == CheckKind::differences &&
+          note_kink(subject_, detail::str("the whole of ", detail::in_quotes(graph_.name())), fault->order))
+        continue;
       CheckFinding finding;
       finding.kind = kind;
       describe_direction(finding, *fault, true);
@@ -202,6 +199,20 @@ class Checker {
                       direction_text(finding, true), "\n  each operation by itself agrees", untested);
       report_.findings.push_back(std::move(finding));
     }
+  }
+
+  // Is it the chain rule that does not hold?
+  bool note_kink(const Subject& subject, const std::string& what, int order) {
+    std::optional<std::string> kink = kink_within(subject, executor_, options_, order);
+    if (!kink) return false;
+    const std::string alone = detail::str("operation 0, ", subject.graph.operation(0).name(), ',');
+    if (&subject != &subject_ && kink->starts_with(alone)) kink->replace(0, alone.size(), "it");
+    report_.worst[index(CheckKind::differences)] = 0.0;
+    report_.comparisons[index(CheckKind::differences)] = 0;
+    report_.notes.push_back(detail::str("jvp was not compared with differences in ", what, ": ", *kink,
+                                        ", and derivatives through it do not follow the chain rule; nearby "
+                                        "they agree"));
+    return true;
   }
 
   // Of the tests that an operation fails, the first one that explains the others: what is not linear or has a
@@ -219,6 +230,11 @@ class Checker {
       if (kind == CheckKind::twice_transposed && failed(CheckKind::transpose)) continue;
       if (kind != CheckKind::linearity && kind != CheckKind::batch && failed(CheckKind::linearity)) continue;
       const Faults::Fault& fault = *faults.of[index(kind)];
+      // By itself an operation follows no chain rule, unless it runs others.
+      const bool chained = fault.order > 1 || !executions(one, executor_).empty();
+      if (kind == CheckKind::differences && chained && !std::isinf(fault.disagreement.error) &&
+          note_kink(one, named(operation), fault.order))
+        continue;
       CheckFinding finding;
       finding.kind = kind;
       finding.operation = operation;

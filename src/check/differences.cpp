@@ -107,6 +107,28 @@ Judged DifferenceTest::judge(const Tensors& u, const MaybeTensors& ju, bool look
   return second;
 }
 
+std::vector<std::size_t> DifferenceTest::outputs_with_kinks() {
+  constexpr int draws = 3;
+  for (int draw = 0; draw < draws; ++draw) {
+    Tensors u;
+    for (const std::size_t i : function_.wrt)
+      u.push_back(random_tensor(random_, function_.graph.type(function_.graph.inputs()[i])));
+    const Differences expected = shake() ? shaken_along(u) : along(u);
+    find_kinks(expected, u);
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      for (std::size_t i = 0; i < expected[k].value.size(); ++i) {
+        const bool finite = std::isfinite(std::abs(outputs_[k].at(static_cast<std::int64_t>(i))));
+        if (finite && !std::isfinite(expected[k].uncertainty[i])) kinks_.emplace_back(k, i);
+      }
+    }
+  }
+  std::vector<std::size_t> outputs;
+  for (const auto& kink : kinks_) outputs.push_back(kink.first);
+  std::ranges::sort(outputs);
+  outputs.erase(std::unique(outputs.begin(), outputs.end()), outputs.end());
+  return outputs;
+}
+
 void DifferenceTest::mark_kinks(Differences& expected) const {
   for (const auto& [output, element] : kinks_) expected[output].uncertainty[element] = unlimited;
 }

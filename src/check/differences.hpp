@@ -33,6 +33,9 @@ class DifferenceTest {
                  std::function<double(std::size_t output, const Tensors& tangents)> terms);
   /// The tangents `ju` of the outputs along `u`. Kinks that were found stay known.
   Judged judge(const Tensors& u, const MaybeTensors& ju, bool looks_for_kinks = true);
+  /// Outputs with an element that is finite and has no derivative: its slopes along some directions jump, or
+  /// do not add up.
+  std::vector<std::size_t> outputs_with_kinks();
 
  private:
   using Differences = std::vector<Difference>;

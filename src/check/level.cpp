@@ -18,18 +18,6 @@ namespace {
 // What is left where a rule's loop ends, of which the rule is that of the limit.
 constexpr double tolerance_of_loops = 1e-3;
 
-// The least precise of the inexact dtypes of the graph and of those that it holds.
-double coarsest_epsilon(const Graph& graph) {
-  double epsilon = epsilon_of(DType::f64);
-  for (const Type& type : graph.data().types) epsilon = std::max(epsilon, epsilon_of(type.dtype()));
-  prim::visit_operations(graph, [&](const Operation& operation, const Graph& at) {
-    for (const ValueId id : operation.inputs()) epsilon = std::max(epsilon, epsilon_of(at.type(id).dtype()));
-    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
-      epsilon = std::max(epsilon, epsilon_of(at.type(operation.output(slot)).dtype()));
-  });
-  return epsilon;
-}
-
 // Of the jvp or vjp `next` of `level`: the same derivative of the function of `level`.
 DifferenceFunction next_function(const Level& level, const Subject& next, bool forward) {
   const DifferenceFunction& function = level.function;
@@ -344,6 +332,17 @@ class Tester {
 
 bool LevelResult::ok() const {
   return std::none_of(failed.begin(), failed.end(), [](const auto& one) { return one.has_value(); });
+}
+
+double coarsest_epsilon(const Graph& graph) {
+  double epsilon = epsilon_of(DType::f64);
+  for (const Type& type : graph.data().types) epsilon = std::max(epsilon, epsilon_of(type.dtype()));
+  prim::visit_operations(graph, [&](const Operation& operation, const Graph& at) {
+    for (const ValueId id : operation.inputs()) epsilon = std::max(epsilon, epsilon_of(at.type(id).dtype()));
+    for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
+      epsilon = std::max(epsilon, epsilon_of(at.type(operation.output(slot)).dtype()));
+  });
+  return epsilon;
 }
 
 double difference_tolerance(const Graph& graph, const CheckOptions& options, bool iterates) {

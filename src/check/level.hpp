@@ -54,6 +54,10 @@ struct Level {
 };
 std::vector<Level> next_order(const Level& level, std::uint64_t seed, std::vector<std::string>& notes);
 
+/// The least precise of the inexact dtypes of the graph and of those that it holds: distance from 1 to the
+/// next number.
+double coarsest_epsilon(const Graph& graph);
+
 /// Relative errors that pass for this graph; `iterates`: see DifferenceFunction.
 double difference_tolerance(const Graph& graph, const CheckOptions& options, bool iterates);
 double rounding_tolerance(const Graph& graph, const CheckOptions& options, bool iterates);

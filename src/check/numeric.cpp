@@ -214,6 +214,10 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
         const double gap = std::abs(y[4] - 2.0 * y0 + y[1]) / h;
         const double half_gap = 2.0 * std::abs(y[3] - 2.0 * y0 + y[2]) / h;
         if (half_gap > 0.75 * gap && half_gap > 4.0 * noise) continue;
+        // So are values that stay apart, at a jump or where a function is steep beside all steps.
+        const double rise = std::max(std::abs(y[1] - y0), std::abs(y[4] - y0));
+        const double half_rise = std::max(std::abs(y[2] - y0), std::abs(y[3] - y0));
+        if (rounded_otherwise && half_rise > 0.75 * rise && half_rise > 4.0 * noise * h) continue;
         double uncertainty = std::abs(coarse - fine) + noise;
         if (rounded_otherwise && finite(fine)) {
           // What oscillates within a step may agree with itself by chance.

@@ -72,7 +72,7 @@ double largest_step(double epsilon);
 /// `epsilon` is that of the dtype in which f is computed. One Difference for each tensor that f returns.
 /// Without `rounded_otherwise` rounding is taken to be relative to f; with it, f(s) after other roundings,
 /// another with each call, it is what this differs by: where terms cancel in f, or s is small beside what it
-/// is added to.
+/// is added to. Steps are smaller then, too, and one over which f jumps counts for nothing.
 std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon,
                                       const std::function<Tensors(double)>& rounded_otherwise = {});
 /// The same at one step, which is so large that rounding does not count: for functions that are rough at
