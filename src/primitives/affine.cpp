@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "primitives/custom_rules.hpp"
 #include "primitives/scan.hpp"
@@ -50,18 +51,30 @@ class SumFinder {
     const bool any =
         std::any_of(operands.begin(), operands.end(), [](const Standing& each) { return each.depends; });
     const bool zero = detail::gives_zeros(operation, [&](std::size_t k) { return operands[k].zero; });
-    Standings plain(operation.num_outputs(), Standing{any, zero});
-    if (!operation.primitive().has_trait(Trait::holds_graph)) return plain;
+    const bool holds = operation.primitive().has_trait(Trait::holds_graph);
+    const bool bent = any && !zero && (any_bent(operands) || (!holds && !allows(operation, operands)));
+    Standings plain(operation.num_outputs(), Standing{any, zero, bent});
+    if (!holds) return plain;
     if (operation.name() == scan.name) return of_scan(ScanParts(operation.op()), operands);
     if (operation.name() == while_loop.name) return of_while(WhileParts(operation.op()), operands);
     if (operation.name() == cond.name) return of_cond(operation.op().graphs("branches"), operands);
     const std::shared_ptr<const GraphData>* const called = called_graph(operation);
-    return called == nullptr || solves(operation) || linear_as_it_says(operation, operands)
-               ? plain
-               : inside(Graph(*called), operands);
+    if (linear_as_it_says(operation, operands)) return plain;
+    if (called != nullptr && !solves(operation)) return inside(Graph(*called), operands);
+    for (Standing& result : plain) result.bent = result.depends && !result.zero;
+    return plain;
   }
 
  private:
+  static bool any_bent(const Standings& operands) {
+    return std::any_of(operands.begin(), operands.end(), [](const Standing& each) { return each.bent; });
+  }
+  static bool allows(const Operation& operation, const Standings& operands) {
+    const auto flags = std::make_unique<bool[]>(operands.size());
+    for (std::size_t k = 0; k < operands.size(); ++k) flags[k] = operands[k].depends && !operands[k].zero;
+    return operation.primitive().linearity.allows(std::span<const bool>(flags.get(), operands.size()));
+  }
+
   // How it does so is none of its derivative.
   static bool solves(const Operation& operation) {
     return operation.name() == custom_linear_solve.name || operation.name() == custom_root.name;
@@ -99,6 +112,7 @@ class SumFinder {
   static void join(Standing& to, const Standing& from) {
     to.depends = to.depends || from.depends;
     to.zero = to.zero && from.zero;
+    to.bent = to.bent || from.bent;
   }
 
   Standings of_cond(const std::vector<Graph>& branches, const Standings& operands) {
@@ -108,7 +122,10 @@ class SumFinder {
       const Standings& other = inside(branch, inputs);
       for (std::size_t k = 0; k < results.size(); ++k) join(results[k], other[k]);
     }
-    for (Standing& result : results) result.depends = result.depends || operands[0].depends;
+    for (Standing& result : results) {
+      result.depends = result.depends || operands[0].depends;
+      result.bent = result.bent || operands[0].depends;
+    }
     return results;
   }
 
@@ -116,7 +133,9 @@ class SumFinder {
   // after the carries is made by each.
   Standings looped(const Graph& body, std::size_t first, std::size_t num_carry, Standings inputs,
                    Standings results, std::int64_t length) {
-    for (std::size_t step = 0; step < num_carry + 2 && static_cast<std::int64_t>(step) < length; ++step) {
+    // A carry may depend on it in one step, and be bent in a later one.
+    const std::size_t most = 2 * num_carry + 2;
+    for (std::size_t step = 0; step < most && static_cast<std::int64_t>(step) < length; ++step) {
       const Standings made = inside(body, inputs);
       for (std::size_t k = 0; k < made.size(); ++k) join(results[k], made[k]);
       if (std::equal(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(num_carry),
@@ -137,7 +156,8 @@ class SumFinder {
 
   Standings of_while(const WhileParts& parts, const Standings& operands) {
     Standings results(operands.begin() + static_cast<std::ptrdiff_t>(parts.shape.num_consts), operands.end());
-    const std::int64_t most = parts.shape.max_steps.value_or(static_cast<std::int64_t>(parts.num_carry) + 2);
+    const std::int64_t most =
+        parts.shape.max_steps.value_or(2 * static_cast<std::int64_t>(parts.num_carry) + 2);
     return looped(parts.body, parts.shape.num_consts, parts.num_carry, operands, std::move(results), most);
   }
 

@@ -3,8 +3,9 @@
 //
 // Note [Forward mode of custom_vjp_call]: the map from tangents to tangents is the transpose of backward
 // where backward can be transposed, so that both modes agree, also where the rule is meant to differ from the
-// derivative of graph. Where it cannot, because it is not linear (a clipped cotangent) or has a constant
-// part, it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
+// derivative of graph. Where backward is linear and no rule transposes it (a while without a bound), the map
+// is taken row by row. Where backward is not linear (a clipped cotangent), or has a constant part or effects,
+// it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
 // It keeps all of these, read or not: calls of one function on several operands are several linear_calls
 // then, where equal ones would be one, and backward, which is not linear, would be run once on a sum of
 // cotangents.
@@ -16,6 +17,7 @@
 #include "primitives/custom_rules.hpp"
 #include "primitives/linear_rule.hpp"
 #include "primitives/scan.hpp"
+#include "primitives/transpose_by_rows.hpp"
 #include "tidu/graph/deferred_graph.hpp"
 #include "tidu/graph/strands.hpp"
 #include "tidu/primitives/custom.hpp"
@@ -88,6 +90,11 @@ class RuleMaker {
     choose_cotangents();
     rule_.backward = restricted(backward_, inputs_of_backward(), kept_);
     const std::optional<InnerTransposition> transposed = affine_ ? std::nullopt : transposed_backward();
+    if (!transposed && !affine_ && has_rows()) {
+      rule_.linear = transposed_by_rows(rule_.backward, own_residuals_, graph_.name() + ".linear");
+      drop_unused_residuals(rule_);
+      return std::move(rule_);
+    }
     if (!transposed) {
       affine_ = true;
       keep_all_outputs_of_backward();
@@ -166,6 +173,15 @@ class RuleMaker {
       if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
       return std::nullopt;
     }
+  }
+
+  // Is backward, which has no transpose by rules, linear in the cotangents?
+  bool has_rows() const {
+    if (rule_.backward.data().has_effects) return false;
+    std::vector<Standing> inputs(rule_.backward.inputs().size(), Standing{true, false, false});
+    std::fill_n(inputs.begin(), own_residuals_, Standing{});
+    const std::vector<Standing> made = standings(rule_.backward, inputs);
+    return std::none_of(made.begin(), made.end(), [](const Standing& each) { return each.bent; });
   }
 
   // Inputs: the residuals, `extra` further ones, then tangents.

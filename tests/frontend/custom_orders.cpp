@@ -13,6 +13,7 @@
 #include "tidu/frontend/control_flow.hpp"
 #include "tidu/frontend/custom.hpp"
 #include "tidu/frontend/functions.hpp"
+#include "tidu/frontend/linalg.hpp"
 #include "tidu/frontend/trace.hpp"
 #include "tidu/frontend/transforms.hpp"
 #include "tidu/frontend/vmap.hpp"
@@ -184,6 +185,56 @@ TEST_CASE("custom rules: rules within rules in loops and branches, and over a ba
   const Array got = each(a, b);
   for (std::int64_t i = 0; i < 3; ++i)
     CHECK(got[i].item<double>() == doctest::Approx(2.0 * b[i].item<double>()));
+}
+
+// w with Aᵀ w = c, by steps that go on until they are enough: no rule transposes that.
+Array solved_by_steps(const Array& a, const Array& c) {
+  struct State {
+    Array w;
+  };
+  return while_loop([a, c](const State& s) { return sum(square(matmul(s.w, a) - c)) > 1e-28; },
+                    [a, c](const State& s) { return State{s.w + 0.3 * (c - matmul(s.w, a))}; },
+                    State{zeros_like(c)})
+      .w;
+}
+// x with A x = b, whose own graph has no derivative.
+const auto solve_by_steps =
+    custom_vjp([](const Array& a, const Array& b) { return stop_gradient(linalg::solve(a, b)); },
+               [](const Array& a, const Array& b) {
+                 const Array x = linalg::solve(a, b);
+                 return std::pair(x, std::tuple(a, x));
+               },
+               [](const std::tuple<Array, Array>& kept, const Array& ct) {
+                 const auto& [a, x] = kept;
+                 const Array w = solved_by_steps(a, ct);
+                 return std::tuple(-outer(w, x), w);
+               });
+
+TEST_CASE("custom rules: forward mode of a backward that iterates without a bound is its transpose") {
+  const Array a = array({{3.0, 0.5, -0.2}, {0.1, 2.5, 0.4}, {-0.3, 0.2, 2.0}}), b = array({1.0, -2.0, 0.5});
+  const Array da = array({{0.2, -0.1, 0.3}, {0.5, 0.1, -0.4}, {0.0, 0.7, 0.2}}), db = array({0.3, 0.1, -0.6});
+  const auto f = [](const Array& m, const Array& v) { return solve_by_steps(m, v); };
+  // dx = A⁻¹ (db - dA x), d²x along the same = -2 A⁻¹ dA dx
+  const Array x = linalg::solve(a, b), dx = linalg::solve(a, db - matmul(da, x)),
+              ddx = -2.0 * linalg::solve(a, matmul(da, dx));
+  const auto along = [&](const Array& s) { return f(a + s * da, b + s * db); };
+  const Array zero(0.0), one(1.0);
+  const auto slope = [&](const Array& s) { return jvp(along, s, one).second; };
+  const auto is = [](const Array& got, const Array& expected) {
+    const double distance = max(abs(got - expected)).item<double>();
+    CHECK(distance < 1e-12);
+  };
+  is(slope(zero), dx);
+  is(compile(slope)(zero), dx);
+  is(jacfwd(along)(zero), dx);
+  is(jvp(checkpoint(along), zero, one).second, dx);
+  is(vmap(slope)(zeros({2}))[1], dx);
+  is(jacrev(along)(zero), dx);
+  is(jvp(slope, zero, one).second, ddx);
+  const auto loss = [&](const Array& s) { return sum(along(s)); };
+  is(jvp(grad(loss), zero, one).second, sum(ddx));
+  is(hessian(loss)(zero), sum(ddx));
+  CHECK_THROWS_AS(grad(grad(loss))(zero), ADRuleError);
 }
 
 }  // namespace
