@@ -81,6 +81,63 @@ std::vector<ModeCase> random_cases(std::size_t count) {
   return cases;
 }
 
+// The graph run by a while without a bound, which ends after a step, so that no rule transposes it.
+Graph by_one_step(const Graph& graph) {
+  GraphBuilder until("until"), step("step"), whole(graph.name());
+  const auto inputs = [&](GraphBuilder& builder, bool inside) {
+    std::vector<Value> values;
+    for (const ValueId id : graph.inputs())
+      values.push_back(builder.input(detail::str('x', values.size()), graph.type(id)));
+    if (inside) values.push_back(builder.input("n", i32));
+    for (std::size_t k = 0; inside && k < graph.outputs().size(); ++k)
+      values.push_back(builder.input(detail::str('y', k), graph.type(graph.outputs()[k])));
+    return values;
+  };
+  const std::size_t count = graph.inputs().size();
+  const Value n = inputs(until, true)[count];
+  const Graph cond = until.build({ops::lt(n, ops::full_like(n, 1.0))});
+  const std::vector<Value> in = inputs(step, true);
+  std::vector<Value> results{ops::full_like(in[count], 1.0)};
+  const std::vector<Value> values = inline_graph(step, graph, std::span(in).first(count));
+  for (const ValueId id : graph.outputs()) results.push_back(values[id]);
+  std::vector<Value> operands = inputs(whole, false);
+  operands.push_back(ops::full(whole, i32, 0.0));
+  for (const ValueId id : graph.outputs()) operands.push_back(ops::full(whole, graph.type(id), 0.0));
+  const Values found = ops::while_loop(cond, step.build(results), operands, {count, {}});
+  return whole.build(std::span<const Value>(found.begin() + 1, found.end()));
+}
+
+// The same results, which have no derivative.
+Graph stopped(const Graph& graph) {
+  const auto builder = GraphBuilder::extending(graph);
+  std::vector<Value> outputs;
+  for (const ValueId id : graph.outputs()) outputs.push_back(ops::stop_gradient(builder->value(id)));
+  return builder->build(outputs);
+}
+
+// The same functions with a rule, which is their derivative, by such a loop. Their own graph has none.
+std::vector<ModeCase> cases_by_steps(const std::vector<ModeCase>& of) {
+  std::vector<ModeCase> cases;
+  for (const ModeCase& c : of) {
+    if (c.graph.data().has_effects) continue;
+    const Derivative derivative = vjp_parts(c.graph);
+    std::vector<std::size_t> cotangents;
+    for (std::size_t k = derivative.first; k < derivative.graph.outputs().size(); ++k)
+      cotangents.push_back(k);
+    std::vector<ValueId> kept(c.graph.outputs().begin(), c.graph.outputs().end());
+    kept.insert(kept.end(), c.graph.inputs().begin(), c.graph.inputs().end());
+    const Graph forward = GraphBuilder::extending(c.graph)->build_ids(kept);
+    const Graph backward = by_one_step(with_outputs(derivative.graph, cotangents));
+    GraphBuilder g(c.graph.name());
+    std::vector<Value> inputs;
+    for (const ValueId id : c.graph.inputs())
+      inputs.push_back(g.input(detail::str('x', inputs.size()), c.graph.type(id)));
+    const Graph whole = g.build(ops::custom_vjp_call(stopped(c.graph), forward, backward, inputs));
+    if (auto made = case_of(c.name + " by steps", whole, c.inputs)) cases.push_back(std::move(*made));
+  }
+  return cases;
+}
+
 void compare(const std::vector<ModeCase>& cases, std::size_t draws) {
   const bool all = std::getenv("TIDU_TEST_ALL_MODES") != nullptr;
   std::size_t compared = 0, refused = 0, wrong = 0;
@@ -131,6 +188,10 @@ TEST_CASE("conformance cases agree in every mode, or are refused") {
 
 TEST_CASE("random graphs agree in every mode, or are refused") {
   compare(random_cases(scaled(200)), scaled(12));
+}
+
+TEST_CASE("random rules that no rule transposes agree in every mode, or are refused") {
+  compare(cases_by_steps(random_cases(scaled(60))), scaled(12));
 }
 
 }  // namespace tidu::test

@@ -97,11 +97,12 @@ Values custom_jvp_call(Emitter& emitter, const Graph& graph, const Graph& jvp,
 /// A cotangent of backward that depends on none of those that come in has its value wherever a cotangent of
 /// some result comes in, whatever else is differentiated.
 /// Forward mode, which JAX refuses: where backward is linear in the cotangents, its transpose, so that jvp
-/// and vjp agree; else (a gradient that is clipped, say) the derivative of graph by all operands. Higher
-/// orders differentiate backward and what forward computes the residuals by; the outputs stay those of a call
-/// with this rule, also where they are residuals: see custom_jvp_call. The call is linear in operands whose
-/// cotangents read no residual that depends on them, and its transpose is backward there, whatever graph
-/// does. Throws Error (type) naming graph and position.
+/// and vjp agree, at the cost of a backward for each element of the results where no rule transposes it (a
+/// while without a bound); else (a gradient that is clipped, say) the derivative of graph by all operands.
+/// Higher orders differentiate backward and what forward computes the residuals by; the outputs stay those of
+/// a call with this rule, also where they are residuals: see custom_jvp_call. The call is linear in operands
+/// whose cotangents read no residual that depends on them, and its transpose is backward there, whatever
+/// graph does. Throws Error (type) naming graph and position.
 Values custom_vjp_call(const Graph& graph, const Graph& forward, const Graph& backward,
                        std::span<const Value> operands, Where where = Where::current());
 Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forward, const Graph& backward,
