@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "check/derived.hpp"
+#include "check/equations.hpp"
 #include "check/implicit_rules.hpp"
 #include "check/inside.hpp"
 
@@ -39,6 +40,14 @@ class Finder {
     if (const std::string_view rule = custom_rule(operation);
         !rule.empty() && may_be_custom_rule(kind, fault, found.primitive, one.graph.primitives()))
       return custom_culprit(operation, rule);
+    if (solves_equation(operation)) {
+      if (const auto wrong = equation_fault(one, kind, executor_, options_))
+        return {std::string(operation.name()),
+                rule_of(kind),
+                detail::str("the equation of ", operation.name(), " is at fault: ", *wrong),
+                {},
+                attribute_graphs(operation)};
+    }
     // Right steps may be put together wrongly, or a later one be wrong.
     if (!inner.empty()) {
       found = {std::string(operation.name()), rule_of(kind), {}};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "check/equations.hpp"
 #include "check/faults.hpp"
 #include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/control_flow.hpp"
@@ -114,7 +115,11 @@ std::string_view custom_rule(const Operation& operation) {
 std::vector<Graph> attribute_graphs(const Operation& operation) {
   std::vector<Graph> graphs;
   for (const AttributeSpec& spec : operation.primitive().attributes)
-    if (is_graph(spec)) graphs.push_back(operation.op().graph(spec.name));
+    if (is_graph(spec)) {
+      graphs.push_back(operation.op().graph(spec.name));
+    } else if (spec.kind == AttributeKind::graphs) {
+      for (const Graph& graph : operation.op().graphs(spec.name)) graphs.push_back(graph);
+    }
   return graphs;
 }
 
@@ -145,6 +150,7 @@ std::vector<Execution> executions(const Subject& one, const Executor& executor) 
   if (operation.name() == prim::scan.name) return steps_of_scan(one, executor);
   if (operation.name() == prim::while_loop.name) return steps_of_while(one, executor);
   if (operation.name() == prim::cond.name) return {chosen_branch(one)};
+  if (solves_equation(operation)) return {equation_of(one, executor)};
   if (!has_attribute(operation, "graph")) return {};
   return {
       {{operation.op().graph("graph"), one.wrt, one.inputs}, detail::str("the graph of ", operation.name())}};

@@ -15,7 +15,7 @@ namespace tidu::check {
 /// The graph that an operation of the user's own rule says it with, by attribute: "jvp", "backward" or
 /// "transpose"; empty for operations without.
 std::string_view custom_rule(const Operation& operation);
-/// The graphs in its attributes, in the order of the record, but for lists of such.
+/// The graphs in its attributes, in the order of the record.
 std::vector<Graph> attribute_graphs(const Operation& operation);
 /// Has one of them such a rule, or what it holds?
 bool has_custom_rule(const Graph& graph);
@@ -32,8 +32,9 @@ struct Execution {
   std::string place;  ///< "the body of scan"
 };
 /// What the one operation of `one` runs: the graph that it stands for, the branch that cond chooses, the body
-/// of a loop for each of the first most_steps. None for an operation with a rule of the user's, and for one
-/// that holds nothing, or that runs it in a way not known here.
+/// of a loop for each of the first most_steps, the equation that is solved, at the result. None for an
+/// operation with a rule of the user's, and for one that holds nothing, or that runs it in a way not known
+/// here.
 std::vector<Execution> executions(const Subject& one, const Executor& executor);
 
 }  // namespace tidu::check

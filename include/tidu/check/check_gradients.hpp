@@ -58,7 +58,8 @@ struct CheckFinding {
   /// of other primitives, and the body of a loop too.
   std::string primitive;
   std::optional<ADRuleError::Rule> rule;  ///< the rule at fault
-  /// Where it is one of the user's: the graphs of its operation, in the order of its attributes.
+  /// Where it is one of the user's, or the graph of an equation: the graphs of its operation, in the order of
+  /// its attributes.
   std::vector<Graph> custom_rule;
   double relative_error = 0.0;  ///< of the two sides that disagree
   std::size_t direction = 0;    ///< which random direction shows it
@@ -88,15 +89,17 @@ std::string to_text(const CheckReport& report);
 /// sees, and within one that holds graphs what it runs: the branch taken, the first steps of a loop. An
 /// element whose differences cannot be relied on (a kink, a pole, digits that rounding takes) is not judged
 /// by them, or only as far as they can be; notes name operations that are not finite, or whose derivatives
-/// are not, by operand and index. Results of primitives without tangent (stop_gradient, floor) and of integer
-/// dtype are kept fixed in differences, at every order. A custom rule that is not the derivative of its graph
-/// by each operand (a solve with a factor behind stop_gradient, a root by bisection) is compared with
-/// differences in which all of its operands move, and a note says so; one that holds a while, which ends at a
-/// tolerance of its own, within 1e-3. Where a transpose rule refuses (a while without a bound), forward mode
-/// is tested alone, and a note says why. Differences of f16 and bf16 tell nothing: such a graph is tested as
-/// it is without them, and with all tests once more in f32, where the executor has that.
-/// Errors: invalid_argument and type as Executor::run; ADRuleError for a missing jvp or transpose rule;
-/// execution.
+/// are not, by operand and index, and those without a derivative at the point, through which what is computed
+/// of them does not follow the chain rule. Results of primitives without tangent (stop_gradient, floor) and
+/// of integer dtype are kept fixed in differences, at every order. A custom rule that is not the derivative
+/// of its graph by each operand (a solve with a factor behind stop_gradient, a root by bisection) is compared
+/// with differences in which all of its operands move, and a note says so; one that holds a while, which ends
+/// at a tolerance of its own, within 1e-3. Of a custom_linear_solve or custom_root that fails, a finding
+/// names the graph that does not solve, or the rule in the equation. Where a transpose rule refuses (a while
+/// without a bound), forward mode is tested alone, and a note says why. Differences of f16 and bf16 tell
+/// nothing: such a graph is tested as it is without them, and with all tests once more in f32, where the
+/// executor has that. Errors: invalid_argument and type as Executor::run; ADRuleError for a missing jvp or
+/// transpose rule; execution.
 CheckReport check_gradients(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                             const CheckOptions& options = {});
 Result<CheckReport> try_check_gradients(const Graph& graph, std::span<const Tensor> inputs,
