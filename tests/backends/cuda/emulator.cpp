@@ -1,26 +1,18 @@
-// emulator.cpp - compiling kernels in batches, and running grids.
+// emulator.cpp - runs grids, steps, plans and the nodes of graphs.
 #include "cuda/emulator.hpp"
-
-#include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <optional>
 #include <stdexcept>
-#include <thread>
+#include <utility>
 
 #include "cuda/fake_rules.hpp"
 #include "cuda/fibers.hpp"
-#include "cuda/kernels/prelude.hpp"
 #include "cuda/library_emulation.hpp"
+#include "cuda/strict_plans.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/optimizer/passes.hpp"
 #include "tidu/reference/executor.hpp"
@@ -36,81 +28,6 @@ struct Block {
   void (*wait)();
   alignas(16) std::uint8_t exchange[1024][32];
 };
-
-constexpr std::string_view trailer = R"(
-template <class... A, unsigned... i>
-static void tidu_call(void (*f)(A...), void** arguments, tidu_indices<i...>) {
-  f(*static_cast<A*>(arguments[i])...);
-}
-template <class... A>
-static void tidu_call(void (*f)(A...), void** arguments) {
-  tidu_call(f, arguments, typename tidu_count<sizeof...(A)>::type());
-}
-)";
-constexpr std::string_view counting = R"(
-template <unsigned... i> struct tidu_indices {};
-template <unsigned n, unsigned... i> struct tidu_count { typedef typename tidu_count<n - 1, n - 1, i...>::type type; };
-template <unsigned... i> struct tidu_count<0, i...> { typedef tidu_indices<i...> type; };
-)";
-
-std::filesystem::path folder() {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("tidu-emulated-" + std::to_string(getuid()));
-  std::filesystem::create_directories(path);
-  return path;
-}
-
-std::string compiler() {
-  const char* chosen = std::getenv("CXX");
-  return chosen != nullptr && *chosen != '\0' ? chosen : "c++";
-}
-
-// Not optimised: most kernels run for less than that takes.
-constexpr std::string_view compiler_options = " -std=c++17 -O0 -fPIC -shared -w -ffp-contract=off";
-
-// Path of the library made of the text.
-std::filesystem::path library_of(const std::string& text) {
-  const std::filesystem::path at = folder();
-  const std::string name =
-      "k" + std::to_string(std::hash<std::string>()(compiler() + std::string(compiler_options) + text));
-  const std::filesystem::path library = at / (name + ".so");
-  if (std::filesystem::exists(library)) return library;
-  const std::string unique = name + "-" + std::to_string(getpid());
-  const std::filesystem::path source = at / (unique + ".cpp"), made = at / (unique + ".so"),
-                              log = at / (unique + ".log");
-  std::ofstream(source) << text;
-  const std::string command = compiler() + std::string(compiler_options) + " -o '" + made.string() + "' '" +
-                              source.string() + "' > '" + log.string() + "' 2>&1";
-  if (std::system(command.c_str()) != 0) {
-    std::ifstream file(log);
-    std::string words((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    throw std::runtime_error("emulator: expected " + source.string() + " to compile, got\n" +
-                             words.substr(0, 4000));
-  }
-  std::filesystem::rename(made, library);
-  std::filesystem::remove(source);
-  std::filesystem::remove(log);
-  return library;
-}
-
-using Kernels = std::vector<std::shared_ptr<const KernelSource>>;
-
-// All of them behind one prelude, each with a function that calls it.
-std::string text_of(const Kernels& kernels) {
-  std::string text;
-  for (const auto part : {prelude_types(), prelude_functions(), prelude_complex(), prelude_special()})
-    text += part;
-  text += "\ntidu_block tidu_now;\n";
-  text += counting;
-  text += trailer;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    const std::string& entry = kernels[i]->entry;
-    text += "namespace k" + std::to_string(i) + " {\n" + kernels[i]->text + "}\n";
-    text += "extern \"C\" void tidu_call_" + entry + "(void** arguments) { tidu_call(&k" + std::to_string(i) +
-            "::" + entry + ", arguments); }\n";
-  }
-  return text;
-}
 
 void sort(const SortStep& step, const Emulator::Locate& at) {
   const auto key = [](const std::byte* bytes, std::size_t size) {
@@ -181,9 +98,23 @@ std::vector<Tensor> by_reference(const Operation& operation, const std::vector<T
   return reference().run(builder.build(std::span<const Value>(results.data(), results.size())), operands);
 }
 
+// Of shared(), where it is strict.
+std::optional<StrictOptions>& shared_options() {
+  static std::optional<StrictOptions> options = []() -> std::optional<StrictOptions> {
+    const char *const seed = std::getenv("TIDU_STRICT_SEED"), *const blocks =
+                                                                  std::getenv("TIDU_STRICT_BLOCKS");
+    if (seed == nullptr) return {};
+    return StrictOptions{
+        std::strtoull(seed, nullptr, 10),
+        blocks == nullptr ? 0U : static_cast<std::uint32_t>(std::strtoul(blocks, nullptr, 10))};
+  }();
+  return options;
+}
+
 }  // namespace
 
 Emulator::Emulator() = default;
+Emulator::Emulator(const StrictOptions& strictly) : strict_(strictly) {}
 Emulator::~Emulator() = default;
 
 bool Emulator::is_enabled() {
@@ -195,9 +126,14 @@ bool Emulator::is_enabled() {
 }
 
 Emulator& Emulator::shared() {
-  static Emulator emulator;
-  return emulator;
+  static Emulator plain, strict(StrictOptions{});
+  if (!shared_options()) return plain;
+  strict.strict_ = shared_options();
+  return strict;
 }
+
+StrictScope::StrictScope(const StrictOptions& options) : before_(std::exchange(shared_options(), options)) {}
+StrictScope::~StrictScope() { shared_options() = before_; }
 
 void Emulator::add(const Plan& plan) {
   for (const Step& step : plan.steps) {
@@ -208,84 +144,76 @@ void Emulator::add(const Plan& plan) {
 }
 
 void Emulator::compile() {
-  constexpr std::size_t batch = 150;
-  Kernels all;
+  KernelSources all;
   for (const auto& [entry, kernel] : noted_) all.push_back(kernel);
   noted_.clear();
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->entry < b->entry; });
-  const std::size_t parts = (all.size() + batch - 1) / batch;
-  std::vector<Kernels> batches(parts);
-  for (std::size_t i = 0; i < all.size(); ++i) batches[i % parts].push_back(all[i]);
-  // Two compilers at a time; what each says is thrown when its library is loaded.
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < parts; i = next++) {
-      try {
-        library_of(text_of(batches[i]));
-      } catch (const std::runtime_error&) {
-        continue;
-      }
-    }
-  };
-  std::thread other(work);
-  work();
-  other.join();
-  for (const Kernels& kernels : batches) load(kernels);
+  load(all);
 }
 
-void Emulator::load(const Kernels& kernels) {
-  void* library = dlopen(library_of(text_of(kernels)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw std::runtime_error(std::string("emulator: ") + dlerror());
-  for (const auto& kernel : kernels) {
-    Entry entry;
-    entry.call = reinterpret_cast<void (*)(void**)>(dlsym(library, ("tidu_call_" + kernel->entry).c_str()));
-    entry.block = dlsym(library, "tidu_now");
-    entry.together = kernel->text.find("together::") != std::string::npos;
-    entries_[kernel->entry] = entry;
-  }
+void Emulator::load(const KernelSources& kernels) {
+  load_kernels(kernels, strict_ ? KernelBranch::device : KernelBranch::host, entries_);
 }
 
-void Emulator::launch(const Launch& launch, const Locate& locate) {
+const HostKernel& Emulator::entry_of(const Launch& launch) {
+  const auto found = entries_.find(launch.kernel->entry);
+  if (found != entries_.end()) return found->second;
+  load({launch.kernel});
+  return entries_.at(launch.kernel->entry);
+}
+
+void Emulator::launch(const Launch& launch, const Bindings& at) {
+  if (!strict_) return this->launch(launch, at, nullptr);
+  std::vector<StrictMemory> arrays = arrays_of(at, true);
+  this->launch(launch, at, &arrays);
+}
+
+void Emulator::launch(const Launch& launch, const Bindings& at, std::vector<StrictMemory>* arrays) {
   const std::lock_guard lock(mutex_);
-  auto found = entries_.find(launch.kernel->entry);
-  if (found == entries_.end()) {
-    load({launch.kernel});
-    found = entries_.find(launch.kernel->entry);
-  }
-  const Entry& entry = found->second;
+  const HostKernel& entry = entry_of(launch);
   std::vector<std::array<std::byte, 8>> values(launch.arguments.size());
   std::vector<void*> arguments;
   for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
     const Argument& argument = launch.arguments[i];
     if (argument.is_place) {
-      std::byte* const at = locate(argument.place);
-      std::memcpy(values[i].data(), &at, sizeof at);
+      std::byte* const address = at.at(argument.place);
+      std::memcpy(values[i].data(), &address, sizeof address);
     } else {
       values[i] = argument.value;
     }
     arguments.push_back(values[i].data());
   }
+  if (arrays == nullptr) return run_blocks(launch, entry, arguments.data());
+  StrictLaunch strictly{launch.kernel->entry, entry.call, arguments.data(), launch.grid,
+                        launch.block,         *arrays,    *entry.shared};
+  if (entry.any_grid && strict_->most_blocks != 0)
+    strictly.grid[0] = std::min(strictly.grid[0], strict_->most_blocks);
+  run_strictly(strictly, *strict_);
+}
+
+void Emulator::run_blocks(const Launch& launch, const HostKernel& entry, void** arguments) {
   Block& block = *static_cast<Block*>(entry.block);
   block.threads = launch.block;
   block.grid_x = launch.grid[0];
   for (block.z = 0; block.z < launch.grid[2]; ++block.z) {
     for (block.y = 0; block.y < launch.grid[1]; ++block.y) {
       for (block.x = 0; block.x < launch.grid[0]; ++block.x) {
-        if (entry.together) {
+        if (entry.waits) {
           block.wait = fiber_wait;
-          if (!run_fibers(launch.block, block.thread, [&] { entry.call(arguments.data()); })) {
+          if (!run_fibers(launch.block, block.thread, [&] { entry.call(arguments); })) {
             throw std::runtime_error("emulator: expected all threads of a block of " + launch.kernel->entry +
                                      " to wait, got some that had ended");
           }
           continue;
         }
-        for (block.thread = 0; block.thread < launch.block; ++block.thread) entry.call(arguments.data());
+        for (block.thread = 0; block.thread < launch.block; ++block.thread) entry.call(arguments);
       }
     }
   }
 }
 
-void Emulator::step(const Step& step, const Locate& locate) {
+void Emulator::step(const Step& step, const Bindings& at) {
+  const Locate locate = [&at](const Place& place) { return at.at(place); };
   if (const auto* copy = std::get_if<CopyStep>(&step)) {
     std::memcpy(locate(copy->to), locate(copy->from), copy->bytes);
   } else if (const auto* clear = std::get_if<ClearStep>(&step)) {
@@ -295,49 +223,52 @@ void Emulator::step(const Step& step, const Locate& locate) {
   } else if (const auto* sorting = std::get_if<SortStep>(&step)) {
     sort(*sorting, locate);
   } else if (const auto* kernel = std::get_if<Launch>(&step)) {
-    launch(*kernel, locate);
+    launch(*kernel, at);
   } else {
     emulate_library(step, locate);
   }
 }
 
 void Emulator::run(const Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results,
-                   std::size_t behind) {
+                   bool unaligned) {
   if (!plan.supported) throw std::runtime_error("emulator: expected a plan, got none");
+  const auto behind = [unaligned](const Tensor& tensor) { return unaligned ? size_of(tensor.dtype()) : 0; };
   Guarded scratch(plan.scratch_bytes);
   std::vector<Guarded> memory, moved;
-  for (const Tensor& tensor : results) memory.emplace_back(tensor.num_bytes(), behind);
+  for (const Tensor& tensor : results) memory.emplace_back(tensor.num_bytes(), behind(tensor));
   for (const Tensor& tensor : operands) {
-    if (behind == 0) break;
-    moved.emplace_back(tensor.num_bytes(), behind);
+    if (!unaligned) break;
+    moved.emplace_back(tensor.num_bytes(), behind(tensor));
     if (tensor.num_bytes() > 0) std::memcpy(moved.back().data(), tensor.bytes(), tensor.num_bytes());
   }
-  const Locate locate = [&](const Place& place) {
-    switch (place.kind) {
-      case Place::Kind::operand:
-        return (moved.empty() ? const_cast<std::byte*>(operands[place.index].bytes())
-                              : moved[place.index].data()) +
-               place.offset;
-      case Place::Kind::result: return memory[place.index].data() + place.offset;
-      default: return scratch.data() + place.offset;
-    }
-  };
   std::vector<Memory> in, out;
   for (std::size_t i = 0; i < operands.size(); ++i)
-    in.push_back({locate(operand(i)), operands[i].num_bytes()});
+    in.push_back({moved.empty() ? const_cast<std::byte*>(operands[i].bytes()) : moved[i].data(),
+                  operands[i].num_bytes()});
   for (std::size_t i = 0; i < results.size(); ++i) out.push_back({memory[i].data(), results[i].num_bytes()});
-  const Bindings bindings{in, out, {scratch.data(), plan.scratch_bytes}};
-  for (const Step& one : plan.steps) {
-    if (const std::string rule = broken_rule(one, bindings); !rule.empty())
-      throw std::runtime_error("emulator: expected a step that its library takes, got " + rule);
-    step(one, locate);
-  }
+  run(plan, Bindings{in, out, {scratch.data(), plan.scratch_bytes}});
   scratch.check();
   for (std::size_t i = 0; i < results.size(); ++i) {
     memory[i].check();
     if (results[i].num_bytes() > 0)
       std::memcpy(results[i].mutable_bytes(), memory[i].data(), results[i].num_bytes());
   }
+}
+
+void Emulator::run(const Plan& plan, const Bindings& at) {
+  std::vector<StrictMemory> arrays;
+  if (strict_) arrays = arrays_of(at, false);
+  for (const Step& one : plan.steps) {
+    if (const std::string rule = broken_rule(one, at); !rule.empty())
+      throw std::runtime_error("emulator: expected a step that its library takes, got " + rule);
+    if (const auto* kernel = std::get_if<Launch>(&one); kernel != nullptr && strict_) {
+      launch(*kernel, at, &arrays);
+      continue;
+    }
+    step(one, at);
+    if (strict_) note_step(one, at, arrays);
+  }
+  if (strict_) check_results(at, arrays);
 }
 
 std::vector<Tensor> Emulator::run(const Graph& graph, const std::vector<Node>& nodes,

@@ -329,12 +329,18 @@ namespace {
 bool is_written(const Place& place) { return place.kind != Place::Kind::operand; }
 
 // What is bound now, for when it is run.
-Emulator::Locate locate(const Bindings& at) {
-  const std::vector<Memory> operands(at.operands.begin(), at.operands.end());
-  const std::vector<Memory> results(at.results.begin(), at.results.end());
-  const Memory scratch = at.scratch;
-  return [=](const Place& place) { return Bindings{operands, results, scratch}.at(place); };
-}
+class Bound {
+ public:
+  explicit Bound(const Bindings& at)
+      : operands_(at.operands.begin(), at.operands.end()),
+        results_(at.results.begin(), at.results.end()),
+        scratch_(at.scratch) {}
+  Bindings bindings() const { return {operands_, results_, scratch_}; }
+
+ private:
+  std::vector<Memory> operands_, results_;
+  Memory scratch_;
+};
 
 }  // namespace
 
@@ -349,7 +355,7 @@ void FakeDevice::launch(const Launch& launch, cuda_detail::Kernel kernel, const 
     touches.push_back({memory.at, memory.bytes, is_written(argument.place)});
   }
   if (state(stream).capture == nullptr) ++counters_.launches;
-  const auto run = [launch, where = locate(at)] { Emulator::shared().launch(launch, where); };
+  const auto run = [launch, bound = Bound(at)] { Emulator::shared().launch(launch, bound.bindings()); };
   put(stream, {"launch " + launch.kernel->entry, touches, computes_ ? std::function<void()>(run) : nullptr});
 }
 
@@ -361,7 +367,7 @@ void FakeDevice::run_library(const Step& step, const char* name, const Bindings&
   for (const Memory& memory : at.operands) touches.push_back({memory.at, memory.bytes, false});
   for (const Memory& memory : at.results) touches.push_back({memory.at, memory.bytes, true});
   touches.push_back({at.scratch.at, at.scratch.bytes, true});
-  const auto run = [step, where = locate(at)] { Emulator::shared().step(step, where); };
+  const auto run = [step, bound = Bound(at)] { Emulator::shared().step(step, bound.bindings()); };
   put(stream,
       {std::string("run ") + name, std::move(touches), computes_ ? std::function<void()>(run) : nullptr});
 }
@@ -386,7 +392,9 @@ void FakeDevice::run(const CollectiveStep& step, const Bindings& at, Stream stre
   for (const Memory& memory : at.operands) touches.push_back({memory.at, memory.bytes, false});
   for (const Memory& memory : at.results) touches.push_back({memory.at, memory.bytes, true});
   touches.push_back({at.scratch.at, at.scratch.bytes, true});
-  const auto exchange = [step, where = locate(at)] { run_collective(step, where); };
+  const auto exchange = [step, bound = Bound(at)] {
+    run_collective(step, [at = bound.bindings()](const Place& place) { return at.at(place); });
+  };
   put(stream, {"run collective", std::move(touches), exchange});
 }
 

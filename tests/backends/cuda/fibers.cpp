@@ -36,7 +36,7 @@ tidu_switch_stack:
 namespace tidu::test {
 namespace {
 
-constexpr std::size_t stack_bytes = std::size_t{1} << 16;
+constexpr std::size_t stack_bytes = std::size_t{1} << 17;
 
 struct Fiber {
   std::unique_ptr<std::byte[]> stack{new std::byte[stack_bytes]};
@@ -100,23 +100,36 @@ void enter(Fiber& fiber) {
 
 }  // namespace
 
-bool run_fibers(std::uint32_t count, std::uint32_t& current, const std::function<void()>& body) {
+void begin_fibers(std::uint32_t count, const std::function<void()>& body) {
   Scheduler& s = scheduler();
   s.body = &body;
   while (s.fibers.size() < count) s.fibers.push_back(std::make_unique<Fiber>());
   for (std::uint32_t i = 0; i < count; ++i) prepare(*s.fibers[i]);
+}
+
+bool resume_fiber(std::uint32_t index) {
+  Fiber& fiber = *scheduler().fibers[index];
+  enter(fiber);
+  return !fiber.ended;
+}
+
+void fiber_wait() { leave(); }
+
+std::span<const std::byte> fiber_stack(std::uint32_t index) {
+  return {scheduler().fibers[index]->stack.get(), stack_bytes};
+}
+
+bool run_fibers(std::uint32_t count, std::uint32_t& current, const std::function<void()>& body) {
+  begin_fibers(count, body);
   for (;;) {
     std::uint32_t ended = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       current = i;
-      enter(*s.fibers[i]);
-      ended += s.fibers[i]->ended ? 1 : 0;
+      ended += resume_fiber(i) ? 0 : 1;
     }
     if (ended == count) return true;
     if (ended != 0) return false;
   }
 }
-
-void fiber_wait() { leave(); }
 
 }  // namespace tidu::test

@@ -17,7 +17,8 @@ endif()
 # Decompositions of Eigen are much code to compile, and run on small matrices only.
 set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/library_emulation.cpp" APPEND PROPERTY COMPILE_OPTIONS
              -O0 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-# Blocks of kernels change stacks a million times: half of the emulation without optimisation.
+# Blocks of kernels change stacks a million times, and the strict emulator checks each access of memory: half of the
+# emulation without optimisation.
 if(NOT TIDU_SANITIZE)
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fibers.cpp" APPEND PROPERTY COMPILE_OPTIONS -O2)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fibers.cpp" "${CMAKE_CURRENT_LIST_DIR}/strict.cpp" APPEND PROPERTY COMPILE_OPTIONS -O2)
 endif()
