@@ -286,6 +286,41 @@ Adding plan_adding(const PrimitiveSet& primitives, Type type, const Part& part, 
   return adding;
 }
 
+// Compiles the programs of a block and of the rest; returns the memory that they take beside their values.
+Besides compile_bodies(LoopState& state, const Program& program, const BlockedLoop& loop,
+                       std::span<const ReadElements> reads, const CompileOptions& options,
+                       const KernelTable& kernels, const std::shared_ptr<Arena>& arena) {
+  const Graph& graph = program.graph();
+  std::vector<ReadElements> result_reads;
+  std::vector<std::uint32_t> sums;
+  std::vector<std::uint8_t> fixed;
+  std::vector<std::size_t> wholes;
+  for (const BlockedLoop::Value& operand : loop.operands) fixed.push_back(operand.axis == BlockedLoop::none);
+  fixed.resize(fixed.size() + loop.results.size(), 0);
+  for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
+    const BlockedLoop::Value& result = loop.results[i];
+    const bool is_sum = result.axis == BlockedLoop::none;
+    result_reads.push_back(reads.empty() || !is_sum ? nullptr : reads[result.id]);
+    if (is_sum) sums.push_back(i);
+    const bool is_output = program.slot(program.slot_of(result.id)).storage == Storage::output;
+    const bool is_cut = make_part(graph.type(result.id), result, 0).kind == Part::Kind::cut;
+    wholes.push_back(is_output && is_cut ? graph.type(result.id).bytes() : 0);
+  }
+  Besides inside;
+  CompileOptions inner = options;
+  inner.threads = 1;
+  inner.besides = &inside;
+  inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
+  const Surroundings around{sums, result_reads, fixed, wholes};
+  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena, around);
+  state.of_body = gather(state, *state.body);
+  if (loop.rest != nullptr) {
+    state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena, around);
+    state.of_rest = gather(state, *state.rest);
+  }
+  return inside;
+}
+
 }  // namespace
 
 Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
@@ -293,33 +328,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
                const std::shared_ptr<Arena>& arena) {
   const Graph& graph = program.graph();
   LoopState state;
-  std::vector<ReadElements> result_reads;
-  for (const BlockedLoop::Value& result : loop.results)
-    result_reads.push_back(reads.empty() || result.axis != BlockedLoop::none ? nullptr : reads[result.id]);
-  CompileOptions inner = options;
-  inner.threads = 1;
-  Besides inside;
-  inner.besides = &inside;
-  std::vector<std::uint32_t> sums;
-  for (std::uint32_t i = 0; i < loop.results.size(); ++i) {
-    if (loop.results[i].axis == BlockedLoop::none) sums.push_back(i);
-  }
-  std::vector<std::uint8_t> fixed;
-  for (const BlockedLoop::Value& operand : loop.operands) fixed.push_back(operand.axis == BlockedLoop::none);
-  fixed.resize(fixed.size() + loop.results.size(), 0);
-  std::vector<std::size_t> wholes;
-  for (const BlockedLoop::Value& result : loop.results) {
-    const bool is_output = program.slot(program.slot_of(result.id)).storage == Storage::output;
-    const bool is_cut = make_part(graph.type(result.id), result, 0).kind == Part::Kind::cut;
-    wholes.push_back(is_output && is_cut ? graph.type(result.id).bytes() : 0);
-  }
-  const Surroundings around{sums, result_reads, fixed, wholes};
-  inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
-  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena, around);
-  if (loop.rest != nullptr)
-    state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena, around);
-  state.of_body = gather(state, *state.body);
-  if (state.rest != nullptr) state.of_rest = gather(state, *state.rest);
+  const Besides inside = compile_bodies(state, program, loop, reads, options, kernels, arena);
   std::size_t inner_bytes = state.body->inner_bytes();
   if (state.rest != nullptr) inner_bytes = std::max(inner_bytes, state.rest->inner_bytes());
   state.extent = loop.extent;

@@ -63,15 +63,20 @@ class Generator {
     std::vector<const Primitive*> needs;
     std::optional<Value> (*make)(Generator&, Value);
   };
-  static constexpr std::size_t num_exact_kinds = 15;
-  static const std::vector<Kind>& kinds();
+  // Those that are exact on integers, and smooth ones, as a derivative that jumps would turn rounding into a
+  // disagreement.
+  static const std::vector<Kind>& exact_kinds();
+  static const std::vector<Kind>& smooth_kinds();
 
   void add_operation() {
-    const Kind& kind = kinds()[random_.below(exact_ ? num_exact_kinds : kinds().size())];
+    const std::vector<Kind>&exact = exact_kinds(), &smooth = smooth_kinds();
+    const std::size_t chosen = random_.below(exact.size() + (exact_ ? 0 : smooth.size()));
+    const bool is_smooth = chosen >= exact.size();
+    const Kind& kind = is_smooth ? smooth[chosen - exact.size()] : exact[chosen];
     for (const Primitive* primitive : kind.needs)
       if (!has(*primitive)) return;
     // Beyond the inputs' range, complex functions grow too fast to be compared.
-    const bool tame = is_complex(dtype_) && &kind >= kinds().data() + num_exact_kinds;
+    const bool tame = is_complex(dtype_) && is_smooth;
     const Value operand = tame ? values_[random_.below(num_inputs_)] : any();
     try {
       if (const std::optional<Value> value = kind.make(*this, operand)) values_.push_back(*value);
@@ -95,11 +100,10 @@ class Generator {
   std::int64_t extent_;
 };
 
-const std::vector<Generator::Kind>& Generator::kinds() {
+const std::vector<Generator::Kind>& Generator::exact_kinds() {
   using G = Generator;
   using V = std::optional<Value>;
   static const std::vector<Kind> table = {
-      // exact on integers
       {{&prim::add}, [](G& g, Value x) { return g.with(x, ops::add); }},
       {{&prim::mul}, [](G& g, Value x) { return g.with(x, ops::mul); }},
       {{&prim::sub}, [](G& g, Value x) { return g.with(x, ops::sub); }},
@@ -152,8 +156,7 @@ const std::vector<Generator::Kind>& Generator::kinds() {
          const Tensor indices = tensor_of({i32, {g.extent_}}, numbers);
          return ops::take(*x, ops::constant(g.builder_, indices.to_literal(), {}), 0);
        }},
-      {{&prim::call, &prim::mul, &prim::sub},
-       [](G& g, Value x) -> V {
+      {{&prim::call, &prim::mul, &prim::sub}, [](G& g, Value x) -> V {
          const V y = g.of_rank(x.rank());
          if (!y) return V();
          GraphBuilder inner("inner", standard_primitives(), unplaced);
@@ -162,18 +165,23 @@ const std::vector<Generator::Kind>& Generator::kinds() {
              ops::call(inner.build({ops::mul(a, b, {}), ops::sub(b, a, {})}), std::array{x, *y}, {});
          g.values_.push_back(results[0]);
          return results[1];
-       }},
-      // smooth: a derivative that jumps would turn rounding into a disagreement
-      {{&prim::sin}, [](G&, Value x) -> V { return ops::sin(x); }},
-      {{&prim::tanh}, [](G&, Value x) -> V { return ops::tanh(x); }},
-      {{&prim::exp, &prim::sin}, [](G&, Value x) -> V { return ops::exp(ops::sin(x)); }},
-      {{&prim::logistic}, [](G&, Value x) -> V { return ops::logistic(x); }},
+       }}};
+  return table;
+}
+
+const std::vector<Generator::Kind>& Generator::smooth_kinds() {
+  using V = std::optional<Value>;
+  static const std::vector<Kind> table = {
+      {{&prim::sin}, [](Generator&, Value x) -> V { return ops::sin(x); }},
+      {{&prim::tanh}, [](Generator&, Value x) -> V { return ops::tanh(x); }},
+      {{&prim::exp, &prim::sin}, [](Generator&, Value x) -> V { return ops::exp(ops::sin(x)); }},
+      {{&prim::logistic}, [](Generator&, Value x) -> V { return ops::logistic(x); }},
       {{&prim::logsumexp},
-       [](G& g, Value) -> V {
+       [](Generator& g, Value) -> V {
          const V x = g.of_rank(2);
          return x && g.extent_ != 0 ? V(ops::logsumexp(*x, {1})) : V();
        }},
-      {{&prim::div, &prim::add, &prim::full, &prim::sin}, [](G&, Value x) -> V {
+      {{&prim::div, &prim::add, &prim::full, &prim::sin}, [](Generator&, Value x) -> V {
          const Value wave = ops::sin(x);
          return x / (ops::full_like(x, 2.5) + wave);
        }}};

@@ -166,6 +166,49 @@ Node* RecorderCore::record(const Request& request, bool* active) {
   return node;
 }
 
+// Where an edge's producer has its output; refuses an operand that does not fit. `sequence`: the largest
+// number of a producer so far.
+std::uint32_t RecorderCore::slot_of_edge(const Request& request, std::uint32_t input,
+                                         std::uint64_t& sequence) {
+  const RecordInput& operand = request.inputs[input];
+  if (operand.node == nullptr) {
+    if (!operand.key)
+      refuse(request, str("expected a key for input ", input, ", which requires a gradient, got none"));
+    return 0;
+  }
+  const std::uint32_t slot = producer_slot(request, operand, input);
+  const OperandTable* theirs = node_of(operand.node)->operands();
+  if (theirs != nullptr && !same_operands(*theirs, *table_)) [[unlikely]] {
+    refuse(request, str("expected operands of type ", operand_name(*table_), ", got input ", input, " of ",
+                        operand_name(*theirs)));
+  }
+  sequence = std::max(sequence, node_of(operand.node)->sequence);
+  return slot;
+}
+
+// Copies what is saved and makes the edges; the node has all of it or is gone.
+void RecorderCore::copy_into(Node* node, const Request& request, const Variant& variant,
+                             std::span<const void* const> data, const std::uint32_t* slots) {
+  std::size_t saved = 0;
+  std::size_t edges = 0;
+  try {
+    for (; saved < data.size(); ++saved) table_->copy(node->saved(saved), data[saved]);
+    for (; edges < variant.edges.size(); ++edges) {
+      const RecordInput& input = request.inputs[variant.edges[edges]];
+      Node* target = input.node != nullptr ? node_of(input.node) : make_leaf(input.key, request.placement);
+      if (input.node != nullptr) retain(target);
+      ::new (static_cast<void*>(node->edges() + edges)) Edge{target, slots[edges]};
+    }
+  } catch (...) {
+    while (saved > 0) table_->destroy(node->saved(--saved));
+    while (edges > 0) release(node->edges()[--edges].target);
+    const std::size_t bytes = node->bytes();
+    node->~Node();
+    tidu::detail::pool_deallocate(node, bytes);
+    throw;
+  }
+}
+
 // Everything that may be refused is refused before the block is made; what may still throw is the copying of
 // operands and the making of leaves.
 Node* RecorderCore::fill(const Request& request, const Variant& variant, bool blocked) {
@@ -190,22 +233,7 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   }
   std::uint64_t sequence = 0;
   ShortArray<std::uint32_t, 8> slots(num_edges);
-  for (std::size_t e = 0; e < num_edges; ++e) {
-    const RecordInput& input = request.inputs[variant.edges[e]];
-    slots[e] = 0;
-    if (input.node != nullptr) {
-      slots[e] = producer_slot(request, input, variant.edges[e]);
-      const OperandTable* theirs = node_of(input.node)->operands();
-      if (theirs != nullptr && !same_operands(*theirs, *table_)) [[unlikely]] {
-        refuse(request, str("expected operands of type ", operand_name(*table_), ", got input ",
-                            variant.edges[e], " of ", operand_name(*theirs)));
-      }
-      sequence = std::max(sequence, node_of(input.node)->sequence);
-    } else if (!input.key) {
-      refuse(request,
-             str("expected a key for input ", variant.edges[e], ", which requires a gradient, got none"));
-    }
-  }
+  for (std::size_t e = 0; e < num_edges; ++e) slots[e] = slot_of_edge(request, variant.edges[e], sequence);
   for (std::size_t i = 0; num_passive != 0 && i < request.inputs.size(); ++i) {
     if (!is_passive(request.inputs[i])) continue;
     (void)producer_slot(request, request.inputs[i], i);
@@ -214,32 +242,15 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
 
   Node* node = Node::make(variant, *table_, num_passive, num_saved, has_versions);
   node->blocked = blocked;
-  std::size_t saved = 0;
-  std::size_t edges = 0;
-  try {
-    for (; saved < num_saved; ++saved) table_->copy(node->saved(saved), data[saved]);
-    for (; edges < num_edges; ++edges) {
-      const RecordInput& input = request.inputs[variant.edges[edges]];
-      Node* target = input.node != nullptr ? node_of(input.node) : make_leaf(input.key, request.placement);
-      if (input.node != nullptr) retain(target);
-      ::new (static_cast<void*>(node->edges() + edges)) Edge{target, slots[edges]};
-    }
-  } catch (...) {
-    while (saved > 0) table_->destroy(node->saved(--saved));
-    while (edges > 0) release(node->edges()[--edges].target);
-    const std::size_t bytes = node->bytes();
-    node->~Node();
-    tidu::detail::pool_deallocate(node, bytes);
-    throw;
-  }
-  if (num_passive != 0) {
-    for (const RecordInput& input : request.inputs) {
-      if (!is_passive(input)) continue;
-      Node* target = node_of(input.node);
-      retain(target);
-      const std::uint64_t slot = input.key.counter - target->first_key.counter;
-      ::new (static_cast<void*>(node->edges() + edges++)) Edge{target, static_cast<std::uint32_t>(slot)};
-    }
+  copy_into(node, request, variant, {data.data(), num_saved}, slots.data());
+  std::size_t edges = num_edges;
+  for (std::size_t i = 0; num_passive != 0 && i < request.inputs.size(); ++i) {
+    const RecordInput& input = request.inputs[i];
+    if (!is_passive(input)) continue;
+    Node* target = node_of(input.node);
+    retain(target);
+    const std::uint64_t slot = input.key.counter - target->first_key.counter;
+    ::new (static_cast<void*>(node->edges() + edges++)) Edge{target, static_cast<std::uint32_t>(slot)};
   }
   tidu::detail::count_up(variant.owner->references);
   if (has_versions) std::copy_n(versions.data(), num_saved, node->versions());

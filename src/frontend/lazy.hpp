@@ -332,6 +332,7 @@ class LazyTrace {
   std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
                                               bool greedy, Lock& lock);
   Apart take_apart(const Run& run) const;
+  std::size_t mark_targets(std::span<Promise* const> targets, bool all, std::uint32_t& last);
   void run_targets(std::span<Promise* const> targets, bool all);
   static void run_program(const Program& program, const LazyRunner& runner, Run& run);
   void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run);

@@ -315,29 +315,19 @@ void LazyTrace::put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, 
   if (dropped_ops.capacity() <= most_spare) spare_ops_ = std::move(dropped_ops);
 }
 
-void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
-  std::vector<Value> dropped;
-  std::vector<Op> dropped_ops;
-  std::unique_ptr<Run> run;
-  std::unique_ptr<Pattern> gone;
-  std::unique_lock lock(mutex_);
-  wait_for_lent(lock);
-  const auto has_elements = [](const Promise& target) {
-    return target.made.load(std::memory_order_acquire) != nullptr ||
-           target.resident.load(std::memory_order_acquire) != nullptr;
-  };
-  for (Promise* const target : targets) {
-    if (has_elements(*target) || target->value_ != no_index || target->deferred_ != nullptr) continue;
-    throw Error(
-        ErrorKind::invalid_argument,
-        "[lazy] expected a value of a thread that runs, got a promise that could not be evaluated before its "
-        "thread ended");
-  }
-  if (const Pattern::Known* const known = all ? known_end() : nullptr; known != nullptr)
-    return run_known(*known, lock);
-  leave(dropped);
+namespace {
+
+bool has_elements(const Promise& target) {
+  return target.made.load(std::memory_order_acquire) != nullptr ||
+         target.resident.load(std::memory_order_acquire) != nullptr;
+}
+
+}  // namespace
+
+// Marks the targets, or all that is referred to as well, and the operations that make them. Returns how many
+// operations those are; `last`: the last of them.
+std::size_t LazyTrace::mark_targets(std::span<Promise* const> targets, bool all, std::uint32_t& last) {
   ++sweep_;
-  std::uint32_t last = 0;
   std::size_t count = 0;
   const auto want = [&](Value& value) {
     value.wanted = sweep_;
@@ -349,10 +339,30 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
   };
   for (Promise* const target : targets)
     if (!has_elements(*target) && target->deferred_ == nullptr) want(values_[target->value_]);
-  if (all) {
-    for (Value& value : values_)
-      if (waits(value) && referred(value)) want(value);
+  for (std::size_t i = 0; all && i < values_.size(); ++i)
+    if (waits(values_[i]) && referred(values_[i])) want(values_[i]);
+  return count;
+}
+
+void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
+  std::vector<Value> dropped;
+  std::vector<Op> dropped_ops;
+  std::unique_ptr<Run> run;
+  std::unique_ptr<Pattern> gone;
+  std::unique_lock lock(mutex_);
+  wait_for_lent(lock);
+  for (Promise* const target : targets) {
+    if (has_elements(*target) || target->value_ != no_index || target->deferred_ != nullptr) continue;
+    throw Error(
+        ErrorKind::invalid_argument,
+        "[lazy] expected a value of a thread that runs, got a promise that could not be evaluated before its "
+        "thread ended");
   }
+  if (const Pattern::Known* const known = all ? known_end() : nullptr; known != nullptr)
+    return run_known(*known, lock);
+  leave(dropped);
+  std::uint32_t last = 0;
+  const std::size_t count = mark_targets(targets, all, last);
   if (count == 0) {
     if (all) compact(dropped, dropped_ops);
     lock.unlock();

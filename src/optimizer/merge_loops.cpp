@@ -219,103 +219,135 @@ std::vector<std::uint32_t> last_readers(const Graph& graph) {
   return last;
 }
 
-}  // namespace
+// Finds operations that become one, and writes the graph in which they are.
+class LoopMerger {
+ public:
+  explicit LoopMerger(const Graph& graph) : graph_(graph), g_(graph.data()), equals_(graph) {}
 
-Graph merge_loops(const Graph& graph) {
+  Graph run() {
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      const OperationRecord& record = g_.operations[i];
+      equals_.look_at(i);
+      if (record.op->primitive->strands != nullptr && !record.op->impure) add(i);
+    }
+    return any_ ? merged() : graph_;
+  }
+
+ private:
   // Of loops over one array there may be many: so many families are looked at, and so many loops become one.
-  constexpr std::size_t most_families = 4, most_members = 8;
-  constexpr std::size_t least_large = std::size_t{1} << 20;  // bytes
-  const GraphData& g = graph.data();
-  // By primitive and operands: families that more may be merged into.
-  std::map<std::pair<const Primitive*, std::vector<ValueId>>, std::vector<std::size_t>> known;
-  std::vector<Family> families;
-  std::map<std::uint32_t, std::pair<std::size_t, std::vector<std::size_t>>> members;  // by operation
-  std::vector<Stretch> long_lived;
-  std::vector<std::uint32_t> last_reader;
-  Equals equals(graph);
-  bool any = false;
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const OperationRecord& record = g.operations[i];
-    equals.look_at(i);
-    if (record.op->primitive->strands == nullptr || record.op->impure) continue;
-    const Operation operation = graph.operation(i);
-    std::vector<std::size_t>& alike = known[{record.op->primitive, equals.of(operation.inputs())}];
-    std::vector<std::size_t> own(record.num_outputs);
-    std::vector<ValueId> results(record.num_outputs);
+  static constexpr std::size_t max_families = 4, max_members = 8;
+
+  // Puts a loop into the first family that it can be merged into, or into one of its own.
+  void add(std::uint32_t i) {
+    const Operation operation = graph_.operation(i);
+    std::vector<std::size_t>& alike = known_[{&operation.primitive(), equals_.of(operation.inputs())}];
+    for (const std::size_t at : std::span(alike).last(std::min(alike.size(), max_families)))
+      if (join(at, operation)) return;
+    std::vector<ValueId> results(operation.num_outputs());
+    std::vector<std::size_t> own(results.size());
     for (std::size_t k = 0; k < own.size(); ++k) {
       own[k] = k;
       results[k] = operation.output(k);
     }
-    bool found = false;
-    for (const std::size_t at : std::span(alike).last(std::min(alike.size(), most_families))) {
-      Family& family = families[at];
-      if (family.num_members == most_members) continue;
-      const std::optional<Merged> merged =
-          merge(family.op, operation.op(), family.results.size(), record.num_outputs);
-      if (!merged) continue;
-      if (last_reader.empty()) last_reader = last_readers(graph);
-      Stretch stretch{i, 0, 0};
-      for (std::size_t k = 0; k < merged->second.size(); ++k) {
-        if (merged->second[k] < family.results.size()) continue;
-        stretch.bytes += graph.type(results[k]).bytes();
-        stretch.last_reader = std::max(stretch.last_reader, last_reader[results[k]]);
-      }
-      // Not where much would live on beside others that otherwise would be gone before this is made: of
-      // values first and gradients then, one by one.
-      std::size_t beside = 0;
-      for (std::size_t k = long_lived.size(); k-- > 0 && family.first < long_lived[k].last;)
-        beside += long_lived[k].last_reader < i ? long_lived[k].bytes : 0;
-      if (beside > 0 && beside + stretch.bytes >= least_large) continue;
-      if (stretch.bytes > 0) long_lived.push_back(stretch);
-      family.op = merged->op;
-      ++family.num_members;
-      for (std::size_t k = 0; k < merged->second.size(); ++k) {
-        const std::size_t at_first = merged->second[k];
-        if (at_first == family.results.size()) family.results.push_back(results[k]);
-        equals.equate(results[k], family.results[at_first]);
-      }
-      members[i] = {at, merged->second};
-      found = any = true;
-      break;
-    }
-    if (found) continue;
-    alike.push_back(families.size());
-    members[i] = {families.size(), std::move(own)};
-    families.push_back({operation.op(), i, std::move(results)});
+    alike.push_back(families_.size());
+    members_[i] = {families_.size(), std::move(own)};
+    families_.push_back({operation.op(), i, std::move(results)});
   }
-  if (!any) return graph;
 
-  GraphBuilder builder(graph.name(), graph.primitives());
-  std::vector<Value> values(graph.num_values());
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueId id = graph.inputs()[i];
-    values[id] = builder.input(graph.input_key(i), graph.type(id), graph.label(id));
-  }
-  detail::OperationCopier copier(builder, graph, values);
-  std::vector<std::vector<Value>> results(families.size());
-  for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-    const auto member = members.find(i);
-    if (member == members.end() || families[member->second.first].num_members == 1) {
-      copier.copy(i);
-      continue;
+  // Merges a loop into a family, or says that this cannot be or does not pay.
+  bool join(std::size_t at, const Operation& operation) {
+    Family& family = families_[at];
+    if (family.num_members == max_members) return false;
+    const std::optional<Merged> merged =
+        merge(family.op, operation.op(), family.results.size(), operation.num_outputs());
+    if (!merged || !lives_on(family, operation, merged->second)) return false;
+    family.op = merged->op;
+    ++family.num_members;
+    for (std::size_t k = 0; k < merged->second.size(); ++k) {
+      const std::size_t at_first = merged->second[k];
+      if (at_first == family.results.size()) family.results.push_back(operation.output(k));
+      equals_.equate(operation.output(k), family.results[at_first]);
     }
-    const auto& [at, positions] = member->second;
-    const Operation operation = graph.operation(i);
-    if (families[at].first == i) {
-      std::vector<ValueId> operands;
-      for (const ValueId id : operation.inputs()) operands.push_back(values[id].id());
-      GraphBuilder::Extra extra;
-      if (!operation.where().empty()) extra.where = builder.intern_where(operation.where());
-      const ValueId first = builder.add(families[at].op.record(), operands, extra);
-      for (std::size_t k = 0; k < families[at].results.size(); ++k)
-        results[at].push_back(builder.value(static_cast<ValueId>(first + k)));
-    }
-    for (std::size_t k = 0; k < positions.size(); ++k)
-      values[operation.output(k)] = results[at][positions[k]];
+    members_[operation.index()] = {at, merged->second};
+    any_ = true;
+    return true;
   }
-  std::vector<Value> outputs;
-  for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
-  return builder.build(outputs);
-}
+
+  // May results of the operation be made where the family's first one is, and live on from there? Not where
+  // much would live on beside others that otherwise would be gone before this is made: of values first and
+  // gradients then, one by one.
+  bool lives_on(const Family& family, const Operation& operation, const std::vector<std::size_t>& positions) {
+    constexpr std::size_t min_large = std::size_t{1} << 20;  // bytes
+    const std::uint32_t i = operation.index();
+    if (last_reader_.empty()) last_reader_ = last_readers(graph_);
+    Stretch stretch{i, 0, 0};
+    for (std::size_t k = 0; k < positions.size(); ++k) {
+      if (positions[k] < family.results.size()) continue;
+      stretch.bytes += graph_.type(operation.output(k)).bytes();
+      stretch.last_reader = std::max(stretch.last_reader, last_reader_[operation.output(k)]);
+    }
+    std::size_t beside = 0;
+    for (std::size_t k = long_lived_.size(); k-- > 0 && family.first < long_lived_[k].last;)
+      beside += long_lived_[k].last_reader < i ? long_lived_[k].bytes : 0;
+    if (beside > 0 && beside + stretch.bytes >= min_large) return false;
+    if (stretch.bytes > 0) long_lived_.push_back(stretch);
+    return true;
+  }
+
+  Graph merged() const {
+    GraphBuilder builder(graph_.name(), graph_.primitives());
+    std::vector<Value> values(graph_.num_values());
+    for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const ValueId id = graph_.inputs()[i];
+      values[id] = builder.input(graph_.input_key(i), graph_.type(id), graph_.label(id));
+    }
+    detail::OperationCopier copier(builder, graph_, values);
+    std::vector<std::vector<Value>> results(families_.size());
+    for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
+      const auto member = members_.find(i);
+      if (member == members_.end() || families_[member->second.first].num_members == 1) {
+        copier.copy(i);
+        continue;
+      }
+      const auto& [at, positions] = member->second;
+      const Operation operation = graph_.operation(i);
+      if (families_[at].first == i) results[at] = emit(builder, families_[at], operation, values);
+      for (std::size_t k = 0; k < positions.size(); ++k)
+        values[operation.output(k)] = results[at][positions[k]];
+    }
+    std::vector<Value> outputs;
+    for (const ValueId id : graph_.outputs()) outputs.push_back(values[id]);
+    return builder.build(outputs);
+  }
+  // The results of the family's operation, which stands where its first one did.
+  static std::vector<Value> emit(GraphBuilder& builder, const Family& family, const Operation& first,
+                                 const std::vector<Value>& values) {
+    std::vector<ValueId> operands;
+    for (const ValueId id : first.inputs()) operands.push_back(values[id].id());
+    GraphBuilder::Extra extra;
+    if (!first.where().empty()) extra.where = builder.intern_where(first.where());
+    const ValueId result = builder.add(family.op.record(), operands, extra);
+    std::vector<Value> results;
+    for (std::size_t k = 0; k < family.results.size(); ++k)
+      results.push_back(builder.value(static_cast<ValueId>(result + k)));
+    return results;
+  }
+
+  const Graph& graph_;
+  const GraphData& g_;
+  Equals equals_;
+  // By primitive and operands: families that more may be merged into.
+  std::map<std::pair<const Primitive*, std::vector<ValueId>>, std::vector<std::size_t>> known_;
+  std::vector<Family> families_;
+  // By operation: its family, and where its results are among the family's.
+  std::map<std::uint32_t, std::pair<std::size_t, std::vector<std::size_t>>> members_;
+  std::vector<Stretch> long_lived_;
+  std::vector<std::uint32_t> last_reader_;
+  bool any_ = false;
+};
+
+}  // namespace
+
+Graph merge_loops(const Graph& graph) { return LoopMerger(graph).run(); }
 
 }  // namespace tidu::passes

@@ -4,7 +4,7 @@ LAZY = ("test_frontend", "test_frontend_threads")
 EVALUATE = "src/frontend/lazy_evaluate.cpp"
 
 mutation("N1", "what nobody refers to is computed too", EVALUATE,
-         "if (waits(value) && referred(value)) want(value);", "if (waits(value)) want(value);", programs=LAZY)
+         "if (waits(values_[i]) && referred(values_[i])) want(values_[i]);", "if (waits(values_[i])) want(values_[i]);", programs=LAZY)
 mutation("N1", "operations run at once", "src/frontend/lazy.cpp",
          "  if (!known.takes) return false;", "  if (known.takes) return false;", programs=LAZY,
          wide="no promise is ever made")

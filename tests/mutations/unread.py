@@ -36,5 +36,5 @@ fault("a result that another graph gives otherwise is one with it", MERGE,
       "if (outputs[g][k].id() != other_outputs[g][j].id()) return false;",
       "if (g == 0 && outputs[g][k].id() != other_outputs[g][j].id()) return false;")
 fault("what is computed alike of merged loops stays apart", MERGE, "any_ && next_ <= i", "any_ && next_ < i - i")
-fault("layers that hand out much are not merged", MERGE, "long_lived[k].last_reader < i ?", "i > 0 ?")
+fault("layers that hand out much are not merged", MERGE, "long_lived_[k].last_reader < i ?", "i > 0 ?")
 fault("loops that have little in common are one", MERGE, "if (2 * (all - both) < less)", "if (less == ~all)")

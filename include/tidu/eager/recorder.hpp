@@ -122,6 +122,9 @@ class RecorderCore {
 
  private:
   Node* fill(const Request& request, const Variant& variant, bool blocked);
+  std::uint32_t slot_of_edge(const Request& request, std::uint32_t input, std::uint64_t& sequence);
+  void copy_into(Node* node, const Request& request, const Variant& variant,
+                 std::span<const void* const> data, const std::uint32_t* slots);
 
   const OperandTable* table_;
   const Host* host_;

@@ -8,7 +8,7 @@
 #include "cuda/emulator.hpp"
 #include "cuda/groups.hpp"
 #include "tidu/linearize/transforms.hpp"
-#include "tidu/program/program.hpp"
+#include "tidu/optimizer/optimize.hpp"
 
 namespace tidu::test::strict_cases {
 namespace {
@@ -125,9 +125,7 @@ TEST_CASE("[strict packs] elements one by one, by accesses of sixteen bytes, and
   for (const Graph& function :
        {softmax_of_product(Type(f32, {4, 64})), vjp(softmax_of_product(Type(f16, {4, 64}))),
         graph_of(Op::make(prim::exp, {}), {Type(f32, {2000})})}) {
-    ProgramOptions options;
-    options.fuse = options.block = false;
-    const Graph graph = Program::make(function, options).graph();
+    const Graph graph = optimize(function);
     for (const cuda_detail::Node& node : cuda_detail::plan_nodes(graph)) {
       std::vector<Tensor> operands, aligned, moved;
       for (const ValueId id : node.operands) operands.push_back(random_tensor(graph.type(id), {}, random));
