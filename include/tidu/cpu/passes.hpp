@@ -50,6 +50,7 @@ constexpr std::optional<CpuPass> cpu_pass_of(std::string_view name) {
 /// Which passes run: all, unless some are left out.
 class CpuPasses {
  public:
+  /// Is it not left out?
   constexpr bool runs(CpuPass pass) const { return (left_out_ & bit(pass)) == 0; }
   /// The same without this one.
   constexpr CpuPasses without(CpuPass pass) const {
