@@ -9,10 +9,18 @@
 
 namespace tidu::cuda_detail {
 
-DynamicLibrary::DynamicLibrary(std::string_view what, std::initializer_list<const char*> names)
-    : what_(what) {
+std::vector<std::string> versions_of(const std::string& name, int built_with,
+                                     std::initializer_list<int> versions) {
+  std::vector<std::string> names;
+  for (const int version : versions)
+    names.insert(version == built_with ? names.begin() : names.end(), name + "." + std::to_string(version));
+  names.push_back(name);
+  return names;
+}
+
+DynamicLibrary::DynamicLibrary(std::string_view what, const std::vector<std::string>& names) : what_(what) {
   std::string failures;
-  for (const char* const name : names) {
+  for (const std::string& name : names) {
     for (const char* const folder : {"", TIDU_CUDA_LIBRARY_DIR "/"}) {
       name_ = std::string(folder) + name;
       handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -5,15 +5,21 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tidu::cuda_detail {
+
+/// Names of a library, `name` with each version and last without one: the version that tidu was built with
+/// first, as that is what the machine's driver is likely to take, then the others in their order.
+std::vector<std::string> versions_of(const std::string& name, int built_with,
+                                     std::initializer_list<int> versions);
 
 /// A shared library, kept for as long as the process lives.
 class DynamicLibrary {
  public:
   /// The first of `names` that can be loaded: each as it is, and in the toolkit's folder of when tidu was
   /// built. `what` is for messages. Throws Error (execution) when none can be.
-  DynamicLibrary(std::string_view what, std::initializer_list<const char*> names);
+  DynamicLibrary(std::string_view what, const std::vector<std::string>& names);
 
   /// The function of that name, which has the type F. Throws Error (execution) when there is none.
   template <class F>

@@ -1,6 +1,7 @@
 // kernel_compiler.cpp - calls of NVRTC.
 #include "cuda/kernels/kernel_compiler.hpp"
 
+#include <cuda.h>
 #include <nvrtc.h>
 
 #include <cstdlib>
@@ -15,7 +16,7 @@ namespace {
 
 // The functions of NVRTC that are needed.
 struct Nvrtc {
-  DynamicLibrary library{"NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}};
+  DynamicLibrary library{"NVRTC", versions_of("libnvrtc.so", CUDA_VERSION / 1000, {13, 12})};
   decltype(::nvrtcVersion)* version = library.function<decltype(::nvrtcVersion)>("nvrtcVersion");
   decltype(::nvrtcCreateProgram)* create =
       library.function<decltype(::nvrtcCreateProgram)>("nvrtcCreateProgram");

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* library_name = "cuBLASLt";
 
 struct Functions {
-  DynamicLibrary library{library_name, {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}};
+  DynamicLibrary library{library_name, versions_of("libcublasLt.so", CUDART_VERSION / 1000, {13, 12})};
   decltype(::cublasLtCreate)* create = find<decltype(::cublasLtCreate)>("cublasLtCreate");
   decltype(::cublasLtDestroy)* destroy = find<decltype(::cublasLtDestroy)>("cublasLtDestroy");
   decltype(::cublasLtMatmulDescCreate)* matmul_desc_create =

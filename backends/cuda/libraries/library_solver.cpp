@@ -17,12 +17,13 @@ namespace tidu::cuda_detail {
 namespace {
 
 const DynamicLibrary& solver() {
+  // Its version is one less than CUDA's.
   static const DynamicLibrary library("cuSOLVER",
-                                      {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"});
+                                      versions_of("libcusolver.so", CUDART_VERSION / 1000 - 1, {12, 11}));
   return library;
 }
 const DynamicLibrary& blas() {
-  static const DynamicLibrary library("cuBLAS", {"libcublas.so.13", "libcublas.so.12", "libcublas.so"});
+  static const DynamicLibrary library("cuBLAS", versions_of("libcublas.so", CUDART_VERSION / 1000, {13, 12}));
   return library;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/dynamic_library.hpp"
 #include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/nvrtc.hpp"
 #include "tidu/cuda.hpp"
@@ -53,6 +54,13 @@ TEST_CASE("a kernel is compiled once and kept, and compiled anew where its file 
     CHECK(std::string(error.what()).find("nothing") != std::string::npos);
   }
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("of several versions of a library the one that tidu was built with comes first") {
+  using Names = std::vector<std::string>;
+  CHECK(cuda_detail::versions_of("lib.so", 12, {13, 12}) == Names{"lib.so.12", "lib.so.13", "lib.so"});
+  CHECK(cuda_detail::versions_of("lib.so", 13, {13, 12}) == Names{"lib.so.13", "lib.so.12", "lib.so"});
+  CHECK(cuda_detail::versions_of("lib.so", 14, {13, 12}) == Names{"lib.so.13", "lib.so.12", "lib.so"});
 }
 
 TEST_CASE("a sum of a product has the same bits wherever it is computed") {
