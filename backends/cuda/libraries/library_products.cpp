@@ -175,9 +175,11 @@ std::unique_ptr<Chosen> choose(cublasLtHandle_t handle, const GemmStep& s, const
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     f.matmul_preference_set_attribute(preference, attribute, &value, sizeof value);
   };
-  // Sums of parts in the order in which they happen to end are left out.
+  // Sums of parts in the order in which they happen to end are left out, and so are parts of 16 bits, which
+  // round more than the sum and overflow where it does not.
   const std::uint32_t reductions =
-      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+      size_of(s.dtype) == 2 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                            : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, s.workspace_bytes);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(at.b));

@@ -4,6 +4,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/groups.hpp"
+#include "cuda/machine.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -179,6 +180,34 @@ TEST_CASE("a product takes no addition that it cannot make") {
   const Case kept{builder.build({sum, ops::reshape(y, {25})}), {square(f32), Type(f32, {5})}};
   refuse(kept);
   finish_checks();
+}
+
+TEST_CASE("one matmul with two vectors, in one program and from run to run, adds each where it belongs") {
+  const Machine machine;
+  const Type square(f32, {5, 5}), row(f32, {5});
+  GraphBuilder builder("layers", standard_primitives());
+  const Value x = builder.input("x", square), w = builder.input("w", square);
+  const Value b = builder.input("b", row), c = builder.input("c", row);
+  const auto layer = [&](Value in, Value bias) {
+    const Value y = product(in, w);
+    const Value sum = y + ops::broadcast_in_dim(bias, y.shape(), {1});
+    return ops::tanh(sum);
+  };
+  const Value first = layer(x, b);
+  const Graph graph = builder.build({layer(first, c)});
+  CHECK(biases(cuda_detail::plan_nodes(graph)) == 2);
+  const CudaExecutable program = machine.cuda.compile(graph);
+  std::mt19937_64 random(71);
+  std::vector<Tensor> host, there;
+  for (const Type type : {square, square, row, row, row}) host.push_back(random_tensor(type, {}, random));
+  for (const Tensor& tensor : host) there.push_back(machine.put(tensor));
+  // Plain, captured and replayed; then with another vector, which changes the capture.
+  for (const std::size_t last : {3U, 3U, 3U, 4U, 3U, 4U}) {
+    const std::vector<Tensor> inputs{host[0], host[1], host[2], host[last]};
+    const Tensor got = program.run({there[0], there[1], there[2], there[last]})[0];
+    CHECK(difference(got, reference().run(graph, std::span<const Tensor>(inputs))[0]) == "");
+  }
+  CHECK(machine.device->count("replay") >= 4);
 }
 
 }  // namespace tidu::test::epilogues_cases
