@@ -182,10 +182,17 @@ DeviceStorage* Runtime::find(const Tensor& tensor) const {
 }
 
 void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream stream) {
-  constexpr std::size_t most_at_once = std::size_t{64} << 20;
+  constexpr std::size_t most_at_once = std::size_t{64} << 20, most_parts = 2;
+  std::size_t parts = 0;  // that the stream may still read
   for (std::size_t done = 0; done < from.size();) {
     const std::span<const std::byte> part = from.subspan(done, std::min(most_at_once, from.size() - done));
-    const Memory staged = pinned_.acquire(part.size());
+    if (parts == most_parts) {  // a stream with much to do would have all of them pinned
+      device_->synchronize(stream);
+      parts = 0;
+    }
+    ++parts;
+    const Memory staged =
+        pinned_.acquire(std::min(most_at_once, from.size()));  // the last one, too: one size
     std::memcpy(staged.at, part.data(), part.size());
     try {
       ActivitySpan span(*this, stream);

@@ -260,6 +260,8 @@ TEST_CASE("large tensors are uploaded by way of little pinned memory") {
   const Tensor large = numbers(std::int64_t{40} << 20);  // 160 MiB
   const Tensor there = machine.put(large);
   CHECK(machine.device->count("upload") == 3);
+  CHECK(machine.device->count("pin") == 2);  // of 64 MiB each, although nothing was waited for before
+  CHECK(machine.waits() == 1);
   CHECK(there.at((std::int64_t{40} << 20) - 1) == 0.0);
 }
 
