@@ -10,20 +10,21 @@
 namespace tidu {
 namespace cuda_detail {
 
-// The base is recorded on a stream that has nothing to do, so that it is passed at once.
+// The base is recorded on a stream that has never had anything to do, so that it is passed at once.
 Activity::Activity(std::shared_ptr<Runtime> runtime, const eager::Profile& profile)
     : runtime_(std::move(runtime)) {
-  const auto streams = runtime_->lease_streams(1, Runtime::StreamUse::work);
+  Device& device = runtime_->device();
+  const Stream idle = device.create_stream();
   try {
     base_ = runtime_->events().acquire(true);
-    runtime_->device().record(base_, streams[0]);
+    device.record(base_, idle);
   } catch (...) {
     if (base_.handle != nullptr) runtime_->events().release(base_, true);
-    runtime_->return_streams(streams, Runtime::StreamUse::work);
+    device.destroy_stream(idle);
     throw;
   }
   base_time_ = profile.now();
-  runtime_->return_streams(streams, Runtime::StreamUse::work);
+  device.destroy_stream(idle);
 }
 
 Activity::~Activity() {

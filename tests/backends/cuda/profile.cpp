@@ -37,6 +37,25 @@ Graph three_steps() {
   return builder.build({ops::exp(ops::sin(ops::neg(x)))});
 }
 
+TEST_CASE("times of a profile begin at once, whatever a stream that was given back has to do") {
+  const Machine machine(step_by_step());
+  const CudaExecutable program = machine.cuda.compile(three_steps());
+  const Tensor x = machine.put(Tensor::zeros(Type(f32, {8})));
+  {
+    const CudaStream busy = CudaStream::make(machine.cuda);
+    const CudaStreamGuard guard(busy);
+    (void)program.run({x});
+  }
+  machine.device->clear_log();
+  Profile profile;
+  const std::shared_ptr<const void> watched = machine.cuda.profile_device(profile);
+  REQUIRE(machine.device->log().size() >= 2);
+  const std::string& created = machine.device->log()[0];
+  CHECK(created.rfind("create s", 0) == 0);  // where nothing else is put
+  const std::string& recorded = machine.device->log()[1];
+  CHECK(recorded.substr(recorded.rfind(' ') + 1) == created.substr(created.rfind(' ') + 1));
+}
+
 TEST_CASE("a profile has the steps of a device, once it has done them") {
   const Machine machine(step_by_step());
   Profile profile;
