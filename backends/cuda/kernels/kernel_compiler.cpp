@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
@@ -31,6 +32,12 @@ struct Nvrtc {
   decltype(::nvrtcGetCUBINSize)* cubin_size =
       library.function<decltype(::nvrtcGetCUBINSize)>("nvrtcGetCUBINSize");
   decltype(::nvrtcGetCUBIN)* cubin = library.function<decltype(::nvrtcGetCUBIN)>("nvrtcGetCUBIN");
+  decltype(::nvrtcGetPTXSize)* ptx_size = library.function<decltype(::nvrtcGetPTXSize)>("nvrtcGetPTXSize");
+  decltype(::nvrtcGetPTX)* ptx = library.function<decltype(::nvrtcGetPTX)>("nvrtcGetPTX");
+  decltype(::nvrtcGetNumSupportedArchs)* num_supported =
+      library.function<decltype(::nvrtcGetNumSupportedArchs)>("nvrtcGetNumSupportedArchs");
+  decltype(::nvrtcGetSupportedArchs)* supported =
+      library.function<decltype(::nvrtcGetSupportedArchs)>("nvrtcGetSupportedArchs");
   decltype(::nvrtcGetErrorString)* error_string =
       library.function<decltype(::nvrtcGetErrorString)>("nvrtcGetErrorString");
 
@@ -69,14 +76,27 @@ constexpr const char* compile_options[] = {"--std=c++17", "--device-as-default-e
 }  // namespace
 
 KernelCompiler::KernelCompiler(int major, int minor, std::string folder, std::uint64_t folder_bytes)
-    : architecture_(detail::str("sm_", major, minor)), folder_(std::move(folder), folder_bytes) {}
+    : capability_(10 * major + minor), folder_(std::move(folder), folder_bytes) {}
+
+std::string KernelCompiler::architecture() const {
+  const Nvrtc& nvrtc = Nvrtc::get();
+  int count = 0, newest = 0;
+  nvrtc.check(nvrtc.num_supported(&count), "nvrtcGetNumSupportedArchs");
+  std::vector<int> known(static_cast<std::size_t>(count));
+  nvrtc.check(nvrtc.supported(known.data()), "nvrtcGetSupportedArchs");
+  for (const int one : known)
+    if (one <= capability_) newest = std::max(newest, one);
+  // Of a GPU that is too old the compiler says so.
+  return newest == capability_ || newest == 0 ? detail::str("sm_", capability_)
+                                              : detail::str("compute_", newest);
+}
 
 // What the file's first line says: all that its bytes depend on, the text by its sum.
 std::string KernelCompiler::key_text(const std::string& program) const {
   int major = 0, minor = 0;
   const Nvrtc& nvrtc = Nvrtc::get();
   nvrtc.check(nvrtc.version(&major, &minor), "nvrtcVersion");
-  std::string text = detail::str("tidu kernel 1 ", architecture_, " nvrtc ", major, '.', minor);
+  std::string text = detail::str("tidu kernel 1 ", architecture(), " nvrtc ", major, '.', minor);
   for (const char* const option : compile_options) text += detail::str(' ', option);
   return detail::str(text, ' ', program.size(), ' ', digest(program));
 }
@@ -92,9 +112,9 @@ std::vector<char> KernelCompiler::compile(const KernelSource& source, bool* comp
   if (compiled != nullptr) *compiled = false;
   if (std::vector<char> kept = folder_.read(title); !kept.empty()) return kept;
   const ProgramHandle program(nvrtc, text, source.entry);
-  const std::string architecture = "--gpu-architecture=" + architecture_;
+  const std::string target = architecture(), option = "--gpu-architecture=" + target;
   std::vector<const char*> options{std::begin(compile_options), std::end(compile_options)};
-  options.push_back(architecture.c_str());
+  options.push_back(option.c_str());
   const nvrtcResult result = nvrtc.compile(program.get(), static_cast<int>(options.size()), options.data());
   if (result != NVRTC_SUCCESS) {
     std::size_t size = 0;
@@ -108,12 +128,13 @@ std::vector<char> KernelCompiler::compile(const KernelSource& source, bool* comp
                                                  nvrtc.error_string(result), ":\n", log));
   }
   std::size_t size = 0;
-  nvrtc.check(nvrtc.cubin_size(program.get(), &size), "nvrtcGetCUBINSize");
-  std::vector<char> cubin(size);
-  nvrtc.check(nvrtc.cubin(program.get(), cubin.data()), "nvrtcGetCUBIN");
+  const bool is_ptx = target.rfind("compute_", 0) == 0;
+  nvrtc.check((is_ptx ? nvrtc.ptx_size : nvrtc.cubin_size)(program.get(), &size), "nvrtcGetCUBINSize");
+  std::vector<char> code(size);
+  nvrtc.check((is_ptx ? nvrtc.ptx : nvrtc.cubin)(program.get(), code.data()), "nvrtcGetCUBIN");
   if (compiled != nullptr) *compiled = true;
-  folder_.keep(title, cubin);
-  return cubin;
+  folder_.keep(title, code);
+  return code;
 }
 
 std::string default_kernel_folder() {

@@ -1,5 +1,6 @@
 // kernel_compiler.hpp - from a kernel's text to machine code for one architecture, by NVRTC, with a folder of
-// what was compiled before. Needs no device.
+// what was compiled before; to PTX, which the driver compiles, where the GPU is newer than NVRTC. Needs no
+// device.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,17 @@ class KernelCompiler {
   /// empty: nowhere.
   KernelCompiler(int major, int minor, std::string folder, std::uint64_t folder_bytes);
 
-  /// A cubin. Throws Error (internal) with the compiler's log for a text that does not compile, (execution)
-  /// when there is no NVRTC. `compiled`, if given, says whether it was compiled now.
+  /// A cubin, or PTX and a zero. Throws Error (internal) with the compiler's log for a text that does not
+  /// compile, (execution) when there is no NVRTC. `compiled`, if given, says whether it was compiled now.
   std::vector<char> compile(const KernelSource& source, bool* compiled = nullptr) const;
   /// Where the kernel's machine code is kept, or empty.
   std::string path_of(const KernelSource& source) const;
-  const std::string& architecture() const { return architecture_; }
+  /// "sm_90" for machine code, "compute_90" for PTX. Throws Error (execution) when there is no NVRTC.
+  std::string architecture() const;
 
  private:
   std::string key_text(const std::string& program) const;
-  std::string architecture_;
+  int capability_;  // 90
   KernelFolder folder_;
 };
 

@@ -56,6 +56,23 @@ TEST_CASE("a kernel is compiled once and kept, and compiled anew where its file 
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a GPU that is newer than NVRTC gets PTX, which its driver compiles") {
+  if (!has_nvrtc()) {
+    MESSAGE("no NVRTC here");
+    return;
+  }
+  const KernelSource source{"thrice",
+                            "extern \"C\" __global__ void thrice(f32* x) { x[thread_index()] *= 3; }\n"};
+  const KernelCompiler newer(99, 0, {}, 0);
+  CHECK(newer.architecture().rfind("compute_", 0) == 0);
+  const std::vector<char> code = newer.compile(source);
+  REQUIRE(!code.empty());
+  CHECK(code.back() == '\0');
+  const std::string text(code.begin(), code.end());
+  CHECK(text.find(".target sm_" + newer.architecture().substr(8)) != std::string::npos);
+  CHECK(text.find(".entry thrice") != std::string::npos);
+}
+
 TEST_CASE("of several versions of a library the one that tidu was built with comes first") {
   using Names = std::vector<std::string>;
   CHECK(cuda_detail::versions_of("lib.so", 12, {13, 12}) == Names{"lib.so.12", "lib.so.13", "lib.so"});
