@@ -16,11 +16,16 @@ set_property(SOURCE ${families} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 # the flags for C++ of a build, which it would not understand.
 set(sorting "${CMAKE_CURRENT_LIST_DIR}/libraries/library_sorting.cu")
 set(sorting_object "${CMAKE_CURRENT_BINARY_DIR}/library_sorting.cu.o")
-set(TIDU_CUDA_ARCHITECTURE sm_90 CACHE STRING "GPUs that sorting is compiled for: of this architecture, and newer ones by their driver")
-string(REPLACE sm_ compute_ virtual_architecture "${TIDU_CUDA_ARCHITECTURE}")
+set(TIDU_CUDA_ARCHITECTURE "sm_80;sm_90" CACHE STRING
+    "GPUs that sorting is compiled for: of these architectures, ascending, with later ones of each generation, and newer ones by their driver")
+set(sorting_code "")
+foreach(architecture IN LISTS TIDU_CUDA_ARCHITECTURE)
+  string(REPLACE sm_ compute_ virtual_architecture "${architecture}")
+  list(APPEND sorting_code "-gencode=arch=${virtual_architecture},code=${architecture}")
+endforeach()
+list(APPEND sorting_code "-gencode=arch=${virtual_architecture},code=${virtual_architecture}")
 add_custom_command(OUTPUT "${sorting_object}"
-  COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${CUDAToolkit_NVCC_EXECUTABLE}" -std=c++20 -O2 -Xcompiler=-fPIC
-          "-gencode=arch=${virtual_architecture},code=[${TIDU_CUDA_ARCHITECTURE},${virtual_architecture}]"
+  COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${CUDAToolkit_NVCC_EXECUTABLE}" -std=c++20 -O2 -Xcompiler=-fPIC ${sorting_code}
           "-I${PROJECT_SOURCE_DIR}/backends" -c "${sorting}" -o "${sorting_object}"
   DEPENDS "${sorting}" "${CMAKE_CURRENT_LIST_DIR}/libraries/library_sorting.hpp" VERBATIM)
 set_property(SOURCE "${sorting_object}" PROPERTY EXTERNAL_OBJECT ON)

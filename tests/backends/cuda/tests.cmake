@@ -32,3 +32,5 @@ if(TARGET test_cuda_matmuls_alone)
   add_dependencies(test_cuda_matmuls_alone test_cublaslt)
   target_compile_definitions(test_cuda_matmuls_alone PRIVATE TIDU_TEST_CUBLASLT="$<TARGET_FILE:test_cublaslt>")
 endif()
+add_test(NAME cuda_architectures COMMAND Python3::Interpreter -B "${CMAKE_CURRENT_LIST_DIR}/architectures.py"
+         "${PROJECT_BINARY_DIR}/library_sorting.cu.o" ${TIDU_CUDA_ARCHITECTURE})
