@@ -6,7 +6,7 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tidu")
 install(TARGETS ${libraries} EXPORT tiduTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tiduTargets NAMESPACE tidu:: DESTINATION ${package_dir})
-install(DIRECTORY include/tidu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY include/tidu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 # All that is installed, for builds that make nothing else.
 add_custom_target(tidu_installed DEPENDS ${libraries})
 if(TARGET tidu_command)

@@ -1,12 +1,13 @@
 # How libraries and programs are made from folders. Sources are globbed, so that adding a file needs no edit here.
 
-# tidu_add_library(NAME ROOMS room... [DEPS name...] [PRIVATE_HEADERS target...])
+# tidu_add_library(NAME ROOMS room... [DEPS name...] [PRIVATE_HEADERS target...] [C_INTERFACE])
 # Makes tidu_NAME, alias tidu::NAME, of ROOM/*.cpp and ROOM/*/*.cpp in src/ or backends/. A library without sources is not made,
 # and a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
 # instruction sets on x86 and left out elsewhere: whoever calls them asks the processor first. A file
 # ROOM/room.cmake, where there is one, is included afterwards with the target's name in `target`.
+# With C_INTERFACE it is a shared library in any build, which shows names tidu_* alone and asks nothing of C++ of its users.
 function(tidu_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ROOMS;DEPS;PRIVATE_HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "C_INTERFACE" "" "ROOMS;DEPS;PRIVATE_HEADERS")
   set(sources)
   set(public_headers)
   foreach(room IN LISTS arg_ROOMS)
@@ -22,19 +23,27 @@ function(tidu_add_library name)
   endif()
 
   set(target tidu_${name})
-  add_library(${target} ${sources})
+  set(kind)
+  set(map tidu.map)
+  set(scope PUBLIC)
+  if(arg_C_INTERFACE)
+    set(kind SHARED)
+    set(map tidu_c.map)
+    set(scope PRIVATE)
+  endif()
+  add_library(${target} ${kind} ${sources})
   add_library(tidu::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
                         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  tidu_shared_options(${target})
-  target_compile_features(${target} PUBLIC cxx_std_20)
+  tidu_shared_options(${target} ${map})
+  target_compile_features(${target} ${scope} cxx_std_20)
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/backends)
-  target_link_libraries(${target} PUBLIC Threads::Threads)
+  target_link_libraries(${target} ${scope} Threads::Threads)
   foreach(dep IN LISTS arg_DEPS)
     if(TARGET tidu_${dep})
-      target_link_libraries(${target} PUBLIC tidu_${dep})
+      target_link_libraries(${target} ${scope} tidu_${dep})
     endif()
   endforeach()
   foreach(package IN LISTS arg_PRIVATE_HEADERS)
@@ -65,16 +74,16 @@ function(tidu_add_library name)
   endforeach()
 endfunction()
 
-# As a shared library: only names of namespace tidu are shown, all that is used is linked, and libraries find each other in their
-# folder. Objects are those of the static library (no EXPORTS definition), so a compiler cache has them for both.
-function(tidu_shared_options target)
+# As a shared library: only the names of the map in cmake/ are shown, all that is used is linked, and libraries find each other in
+# their folder. Objects are those of the static library (no EXPORTS definition), so a compiler cache has them for both.
+function(tidu_shared_options target map_name)
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "SHARED_LIBRARY")
     return()
   endif()
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" INSTALL_RPATH "$ORIGIN")
   if(CMAKE_EXECUTABLE_FORMAT STREQUAL "ELF")
-    set(map "${PROJECT_SOURCE_DIR}/cmake/tidu.map")
+    set(map "${PROJECT_SOURCE_DIR}/cmake/${map_name}")
     target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
     set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
     if(NOT TIDU_SANITIZE)

@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     "frontend": BACKENDS,
     "check": BACKENDS,
     "cli": ["frontend", "check"],
+    "c": ["reference", "cpu"],
     "program": ["cpu"],  # headers of an earlier version, which forward to today's
 }
 # Room -> folder of it -> what other folders of it that one may include.
@@ -36,9 +37,9 @@ INSIDE = {
             "groups": ["kernels", "schedule"]},
     "cuda": {"kernels": [], "libraries": [], "rules": ["kernels"]},
 }
-# Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing).
+# Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing). That of C is c.h.
 OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda", "mpi": "mpi"}
-ROOT_HEADERS = {"version": None, **OPT_IN}
+ROOT_HEADERS = {"version": None, "c": "c", **OPT_IN}
 THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|xbyak|mpi|nccl|cudnn|cblas|openblas|lapacke)")
 # Rooms in which a primitive is known by its traits or its record, never by its name as text.
 BY_RECORD = ["linearize", "optimizer", "eager", "cpu"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what tidu's libraries show to those who link them, by nm.
 
-Of a shared library (.so): every exported symbol belongs to namespace tidu. Of a static one (.a): so does every symbol but those
+Of a shared library (.so): every exported symbol belongs to namespace tidu; of libtidu_c, every one is a function tidu_*. Of a static one (.a): so does every symbol but those
 that C++ lets each library have (templates and inline functions, of which the linker keeps one); and where code is compiled for
 an instruction set that not every processor has, also those belong to a namespace named after it, so that the linker never
 takes them for code that runs anywhere; and none is of Eigen, whose templates differ with the instruction set under one name.
@@ -17,12 +17,16 @@ SPECIAL = r"(?:T[IVSTHWC]|GV|GR|Th\d+_|Thn\d+_|Tv0_n\d+_)?"
 TIDU = re.compile(rf"^_Z{SPECIAL}Z?N[VK]*[RO]?4tidu")
 EIGEN = re.compile(r"(?<!\d)5Eigen")
 WEAK = "WwVvu"
+C_NAME = re.compile(r"^tidu_[a-z0-9_]+$")
+C_LIBRARY = re.compile(r"libtidu_c\.(so|dylib)")
 LINE = re.compile(r"^(?:.+?:)?(?P<member>[^\s:]+\.o)?:?(?:[0-9a-f]+) (?P<kind>\S) (?P<name>\S+)$")
 INSTRUCTION_SET = re.compile(r"_(avx2|avx512)\.cpp\.o$")
 
 
 def finding(shared, member, kind, name):
-    """What is wrong with a symbol that a library defines, or None."""
+    """What is wrong with a symbol that a library defines, or None. `shared`: False, True, or "c"."""
+    if shared == "c":
+        return None if kind == "T" and C_NAME.match(name) else "is no function tidu_*"
     if shared or kind not in WEAK:
         return None if TIDU.match(name) else "is not of namespace tidu"
     if EIGEN.search(name):
@@ -43,7 +47,7 @@ def check(library):
         if not match:
             continue
         count += 1
-        what = finding(shared, match["member"] or "", match["kind"], match["name"].split("@")[0])
+        what = finding("c" if C_LIBRARY.search(library) else shared, match["member"] or "", match["kind"], match["name"].split("@")[0])
         if what:
             plain = subprocess.run(["c++filt", match["name"]], capture_output=True, text=True).stdout.strip()
             found.append(f"{library}: {plain} ({match['kind']}) {what}")
@@ -63,6 +67,10 @@ def self_test():
         (True, "", "W", "_ZN8nlohmann10basic_jsonEv", False),
         (True, "", "T", "tidu_version", False),
         (True, "", "T", "_ZN5tidux1fEv", False),
+        ("c", "", "T", "tidu_graph_retain", True),
+        ("c", "", "T", "_ZN4tidu4gradERKNS_5GraphE", False),
+        ("c", "", "B", "tidu_table", False),
+        ("c", "", "T", "main", False),
         (False, "a.cpp.o", "W", "_ZNSt6vectorIiSaIiEED1Ev", True),
         (False, "a.cpp.o", "W", "_ZN5Eigen8internal4gemmEv", False),
         (False, "a.cpp.o", "W", "_ZN10tidu_eigen8internal4gemmEv", True),

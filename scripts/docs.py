@@ -4,6 +4,7 @@
 cpp      with a main function: a program, which is compiled and run. A block "output" right after it shows what it prints.
          After the comment <!-- compiled -->: declarations and definitions, which are compiled.
          Else lines of the .cpp or .hpp that was linked last before it; "// ..." stands for lines left out there.
+c        a C99 program with a main function and a name, linked to tidu_c alone, compiled with warnings as errors and run, with its "output".
 console  commands after "$ " with what they print. They run in one folder per page, where tidu, examples/ and scripts/ are at hand.
 sh       commands that are not run; their syntax is checked, and that scripts they call exist.
 cmake    what a project says to use tidu: such a project is configured.
@@ -17,6 +18,7 @@ In what is printed a line "…" stands for any lines; floating numbers may diffe
 usage: docs.py check                       what needs no build, and that links lead somewhere
        docs.py generate FOLDER             a C++ file for each page, and one with a main function: docs_pages PAGE PROGRAM
        docs.py run DOCS_PAGES [--write]    runs programs and commands and compares; --write puts what they print into the pages
+                                           (CC, or cc, compiles those in C, with the tidu_c of the folder above)
        docs.py configure PREFIX            configures the projects, with tidu installed in PREFIX
 """
 import json
@@ -29,7 +31,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"cpp", "output", "console", "sh", "cmake", "json", "text"}
+LANGUAGES = {"cpp", "c", "output", "console", "sh", "cmake", "json", "text"}
 SOURCE_LINK = re.compile(r"\]\(([^)]+\.[ch]pp)\)")
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]?\d+)?(?![\w])")
 
@@ -44,6 +46,7 @@ class Block:
         self.compiled = "compiled" in marks
         self.file = next((mark.removeprefix("file: ") for mark in marks if mark.startswith("file: ")), None)
         self.is_program = language == "cpp" and "int main()" in self.text
+        self.is_c_program = language == "c"
         if self.is_program and self.file is None:
             self.file = f"{page.stem.lower()}_{first}.cpp"
 
@@ -129,6 +132,8 @@ def block_faults(block):
         return f'expected one of {", ".join(sorted(LANGUAGES))} as language, got "{block.language}"'
     if block.language == "cpp" and not block.is_program and not block.compiled:
         return excerpt_faults(block)
+    if block.is_c_program and ("int main(void)" not in block.text or not (block.file or "").endswith(".c")):
+        return "expected a program in C with int main(void) and a name <!-- file: NAME.c -->"
     return {"json": json_faults, "sh": sh_faults, "text": text_faults}.get(block.language, lambda block: None)(block)
 
 
@@ -258,14 +263,28 @@ def console(block, folder, bin_folder):
     return lines, same
 
 
+C_FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"]
+
+
+def c_program(block, folder, libraries):
+    """What the program prints, and its exit status; the compiler's where it is not compiled."""
+    source = folder / block.file
+    source.write_text(block.text, encoding="utf-8")
+    command = [os.environ.get("CC", "cc"), *C_FLAGS, str(source), "-I", str(ROOT / "include"), "-L", str(libraries), "-ltidu_c",
+               f"-Wl,-rpath,{libraries}", "-o", str(source.with_suffix(""))]
+    got, status = printed(command, folder, libraries)
+    return (got, status) if status != 0 else printed([str(source.with_suffix(""))], folder, libraries)
+
+
 def run_page(page, docs_pages, folder):
     """For each block that shows what is printed: the block, what it should say, and a fault or None."""
     for name in ("examples", "scripts"):
         (folder / name).symlink_to(ROOT / name)
     program = None
     for block in blocks_of(page):
-        if block.is_program:
-            got, status = printed([docs_pages, page.stem.lower(), block.file], folder, docs_pages.parent)
+        if block.is_program or block.is_c_program:
+            got, status = (c_program(block, folder, docs_pages.parent.parent) if block.is_c_program else
+                           printed([docs_pages, page.stem.lower(), block.file], folder, docs_pages.parent))
             program = (block, got)
             if status != 0:
                 yield block, None, "\n  ".join([f"{block.file} ends with status {status}:", *got])

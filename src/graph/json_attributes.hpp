@@ -25,6 +25,9 @@ std::string own_name(const DeferredGraph& graph);
 Attributes attributes_from_json(const JsonTape& tape, JsonTape::Index node, const Primitive& primitive,
                                 const ReadGraph& read_graph);
 
+/// The same from text: {"axes": [0]}. Graphs in it are dumps, of primitives of `set`.
+Attributes attributes_from_text(std::string_view text, const Primitive& primitive, const PrimitiveSet& set);
+
 /// Appends {"name": value, ...} of the attributes that differ from their defaults; appends nothing when there
 /// are none. Of a tensor that has more than `max_elements` elements the first are written, and "elided": how
 /// many are not, for people to read.

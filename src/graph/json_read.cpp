@@ -51,6 +51,8 @@ class Loader {
       : tape_(tape), set_(set), level_(level), node_(node), named_(named) {}
 
   Graph load();
+  /// The attributes that stand at `node`, in the place of a graph.
+  Attributes load_attributes(const Primitive& primitive);
 
  private:
   void read_values(Index node);
@@ -346,6 +348,11 @@ void Loader::read_named(Index node) {
   for (const auto& [name, at] : named_.at) Loader(tape_, set_, at, 1, named_).load();
 }
 
+Attributes Loader::load_attributes(const Primitive& primitive) {
+  const auto read = [this](Index at, AttributeKind kind) { return graph_attribute(at, kind); };
+  return detail::attributes_from_json(tape_, node_, primitive, read);
+}
+
 Graph Loader::load() {
   static constexpr std::string_view names[] = {"format",    "version",    "name",    "values", "inputs",
                                                "externals", "operations", "outputs", "graphs"};
@@ -412,6 +419,13 @@ Graph load_named(const JsonTape& tape, const PrimitiveSet& set, std::string_view
 }
 
 }  // namespace
+
+Attributes detail::attributes_from_text(std::string_view text, const Primitive& primitive,
+                                        const PrimitiveSet& set) {
+  const JsonTape tape(text);
+  NamedGraphs named{text, {}};
+  return Loader(tape, set, JsonTape::root, 0, named).load_attributes(primitive);
+}
 
 Graph graph_from_json(std::string_view text, const PrimitiveSet& set) {
   const JsonTape tape(text);

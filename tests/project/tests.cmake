@@ -32,6 +32,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
 file(GLOB page_sources "${pages}/*.cpp")
 add_executable(docs_pages ${page_sources})
 target_link_libraries(docs_pages PRIVATE tidu::tidu)
+add_dependencies(docs_pages tidu_c)
 tidu_private_options(docs_pages)
 target_compile_options(docs_pages PRIVATE -O0)
 set_target_properties(docs_pages PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TIDU_BIN_DIR}")
