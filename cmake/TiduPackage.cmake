@@ -17,7 +17,7 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ${BUILD_SHARED_LIBS})
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # of tidu_c, in any build
 # What opt-in headers are made of; of MPI the implementation that tidu::mpi was compiled with.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, pkgconf, libeigen3-dev, libboost-graph-dev")
 if(TARGET tidu_mpi)

@@ -28,6 +28,12 @@ build() {
 build core tidu-core
 build boundary tidu
 build minimal tidu-frontend
+read -ra flags <<<"$(pkg-config --cflags --libs tidu-c)"
+"${CC:-cc}" -std=c99 -pedantic "$sources/c_interface.c" -o "$out/c_interface" "${flags[@]}"
+"$out/c_interface"
+case "$(pkg-config --libs --static tidu-c)" in
+  *tidu_core* | *dnnl*) echo "expected tidu-c to stand alone, got $(pkg-config --libs --static tidu-c)"; exit 1 ;;
+esac
 if pkg-config --exists tidu-mpi; then build mpi tidu-mpi; fi
 case "$(pkg-config --libs tidu-core)" in
   *tidu_cpu* | *dnnl*) echo "expected tidu-core to stand alone, got $(pkg-config --libs tidu-core)"; exit 1 ;;
