@@ -14,13 +14,18 @@ using Derive = Derivative (*)(const Graph&, const Names&, const DerivativeOption
 
 constexpr std::size_t most_kept = 64;  // derivatives of one graph
 
+// Derived without the lock, as rules may be a user's; who comes second takes what is there.
 std::shared_ptr<const Derivative> derived(const tidu_graph& graph, StatelessKey key, Derive derive) {
-  const std::lock_guard lock(graph.mutex);
   auto& kept = graph.stateless;
-  if (const auto it = kept.find(key); it != kept.end()) return it->second;
-  Derivative made = derive(graph.graph, names_at(graph.graph, key.positions), {});
-  if (kept.size() == most_kept) kept.clear();
-  return kept.emplace(std::move(key), std::make_shared<const Derivative>(std::move(made))).first->second;
+  {
+    const std::lock_guard lock(graph.mutex);
+    if (const auto it = kept.find(key); it != kept.end()) return it->second;
+  }
+  auto made = std::make_shared<const Derivative>(
+      derive(graph.graph, names_at(graph.graph, key.positions), DerivativeOptions()));
+  const std::lock_guard lock(graph.mutex);
+  if (kept.size() >= most_kept) kept.clear();
+  return kept.emplace(std::move(key), std::move(made)).first->second;
 }
 
 // The gradients alone: outputs that nobody wants are not computed.

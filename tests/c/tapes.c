@@ -127,6 +127,7 @@ static void test_second_order(const tidu_executor* executor) {
   tidu_gradients_release(second);
   OK(tidu_backward(t.recorder, &root, 1, NULL, 0, &options, &second));
   tidu_gradients_release(second);
+  tidu_variable_release(dx);
   OK(tidu_gradients_variable(first, t.variable_y, &dx));
   CHECK(dx == NULL);
   options.more_workers = -1;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Calls the C interface by ctypes: graphs, gradients, memory of NumPy where it is here, and an executor of Python functions. All
-functions that the headers declare are in the library, and the library has no others.
+"""Calls the C interface by ctypes: graphs, gradients, threads, and an executor of Python functions. All functions that the headers
+declare are in the library, which has no others, and the tests in C call each.
 
 usage: interface.py LIBTIDU_C INCLUDE-FOLDER
 """
@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 OK, ABSENT, F64 = 0, 0xFFFFFFFF, 6
 
@@ -129,6 +130,33 @@ def test_errors(tidu):
         assert error.args[0] == 6 and "line 1" in error.args[1], error.args
 
 
+def test_threads(tidu):
+    """Each thread has its own error text, and any thread may run a program."""
+    graph, executor, wrong = build(tidu, 3, True), tidu.make("tidu_cpu_create", None), []
+
+    def work(number):
+        for i in range(100):
+            name = f"thread{number}x{i}"
+            try:
+                tidu.call("tidu_graph_find_input", graph, name.encode(), c.byref(c.c_size_t()))
+            except TiduError as error:
+                if name not in error.args[1]:
+                    wrong.append(error.args[1])
+            value = (c.c_double * 1)()
+            run(tidu, executor, graph, [(c.c_double * 3)(number, 1.0, i)], [value])
+            if abs(value[0] - (math.sin(number) * number + math.sin(1.0) + math.sin(i) * i)) > 1e-9 * (1 + i):
+                wrong.append((number, i, value[0]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[:3]
+    tidu.c.tidu_graph_release(graph)
+    tidu.c.tidu_executor_release(executor)
+
+
 class Executor:
     """Operands are lists of floats, known by numbers from 1 on, and counted."""
 
@@ -209,6 +237,8 @@ def test_names(library, include):
     listed = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     exported = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
     assert len(declared) > 80 and declared == exported, declared ^ exported
+    tests = "".join(path.read_text() for path in pathlib.Path(__file__).resolve().parent.parent.glob("*.c"))
+    assert not [name for name in declared if not re.search(rf"\b{name}\(", tests)]
 
 
 def main(arguments):
@@ -218,8 +248,9 @@ def main(arguments):
     test_names(library, include)
     test_gradient(tidu)
     test_errors(tidu)
+    test_threads(tidu)
     test_tape(tidu)
-    print("ctypes: names, gradients, errors and a tape of Python's operands, all as they should be")
+    print("ctypes: names, gradients, errors, threads and a tape of Python's operands, all as they should be")
     return 0
 
 
