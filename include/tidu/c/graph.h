@@ -14,7 +14,8 @@ extern "C" {
 typedef struct tidu_graph tidu_graph;
 /** The primitives that a graph may use; counted. See primitive.h; NULL stands for the standard ones. */
 typedef struct tidu_primitive_set tidu_primitive_set;
-/** A primitive with its attributes, of an operation that somebody holds. */
+/** A primitive with its attributes: of an operation, valid as long as the graph, or of a callback, until that
+    returns. */
 typedef struct tidu_op tidu_op;
 
 /** One more reference to the graph, which is returned. */
@@ -83,7 +84,8 @@ tidu_status tidu_op_tensor(const tidu_op* op, const char* name, tidu_type* type,
 /** An attribute that is a graph. */
 tidu_status tidu_op_graph(const tidu_op* op, const char* name, tidu_graph** graph);
 
-/** Takes operations down: that of a builder, or that which the rule of a primitive is given. */
+/** Takes operations down: that of a builder, or that which the rule of a primitive is given, which is valid
+    until the rule returns. */
 typedef struct tidu_emitter tidu_emitter;
 
 /** Adds an operation. `primitive` is its name in the emitter's set. `attributes` is the "attrs" of a dump,
