@@ -115,7 +115,7 @@ std::string found(Emulator& emulator, const Plan& plan) {
 
 TEST_CASE("The strict emulator finds each kind of fault, whatever the order of threads") {
   if (!Emulator::is_enabled()) return;
-  for (const std::uint64_t seed : {3, 4, 5}) {
+  for (const std::uint64_t seed : {3U, 4U, 5U}) {
     const StrictScope strictly({seed});
     Emulator& emulator = Emulator::shared();
     for (const Sample& sample : samples) emulator.add(plan_of(sample));
@@ -139,7 +139,7 @@ TEST_CASE("The strict emulator says the same when a seed is repeated, and anothe
   if (!Emulator::is_enabled()) return;
   const Plan plan = plan_of({"race_of_writes", 1, 64, "y[t] = 0; together::barrier(); y[t / 2] = 1;", ""});
   std::set<std::string> texts;
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
     const StrictScope strictly({seed});
     const std::string text = found(Emulator::shared(), plan);
     CHECK(text == found(Emulator::shared(), plan));
