@@ -2,6 +2,7 @@
 set(c_tests "${CMAKE_CURRENT_SOURCE_DIR}/c")
 file(GLOB c_sources CONFIGURE_DEPENDS "${c_tests}/*.c")
 add_executable(test_c_interface ${c_sources} "${c_tests}/faults/allocations.cpp")
+target_compile_features(test_c_interface PRIVATE cxx_std_20)
 target_link_libraries(test_c_interface PRIVATE tidu::c m)
 target_include_directories(test_c_interface PRIVATE "${c_tests}")
 set_target_properties(test_c_interface PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TIDU_BIN_DIR}" C_STANDARD 99 C_EXTENSIONS OFF
