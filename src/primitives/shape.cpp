@@ -48,6 +48,7 @@ Derivatives barrier_over(const Op& op, std::size_t count, const Get& get) {
   for (std::size_t i = 0; i < count; ++i) {
     if (const std::optional<Value> value = get(i)) present.push_back(*value);
   }
+  if (present.empty()) return Derivatives::absent(count);
   const Values passed = emit(op, present);
   Derivatives all;
   for (std::size_t i = 0, next = 0; i < count; ++i) {

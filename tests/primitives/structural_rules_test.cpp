@@ -11,6 +11,8 @@
 #include "primitives/axes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/linearize/transforms.hpp"
+#include "tidu/linearize/transpose.hpp"
+#include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 #include "tidu/reference/executor.hpp"
@@ -258,6 +260,26 @@ TEST_CASE("shapes") {
   });
   check_rules("barrier, one result", {f({3}), i({2})},
               [](Args x) { return ops::optimization_barrier(x, 5)[0]; });
+}
+
+TEST_CASE("a barrier in a linear call, of whose results that of a parameter is read, gives no cotangent") {
+  const Type v{f64, {2}};
+  GraphBuilder of_function("f"), of_rule("rule"), g("g");
+  const std::vector<Value> a{of_function.input("a", v), of_function.input("b", v)};
+  const Graph function = of_function.build({ops::optimization_barrier(a, 1)[0]});
+  const std::vector<Value> p{of_rule.input("a", v), of_rule.input("b", v)};
+  const std::vector<Value> t{of_rule.input("da", v), of_rule.input("db", v)};
+  const Graph rule = of_rule.build({ops::optimization_barrier(p, 1)[0], ops::optimization_barrier(t, 2)[0]});
+  const std::vector<Value> x{g.input("x", v), g.input("y", v)};
+  const Graph linear = g.build({ops::custom_jvp_call(function, rule, x)[0], ops::neg(x[1])});
+  TransposeOptions options;
+  options.linear_inputs = {1};
+  options.seeded = {true, true};
+  const Transposition transposed = linear_transpose(linear, options);
+  REQUIRE(transposed.cotangent_of_input[0].has_value());
+  const Tensor one = Tensor::from<double>({2}, {1, 1}), three = Tensor::from<double>({2}, {3, 3});
+  const std::vector<Tensor> made = reference().run(transposed.graph, {three, one, three});
+  CHECK(made[0].at(0) == -3.0);
 }
 
 TEST_CASE("slices, pads, concatenation") {
