@@ -17,10 +17,11 @@ void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
   for (std::uint32_t e = node.num_edges; e-- > 0;) {
     const Edge& edge = node.edges()[e];
     if (selective && !is_wanted(edge)) continue;
-    if (Cell* cell = std::exchange(outgoing[e], nullptr)) {
-      cell->target_slot = edge.slot;
+    if (outgoing[e] != nullptr) {
       if (options.anomaly) [[unlikely]]
-        note_arrival(*edge.target, node);
+        note_arrival(*edge.target, node);  // when it throws, the cotangent is still the caller's
+      Cell* const cell = std::exchange(outgoing[e], nullptr);
+      cell->target_slot = edge.slot;
       const char* phase = moving;
       try {
         contribute(*edge.target, cell, &node.variant->owner->graph.primitives(), phase);
