@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what shows whether the sources stay easy to find one's way in, and prints a table: a row for each figure, with its goal.
+"""Measures how easy the sources are to navigate, and prints a table: a row for each figure, with its goal.
 
 Functions and classes are found by their braces in sources as clang-format lays them out; prose is what comments and pages under
 docs/ say, without code.

@@ -1,6 +1,5 @@
 // program.cpp - Program::make: the optimizer, then the passes of the scheduler in order.
 #include "tidu/cpu/program.hpp"
-#include "tidu/optimizer/passes.hpp"
 
 #include <algorithm>
 #include <ostream>
@@ -8,8 +7,7 @@
 #include "cpu/schedule/groups.hpp"
 #include "cpu/schedule/loops.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
-#include "tidu/graph/builder.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/optimizer/passes.hpp"
 
 namespace tidu {
 

@@ -10,7 +10,7 @@
 
 namespace tidu {
 
-/// A rewrite of the scheduler, or of who compiles what it gives. Others are options of their own: see
+/// A rewrite of the scheduler, or of the compiler behind it. Others are options of their own: see
 /// ProgramOptions and OptimizeOptions.
 enum class CpuPass : std::uint8_t {
   row_fusion,           ///< element-wise operations fused along the last axis with reductions of rows

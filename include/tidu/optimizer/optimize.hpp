@@ -41,8 +41,8 @@ using ConstantEvaluator = std::function<std::vector<Literal>(const Graph& graph)
 using GraphPass = std::function<Graph(const Graph& graph)>;
 
 /// The same function with less work. Linear in the size of the graph. Inputs and outputs keep their order; an
-/// input that nothing reads stays an input. `for_target` runs before constants are folded: what one executor
-/// alone profits by. Without an evaluator nothing is computed. Throws Error (invalid_argument) for a graph
+/// input that nothing reads stays an input. `for_target`, a rewrite for one executor, runs before constants
+/// are folded. Without an evaluator nothing is computed. Throws Error (invalid_argument) for a graph
 /// with externals, and for inner graphs that go beyond `max_operations`.
 Graph optimize(const Graph& graph, const OptimizeOptions& options = OptimizeOptions(),
                const ConstantEvaluator& evaluate = nullptr, const GraphPass& for_target = nullptr);

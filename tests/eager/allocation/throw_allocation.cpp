@@ -1,84 +1,29 @@
 // throw_allocation.cpp - a program of its own, in which every allocation can be made to fail: the k-th one of
 // recording and backward, for each k, on structures seen before and on new ones. Nothing leaks, no slot
 // changes, and the next call is right.
-#include <cstdlib>
-#include <new>
-
+#include "c/faults/allocations.h"
 #include "eager/throwing.hpp"
 #include "support/support.hpp"
-
-namespace {
-
-// Of this thread; the tests have one.
-bool armed = false;
-long left = 0;
-bool struck = false;
-long balance = 0;  // allocations that were not given back
-
-void* take(std::size_t bytes) {
-  if (armed && --left == 0) {
-    struck = true;
-    throw std::bad_alloc();
-  }
-  void* block = std::malloc(bytes == 0 ? 1 : bytes);
-  if (block == nullptr) throw std::bad_alloc();
-  ++balance;
-  return block;
-}
-void* take(std::size_t bytes, std::align_val_t align) {
-  if (armed && --left == 0) {
-    struck = true;
-    throw std::bad_alloc();
-  }
-  const auto unit = static_cast<std::size_t>(align);
-  void* block = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
-  if (block == nullptr) throw std::bad_alloc();
-  ++balance;
-  return block;
-}
-void give(void* block) noexcept {
-  if (block == nullptr) return;
-  --balance;
-  std::free(block);
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return take(bytes); }
-void* operator new[](std::size_t bytes) { return take(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t align) { return take(bytes, align); }
-void* operator new[](std::size_t bytes, std::align_val_t align) { return take(bytes, align); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  try {
-    return take(bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-void operator delete(void* block, const std::nothrow_t&) noexcept { give(block); }
-void operator delete(void* block) noexcept { give(block); }
-void operator delete[](void* block) noexcept { give(block); }
-void operator delete(void* block, std::size_t) noexcept { give(block); }
-void operator delete[](void* block, std::size_t) noexcept { give(block); }
-void operator delete(void* block, std::align_val_t) noexcept { give(block); }
-void operator delete[](void* block, std::align_val_t) noexcept { give(block); }
-void operator delete(void* block, std::size_t, std::align_val_t) noexcept { give(block); }
-void operator delete[](void* block, std::size_t, std::align_val_t) noexcept { give(block); }
 
 namespace tidu::test::counted {
 namespace {
 
 enum class End { right, wrong, failed, other };
 
+bool struck = false;  // did an allocation of the last run fail?
+void disarm() {
+  struck = struck || allocation_struck() != 0;
+  fail_allocation(0);
+}
+
 // Runs the program with the k-th allocation failing; 0: none.
 End run(Program& program, const Way& way, long k) {
   End end = End::wrong;
   struck = false;
-  left = k;
-  armed = k != 0;
+  fail_allocation(k);
   try {
     const std::array<double, 3> got = program.run();
-    armed = false;
+    disarm();
     end = right(got, way.options.accumulate) ? End::right : End::wrong;
   } catch (const std::bad_alloc&) {
     end = End::failed;
@@ -87,7 +32,7 @@ End run(Program& program, const Way& way, long k) {
   } catch (...) {
     end = End::other;
   }
-  armed = false;
+  disarm();
   program.tape.executor.calls.clear();
   return end;
 }
@@ -107,7 +52,7 @@ TEST_CASE("[T7] [C7] every allocation of a structure seen before may fail, witho
     long k = 1;
     for (;; k += step) {
       CAPTURE(k);
-      const long before = balance;
+      const long before = allocation_balance();
       const End end = run(program, way, k);
       if (!struck) {
         REQUIRE(end == End::right);
@@ -120,11 +65,11 @@ TEST_CASE("[T7] [C7] every allocation of a structure seen before may fail, witho
       if (end == End::right) program.reset();
       REQUIRE(Counted::live == live);
       program.reset();
-      const long after = balance;
+      const long after = allocation_balance();
       REQUIRE(tidu::detail::pool_statistics().blocks_in_use == blocks);
       REQUIRE(run(program, way, 0) == End::right);
       program.reset();
-      REQUIRE(balance == after);
+      REQUIRE(allocation_balance() == after);
       REQUIRE(after == before);
     }
     CHECK(k > 100);
@@ -167,13 +112,13 @@ TEST_CASE("[T7] [C7] whatever throws gives back every allocation, at each of its
       for (long k = 1;; ++k) {
         CAPTURE(k);
         program.reset();
-        const long before = balance;
+        const long before = allocation_balance();
         Faults::arm(place, Manner::foreign, k);
         (void)run(program, way, 0);
         Faults::disarm();
         program.reset();
         if (!Faults::struck) break;
-        REQUIRE(balance == before);
+        REQUIRE(allocation_balance() == before);
       }
     }
   }
