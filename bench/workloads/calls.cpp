@@ -65,7 +65,7 @@ Workload compile_chain(const Setting& setting, std::int64_t operations) {
   const auto compiled = [=] {
     using cpu_detail::LaneCompiler;
     if (LaneCompiler* const code = LaneCompiler::get(VectorUnits::automatic)) code->clear();
-    return executor.compile(Program::make(graph));
+    return executor.compile(Program::make(graph, options.program));
   };
   return {.results = [=] { return compiled().run({x}); }, .run = [=] { static_cast<void>(compiled()); }};
 }
