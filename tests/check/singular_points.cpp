@@ -98,7 +98,8 @@ TEST_CASE("check_gradients: a note names operation, operand and index of a singu
   };
   const Graph division = of_x(v2, [](Value x) {
     const Value zero = ops::full_like(x, 0.0), one = ops::full_like(x, 1.0);
-    return ops::select_n(ops::gt(x, zero), zero, one / x);
+    const Value quotient = one / x;
+    return ops::select_n(ops::gt(x, zero), zero, quotient);
   });
   note_of(division, {vector({0.0, 1.5})}, "operation 2, div (");
   note_of(division, {vector({0.0, 1.5})}, "), is not finite at operand 1 [0] and was not compared there");
