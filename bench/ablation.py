@@ -103,7 +103,8 @@ def table(gains, files):
 def main(arguments):
     options = parsed(arguments)
     listed = subprocess.run([options.program, "--list"], capture_output=True, text=True, check=True).stdout.split()
-    chosen = [w for w in listed if options.only is None or any(text in w for text in options.only)]
+    chosen = [w for w in listed if options.only is None or w in options.only or
+              any(text in w for text in options.only if text not in listed)]
     files = [f"file:{path}" for path in options.files]
     if not chosen and not files:
         print("ablation.py: expected workloads that --list of tidu_workloads names, got none", file=sys.stderr)
